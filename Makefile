@@ -1,0 +1,34 @@
+# `make demo` and `make test` work on a machine with Python 3.10 or newer and nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test test-all lint docs bench clean
+
+demo: $(STAMP)
+	$(BIN)/tracer demo
+
+test: $(STAMP) lint
+	$(BIN)/python -m pytest -n 2 --dist loadscope
+
+test-all: $(STAMP) lint
+	$(BIN)/python -m pytest -n 2 --dist loadscope -m "slow or not slow"
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/scaling.py
+	$(BIN)/python benchmarks/report_time.py
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test,lint]'
+	touch $(STAMP)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

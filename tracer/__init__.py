@@ -1,0 +1,52 @@
+"""Record every op of a PyTorch training step and report which can make two runs differ.
+
+Importing this package imports neither torch nor pandas: the names below load when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from tracer.errors import TracerError
+    from tracer.findings import Finding, Tally
+    from tracer.report import Report
+    from tracer.session import DeterminismTracer, judge
+    from tracer.trace import CallGroup, Trace
+
+_HOMES = {
+    "CallGroup": "tracer.trace",
+    "DeterminismTracer": "tracer.session",
+    "Finding": "tracer.findings",
+    "Report": "tracer.report",
+    "Tally": "tracer.findings",
+    "Trace": "tracer.trace",
+    "TracerError": "tracer.errors",
+    "judge": "tracer.session",
+}
+
+__all__ = [
+    "CallGroup",
+    "DeterminismTracer",
+    "Finding",
+    "Report",
+    "Tally",
+    "Trace",
+    "TracerError",
+    "__version__",
+    "judge",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,41 @@
+"""The error tree. Each error says what went wrong, where, and what to do, in one line.
+
+The command line prints ``str(error)`` on standard error and leaves with ``error.exit_code``.
+"""
+
+from __future__ import annotations
+
+
+class TracerError(Exception):
+    """Anything the tracer refuses: ``message`` says what and where, ``hint`` what to do about it."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        line = f"{self.message}; {self.hint}" if self.hint else self.message
+        return " ".join(line.split())
+
+
+class TraceError(TracerError):
+    """A trace file that cannot be read, or traces that cannot be merged."""
+
+
+class TableError(TracerError):
+    """A determinism table that is malformed, incomplete or contradicts itself."""
+
+
+class TargetError(TracerError):
+    """A backend, torch version or setting that does not exist."""
+
+
+class ReportError(TracerError):
+    """A report that cannot be rendered or written."""
+
+
+class UsageError(TracerError):
+    """A command line or an API call with arguments that do not fit together."""

@@ -1,0 +1,121 @@
+"""What a judgement says: findings, the tally, and the target it was made for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from tracer.names import Backend, Cause, EvidenceKind, Phase, Settings, UnknownReason, Verdict
+from tracer.trace.model import BlindSpot, Environment, FactValue, TraceSource
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a claim is believed."""
+
+    kind: EvidenceKind
+    ref: str
+    """A page, a source file with function and version, or a measurement file."""
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.ref}"
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """What a trace was judged for."""
+
+    backend: Backend
+    torch: str
+    """A torch version without its local part, ``2.13.0``."""
+    settings: Settings
+    conditions: dict[str, FactValue] = {}
+    """Every setting that conditions may read, as this target has it; see ``tables.vocabulary.SETTINGS``."""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A rule, or the lack of one, at one op, phase, module and site."""
+
+    rule: str
+    """The rule's permanent id, ``cuda-index-add``; for a call that no rule covers, ``cuda-unlisted`` or
+    ``cuda-opaque`` and the like."""
+    op: str
+    runs_as: str = ""
+    """What the op becomes on the target, where that is another op."""
+    phase: Phase
+    module: str = ""
+    location: str = ""
+    function: str = ""
+    called_from: str = ""
+    count: int = 1
+    verdict: Verdict
+    """The verdict for the target's settings."""
+    deterministic_mode: Verdict
+    """The verdict under ``torch.use_deterministic_algorithms(True)``, all else as the target has it."""
+    cause: Cause | None = None
+    why: str = ""
+    remedy: str = ""
+    evidence: tuple[Evidence, ...] = ()
+    facts: dict[str, FactValue] = {}
+    node: str = ""
+    reason: UnknownReason | None = None
+    """Why a verdict is ``unknown``, when one is."""
+    reason_detail: str = ""
+    """The fact, op or version that ``reason`` speaks of."""
+    extrapolated: bool = False
+    """The target's torch is newer than the table was reviewed for; the newest reviewed verdict stands."""
+    backend: Backend = Backend.RECORDED
+    """The backend whose table judged this call."""
+
+
+class Tally(msgspec.Struct, frozen=True, kw_only=True):
+    """Calls by verdict: every recorded call is counted exactly once in each mapping."""
+
+    as_is: dict[Verdict, int]
+    """Under the target's settings."""
+    deterministic_mode: dict[Verdict, int]
+    """Under deterministic mode."""
+    by_phase: dict[Phase, dict[Verdict, int]]
+    by_module: dict[str, dict[Verdict, int]]
+    """Module path, empty for calls outside modules."""
+
+    @property
+    def total(self) -> int:
+        """All recorded calls."""
+        return sum(self.as_is.values())
+
+    def __getitem__(self, verdict: Verdict | str) -> int:
+        return self.as_is.get(Verdict(verdict), 0)
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One numbered step of the plan."""
+
+    number: int
+    title: str
+    """What to do, as an imperative sentence."""
+    code: str = ""
+    """Ready to paste, where there is a line to paste."""
+    where: str = ""
+    """Where it must stand, or the site that it is about."""
+    closes: int = 0
+    """Findings that the change closes."""
+    calls: int = 0
+    """Calls behind those findings."""
+    rules: tuple[str, ...] = ()
+
+
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """A trace held against tables for one target."""
+
+    target: Target
+    findings: tuple[Finding, ...]
+    """Worst first; then by calls, most first; then by location and op."""
+    tally: Tally
+    banners: tuple[str, ...] = ()
+    """What every reader must know first: an extrapolated table, a partial trace, a missing forward link."""
+    environment: Environment
+    blind_spots: tuple[BlindSpot, ...] = ()
+    sources: tuple[TraceSource, ...] = ()
+    differing_settings: tuple[str, ...] = ()
+    tables: Mapping[str, str] = {}
+    """Tables that were used: backend to the versions of torch that its table was reviewed for."""

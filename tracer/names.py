@@ -1,0 +1,151 @@
+"""The closed vocabularies: every word that a trace, a table or a report may use, as an enum.
+
+A word is parsed once, where a file is read; further in, only members travel. Each member's value is the
+spelling in files and reports.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Word(str, Enum):
+    """A closed word whose ``str()`` and format are its spelling (``enum.StrEnum`` needs Python 3.11)."""
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+    __format__ = str.__format__
+
+
+class Phase(Word):
+    """The part of a training step in which a call was made."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    RECOMPUTE = "recompute"
+    """Forward code run again inside the backward pass (activation checkpointing)."""
+    OPTIMIZER = "optimizer"
+    OTHER = "other"
+    """Neither module code nor a loss: data preparation, gradient clipping, logging."""
+
+
+class Verdict(Word):
+    """What two runs of one call can do on the target: same machine, versions and settings."""
+
+    DETERMINISTIC = "deterministic"
+    """No mechanism is known by which two runs differ; the evidence says how strong that is."""
+    SEEDED = "seeded"
+    """The result depends on a generator's state alone; seeding it makes runs agree."""
+    CONDITIONAL = "conditional"
+    """Runs can differ only where data that no trace records (ties, duplicate indices) make them."""
+    NONDETERMINISTIC = "nondeterministic"
+    RAISES = "raises"
+    """torch refuses the call with a ``RuntimeError``."""
+    UNKNOWN = "unknown"
+    """No answer is known; the reason says why."""
+
+
+#: Worst first: the order of findings, gates and colours.
+SEVERITY: tuple[Verdict, ...] = (
+    Verdict.RAISES,
+    Verdict.NONDETERMINISTIC,
+    Verdict.CONDITIONAL,
+    Verdict.UNKNOWN,
+    Verdict.SEEDED,
+    Verdict.DETERMINISTIC,
+)
+
+
+class Cause(Word):
+    """The mechanism by which two runs differ."""
+
+    ATOMIC_ACCUMULATION = "atomic-accumulation"
+    PARALLEL_SCAN = "parallel-scan"
+    TIE_ORDER = "tie-order"
+    WRITE_RACE = "write-race"
+    ALGORITHM_SELECTION = "algorithm-selection"
+    AUTOTUNE = "autotune"
+    WORKSPACE = "workspace"
+    REDUCTION_ORDER = "reduction-order"
+    RNG = "rng"
+    UNINITIALIZED_MEMORY = "uninitialized-memory"
+    VENDOR_UNLISTED = "vendor-unlisted"
+    OPAQUE = "opaque"
+
+
+class UnknownReason(Word):
+    """Why a verdict is ``unknown``."""
+
+    NO_TABLE = "no-table"
+    """No table exists for the backend."""
+    TABLE_NOT_REVIEWED = "table-not-reviewed"
+    """The target's torch lies outside what the table was reviewed for."""
+    FACT_NOT_RECORDED = "fact-not-recorded"
+    """A rule asks for a fact that the trace does not hold."""
+    UNLISTED = "unlisted"
+    """An allow-list table has no rule for the op."""
+    OPAQUE = "opaque"
+    """The op is outside ``aten`` and ``prims`` and no rule names it."""
+    NO_EVIDENCE = "no-evidence"
+    """A rule exists and says itself that nothing is known."""
+
+
+class EvidenceKind(Word):
+    """How a claim is known, strongest last."""
+
+    DOCUMENTED = "documented"
+    SOURCE = "source"
+    MEASURED = "measured"
+
+
+class Backend(Word):
+    """Where a trace is judged for."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
+    ROCM = "rocm"
+    XPU = "xpu"
+    MPS = "mps"
+    NPU = "npu"
+    RECORDED = "recorded"
+    """Each call's own device."""
+
+
+class Settings(Word):
+    """Which process settings a trace is judged under."""
+
+    RECORDED = "recorded"
+    DEFAULT = "default"
+    """Deterministic mode off, torch's default flags."""
+    WARN = "warn"
+    DETERMINISTIC = "deterministic"
+    """Deterministic mode on and ``CUBLAS_WORKSPACE_CONFIG`` set."""
+
+
+class DeterministicMode(Word):
+    """The state of ``torch.use_deterministic_algorithms``."""
+
+    OFF = "off"
+    WARN = "warn"
+    ON = "on"
+
+
+class BlindSpotKind(Word):
+    """A part of the program that a dispatch mode cannot see, or sees only in part."""
+
+    COMPILED = "compiled-region"
+    COMPILE_FELL_BACK = "compile-fell-back"
+    """Compiled code ran eagerly because a dispatch mode was active."""
+    SCRIPTED = "scripted-function"
+    TRITON = "triton-kernel"
+    CUDA_GRAPH = "cuda-graph-replay"
+    DATALOADER = "dataloader-workers"
+    OTHER_THREAD = "other-thread"
+    OTHER_PROCESS = "other-process"
+    HIGHER_ORDER = "higher-order-body"
+    """A higher-order op whose body did not run through the dispatcher."""
+    SUBCLASS = "tensor-subclass"
+    """A tensor subclass whose inner calls could not be seen."""
+    NO_FORWARD_LINK = "no-forward-link"
+    """Backward calls whose forward line is not known."""

@@ -1,0 +1,1 @@
+"""Determinism tables: reviewed data files, one a backend, and what reads, checks and proves them."""

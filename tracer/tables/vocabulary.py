@@ -1,0 +1,116 @@
+"""What a rule's condition may ask, and every value that each question can have.
+
+Domains are finite, so that the lint can prove by enumeration that a rule's cases neither overlap nor leave a
+gap. Three kinds of key:
+
+- facts of a call, recorded with it (``CallGroup.facts``);
+- settings of the target, known when a trace is judged;
+- nothing else: a torch version stands in a case's own ``torch`` field, not in ``when``.
+
+A fact that a trace does not hold makes the verdict ``unknown`` unless another key already decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Union
+
+Value = Union[bool, int, str]
+
+#: dtype classes that a condition may write in place of their members.
+DTYPE_CLASSES: Mapping[str, tuple[str, ...]] = {
+    "floating": (
+        "float64",
+        "float32",
+        "float16",
+        "bfloat16",
+        "float8",
+    ),
+    "complex": ("complex128", "complex64", "complex32"),
+    "integral": (
+        "int64",
+        "int32",
+        "int16",
+        "int8",
+        "uint8",
+        "uint64",
+        "uint32",
+        "uint16",
+    ),
+    "boolean": ("bool",),
+    "quantized": ("quantized",),
+    "none": ("none", "other"),
+}
+
+BOOL: tuple[bool, ...] = (False, True)
+
+#: Facts that every call bears (an op without a tensor argument has ``none`` for each but ``device``).
+COMMON_FACTS: Mapping[str, tuple[Value, ...]] = {
+    "device": ("cpu", "cuda", "xpu", "mps", "npu", "meta", "other", "none"),
+    # Every float8 format is "float8", every quantized one "quantized".
+    "dtype": tuple(name for names in DTYPE_CLASSES.values() for name in names),
+    "layout": (
+        "strided",
+        "sparse_coo",
+        "sparse_csr",
+        "sparse_csc",
+        "sparse_bsr",
+        "sparse_bsc",
+        "mkldnn",
+        "jagged",
+        "none",
+    ),
+    # Dimensions of the tensor; 6 stands for six and more, -1 for none.
+    "ndim": (-1, 0, 1, 2, 3, 4, 5, 6),
+}
+
+#: Facts that are recorded for the ops whose rules ask for them. ``recording/facts.py`` reads each.
+ASKED_FACTS: Mapping[str, tuple[Value, ...]] = {
+    # Boolean arguments, by their schema names.
+    "arg.accumulate": BOOL,
+    "arg.sparse": BOOL,
+    "arg.largest": BOOL,
+    "arg.sorted": BOOL,
+    "arg.align_corners": BOOL,
+    # String arguments.
+    "arg.reduce": ("sum", "prod", "mean", "amax", "amin", "add", "multiply"),
+    # Integer codes, spelled as the public API spells them.
+    "arg.reduction": ("none", "mean", "sum"),
+    "arg.mode": ("sum", "mean", "max"),
+    "arg.interpolation_mode": ("bilinear", "nearest", "bicubic"),
+    "arg.padding_mode": ("zeros", "border", "reflection"),
+    # The first entry of a gradient mask: is the input's gradient asked for?
+    "arg.output_mask0": BOOL,
+    # Was dropout asked for (dropout_p > 0)?
+    "arg.dropout": BOOL,
+    # Was an optional tensor given?
+    "given.weights": BOOL,
+    "given.generator": BOOL,
+    # Sizes, reduced to the one question that a kernel's choice hangs on.
+    "shape.numel_ge_32768": BOOL,
+    "shape.scan_is_whole": BOOL,  # numel == size(dim): one scan over the whole tensor
+    "shape.windows_overlap": BOOL,  # pooling: some stride is smaller than its kernel
+    "shape.divides_evenly": BOOL,  # adaptive pooling: each input size is a multiple of its output size
+    "shape.same_size": BOOL,  # resampling: output size equals input size
+}
+
+#: Settings of the target. ``many`` threads means more than one.
+SETTINGS: Mapping[str, tuple[Value, ...]] = {
+    "deterministic_mode": ("off", "warn", "on"),
+    "fill_uninitialized_memory": BOOL,
+    "cublas_workspace": ("unset", "set"),  # CUBLAS_WORKSPACE_CONFIG is :4096:8 or :16:8
+    "cudnn_enabled": BOOL,
+    "cudnn_deterministic": BOOL,
+    "cudnn_benchmark": BOOL,
+    "threads": ("one", "many"),
+}
+
+#: Every key that a condition may use, with its domain.
+DOMAINS: Mapping[str, tuple[Value, ...]] = {**COMMON_FACTS, **ASKED_FACTS, **SETTINGS}
+
+
+def expand(key: str, value: Value) -> tuple[Value, ...]:
+    """The domain values that ``value`` stands for: itself, or a dtype class's members."""
+    if key == "dtype" and isinstance(value, str) and value in DTYPE_CLASSES:
+        return DTYPE_CLASSES[value]
+    return (value,)

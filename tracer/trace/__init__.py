@@ -1,0 +1,28 @@
+"""A trace: what was seen of a training step, as typed, frozen data with a versioned file format."""
+
+from tracer.trace.file import load_trace, save_trace
+from tracer.trace.merging import merge_traces
+from tracer.trace.model import (
+    SCHEMA,
+    BlindSpot,
+    CallGroup,
+    CudaDevice,
+    Environment,
+    FactValue,
+    Trace,
+    TraceSource,
+)
+
+__all__ = [
+    "SCHEMA",
+    "BlindSpot",
+    "CallGroup",
+    "CudaDevice",
+    "Environment",
+    "FactValue",
+    "Trace",
+    "TraceSource",
+    "load_trace",
+    "merge_traces",
+    "save_trace",
+]

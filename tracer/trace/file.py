@@ -1,0 +1,93 @@
+"""The trace's file format: one JSON document, gzipped when the name ends in ``.gz``.
+
+A trace is checked field by field as it is read. Whatever is wrong with it is one line: which file, what and
+where in it, what to do.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from pathlib import Path
+
+import msgspec
+
+from tracer.errors import TraceError
+from tracer.files import write_whole
+from tracer.trace.model import SCHEMA, Trace
+
+#: A trace of 10^5 groups takes about 40 MB; anything larger than this is not one.
+MAX_BYTES = 512 * 1024 * 1024
+
+_CHUNK = 1 << 20
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Trace)
+
+
+class _Header(msgspec.Struct):
+    schema: int
+
+
+_header_decoder = msgspec.json.Decoder(_Header)
+
+
+def save_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
+    """Write ``trace`` to ``path``, whole or not at all."""
+    data = msgspec.json.format(_encoder.encode(trace), indent=1)
+    if os.fspath(path).endswith(".gz"):
+        data = gzip.compress(data, compresslevel=6, mtime=0)
+    write_whole(path, data, error=TraceError)
+
+
+def load_trace(path: str | os.PathLike[str]) -> Trace:
+    """Read and check a trace. Raises ``TraceError`` for anything but a whole trace of a known schema."""
+    data = _read(Path(path))
+    again = "record it again with `tracer run`"
+    try:
+        found = _header_decoder.decode(data).schema
+        if found > SCHEMA:
+            raise TraceError(
+                f"{path} is a trace of schema {found}; this release reads up to {SCHEMA}",
+                hint="pip install -U determinism-tracer",
+            )
+        if found < 1:
+            raise TraceError(f"{path} says it is of schema {found}, which never existed", hint=again)
+        trace = _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+        raise TraceError(f"{path} is not a trace: {problem}", hint=again) from problem
+    for index, group in enumerate(trace.calls):
+        if group.count < 1:
+            raise TraceError(f"{path} is not a trace: $.calls[{index}].count is {group.count}", hint=again)
+    return trace
+
+
+def _read(path: Path) -> bytes:
+    too_large = TraceError(
+        f"{path} holds more than {MAX_BYTES >> 20} MiB, which no trace does",
+        hint="check that it is the file you meant",
+    )
+    try:
+        if path.is_dir():
+            raise TraceError(f"{path} is a folder, not a trace", hint="name the file inside")
+        opener = gzip.open if path.name.endswith(".gz") else open
+        with opener(path, "rb") as stream:
+            chunks: list[bytes] = []
+            size = 0
+            while chunk := stream.read(_CHUNK):
+                if not chunks and not chunk.strip(b"\0"):
+                    raise TraceError(f"{path} is not a trace: it begins with zero bytes", hint="record it again")
+                chunks.append(chunk)
+                size += len(chunk)
+                if size > MAX_BYTES:
+                    raise too_large
+    except FileNotFoundError as problem:
+        raise TraceError(
+            f"there is no file {path}", hint="record one with `tracer run -o FILE script.py`"
+        ) from problem
+    except (OSError, EOFError, zlib.error, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or str(problem)
+        raise TraceError(f"cannot read {path}: {reason}", hint="check the file and its permissions") from problem
+    if not chunks:
+        raise TraceError(f"{path} is empty", hint="record it again with `tracer run`")
+    return b"".join(chunks)

@@ -1,0 +1,160 @@
+"""The trace's model: frozen structs, each field saying what it holds.
+
+A trace is something people attach to a public ticket: it names ops, lines of code and settings, and no
+host, no user, no absolute path, no value of any tensor.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Union
+
+import msgspec
+
+from tracer.names import BlindSpotKind, DeterministicMode, Phase
+
+#: The schema that this release writes, and the newest that it reads.
+SCHEMA = 1
+
+FactValue = Union[bool, int, str]
+"""What a recorded fact can be; the vocabulary (``tracer.tables.vocabulary``) lists each fact's values."""
+
+
+class CallGroup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Calls that agree in everything but their count."""
+
+    op: str
+    """The overload as torch prints it: ``aten.add.Tensor``, ``torchvision.nms.default``; a higher-order op
+    as ``higher_order.cond``."""
+    phase: Phase
+    module: str = ""
+    """Module path as ``named_modules()`` spells it, led by the root's class name when no model was given;
+    empty outside modules. A backward call bears its forward op's."""
+    location: str = ""
+    """``path:line`` of the innermost frame outside torch, relative to the working directory, else to its
+    ``site-packages``. A backward call bears its forward op's. Empty when it is not known."""
+    function: str = ""
+    """Qualified name of the function at ``location``."""
+    called_from: str = ""
+    """``path:line`` of the user's own frame (outside ``site-packages``) that led to ``location``, where that is
+    another; empty otherwise or where it was not taken."""
+    count: int = 1
+    """Number of calls."""
+    node: str = ""
+    """Name of the autograd node that made the call (``IndexBackward0``), for backward calls; a gradient
+    accumulation bears the parameter's name behind a colon (``AccumulateGrad: fc.weight``)."""
+    facts: dict[str, FactValue] = {}
+    """What conditions may read of the call: ``device``, ``dtype``, ``layout``, ``ndim`` of what it works on,
+    ``arg.*``, ``given.*``, ``shape.*`` for the ops whose rules ask, ``subclass`` for a tensor subclass."""
+
+
+class BlindSpot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that ran and was not seen, or seen only in part."""
+
+    kind: BlindSpotKind
+    detail: str
+    """What it was, in one sentence: a function's name, a number of worker processes."""
+    location: str = ""
+    """``path:line`` where it was noticed, when known."""
+    count: int = 1
+    """How often it was noticed."""
+
+
+class CudaDevice(msgspec.Struct, frozen=True, kw_only=True):
+    """One accelerator as torch sees it."""
+
+    name: str
+    capability: str = ""
+    """Compute capability, ``9.0``; empty where the backend has none."""
+
+
+class Environment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The process's versions and settings when recording began. ``None`` means: could not be read."""
+
+    python: str
+    platform: str
+    """Operating system and machine, ``Linux-x86_64``; no host name."""
+    torch: str
+    """torch's version with its local part, ``2.13.0+cpu``."""
+    cuda: str | None = None
+    """CUDA version that torch was built for."""
+    hip: str | None = None
+    cudnn: str | None = None
+    nccl: str | None = None
+    devices: tuple[CudaDevice, ...] = ()
+    deterministic_mode: DeterministicMode = DeterministicMode.OFF
+    fill_uninitialized_memory: bool | None = None
+    cudnn_enabled: bool | None = None
+    cudnn_deterministic: bool | None = None
+    cudnn_benchmark: bool | None = None
+    float32_matmul_precision: str | None = None
+    """``highest``, ``high`` or ``medium``."""
+    cuda_matmul_allow_tf32: bool | None = None
+    cudnn_allow_tf32: bool | None = None
+    allow_fp16_reduced_precision_reduction: bool | None = None
+    allow_bf16_reduced_precision_reduction: bool | None = None
+    sdp_backends: tuple[str, ...] | None = None
+    """The attention backends that are switched on: ``flash``, ``mem_efficient``, ``math``, ``cudnn``."""
+    num_threads: int | None = None
+    """Intra-op threads."""
+    num_interop_threads: int | None = None
+    default_dtype: str | None = None
+    torch_seed: int | None = None
+    """``torch.initial_seed()``."""
+    cuda_seed: int | None = None
+    """The first CUDA device's initial seed; ``None`` when CUDA was not started."""
+    variables: dict[str, str] = {}
+    """Environment variables that the tables name and that were set. No others."""
+
+
+class TraceSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One recording that went into a trace; a merged trace has several."""
+
+    name: str = ""
+    """What the recording was called: the tracer's ``name``, or the script's file name."""
+    rank: int | None = None
+    """Rank in a distributed job, when there was one."""
+    world_size: int | None = None
+    optimizer_steps: int = 0
+    """Optimizer steps that ended while recording."""
+    calls: int = 0
+    """Dispatched calls recorded."""
+    partial: str = ""
+    """Why recording ended early (``interrupted``, an exception's class); empty for a whole one."""
+
+
+class Trace(msgspec.Struct, frozen=True, kw_only=True):
+    """Grouped calls, the environment, what else was seen, and what could not be seen."""
+
+    schema: int = SCHEMA
+    tracer_version: str = ""
+    environment: Environment
+    calls: tuple[CallGroup, ...] = ()
+    """Groups in a stable order: first seen first."""
+    blind_spots: tuple[BlindSpot, ...] = ()
+    sources: tuple[TraceSource, ...] = ()
+    differing_settings: tuple[str, ...] = ()
+    """Names of ``Environment`` fields in which merged recordings differ; the first recording's values stand."""
+
+    @property
+    def partial(self) -> str:
+        """Why the trace is not whole: every source's reason, once each, or an empty string."""
+        return ", ".join(dict.fromkeys(s.partial for s in self.sources if s.partial))
+
+    @property
+    def call_count(self) -> int:
+        """All recorded calls."""
+        return sum(group.count for group in self.calls)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Trace:
+        """Read a trace from ``.json`` or ``.json.gz``; raise ``TraceError`` in one line if it is none."""
+        from tracer.trace.file import load_trace
+
+        return load_trace(path)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trace as JSON (gzipped when ``path`` ends in ``.gz``), whole or not at all."""
+        from tracer.trace.file import save_trace
+
+        save_trace(self, path)
