@@ -1,0 +1,155 @@
+"""Builders: small valid objects in one line, so that a test names only what it is about."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from tracer.findings import Evidence, Finding, Judgement, Tally, Target
+from tracer.names import SEVERITY, Backend, Cause, EvidenceKind, Phase, Settings, Verdict
+from tracer.trace.model import CallGroup, Environment, Trace, TraceSource
+
+if TYPE_CHECKING:
+    from tracer.report import Report
+
+
+def call(op: str = "aten.index_add_.default", **fields: Any) -> CallGroup:
+    """One group of calls: a forward ``op`` on a floating CPU tensor at ``train.py:10``."""
+    fields.setdefault("facts", {"device": "cpu", "dtype": "float32"})
+    return CallGroup(
+        **{
+            "op": op,
+            "phase": Phase.FORWARD,
+            "module": "net.fc",
+            "location": "train.py:10",
+            "function": "forward",
+        }
+        | _words(fields)
+    )
+
+
+def environment(**fields: Any) -> Environment:
+    """A process on Linux with torch 2.13 and nothing set."""
+    return Environment(**{"python": "3.11.9", "platform": "Linux-x86_64", "torch": "2.13.0"} | fields)
+
+
+def trace(*calls: CallGroup, **fields: Any) -> Trace:
+    """A trace of ``calls`` by one recording, or of one ``call()`` when none are given."""
+    calls = calls or (call(),)
+    total = sum(group.count for group in calls)
+    source = TraceSource(name="train.py", optimizer_steps=1, calls=total)
+    return Trace(
+        **{
+            "tracer_version": "0.1.0",
+            "environment": environment(),
+            "calls": tuple(calls),
+            "sources": (source,),
+        }
+        | fields
+    )
+
+
+def evidence(
+    ref: str = "torch 2.13 docs, torch.use_deterministic_algorithms", kind: str = "documented"
+) -> Evidence:
+    """One reference."""
+    return Evidence(kind=EvidenceKind(kind), ref=ref)
+
+
+def finding(rule: str = "cuda-index-add", **fields: Any) -> Finding:
+    """``index_add_`` in a forward pass: nondeterministic as things stand, fixed by deterministic mode."""
+    return Finding(
+        **{
+            "rule": rule,
+            "op": "aten.index_add_.default",
+            "phase": Phase.FORWARD,
+            "module": "net.fc",
+            "location": "train.py:10",
+            "function": "forward",
+            "verdict": Verdict.NONDETERMINISTIC,
+            "deterministic_mode": Verdict.DETERMINISTIC,
+            "cause": Cause.ATOMIC_ACCUMULATION,
+            "why": "Rows are added with atomicAdd, in whichever order the threads arrive.",
+            "remedy": "Turn deterministic mode on.",
+            "evidence": (evidence(),),
+            "facts": {"device": "cuda", "dtype": "float32"},
+            "backend": Backend.CUDA,
+        }
+        | _words(fields)
+    )
+
+
+def tally(findings: Iterable[Finding] = (), *, clean: int = 0) -> Tally:
+    """The tally of ``findings`` plus ``clean`` deterministic forward calls outside modules."""
+    as_is: Counter[Verdict] = Counter()
+    mode: Counter[Verdict] = Counter()
+    phases: dict[Phase, Counter[Verdict]] = {}
+    modules: dict[str, Counter[Verdict]] = {}
+    for one in findings:
+        as_is[one.verdict] += one.count
+        mode[one.deterministic_mode] += one.count
+        phases.setdefault(one.phase, Counter())[one.verdict] += one.count
+        modules.setdefault(one.module, Counter())[one.verdict] += one.count
+    if clean:
+        as_is[Verdict.DETERMINISTIC] += clean
+        mode[Verdict.DETERMINISTIC] += clean
+        phases.setdefault(Phase.FORWARD, Counter())[Verdict.DETERMINISTIC] += clean
+        modules.setdefault("", Counter())[Verdict.DETERMINISTIC] += clean
+    return Tally(
+        as_is=dict(as_is),
+        deterministic_mode=dict(mode),
+        by_phase={phase: dict(counts) for phase, counts in phases.items()},
+        by_module={module: dict(counts) for module, counts in modules.items()},
+    )
+
+
+def target(**fields: Any) -> Target:
+    """CUDA, torch 2.13, torch's default settings."""
+    return Target(
+        **{"backend": Backend.CUDA, "torch": "2.13.0", "settings": Settings.DEFAULT} | _words(fields)
+    )
+
+
+def judgement(*findings: Finding, clean: int = 100, **fields: Any) -> Judgement:
+    """``findings`` (worst first, as the judge sorts them) beside ``clean`` deterministic calls."""
+    ordered = tuple(
+        sorted(findings, key=lambda one: (SEVERITY.index(one.verdict), -one.count, one.location, one.op))
+    )
+    counted = tally(ordered, clean=clean)
+    return Judgement(
+        **{
+            "target": target(),
+            "findings": ordered,
+            "tally": counted,
+            "environment": environment(),
+            "sources": (TraceSource(name="train.py", optimizer_steps=1, calls=counted.total),),
+            "tables": {"cuda": ">=1.11,<=2.15"},
+        }
+        | fields
+    )
+
+
+def report(*findings: Finding, clean: int = 100, **fields: Any) -> Report:
+    """A ``Report`` on ``judgement(...)``."""
+    from tracer.report import Report
+
+    return Report(judgement(*findings, clean=clean, **fields))
+
+
+_WORDS = {
+    "phase": Phase,
+    "verdict": Verdict,
+    "deterministic_mode": Verdict,
+    "cause": Cause,
+    "backend": Backend,
+    "settings": Settings,
+}
+
+
+def _words(fields: dict[str, Any]) -> dict[str, Any]:
+    """``fields`` with plain strings turned into the members they spell."""
+    return {
+        name: _WORDS[name](value) if name in _WORDS and isinstance(value, str) else value
+        for name, value in fields.items()
+    }
