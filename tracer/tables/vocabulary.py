@@ -13,9 +13,8 @@ A fact that a trace does not hold makes the verdict ``unknown`` unless another k
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Union
 
-Value = Union[bool, int, str]
+Value = bool | int | str
 
 #: dtype classes that a condition may write in place of their members.
 DTYPE_CLASSES: Mapping[str, tuple[str, ...]] = {
@@ -86,8 +85,10 @@ ASKED_FACTS: Mapping[str, tuple[Value, ...]] = {
     # Was an optional tensor given?
     "given.weights": BOOL,
     "given.generator": BOOL,
+    # Indexing: is every index that was given a mask (bool or uint8)? A mask addresses no element twice.
+    "index.is_mask": BOOL,
     # Sizes, reduced to the one question that a kernel's choice hangs on.
-    "shape.numel_ge_32768": BOOL,
+    "shape.numel_ge_32768": BOOL,  # elements read or written by the loop: those that the indices address
     "shape.scan_is_whole": BOOL,  # numel == size(dim): one scan over the whole tensor
     "shape.windows_overlap": BOOL,  # pooling: some stride is smaller than its kernel
     "shape.divides_evenly": BOOL,  # adaptive pooling: each input size is a multiple of its output size
@@ -107,6 +108,16 @@ SETTINGS: Mapping[str, tuple[Value, ...]] = {
 
 #: Every key that a condition may use, with its domain.
 DOMAINS: Mapping[str, tuple[Value, ...]] = {**COMMON_FACTS, **ASKED_FACTS, **SETTINGS}
+
+
+def in_domain(key: str, value: Value) -> bool:
+    """Whether ``key`` can have ``value``. Types count: ``1`` is no ``true``."""
+    return any(known == value and type(known) is type(value) for known in DOMAINS[key])
+
+
+def allowed(key: str, value: Value) -> bool:
+    """Whether a condition may ask ``key`` for ``value``: one that it can have, or a dtype class."""
+    return in_domain(key, value) or (key == "dtype" and value in DTYPE_CLASSES)
 
 
 def expand(key: str, value: Value) -> tuple[Value, ...]:

@@ -1,0 +1,106 @@
+"""Three-valued evaluation: which case of a rule speaks of a call, when some facts may be missing.
+
+A rule's cases are disjoint and leave no gap (the lint proves it), so exactly one of them is right. With facts
+missing several remain possible. Where all of those agree on the verdict, it stands; where they do not, the
+answer is ``unknown``, naming the facts that would decide. Hence a further fact never flips a decided verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tracer.names import UnknownReason, Verdict
+from tracer.tables.model import Case, Rule
+from tracer.tables.versions import speaks_of
+from tracer.tables.vocabulary import DOMAINS, SETTINGS, Value, expand, in_domain
+
+
+class Outcome(NamedTuple):
+    """What a rule says of a call."""
+
+    verdict: Verdict
+    case: Case | None
+    """The case that decides, or the first of several that agree; ``None`` where none decides."""
+    reason: UnknownReason | None = None
+    missing: tuple[str, ...] = ()
+    """The facts and settings that would have decided."""
+
+
+class _Test(NamedTuple):
+    """A case with its settings already answered: what is left to ask of a call."""
+
+    case: Case
+    asks: tuple[tuple[int, frozenset[Value]], ...]
+    """Position among the rule's facts, and the values that it may have."""
+    open_settings: tuple[str, ...]
+    """Settings that the target does not know and that the case asks for."""
+
+
+def wanted_values(case: Case, key: str) -> frozenset[Value]:
+    """The domain values of ``key`` for which ``case`` holds; all of them where it does not ask."""
+    if key not in case.when:
+        return frozenset(DOMAINS[key])
+    wanted = case.when[key]
+    return frozenset(v for w in (wanted if isinstance(wanted, list) else [wanted]) for v in expand(key, w))
+
+
+class BoundRule:
+    """A rule for one version of torch and one set of settings; answers are kept by the facts they rest on."""
+
+    def __init__(self, rule: Rule, version: str, settings: Mapping[str, Value]) -> None:
+        """``version`` is a release (``2.9.0``); a setting that ``settings`` lacks is unknown."""
+        self.rule = rule
+        live = [case for case in rule.case if speaks_of(case.torch, version) and _may_hold(case, settings)]
+        asked = dict.fromkeys(key for case in live for key in case.when if key not in SETTINGS)
+        self.facts: tuple[str, ...] = tuple(asked)
+        """Facts that can matter, in a fixed order."""
+        place = {key: i for i, key in enumerate(self.facts)}
+        self._tests = tuple(
+            _Test(
+                case,
+                tuple((place[key], wanted_values(case, key)) for key in case.when if key in place),
+                tuple(key for key in case.when if key in SETTINGS and key not in settings),
+            )
+            for case in live
+        )
+        self._kept: dict[tuple[Value | None, ...], Outcome] = {}
+
+    def decide(self, facts: Mapping[str, Value]) -> Outcome:
+        """The outcome for a call with ``facts``. A value outside the vocabulary counts as not recorded."""
+        get = facts.get
+        return self.decide_values(tuple([get(key) for key in self.facts]))
+
+    def decide_values(self, values: tuple[Value | None, ...]) -> Outcome:
+        """As ``decide``, from the values of ``self.facts`` in order."""
+        outcome = self._kept.get(values)
+        if outcome is None:
+            outcome = self._kept[values] = self._decide(values)
+        return outcome
+
+    def _decide(self, values: tuple[Value | None, ...]) -> Outcome:
+        known = [
+            value if value is not None and in_domain(key, value) else None
+            for key, value in zip(self.facts, values, strict=True)
+        ]
+        possible = [
+            test
+            for test in self._tests
+            if all(known[place] is None or known[place] in wanted for place, wanted in test.asks)
+        ]
+        if not possible:
+            return Outcome(Verdict.UNKNOWN, None, UnknownReason.NO_EVIDENCE)
+        case = possible[0].case
+        if len({test.case.verdict for test in possible}) == 1:
+            reason = UnknownReason.NO_EVIDENCE if case.verdict is Verdict.UNKNOWN else None
+            return Outcome(case.verdict, case, reason)
+        missing = {self.facts[place] for test in possible for place, _ in test.asks if known[place] is None}
+        missing.update(key for test in possible for key in test.open_settings)
+        return Outcome(Verdict.UNKNOWN, None, UnknownReason.FACT_NOT_RECORDED, tuple(sorted(missing)))
+
+
+def _may_hold(case: Case, settings: Mapping[str, Value]) -> bool:
+    """Whether no known setting contradicts the case."""
+    return all(
+        settings[key] in wanted_values(case, key) for key in case.when if key in SETTINGS and key in settings
+    )

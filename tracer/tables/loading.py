@@ -1,0 +1,152 @@
+"""Reading the tables: TOML to typed models, every word checked, each file once."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+
+import msgspec
+
+from tracer.errors import TableError
+from tracer.names import Backend
+from tracer.tables.model import SCHEMA, Case, Table, Wanted
+from tracer.tables.versions import specifiers
+from tracer.tables.vocabulary import ASKED_FACTS, DOMAINS, Value, allowed
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_FOLDER = Path(__file__).parent
+_OP = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){1,2}")
+_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+
+#: Settings whose value lies in an environment variable, whatever a table says.
+_SETTING_VARIABLES = frozenset({"CUBLAS_WORKSPACE_CONFIG"})
+
+
+def parse_table(text: str, source: str) -> Table:
+    """Read a table from TOML; ``TableError`` in one line, led by ``source``, for what it may not hold."""
+    try:
+        table = msgspec.convert(tomllib.loads(text), Table, strict=True)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as problem:
+        raise TableError(f"{source}: {problem}", hint="see docs/adding-a-rule.md") from problem
+    for path, fault in _misspelt(table):
+        raise TableError(f"{source}: {fault} at {path}", hint="see docs/adding-a-rule.md")
+    return table
+
+
+def table_file(backend: Backend) -> Path:
+    """Where the backend's table lies, or would lie."""
+    return _FOLDER / f"{backend}.toml"
+
+
+@cache
+def load_table(backend: Backend) -> Table:
+    """The backend's table, read and checked once; ``TableError`` where there is none or it is malformed."""
+    path = table_file(backend)
+    if not path.is_file():
+        known = ", ".join(str(b) for b in existing_tables())
+        raise TableError(f"there is no table for {backend}", hint=f"tables exist for {known}")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise TableError(f"cannot read {path.name}: {problem}", hint="reinstall the package") from problem
+    table = parse_table(text, path.name)
+    if table.backend is not backend:
+        raise TableError(
+            f"{path.name}: the table says that it is for {table.backend}", hint="rename one of them"
+        )
+    return table
+
+
+@cache
+def existing_tables() -> tuple[Backend, ...]:
+    """Backends that have a table."""
+    return tuple(b for b in Backend if b is not Backend.RECORDED and table_file(b).is_file())
+
+
+@cache
+def load_tables() -> Mapping[Backend, Table]:
+    """Every table that exists."""
+    return MappingProxyType({backend: load_table(backend) for backend in existing_tables()})
+
+
+@cache
+def required_facts() -> Mapping[str, frozenset[str]]:
+    """Op, as rules spell it, to the facts that a recorder must note for it.
+
+    Only facts that are recorded on request are listed: the common ones are always there. A recorder joins
+    what stands under the overload (``aten.scatter.reduce``) with what stands under its packet
+    (``aten.scatter``), because one table may name the one and another table the other.
+    """
+    wanted: dict[str, set[str]] = {}
+    for table in load_tables().values():
+        for rule in table.rule:
+            keys = {key for case in rule.case for key in case.when if key in ASKED_FACTS}
+            for op in rule.ops if keys else ():
+                wanted.setdefault(op, set()).update(keys)
+    return MappingProxyType({op: frozenset(keys) for op, keys in wanted.items()})
+
+
+@cache
+def named_variables() -> frozenset[str]:
+    """Environment variables that a recorder may note: those that the tables name, and no others."""
+    return _SETTING_VARIABLES.union(*(table.variables for table in load_tables().values()))
+
+
+def _misspelt(table: Table) -> Iterator[tuple[str, str]]:
+    """Every word that the types let through and the vocabulary does not, with its path."""
+    if table.schema != SCHEMA:
+        yield "$.schema", f"schema {table.schema} is not {SCHEMA}, the one that this release reads"
+    if table.backend is Backend.RECORDED:
+        yield "$.backend", "a table is for a backend, not for `recorded`"
+    yield from _bad_range("$.reviewed", table.reviewed or "nothing", ("<", "<=", ">="))
+    for number, variable in enumerate(table.variables):
+        if not _VARIABLE.fullmatch(variable):
+            yield f"$.variables[{number}]", f"{variable!r} does not spell an environment variable"
+    for number, rule in enumerate(table.rule):
+        path = f"$.rule[{number}]"
+        if not (_ID.fullmatch(rule.id) and rule.id.startswith(f"{table.backend}-")):
+            yield f"{path}.id", f"{rule.id!r} is not kebab-case led by `{table.backend}-`"
+        for place, op in enumerate(rule.ops):
+            if not _OP.fullmatch(op):
+                yield f"{path}.ops[{place}] ({rule.id})", f"{op!r} is not spelt namespace.name[.overload]"
+        for place, case in enumerate(rule.case):
+            yield from _misspelt_case(f"{path}.case[{place}] ({rule.id})", case)
+
+
+def _misspelt_case(path: str, case: Case) -> Iterator[tuple[str, str]]:
+    if case.torch:
+        yield from _bad_range(path, case.torch, ("<", ">="))
+    for key, wanted in case.when.items():
+        if key not in DOMAINS:
+            yield path, f"unknown condition {key!r}"
+            continue
+        if wanted == []:
+            yield path, f"{key} lists no value"
+        for value in _values(wanted):
+            if not allowed(key, value):
+                yield path, f"{key} has no value {value!r}"
+
+
+def _values(wanted: Wanted) -> list[Value]:
+    return wanted if isinstance(wanted, list) else [wanted]
+
+
+def _bad_range(path: str, text: str, operators: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """A range is written on minor releases. A case's has no ``<=``: 2.6.1 would fall out of ``<=2.6``."""
+    try:
+        parts = list(specifiers(text))
+    except ValueError as problem:
+        yield path, str(problem)
+        return
+    for part in parts:
+        if part.operator not in operators or not re.fullmatch(r"\d+\.\d+", part.version):
+            yield path, f"{str(part)!r} is not one of {' '.join(operators)} with a minor release"

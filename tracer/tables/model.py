@@ -1,0 +1,91 @@
+"""A determinism table's model: what a file may hold, field by field.
+
+A table is data that people review. Each struct forbids unknown fields, so a misspelt key fails the load
+instead of silently widening a rule.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tracer.names import Backend, Cause, EvidenceKind, Verdict
+from tracer.tables.vocabulary import Value
+
+#: The schema that this release reads.
+SCHEMA = 1
+
+#: What stands behind a key in ``when``: one value, or several of which any may hold.
+Wanted = Value | list[Value]
+
+
+class RuleEvidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why a rule is believed."""
+
+    kind: EvidenceKind
+    ref: str
+    """A documentation page with its version, a source file with function and versions, a pull request or an
+    issue with its number, a measurement."""
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Conditions, and the verdict where all of them hold."""
+
+    verdict: Verdict
+    when: dict[str, Wanted] = {}
+    """Keys of the vocabulary, joined by AND; the values of a list by OR. Empty: always."""
+    torch: str = ""
+    """Versions that the case speaks of (``">=2.6,<2.9"``); empty: every reviewed one."""
+    why: str = ""
+    """In place of the rule's, where this case differs."""
+    remedy: str = ""
+    cause: Cause | None = None
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Ops that share one mechanism, and what it makes of them."""
+
+    id: str
+    """Permanent, kebab-case, led by the backend: ``cuda-index-add``."""
+    ops: tuple[str, ...]
+    """``aten.index_add.default``, or ``aten.index_add`` for every overload."""
+    cause: Cause
+    why: str
+    """The mechanism, in one to three sentences."""
+    remedy: str
+    """What to write instead."""
+    case: tuple[Case, ...]
+    evidence: tuple[RuleEvidence, ...]
+    apis: tuple[str, ...] = ()
+    """Names that users and documents use."""
+    runs_as: str = ""
+    """What the op becomes on this backend where a recording on another one shows a different op."""
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One backend's rules."""
+
+    schema: int
+    backend: Backend
+    reviewed: str
+    """Versions of torch that the rules were written for: ``">=1.11,<=2.15"``."""
+    rule: tuple[Rule, ...]
+    deny_list: bool = True
+    """An ``aten`` op without a rule is deterministic (deny list) or unknown (allow list)."""
+    variables: tuple[str, ...] = ()
+    """Environment variables that the rules name; a recorder notes these and no others."""
+
+    def find(self, op: str) -> Rule | None:
+        """The rule for a recorded overload: one that names it, else one that names its packet."""
+        index = _index_of(self)
+        return index.get(op) or index.get(op.rpartition(".")[0])
+
+
+_INDEXES: dict[int, tuple[Table, dict[str, Rule]]] = {}
+
+
+def _index_of(table: Table) -> dict[str, Rule]:
+    """Op to rule, built once a table. A frozen struct cannot hold its own index, so it is kept beside it."""
+    kept = _INDEXES.get(id(table))
+    if kept is None or kept[0] is not table:
+        kept = _INDEXES[id(table)] = (table, {op: rule for rule in table.rule for op in rule.ops})
+    return kept[1]

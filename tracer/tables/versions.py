@@ -1,0 +1,65 @@
+"""torch versions: which exist, how one is read, and whether a table speaks of it.
+
+Rules bind to minor releases. A local part (``+cpu``), a pre-release and a development suffix are cut off,
+because a nightly build of 2.9 behaves as 2.9 far more often than as 2.8.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+#: Every minor release that a table may have been reviewed for, oldest first.
+RELEASES: tuple[str, ...] = (
+    *(f"1.{minor}" for minor in range(11, 14)),
+    *(f"2.{minor}" for minor in range(16)),
+)
+
+
+def release(text: str) -> str:
+    """``2.13.0`` for ``2.13.0+cpu``, ``2.13.0a0+git1``, ``2.13``; ``ValueError`` for what is none."""
+    try:
+        version = Version(text)
+    except InvalidVersion as problem:
+        raise ValueError(f"{text!r} is not a version") from problem
+    if len(version.release) < 2:
+        raise ValueError(f"{text!r} lacks a minor version")
+    return f"{version.major}.{version.minor}.{version.micro}"
+
+
+@cache
+def specifiers(text: str) -> SpecifierSet:
+    """A version range, read once; ``ValueError`` for what is none."""
+    try:
+        return SpecifierSet(text)
+    except InvalidSpecifier as problem:
+        raise ValueError(f"{text!r} is not a version range") from problem
+
+
+@cache
+def speaks_of(text: str, version: str) -> bool:
+    """Whether the range ``text`` holds ``version``; an empty range holds every version."""
+    return not text or specifiers(text).contains(Version(version), prereleases=True)
+
+
+@cache
+def reviewed_releases(reviewed: str) -> tuple[str, ...]:
+    """The minor releases that a table was reviewed for, oldest first."""
+    return tuple(minor for minor in RELEASES if speaks_of(reviewed, minor))
+
+
+def placed(reviewed: str, version: str) -> str:
+    """Where ``version`` lies: ``reviewed``, ``older`` or ``newer`` than that, or ``between`` two ranges.
+
+    Compared by minor release: a table reviewed up to 2.15 was reviewed for 2.15.1.
+    """
+    wanted = Version(version)
+    minor = f"{wanted.major}.{wanted.minor}"
+    if speaks_of(reviewed, minor):
+        return "reviewed"
+    known = reviewed_releases(reviewed)
+    if not known or Version(minor) < Version(known[0]):
+        return "older"
+    return "newer" if Version(minor) > Version(known[-1]) else "between"
