@@ -1,0 +1,104 @@
+"""The plan closes every finding exactly once, the cheapest change first."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.build import finding, judgement, target
+from tracer.findings import Finding
+from tracer.names import Cause, UnknownReason, Verdict
+from tracer.plan import make_plan
+
+ANYTHING = st.builds(
+    finding,
+    rule=st.sampled_from(["cuda-a", "cuda-b"]),
+    location=st.sampled_from(["", "train.py:1", "train.py:2"]),
+    verdict=st.sampled_from(list(Verdict)),
+    deterministic_mode=st.sampled_from(list(Verdict)),
+    cause=st.sampled_from([None, *Cause]),
+    reason=st.sampled_from([None, *UnknownReason]),
+    count=st.integers(1, 9),
+)
+
+
+def raising(**fields: object) -> Finding:
+    return finding("cuda-put", op="aten.put_.default", deterministic_mode="raises", **fields)
+
+
+def test_nothing_found_needs_no_change() -> None:
+    assert make_plan(judgement()) == ()
+
+
+def test_one_line_of_settings_comes_first_and_closes_all_that_it_fixes() -> None:
+    plan = make_plan(
+        judgement(
+            raising(count=50),
+            finding(count=2),
+            finding(location="train.py:20", verdict="conditional", count=3),
+        )
+    )
+    assert plan[0].code == "torch.use_deterministic_algorithms(True)"
+    assert (plan[0].number, plan[0].closes, plan[0].calls) == (1, 2, 5)
+    assert "before" in plan[0].where
+    assert plan[1].number == 2
+
+
+def test_all_random_draws_are_closed_by_one_seed() -> None:
+    draws = [
+        finding("cuda-rng", op=f"aten.{op}.default", verdict="seeded", deterministic_mode="seeded")
+        for op in ("bernoulli", "rand", "randn")
+    ]
+    (change,) = make_plan(judgement(*draws))
+    assert change.code == "torch.manual_seed(0)"
+    assert change.closes == 3
+
+
+def test_what_raises_is_named_by_site_with_its_remedy() -> None:
+    plan = make_plan(
+        judgement(
+            raising(location="a.py:1", remedy="Use index_put."),
+            raising(location="a.py:1", phase="backward", remedy="Use index_put."),
+            raising(location="b.py:2", remedy="Use index_put.", called_from="train.py:9"),
+        )
+    )
+    assert [change.where for change in plan] == ["a.py:1", "b.py:2 (called from train.py:9)"]
+    assert plan[0].closes == 2
+    assert "aten.put_" in plan[0].title
+    assert "Use index_put." in plan[0].title
+
+
+def test_the_workspace_variable_is_asked_for_until_it_is_set() -> None:
+    gemm = finding("cuda-cublas", cause="workspace", verdict="conditional", deterministic_mode="raises")
+    (change,) = make_plan(judgement(gemm))
+    assert "CUBLAS_WORKSPACE_CONFIG" in change.code
+    (change,) = make_plan(judgement(gemm, target=target(conditions={"cublas_workspace": "set"})))
+    assert "CUBLAS_WORKSPACE_CONFIG" not in change.code
+
+
+def test_the_autotuner_is_switched_off_only_where_it_is_on() -> None:
+    convolution = finding("cuda-autotune", cause="autotune", deterministic_mode="nondeterministic")
+    (change,) = make_plan(judgement(convolution, target=target(conditions={"cudnn_benchmark": True})))
+    assert change.code == "torch.backends.cudnn.benchmark = False"
+    (change,) = make_plan(judgement(convolution))
+    assert "does not fix" in change.title
+
+
+def test_the_unknown_comes_last_and_says_how_to_find_out() -> None:
+    opaque = [
+        finding(f"cuda-{op}", op=f"mylib.{op}.default", verdict="unknown", deterministic_mode="unknown")
+        for op in "abcde"
+    ]
+    plan = make_plan(judgement(*opaque, finding()))
+    assert plan[-1].where == "mylib.a, mylib.b, mylib.c and 2 more"
+    assert "compare bits" in plan[-1].title
+    assert plan[-1].closes == 5
+
+
+@given(st.lists(ANYTHING, max_size=12))
+def test_every_finding_is_closed_exactly_once(findings: list[Finding]) -> None:
+    plan = make_plan(judgement(*findings))
+    assert [change.number for change in plan] == list(range(1, len(plan) + 1))
+    assert sum(change.closes for change in plan) == len(findings)
+    assert sum(change.calls for change in plan) == sum(one.count for one in findings)
+    assert all(change.where and change.title for change in plan)
