@@ -1,0 +1,233 @@
+// The findings table. Names come from anywhere: they reach the page as text nodes alone.
+const source = document.getElementById("data");
+const tables = globalThis.tracerTables;
+
+function element(tag, text, className) {
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  if (text) node.textContent = text;
+  return node;
+}
+
+// Lets a long path or op wrap after its separators; far too long ones lose their middle until the row is opened.
+function breakable(text, className) {
+  const node = element("span", "", className);
+  const short = text.length > 160 ? `${text.slice(0, 90)} … ${text.slice(-60)}` : text;
+  for (const part of short.split(/(?<=[./_:])/)) {
+    node.append(part, document.createElement("wbr"));
+  }
+  return node;
+}
+
+// DataTables reads a search text that holds "&" as HTML. These two characters never get that far.
+function searchable(text) {
+  return text.replaceAll("&", "\uff06").replaceAll("<", "\uff1c");
+}
+
+function start(data) {
+  const at = Object.fromEntries(data.fields.map((name, index) => [name, index]));
+  const text = (row, field) => data.strings[row[at[field]]];
+  const severity = Object.fromEntries(data.verdicts.map((verdict, index) => [verdict.name, index]));
+  const phases = Object.fromEntries(data.phases.map((name, index) => [name, index]));
+  data.rows.forEach((row, index) => row.push(index));
+  const numberOf = (row) => row[row.length - 1] + 1;
+
+  function badge(name) {
+    const verdict = data.verdicts[severity[name]];
+    const node = element("span", "", `badge v-${name}`);
+    const sign = element("span", verdict.sign, "sign");
+    sign.setAttribute("aria-hidden", "true");
+    node.append(sign, verdict.label);
+    return node;
+  }
+
+  function opener(row) {
+    const button = element("button", "", "opener");
+    button.type = "button";
+    button.setAttribute("aria-expanded", "false");
+    button.append(badge(text(row, "verdict")));
+    button.append(element("span", `: details of finding ${numberOf(row)}`, "unseen"));
+    return button;
+  }
+
+  function column(field, show, order = (value) => value, type = "string") {
+    return {
+      data: null,
+      type,
+      render: (_, kind, row) => {
+        const value = text(row, field);
+        if (kind === "display") return show(value, row);
+        return kind === "filter" ? searchable(value) : order(searchable(value));
+      },
+    };
+  }
+
+  const columns = [
+    column("verdict", (_, row) => opener(row), (name) => severity[name], "num"),
+    column("mode", (name) => badge(name), (name) => severity[name], "num"),
+    column("op", (value) => breakable(value, "code")),
+    column("phase", (value) => element("span", value), (name) => phases[name], "num"),
+    column("module", (value) => breakable(value, "code")),
+    column("place", (value) => breakable(value, "code")),
+    {
+      data: null,
+      type: "num",
+      className: "figure",
+      render: (_, kind, row) => {
+        const count = row[at.count];
+        return kind === "display" ? element("span", count.toLocaleString("en")) : count;
+      },
+    },
+    column("cause", (value) => element("span", value)),
+    { ...column("remedy", (value) => element("span", value)), className: "print-only" },
+    {
+      data: null,
+      type: "string",
+      visible: false,
+      render: (_, kind, row) =>
+        ["rule", "why", "function", "node", "runs_as", "evidence", "facts", "reason"]
+          .map((field) => searchable(text(row, field)))
+          .join(" \n "),
+    },
+  ];
+
+  const head = [...document.querySelectorAll("#rows thead th")].map((th) => th.textContent);
+  document.querySelector("#rows thead tr").append(element("th", "Details"));
+  document.querySelectorAll("#rows thead th")[8].className = "print-only";
+  document.getElementById("table").hidden = false;
+
+  const table = tables("#rows").DataTable({
+    data: data.rows,
+    columns,
+    order: [],
+    autoWidth: false,
+    deferRender: true,
+    pageLength: 25,
+    lengthMenu: [25, 50, 100, 500],
+    layout: { topStart: null, topEnd: null, bottomStart: "pageLength", bottomEnd: "paging" },
+    language: { emptyTable: "No finding", zeroRecords: "No finding matches. Clear a filter to see more.", lengthMenu: "_MENU_ rows a page" },
+    createdRow: (line, row, _, cells) => {
+      line.id = `finding-${numberOf(row)}`;
+      cells.forEach((cell, index) => cell.setAttribute("data-label", head[index] || ""));
+    },
+  });
+
+  // --- rows that open ---------------------------------------------------------------------------------
+
+  function details(row) {
+    const list = element("dl", "", "details");
+    const add = (label, content) => {
+      if (!content) return;
+      const pair = element("div");
+      pair.append(element("dt", label));
+      const value = element("dd");
+      value.append(content);
+      pair.append(value);
+      list.append(pair);
+    };
+    const code = (field) => text(row, field) && element("code", text(row, field));
+    add("Why", text(row, "why"));
+    add("Unknown because", text(row, "reason"));
+    add("What to do", text(row, "remedy"));
+    add("Note", text(row, "note"));
+    if (text(row, "evidence")) {
+      const items = element("ul");
+      for (const line of text(row, "evidence").split("\n")) items.append(element("li", line));
+      add("Evidence", items);
+    }
+    add("Op", code("op"));
+    add("Runs as", code("runs_as"));
+    add("Place", code("place"));
+    add("Function", code("function"));
+    add("Module", code("module"));
+    add("Autograd node", code("node"));
+    add("Facts recorded", code("facts"));
+    add("Rule", code("rule"));
+    add("Judged by the table of", text(row, "backend"));
+    const link = element("a", `#finding-${numberOf(row)}`);
+    link.href = link.textContent;
+    add("Link", link);
+    return list;
+  }
+
+  function toggle(row, open = !row.child.isShown()) {
+    if (open) row.child(details(row.data()), "opened").show();
+    else row.child.hide();
+    const line = row.node();
+    line.classList.toggle("open", open);
+    line.querySelector(".opener").setAttribute("aria-expanded", String(open));
+  }
+
+  document.querySelector("#rows tbody").addEventListener("click", (event) => {
+    const line = event.target.closest("tr[id^=finding-]");
+    if (!line || String(getSelection())) return;
+    toggle(table.row(line));
+  });
+
+  function openFromAddress() {
+    const found = /^#finding-(\d+)$/.exec(location.hash);
+    const row = found && table.row(Number(found[1]) - 1);
+    if (!row || !row.any()) return;
+    const position = table.rows({ order: "applied", search: "applied" }).indexes().toArray().indexOf(row.index());
+    if (position < 0) return;
+    table.page(Math.floor(position / table.page.len())).draw(false);
+    toggle(row, true);
+    row.node().scrollIntoView({ block: "center" });
+  }
+
+  // --- search, filters, order -------------------------------------------------------------------------
+
+  const control = (id) => document.getElementById(id);
+  const shown = control("shown");
+
+  function say() {
+    const { recordsDisplay, recordsTotal } = table.page.info();
+    const all = recordsTotal.toLocaleString("en");
+    shown.textContent = recordsDisplay === recordsTotal ? `All ${all} shown` : `${recordsDisplay.toLocaleString("en")} of ${all} match`;
+  }
+
+  const exactly = [["by-verdict", "verdict"], ["by-phase", "phase"], ["by-cause", "cause"]];
+  table.search.fixed("filters", (_, row) => {
+    const part = control("by-module").value.trim().toLowerCase();
+    if (part && !text(row, "module").toLowerCase().includes(part)) return false;
+    return exactly.every(([id, field]) => !control(id).value || control(id).value === text(row, field));
+  });
+
+  let waiting = 0;
+  function apply() {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => table.search(searchable(control("search").value)).draw(), 60);
+  }
+  for (const id of ["search", "by-module"]) control(id).addEventListener("input", apply);
+  for (const [id] of exactly) control(id).addEventListener("change", apply);
+  control("clear").addEventListener("click", () => {
+    for (const id of ["search", "by-module", ...exactly.map(([name]) => name)]) control(id).value = "";
+    apply();
+  });
+  control("sort-by").addEventListener("change", (event) => {
+    const index = Number(event.target.value);
+    table.order([[index, index === 6 ? "desc" : "asc"]]).draw();
+  });
+
+  table.on("draw", say);
+  say();
+  addEventListener("hashchange", openFromAddress);
+  openFromAddress();
+
+  // --- paper: every row, up to what a printer is for --------------------------------------------------
+
+  let length = 0;
+  addEventListener("beforeprint", () => {
+    length = table.page.len();
+    table.page.len(Math.min(2000, data.rows.length)).draw(false);
+  });
+  addEventListener("afterprint", () => length && table.page.len(length).draw(false));
+}
+
+if (source && tables) start(JSON.parse(source.textContent));
+addEventListener("beforeprint", () => {
+  for (const folded of document.querySelectorAll("details:not([open])")) {
+    folded.open = true;
+    addEventListener("afterprint", () => { folded.open = false; }, { once: true });
+  }
+});

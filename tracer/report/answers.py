@@ -1,0 +1,233 @@
+"""The three questions that a report answers first, each in figures and one plain sentence.
+
+The wording never calls a whole step deterministic: at best it says "no risk found", and on what evidence.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from tracer.findings import Finding, Target
+from tracer.names import EvidenceKind, Verdict
+from tracer.plan import Step, is_mode_on, name_of, place_of, step_of
+from tracer.report.words import EVIDENCE_STRENGTH, plural
+
+if TYPE_CHECKING:
+    from tracer.report.report import Report
+
+_RISK = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)
+
+
+class Figure(NamedTuple):
+    """One number of an answer."""
+
+    value: int
+    label: str
+    verdict: Verdict | None = None
+    """The verdict whose colour and sign it bears, if it is about one."""
+    sites: int | None = None
+    """Distinct places behind the count, where that says something."""
+
+
+class Answer(NamedTuple):
+    """A question, its figures, and the sentence to take away."""
+
+    question: str
+    sentence: str
+    figures: tuple[Figure, ...]
+
+
+def answers(report: Report) -> tuple[Answer, Answer, Answer]:
+    """The answers to the three questions, in the user's order."""
+    return _can_runs_differ(report), _what_does_the_mode_do(report), _what_to_change(report)
+
+
+def headline(report: Report) -> tuple[Verdict, str]:
+    """The whole report in one short sentence, and the verdict whose colour it bears."""
+    tally = report.tally
+    if not tally.total:
+        return Verdict.UNKNOWN, "Nothing was recorded"
+    if tally[Verdict.RAISES]:
+        return Verdict.RAISES, "The step would stop with an error"
+    if tally[Verdict.NONDETERMINISTIC]:
+        return Verdict.NONDETERMINISTIC, "Two runs of this step can differ"
+    if tally[Verdict.CONDITIONAL]:
+        return Verdict.CONDITIONAL, "Two runs can differ for some data"
+    if tally[Verdict.UNKNOWN]:
+        return Verdict.UNKNOWN, "No risk found in what is known"
+    if tally[Verdict.SEEDED]:
+        return Verdict.SEEDED, "No risk found once seeded"
+    return Verdict.DETERMINISTIC, "No risk found"
+
+
+def evidence_counts(findings: Iterable[Finding]) -> list[tuple[str, int]]:
+    """How many findings rest on which kind of evidence at best, strongest first; those with none last."""
+    best = Counter(max((_strength(e.kind) for e in one.evidence), default=-1) for one in findings)
+    kinds = list(EvidenceKind)
+    named = [(EVIDENCE_STRENGTH[kinds[i]], best[i]) for i in reversed(range(len(kinds))) if best[i]]
+    return named + ([("without evidence", best[-1])] if best[-1] else [])
+
+
+def _can_runs_differ(report: Report) -> Answer:
+    tally = report.tally
+    risky = [one for one in report.findings if one.verdict in _RISK]
+    refused = [one for one in report.findings if one.verdict is Verdict.RAISES]
+    unknown = [one for one in report.findings if one.verdict is Verdict.UNKNOWN]
+    at_risk = tally[Verdict.NONDETERMINISTIC] + tally[Verdict.CONDITIONAL]
+    total = plural(tally.total, "recorded call")
+    if not tally.total:
+        sentence = "Nothing was recorded, so nothing can be said."
+    elif refused:
+        sentence = (
+            f"The step stops before that question: {plural(tally[Verdict.RAISES], 'call')} "
+            f"at {plural(_sites(refused), 'place')} would raise, first at {_where(refused[0])}."
+        )
+    elif at_risk:
+        sure = "Yes" if tally[Verdict.NONDETERMINISTIC] else "Only for some data (ties, duplicate indices)"
+        sentence = (
+            f"{sure}: {at_risk:,} of {total}, from {plural(_sites(risky), 'place')}, can give different "
+            f"bits{_most(risky)}."
+        )
+    elif unknown:
+        sentence = (
+            f"No risk found in what is known; for {plural(tally[Verdict.UNKNOWN], 'call')} at "
+            f"{plural(_sites(unknown), 'place')} there is no answer."
+        )
+    elif tally[Verdict.SEEDED]:
+        sentence = f"Not once seeded: no other risk found in {total}."
+    else:
+        sentence = f"No risk found in {total}, on the evidence of the tables."
+    return Answer(
+        "Can two runs of my step differ, and because of which lines of mine?",
+        sentence,
+        (
+            *_verdict_figures(report, Verdict.RAISES, only_if_any=True),
+            *_verdict_figures(report, Verdict.NONDETERMINISTIC),
+            *_verdict_figures(report, Verdict.CONDITIONAL),
+            *_verdict_figures(report, Verdict.UNKNOWN),
+        ),
+    )
+
+
+def _what_does_the_mode_do(report: Report) -> Answer:
+    question = "If I switch deterministic mode on, what becomes deterministic, and what raises?"
+    fixed = [one for one in report.findings if _changes_to(one, Verdict.DETERMINISTIC)]
+    raising = [one for one in report.findings if one.deterministic_mode is Verdict.RAISES]
+    stays = [
+        one
+        for one in report.findings
+        if one.deterministic_mode in (*_RISK, Verdict.UNKNOWN) and one.verdict is not Verdict.DETERMINISTIC
+    ]
+    figures = (
+        Figure(_calls(fixed), "become deterministic", Verdict.DETERMINISTIC, _sites(fixed)),
+        Figure(_calls(raising), "raise", Verdict.RAISES, _sites(raising)),
+        Figure(_calls(stays), "stay at risk or unknown", Verdict.UNKNOWN, _sites(stays)),
+    )
+    return Answer(question, _mode_sentence(report.target, fixed, raising, stays), figures)
+
+
+def _mode_sentence(target: Target, fixed: list[Finding], raising: list[Finding], stays: list[Finding]) -> str:
+    if is_mode_on(target):
+        if not raising and not stays:
+            return "It is on for this target already; no call that was recorded raises."
+        return (
+            f"It is on for this target already: {plural(_calls(raising), 'call')} raise and "
+            f"{plural(_calls(stays), 'call')} stay at risk or unknown."
+        )
+    if not fixed and not raising and not stays:
+        return "It changes no verdict: nothing that was recorded needs it, and nothing raises."
+    parts = []
+    if fixed:
+        parts.append(f"it settles {plural(_calls(fixed), 'call')} at {plural(_sites(fixed), 'place')}")
+    if raising:
+        parts.append(
+            f"it stops the step with an error at {plural(_sites(raising), 'place')}, "
+            f"first {_where(raising[0])}, until they are replaced"
+        )
+    if stays:
+        parts.append(f"it does nothing known for {plural(_calls(stays), 'call')}")
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _what_to_change(report: Report) -> Answer:
+    plan = report.plan
+    steps = Counter(step_of(one, report.target) for one in report.findings)
+    unknown = steps[Step.UNKNOWN]
+    settled = len(report.findings) - unknown
+    to_make = [change for change in plan if change.code]
+    by_hand = len(plan) - len(to_make) - sum(1 for _ in _unknown_reasons(report))
+    if not report.findings:
+        sentence = (
+            "Nothing: no change is known that would help. The proof is two runs from one seed, compared."
+        )
+    elif not settled:
+        sentence = f"Nothing yet: {plural(unknown, 'finding')} must be found out first; the plan says how."
+    else:
+        sentence = (
+            f"{_lines(len(to_make), by_hand)} {'close' if len(to_make) + by_hand != 1 else 'closes'} "
+            f"{settled:,} of {plural(len(report.findings), 'finding')}; "
+            f"the proof is two runs from one seed, compared bit by bit."
+        )
+    return Answer(
+        "What exactly do I change so that it is reproducible, and is the proof there?",
+        sentence,
+        (
+            Figure(len(to_make), "lines of settings" if len(to_make) != 1 else "line of settings"),
+            Figure(by_hand, "places to edit" if by_hand != 1 else "place to edit"),
+            Figure(unknown, "findings to find out" if unknown != 1 else "finding to find out"),
+        ),
+    )
+
+
+def _unknown_reasons(report: Report) -> set[object]:
+    return {one.reason for one in report.findings if step_of(one, report.target) is Step.UNKNOWN}
+
+
+def _lines(settings: int, by_hand: int) -> str:
+    parts = []
+    if settings:
+        parts.append(plural(settings, "line of settings", "lines of settings"))
+    if by_hand:
+        parts.append(plural(by_hand, "edited place"))
+    return " and ".join(parts)
+
+
+def _verdict_figures(report: Report, verdict: Verdict, *, only_if_any: bool = False) -> tuple[Figure, ...]:
+    if only_if_any and not report.tally[verdict]:
+        return ()
+    sites = _sites(one for one in report.findings if one.verdict is verdict)
+    return (Figure(report.tally[verdict], verdict.value, verdict, sites),)
+
+
+def _most(risky: list[Finding]) -> str:
+    """Which place has most of the calls, where one stands out enough to be named."""
+    if not risky:
+        return ""
+    places: Counter[tuple[str, str]] = Counter()
+    for one in risky:
+        places[(_where(one), name_of(one.op))] += one.count
+    (place, op), _ = places.most_common(1)[0]
+    return f"; {'most' if len(places) > 1 else 'all'} through {op} at {place}"
+
+
+def _changes_to(finding: Finding, verdict: Verdict) -> bool:
+    return finding.deterministic_mode is verdict and finding.verdict not in (verdict, Verdict.SEEDED)
+
+
+def _where(finding: Finding) -> str:
+    return finding.location or place_of(finding)
+
+
+def _sites(findings: Iterable[Finding]) -> int:
+    return len({place_of(one) for one in findings})
+
+
+def _calls(findings: Iterable[Finding]) -> int:
+    return sum(one.count for one in findings)
+
+
+def _strength(kind: EvidenceKind) -> int:
+    return list(EvidenceKind).index(kind)

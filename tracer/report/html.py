@@ -1,0 +1,91 @@
+"""HTML: one page that opens offline, asks nobody for anything, and shows every name as text."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from tracer.names import SEVERITY
+from tracer.report.answers import answers, headline
+from tracer.report.assets import datatables_script, template_folder
+from tracer.report.page import page_context
+from tracer.report.plain import one_line
+from tracer.report.table_data import findings_json
+from tracer.report.words import VERDICTS, plural
+
+if TYPE_CHECKING:
+    from tracer.report.report import Report
+
+#: Characters of one string that the page's static parts show; the table's rows open to all of it.
+_LONGEST = 400
+_NOTEBOOK_ROWS = 10
+
+
+def render(report: Report) -> str:
+    """The whole page. Scripts are allowed by their hash alone, so that no injected one could run."""
+    assets = _assets()
+    bundle = datatables_script() if report.findings else None
+    scripts = [script for script in (bundle, assets["script.js"]) if script]
+    return (
+        _environment()
+        .get_template("report.html")
+        .render(
+            page_context(report),
+            style=Markup(assets["style.css"]),
+            bundle=Markup(bundle) if bundle else None,
+            script=Markup(assets["script.js"]),
+            script_hashes=" ".join(map(_hash, scripts)),
+            data=Markup(findings_json(report)),
+        )
+    )
+
+
+def to_notebook(report: Report) -> str:
+    """A fragment for a notebook cell: the headline, the answers and the first findings; no script."""
+    verdict, line = headline(report)
+    return (
+        _environment()
+        .get_template("notebook.html")
+        .render(
+            verdict=verdict,
+            headline=line,
+            target=report.target,
+            answers=answers(report),
+            findings=report.findings[:_NOTEBOOK_ROWS],
+            more=max(0, len(report.findings) - _NOTEBOOK_ROWS),
+        )
+    )
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    """Autoescape for every template whatever its name; an undefined name is an error."""
+    environment = Environment(
+        loader=FileSystemLoader(template_folder()),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(words=VERDICTS, severity=SEVERITY, plural=plural)
+    environment.filters["shown"] = lambda text: one_line(str(text), _LONGEST)
+    environment.filters["grouped"] = lambda count: f"{count:,}"
+    return environment
+
+
+@lru_cache(maxsize=1)
+def _assets() -> dict[str, str]:
+    """The style and the script as they stand in the page; read as text, never as templates."""
+    folder = template_folder()
+    return {name: (folder / name).read_text(encoding="utf-8") for name in ("style.css", "script.js")}
+
+
+def _hash(script: str) -> str:
+    """``script``'s source expression for a Content-Security-Policy."""
+    digest = hashlib.sha256(script.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

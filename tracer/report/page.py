@@ -1,0 +1,160 @@
+"""What the page's template is given: figures and words, nothing left for a template to work out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import tracer
+from tracer.findings import Finding
+from tracer.names import SEVERITY, Cause, Phase, UnknownReason, Verdict
+from tracer.plan import name_of, place_of
+from tracer.report.answers import answers, evidence_counts, headline
+from tracer.report.environment_rows import environment_rows
+from tracer.report.words import GUARANTEE, UNKNOWN_REASONS, by_severity, plural
+
+if TYPE_CHECKING:
+    from tracer.report.report import Report
+
+#: Rows of the table that stands in the page for browsers without scripts.
+PLAIN_ROWS = 200
+#: Rows of the modules' bars, and changes of the plan that are listed.
+MODULE_ROWS = 12
+PLAN_ROWS = 100
+#: The plan's first changes, shown unfolded.
+PLAN_OPEN = 6
+#: A part of a bar that was counted at all is never thinner than this, in percent.
+_THINNEST = 1.2
+
+
+class Segment(NamedTuple):
+    """One verdict's part of a bar."""
+
+    verdict: Verdict
+    count: int
+    width: float
+    """Percent of the bar."""
+
+
+class Bar(NamedTuple):
+    """Calls of one phase or module, by verdict."""
+
+    label: str
+    total: int
+    segments: tuple[Segment, ...]
+
+
+class Unknown(NamedTuple):
+    """Findings that share a reason for not being answered."""
+
+    reason: str
+    meaning: str
+    findings: int
+    calls: int
+    ops: tuple[str, ...]
+    details: tuple[str, ...]
+
+
+class PlainRow(NamedTuple):
+    """A finding where no script runs."""
+
+    finding: Finding
+    op: str
+    place: str
+
+
+def page_context(report: Report) -> dict[str, Any]:
+    """Everything that ``report.html`` names, so that it is complete without a script."""
+    verdict, line = headline(report)
+    judgement = report.judgement
+    shown = report.plan[:PLAN_ROWS]
+    phases = report.tally.by_phase
+    return {
+        "version": tracer.__version__,
+        "guarantee": GUARANTEE,
+        "verdict": verdict,
+        "headline": line,
+        "traced": _traced(report),
+        "target": report.target,
+        "tables": sorted(judgement.tables.items()),
+        "banners": report.banners,
+        "answers": answers(report),
+        "tally": by_severity(report.tally.as_is),
+        "total": report.tally.total,
+        "plan": shown,
+        "plan_open": PLAN_OPEN,
+        "plan_more": len(report.plan) - len(shown),
+        "phases": [_bar(phase.value, phases[phase]) for phase in Phase if phase in phases],
+        "modules": _module_bars(report),
+        "findings": report.findings,
+        "plain_rows": [PlainRow(one, name_of(one.op), place_of(one)) for one in report.findings[:PLAIN_ROWS]],
+        "evidence": evidence_counts(report.findings),
+        "causes": [c.value for c in Cause if any(one.cause is c for one in report.findings)],
+        "finding_verdicts": [v for v in SEVERITY if any(one.verdict is v for one in report.findings)],
+        "finding_phases": [p.value for p in Phase if any(one.phase is p for one in report.findings)],
+        "unknowns": _unknowns(report),
+        "blind_spots": report.blind_spots,
+        "environment": environment_rows(report.environment, judgement.differing_settings),
+        "sources": judgement.sources,
+    }
+
+
+def _traced(report: Report) -> str:
+    """What was recorded, in one line: recordings, ranks, optimizer steps, calls."""
+    sources = report.judgement.sources
+    names = list(dict.fromkeys(one.name for one in sources if one.name))
+    ranks = len({one.rank for one in sources if one.rank is not None})
+    steps = max((one.optimizer_steps for one in sources), default=0)
+    parts = (
+        [", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")] if names else []
+    )
+    if len(sources) > 1:
+        parts.append(plural(len(sources), "recording"))
+    if ranks:
+        parts.append(plural(ranks, "rank"))
+    parts.append(plural(steps, "optimizer step"))
+    parts.append(plural(report.tally.total, "call"))
+    return " · ".join(parts)
+
+
+def _bar(label: str, counts: Mapping[Verdict, int]) -> Bar:
+    total = sum(counts.values())
+    present = by_severity(counts)
+    widths = [max(100 * count / total, _THINNEST) for _, count in present] if total else []
+    scale = 100 / sum(widths) if widths else 0
+    parts = (
+        Segment(verdict, count, round(width * scale, 2))
+        for (verdict, count), width in zip(present, widths, strict=True)
+    )
+    return Bar(label, total, tuple(parts))
+
+
+def _module_bars(report: Report) -> list[Bar]:
+    """The modules with the most calls of the worst verdicts; those without any risk are left out."""
+    worse = SEVERITY[:-1]
+    risky = [
+        (module, counts)
+        for module, counts in report.tally.by_module.items()
+        if any(counts.get(verdict) for verdict in worse)
+    ]
+    risky.sort(key=lambda item: (*(-item[1].get(verdict, 0) for verdict in worse), item[0]))
+    return [_bar(module or "outside modules", counts) for module, counts in risky[:MODULE_ROWS]]
+
+
+def _unknowns(report: Report) -> list[Unknown]:
+    groups: dict[UnknownReason | None, list[Finding]] = {}
+    for one in report.findings:
+        if Verdict.UNKNOWN in (one.verdict, one.deterministic_mode):
+            groups.setdefault(one.reason, []).append(one)
+    return [
+        Unknown(
+            reason.value if reason else "no reason given",
+            UNKNOWN_REASONS[reason] if reason else "The table does not say why.",
+            len(group),
+            sum(one.count for one in group),
+            tuple(op for op, _ in Counter(name_of(one.op) for one in group).most_common(8)),
+            tuple(dict.fromkeys(one.reason_detail for one in group if one.reason_detail))[:8],
+        )
+        for reason, group in groups.items()
+    ]

@@ -1,0 +1,124 @@
+"""A judgement with everything that is said about it: findings, tally, plan, and the formats."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracer.findings import Change, Finding, Judgement, Tally, Target
+from tracer.plan import make_plan
+from tracer.report import formats
+from tracer.trace.model import BlindSpot, Environment
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Report:
+    """What a trace means for one target: ``findings``, ``tally`` and ``plan``, in every format.
+
+    Nothing is judged here; a report only arranges what the judgement holds, so two reports on one judgement
+    say the same.
+    """
+
+    def __init__(self, judgement: Judgement) -> None:
+        self.judgement = judgement
+        """What was judged."""
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is not plainly deterministic, worst first."""
+        return self.judgement.findings
+
+    @property
+    def tally(self) -> Tally:
+        """Calls by verdict; every recorded call is counted exactly once."""
+        return self.judgement.tally
+
+    @cached_property
+    def plan(self) -> tuple[Change, ...]:
+        """The numbered changes that would make the step reproducible, the cheapest first."""
+        return make_plan(self.judgement)
+
+    @property
+    def target(self) -> Target:
+        """The backend, torch version and settings that the trace was judged for."""
+        return self.judgement.target
+
+    @property
+    def environment(self) -> Environment:
+        """The recorded process's versions and settings."""
+        return self.judgement.environment
+
+    @property
+    def blind_spots(self) -> tuple[BlindSpot, ...]:
+        """What ran and was not seen, or seen only in part."""
+        return self.judgement.blind_spots
+
+    @property
+    def banners(self) -> tuple[str, ...]:
+        """What every reader must know first."""
+        return self.judgement.banners
+
+    def to_html(self) -> str:
+        """One self-contained page that opens offline. Raises ``ReportError`` if its templates are missing."""
+        return formats.render("html", self)
+
+    def to_csv(self) -> str:
+        """One row a finding under the header of ``tracer.report.columns.COLUMNS``; no cell is a formula."""
+        return formats.render("csv", self)
+
+    def to_json(self) -> str:
+        """The judgement and its plan, as ``tracer.report.json_format.Document`` describes."""
+        return formats.render("json", self)
+
+    def to_text(self, *, width: int | None = None, color: bool | None = None, limit: int | None = 40) -> str:
+        """The report for a terminal: ``width`` columns, with ANSI ``color`` or not, ``limit`` findings.
+
+        ``None`` asks the terminal (``COLUMNS``, ``NO_COLOR``, whether standard output is one), or, for
+        ``limit``, shows all.
+        """
+        from tracer.report.text import to_text
+
+        return to_text(self, width=width, color=color, limit=limit)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row a finding, with the CSV's columns."""
+        from tracer.report.frame import findings_frame
+
+        return findings_frame(self.judgement)
+
+    def pivot_by_phase(self) -> pd.DataFrame:
+        """Calls by phase (rows) and verdict (columns, worst first), every recorded call counted once."""
+        from tracer.report.frame import phase_pivot
+
+        return phase_pivot(self.tally)
+
+    def pivot_by_module(self) -> pd.DataFrame:
+        """Calls by module path (rows, worst first) and verdict (columns), every call counted once."""
+        from tracer.report.frame import module_pivot
+
+        return module_pivot(self.tally)
+
+    def write(self, path: str | os.PathLike[str]) -> Path:
+        """Write the format that ``path``'s suffix names, whole or not at all, and return the path.
+
+        Raises ``ReportError`` in one line for a suffix that names no format, and where the path cannot be
+        written.
+        """
+        return formats.write(path, self)
+
+    def _repr_html_(self) -> str:
+        """A few lines for a notebook; ``to_html()`` has the whole report."""
+        from tracer.report.html import to_notebook
+
+        return to_notebook(self)
+
+    def __repr__(self) -> str:
+        target = self.target
+        return (
+            f"<Report: {len(self.findings)} findings in {self.tally.total} calls, "
+            f"for {target.backend}, torch {target.torch}, settings {target.settings}>"
+        )

@@ -1,0 +1,106 @@
+"""The findings as the page's table reads them: every string once, rows as numbers.
+
+Findings repeat their remedies, modules and files; written once each, ten thousand findings stay small, and
+nothing becomes a table row before it is looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tracer.findings import Finding
+from tracer.names import SEVERITY, Phase
+from tracer.plan import name_of, place_of
+from tracer.report.columns import backend_of
+from tracer.report.plain import visible
+from tracer.report.words import EVIDENCE_STRENGTH, UNKNOWN_REASONS, VERDICTS
+
+if TYPE_CHECKING:
+    from tracer.report.report import Report
+
+#: What a row holds; all but ``count`` are indexes into ``strings``. The page's script reads the same names.
+FIELDS = (
+    "verdict",
+    "mode",
+    "op",
+    "phase",
+    "module",
+    "place",
+    "count",
+    "cause",
+    "rule",
+    "backend",
+    "why",
+    "remedy",
+    "evidence",
+    "facts",
+    "node",
+    "function",
+    "runs_as",
+    "reason",
+    "note",
+)
+
+_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+_UNSAFE = re.compile("[<>&\u2028\u2029]")
+
+
+class _Strings:
+    """A table of strings, each held once."""
+
+    def __init__(self) -> None:
+        self.index: dict[str, int] = {}
+
+    def __call__(self, text: str) -> int:
+        known = self.index.get(text)
+        return self.index.setdefault(text, len(self.index)) if known is None else known
+
+
+def findings_json(report: Report) -> str:
+    """The JSON that stands in the page: ``fields``, ``strings``, ``rows``, and the words of verdicts.
+
+    No character in it can end the element that it stands in, or a line of JavaScript.
+    """
+    strings = _Strings()
+    rows = [_row(finding, report, strings) for finding in report.findings]
+    data = {
+        "fields": FIELDS,
+        "strings": [visible(text) for text in strings.index],
+        "rows": rows,
+        "verdicts": [
+            {"name": verdict.value, "sign": VERDICTS[verdict].sign, "label": VERDICTS[verdict].label}
+            for verdict in SEVERITY
+        ],
+        "phases": [phase.value for phase in Phase],
+    }
+    text = msgspec.json.encode(data).decode("utf-8")
+    return _UNSAFE.sub(lambda match: _ESCAPES[match.group()], text)
+
+
+def _row(finding: Finding, report: Report, at: _Strings) -> list[int]:
+    reason = finding.reason
+    said = f"{UNKNOWN_REASONS[reason]} {finding.reason_detail}".strip() if reason else ""
+    return [
+        at(finding.verdict.value),
+        at(finding.deterministic_mode.value),
+        at(name_of(finding.op)),
+        at(finding.phase.value),
+        at(finding.module),
+        at(place_of(finding)),
+        finding.count,
+        at(finding.cause.value if finding.cause else ""),
+        at(finding.rule),
+        at(backend_of(finding, report.judgement).value),
+        at(finding.why),
+        at(finding.remedy),
+        at("\n".join(f"{EVIDENCE_STRENGTH[one.kind]}: {one.ref}" for one in finding.evidence)),
+        at(", ".join(f"{name}={value}" for name, value in sorted(finding.facts.items()))),
+        at(finding.node),
+        at(finding.function),
+        at(name_of(finding.runs_as)),
+        at(said),
+        at("Extrapolated: the target's torch is newer than the table." if finding.extrapolated else ""),
+    ]

@@ -1,0 +1,189 @@
+"""The report in a terminal: the same story as the page, in as many columns as there are.
+
+Colour only repeats what a sign and a word already say; in a pipe there is none.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from tracer.findings import Change, Finding
+from tracer.names import Verdict
+from tracer.plan import name_of, place_of
+from tracer.report.answers import answers, evidence_counts, headline
+from tracer.report.plain import one_line
+from tracer.report.words import GUARANTEE, UNKNOWN_REASONS, VERDICTS, by_severity, plural
+
+if TYPE_CHECKING:
+    from tracer.report.report import Report
+
+#: Columns from which findings are a table; below, each is a short paragraph.
+_TABLE_FROM = 72
+#: Characters of one string that are shown; the middle of a longer one is left out.
+_LONGEST = 240
+_PLAN_LIMIT = 12
+_FILE_WIDTH = 100
+
+
+def render(report: Report) -> str:
+    """The whole report as a text file: plain, 100 columns, every finding."""
+    return to_text(report, width=_FILE_WIDTH, color=False, limit=None)
+
+
+def to_text(report: Report, *, width: int | None, color: bool | None, limit: int | None) -> str:
+    """The report as text; ``None`` asks the terminal for width and colour, and shows every finding."""
+    if color is None:
+        color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    if width is None:
+        width = shutil.get_terminal_size((80, 24)).columns
+    target = io.StringIO()
+    console = Console(
+        file=target,
+        width=max(width, 20),
+        force_terminal=color,
+        color_system="256" if color else None,
+        no_color=not color,
+        highlight=False,
+        emoji=False,
+        markup=False,
+        legacy_windows=False,
+    )
+    for part in _parts(report, console.width, limit):
+        console.print(part)
+    return "\n".join(line.rstrip() for line in target.getvalue().splitlines()) + "\n"
+
+
+def _parts(report: Report, width: int, limit: int | None) -> Iterator[RenderableType]:
+    """What is printed, from the top."""
+    verdict, line = headline(report)
+    target = report.target
+    yield Text(f"{VERDICTS[verdict].sign} {line}", style=f"bold {VERDICTS[verdict].style}")
+    yield Text(f"Judged for {target.backend}, torch {target.torch}, settings {target.settings}.")
+    yield Text(GUARANTEE, style="dim")
+    for banner in report.banners:
+        yield Text(f"Note: {one_line(banner, _LONGEST)}", style="bold")
+    for answer in answers(report):
+        yield Text()
+        yield Text(answer.question, style="bold")
+        yield Padding(Text(answer.sentence), (0, 0, 0, 2))
+    yield from _tally(report)
+    yield from _plan(report.plan)
+    yield from _findings(report, width, limit)
+    yield from _blind_spots(report)
+
+
+def _tally(report: Report) -> Iterator[RenderableType]:
+    yield _heading("Calls by verdict")
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column()
+    table.add_column(justify="right")
+    for verdict, count in by_severity(report.tally.as_is):
+        table.add_row(_signed(verdict), f"{count:,}")
+    table.add_row("  all", f"{report.tally.total:,}")
+    yield Padding(table, (0, 0, 0, 2))
+
+
+def _plan(plan: tuple[Change, ...]) -> Iterator[RenderableType]:
+    if not plan:
+        return
+    yield _heading("What to change")
+    for change in plan[:_PLAN_LIMIT]:
+        title = Text(f"{change.number}. {one_line(change.title, 2 * _LONGEST)}")
+        yield Padding(title, (0, 0, 0, 2))
+        lines = [one_line(change.code)] if change.code else []
+        lines.append(one_line(change.where, _LONGEST))
+        lines.append(f"closes {plural(change.closes, 'finding')}, {plural(change.calls, 'call')}")
+        for index, line in enumerate(lines):
+            yield Padding(Text(line, style="bold" if change.code and not index else "dim"), (0, 0, 0, 5))
+    if len(plan) > _PLAN_LIMIT:
+        yield Padding(Text(f"and {plural(len(plan) - _PLAN_LIMIT, 'more change')}."), (0, 0, 0, 2))
+
+
+def _findings(report: Report, width: int, limit: int | None) -> Iterator[RenderableType]:
+    findings = report.findings
+    yield _heading(f"Findings ({len(findings):,})")
+    if not findings:
+        yield Padding(Text("None. Calls without a finding are in the tally alone."), (0, 0, 0, 2))
+        return
+    shown = findings if limit is None else findings[:limit]
+    yield _table(shown) if width >= _TABLE_FROM else Padding(_paragraphs(shown), (0, 0, 0, 2))
+    if len(shown) < len(findings):
+        yield Text(f"{len(findings) - len(shown):,} more; the HTML, CSV and JSON reports have them all.")
+    kinds = "; ".join(f"{count:,} {kind}" for kind, count in evidence_counts(findings))
+    yield Text(f"Best evidence for each finding: {kinds}.", style="dim")
+
+
+def _table(findings: tuple[Finding, ...]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, expand=True)
+    table.add_column("Now, then under the mode", width=18, overflow="fold")
+    table.add_column("Calls", justify="right", min_width=5, overflow="fold")
+    table.add_column("Op and place", ratio=5, overflow="fold")
+    table.add_column("What to do", ratio=4, overflow="fold")
+    for finding in findings:
+        verdicts = _signed(finding.verdict)
+        if finding.deterministic_mode is not finding.verdict:
+            verdicts.append("\n→ ").append_text(_signed(finding.deterministic_mode))
+        table.add_row(verdicts, f"{finding.count:,}", _place(finding), Text(_advice(finding)))
+        table.add_section()
+    return table
+
+
+def _paragraphs(findings: tuple[Finding, ...]) -> Text:
+    """What fits a narrow terminal: a few lines a finding, nothing side by side."""
+    text = Text(overflow="fold")
+    for finding in findings:
+        text.append_text(_signed(finding.verdict))
+        if finding.deterministic_mode is not finding.verdict:
+            text.append(" → ").append_text(_signed(finding.deterministic_mode))
+        text.append(f", {plural(finding.count, 'call')}\n").append_text(_place(finding)).append("\n")
+        advice = _advice(finding)
+        text.append(f"{advice}\n\n" if advice else "\n")
+    text.rstrip()
+    return text
+
+
+def _place(finding: Finding) -> Text:
+    text = Text(one_line(name_of(finding.op), _LONGEST), style="bold")
+    text.append(f" {finding.phase}\n{one_line(place_of(finding), _LONGEST)}", style="not bold")
+    if finding.module:
+        text.append(f"\n{one_line(finding.module, _LONGEST)}", style="not bold dim")
+    return text
+
+
+def _advice(finding: Finding) -> str:
+    """The remedy; for what is unknown without one, why it is."""
+    if finding.remedy or finding.reason is None:
+        return one_line(finding.remedy, 2 * _LONGEST)
+    detail = f" ({one_line(finding.reason_detail, _LONGEST)})" if finding.reason_detail else ""
+    return f"{UNKNOWN_REASONS[finding.reason]}{detail}"
+
+
+def _blind_spots(report: Report) -> Iterator[RenderableType]:
+    if not report.blind_spots:
+        return
+    yield _heading("Not seen")
+    for spot in report.blind_spots:
+        place = f" at {one_line(spot.location, _LONGEST)}" if spot.location else ""
+        times = f", {spot.count:,} times" if spot.count > 1 else ""
+        line = f"{spot.kind}: {one_line(spot.detail, _LONGEST)}{place}{times}"
+        yield Padding(Text(line, overflow="fold"), (0, 0, 0, 2))
+
+
+def _heading(text: str) -> RenderableType:
+    return Padding(Text(text, style="bold underline"), (1, 0, 0, 0))
+
+
+def _signed(verdict: Verdict) -> Text:
+    words = VERDICTS[verdict]
+    return Text(f"{words.sign} {words.label}", style=words.style)
