@@ -1,0 +1,91 @@
+"""The entry point: the group of subcommands, and the place that turns an error into a line and a code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from tracer import __version__
+from tracer.cli.lazy import LazyGroup
+from tracer.errors import TracerError
+
+INTERRUPTED = 130
+"""What a shell reports for a program that control-C ended."""
+BROKEN_PIPE = 141
+"""What a shell reports for a program whose reader went away (``tracer report ... | head``)."""
+
+COMMANDS = {
+    "demo": ("tracer.cli.demo", "Record and report a bundled training step."),
+    "run": ("tracer.cli.run", "Run a training script and record what it does."),
+    "report": ("tracer.cli.report", "Say what a trace means for a backend, a torch version and settings."),
+}
+
+EXAMPLES = """\b
+Examples:
+  tracer demo
+  tracer run --steps 0:3 train.py --epochs 1
+  tracer report trace.json --backend cuda -o report.html"""
+
+
+@click.group(
+    cls=LazyGroup,
+    lazy=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=EXAMPLES,
+    no_args_is_help=False,
+)
+@click.version_option(__version__, prog_name="tracer", message="%(prog)s %(version)s")
+def tracer() -> None:
+    """Find the ops that can make two runs of a PyTorch training step differ, and what to change.
+
+    A step is recorded once, on any machine, into a trace. A trace is judged for any backend, torch version
+    and settings.
+    """
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command line and exit: 0 clean, 1 a gate failed, 2 wrong usage or input, 3 a partial trace."""
+    if "_TRACER_COMPLETE" in os.environ:
+        tracer.main(prog_name="tracer")
+    try:
+        code = _invoke(list(sys.argv[1:] if args is None else args))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes standard output again as it ends; there must be something to flush to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = BROKEN_PIPE
+    sys.exit(code)
+
+
+def _invoke(args: list[str]) -> int:
+    """Run one subcommand and return the exit code; what it refuses becomes one line on standard error."""
+    try:
+        with tracer.make_context("tracer", args) as context:
+            return int(tracer.invoke(context) or 0)
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except click.UsageError as problem:
+        where = problem.ctx.command_path if problem.ctx else "tracer"
+        return _refuse(f"{problem.format_message().rstrip('.')}; see `{where} --help`", problem.exit_code)
+    except click.ClickException as problem:
+        return _refuse(problem.format_message(), 2)
+    except TracerError as problem:
+        return _refuse(str(problem), problem.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        return _refuse("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        raise
+    except Exception as problem:
+        if os.environ.get("TRACER_DEBUG") == "1":
+            raise
+        said = f"{type(problem).__name__}: {problem}"
+        return _refuse(f"internal error, please report it ({said}); TRACER_DEBUG=1 shows where", 2)
+
+
+def _refuse(message: str, code: int) -> int:
+    """Print ``message`` as one line on standard error."""
+    click.echo("tracer: error: " + " ".join(message.split()), err=True)
+    return code

@@ -1,0 +1,94 @@
+"""``tracer report``: traces, judged and written."""
+
+from __future__ import annotations
+
+import click
+
+from tracer.cli.destinations import destinations
+from tracer.cli.output import show
+from tracer.cli.progress import progress
+from tracer.errors import ReportError
+from tracer.files import write_whole
+from tracer.names import Backend, Settings
+
+PARTIAL = 3
+
+EXAMPLES = """\b
+Examples:
+  tracer report trace.json
+  tracer report trace.json --backend cuda --settings deterministic
+  tracer report trace.json --backend npu -o report.html
+  tracer report trace.rank*.json --format html,csv -o out/
+
+Exit code 3 says that a trace is partial: the report is written, and speaks for what was recorded alone."""
+
+
+@click.command("report", epilog=EXAMPLES, short_help="Say what a trace means.")
+@click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
+@click.option(
+    "--backend",
+    default="recorded",
+    show_default=True,
+    metavar="B",
+    help=f"Judge for {', '.join(Backend)} (each call's own device).",
+)
+@click.option(
+    "--torch",
+    "torch_version",
+    default="recorded",
+    show_default=True,
+    metavar="V",
+    help="Judge for this version of torch, such as 2.13.",
+)
+@click.option(
+    "--settings",
+    default="recorded",
+    show_default=True,
+    metavar="S",
+    help=f"Judge under these settings: {', '.join(Settings)}.",
+)
+@click.option(
+    "--format", "formats", metavar="F[,F]", help="text, html, csv, json; by default what -o ends in."
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="PATH",
+    help="A file; for several formats a folder, or the name that all the files begin with.",
+)
+@click.option("--strict", is_flag=True, help="Call a torch newer than the tables unknown; guess nothing.")
+def command(
+    traces: tuple[str, ...],
+    backend: str,
+    torch_version: str,
+    settings: str,
+    formats: str | None,
+    output: str | None,
+    strict: bool,
+) -> int:
+    """Judge TRACE for a backend, a torch version and settings, and write the report.
+
+    Several traces (steps, repeated runs, ranks) are merged. Neither torch nor the device is needed.
+    """
+    wanted = destinations(formats, output)
+    with progress("reading traces"):
+        from tracer.session import judge
+        from tracer.trace import load_trace, merge_traces
+
+        trace = merge_traces([load_trace(path) for path in traces])
+    with progress("judging and rendering"):
+        from tracer.report.formats import render
+
+        report = judge(trace, backend=backend, torch=torch_version, settings=settings, strict=strict)
+        texts = [(render(name, report), path) for name, path in wanted]
+    for text, path in texts:
+        if path is None:
+            show(text)
+        else:
+            write_whole(path, text.encode("utf-8"), error=ReportError)
+    if written := [str(path) for _, path in wanted if path is not None]:
+        click.echo(f"tracer: wrote {', '.join(written)}", err=True)
+    if trace.partial:
+        click.echo(f"tracer: the trace is partial ({trace.partial}); the rest was not judged", err=True)
+        return PARTIAL
+    return 0

@@ -1,0 +1,68 @@
+"""``tracer run``: a training script, recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tracer.cli.output import check_writable
+from tracer.errors import UsageError
+from tracer.runner import Steps, run_script
+from tracer.runner.ranks import current_rank, path_of_rank
+
+EXAMPLES = """\b
+Examples:
+  tracer run train.py --epochs 1
+  tracer run --steps 0:3 --exit-after-steps -o step.json.gz train.py
+  tracer run -m mypackage.train --config small.yaml
+  torchrun --nproc-per-node 2 -m tracer run train.py
+
+Steps are counted by finished optimizer steps, from 0: 0:1 is all until the
+first one has ended, 5:8 is steps 5, 6 and 7. Under torchrun each rank writes a
+file of its own, trace.rank0.json and so on. The exit code is the script's."""
+
+
+@click.command(
+    "run",
+    context_settings={"allow_interspersed_args": False},
+    epilog=EXAMPLES,
+    short_help="Run a training script and record what it does.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("trace.json"),
+    show_default=True,
+    metavar="FILE",
+    help="Where the trace goes; .json.gz is compressed.",
+)
+@click.option("--steps", "window", metavar="A:B", default=":", help="Record these optimizer steps only.")
+@click.option("--exit-after-steps", is_flag=True, help="End the script when they are recorded.")
+@click.option("-m", "as_module", is_flag=True, help="SCRIPT is a module's name, as for python -m.")
+@click.argument("script")
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+def command(
+    output: Path, window: str, exit_after_steps: bool, as_module: bool, script: str, args: tuple[str, ...]
+) -> int:
+    """Run SCRIPT as Python would and record every op that it dispatches.
+
+    Options before SCRIPT are the tracer's, all after it are the script's. The trace is written even when the
+    script fails or is interrupted.
+    """
+    steps = Steps.parse(window)
+    if exit_after_steps and steps.stop is None:
+        raise UsageError("--exit-after-steps needs to know the last step", hint="add --steps A:B")
+    rank = current_rank()
+    output = path_of_rank(output, rank)
+    check_writable(output)
+    return run_script(
+        script,
+        args,
+        output=output,
+        as_module=as_module,
+        steps=steps,
+        exit_after_steps=exit_after_steps,
+        rank=rank,
+    )

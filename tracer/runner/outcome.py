@@ -1,0 +1,111 @@
+"""What is written when the script has ended: the trace, and one line that says where it is."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tracer.runner.imports import when_imported
+from tracer.runner.ranks import Rank
+from tracer.runner.steps import Steps
+
+if TYPE_CHECKING:
+    from tracer.runner.window import StepWindow
+    from tracer.trace import Trace
+
+
+class ScriptRecording:
+    """The recording of one script: begins when the script has imported torch, ends in a file.
+
+    ``output`` is where the trace goes; ``shown`` is how the user spelled it.
+    """
+
+    def __init__(
+        self, name: str, output: Path, shown: Path, steps: Steps, *, rank: Rank | None, exit_after: bool
+    ) -> None:
+        self.name = name
+        self.output = output
+        self.shown = shown
+        self.steps = steps
+        self.rank = rank
+        self.exit_after = exit_after
+        self.is_writing = False
+        self._window: StepWindow | None = None
+        self._process = os.getpid()
+
+    def begin(self) -> None:
+        """Start as soon as torch is there."""
+        when_imported("torch", self._open)
+
+    def _open(self) -> None:
+        from tracer.runner.window import StepWindow
+        from tracer.session import DeterminismTracer
+
+        recorder = DeterminismTracer(name=self.name)
+        self._window = StepWindow(recorder, self.steps, exit_when_complete=self.exit_after)
+        self._window.open()
+
+    def finish(self, ended_by: str = "") -> str:
+        """Stop, write the trace, and return the closing line.
+
+        ``ended_by`` says what ended the script early. A window that was full by then is whole all the same.
+        A process that the script forked writes nothing: the trace is its parent's.
+        """
+        if os.getpid() != self._process:
+            return ""
+        self.is_writing = True
+        if self._window is None:
+            self._open()
+        window = self._window
+        assert window is not None
+        window.close()
+        partial = "" if window.complete else ended_by or window.blocked or self.steps.missed(window.finished)
+        trace = self._signed(window.recorder.trace, partial)
+        trace.save(self.output)
+        self.is_writing = False
+        return self._closing_line(trace, partial, window)
+
+    def _signed(self, trace: Trace, partial: str) -> Trace:
+        """``trace`` with what only the runner knows of its source."""
+        rank = self.rank
+        sources = tuple(
+            msgspec.structs.replace(
+                source,
+                name=source.name or self.name,
+                rank=rank.rank if rank else source.rank,
+                world_size=rank.world_size if rank else source.world_size,
+                partial=partial or source.partial,
+            )
+            for source in trace.sources
+        )
+        return msgspec.structs.replace(trace, sources=sources)
+
+    def _closing_line(self, trace: Trace, partial: str, window: StepWindow) -> str:
+        steps = sum(source.optimizer_steps for source in trace.sources)
+        parts = [
+            f"tracer: {self.shown}{' (partial)' if partial else ''}: {_counted(trace.call_count, 'call')} "
+            f"in {_counted(len(trace.calls), 'group')}, {_counted(steps, 'optimizer step')}"
+        ]
+        if window.finished == 0 and not self.steps.is_everything:
+            parts.append(f"no optimizer step ended, so --steps {self.steps} was never over")
+        elif partial:
+            parts.append(partial)
+        parts.append(f"next: tracer report {shlex.quote(str(self.shown))}")
+        return "; ".join(parts)
+
+
+def say(line: str) -> None:
+    """Print ``line`` on standard error, which the script may have closed."""
+    if line:
+        with suppress(OSError, ValueError, AttributeError):
+            print(line, file=sys.stderr, flush=True)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"

@@ -1,0 +1,34 @@
+"""Which process of a distributed job this is, and the file that its trace goes to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Rank(NamedTuple):
+    """A process of a job that torchrun, or something like it, started."""
+
+    rank: int
+    world_size: int
+
+
+def current_rank(environ: Mapping[str, str] = os.environ) -> Rank | None:
+    """What ``RANK`` and ``WORLD_SIZE`` say; ``None`` where they are not both set to numbers."""
+    try:
+        return Rank(int(environ["RANK"]), int(environ["WORLD_SIZE"]))
+    except (KeyError, ValueError):
+        return None
+
+
+def path_of_rank(path: Path, rank: Rank | None) -> Path:
+    """``trace.json`` becomes ``trace.rank0.json`` for rank 0: no process writes over another's trace."""
+    if rank is None:
+        return path
+    name = path.name
+    cut = next((len(name) - len(end) for end in (".json.gz", ".json") if name.endswith(end)), None)
+    if cut is None:
+        cut = len(path.stem)
+    return path.with_name(f"{name[:cut]}.rank{rank.rank}{name[cut:]}")

@@ -1,0 +1,84 @@
+"""Running a script under the recorder, to the exit code that it would have had without."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tracer.errors import UsageError
+from tracer.runner.outcome import ScriptRecording, say
+from tracer.runner.ranks import Rank
+from tracer.runner.script import prepare
+from tracer.runner.signals import trace_before_dying
+from tracer.runner.steps import Steps
+from tracer.runner.tracebacks import trim
+
+INTERRUPTED = 130
+
+
+def run_script(
+    target: str,
+    args: Sequence[str] = (),
+    *,
+    output: Path,
+    as_module: bool = False,
+    steps: Steps = Steps(),  # noqa: B008  (frozen)
+    exit_after_steps: bool = False,
+    rank: Rank | None = None,
+) -> int:
+    """Run ``target`` as Python would, write its trace to ``output``, and return the script's exit code.
+
+    The trace is written whatever ends the script, short of ``os._exit`` and ``SIGKILL``; where something cut
+    it short it says so. ``sys.argv``, ``sys.path`` and ``__main__`` stay the script's, as threads and exit
+    handlers of the script go on using them. Raises ``UsageError`` if there is nothing to run, and
+    ``TraceError`` if the trace cannot be written.
+    """
+    name = target if as_module else os.path.basename(os.path.normpath(target))
+    # The script may change the working directory.
+    recording = ScriptRecording(
+        name, Path(os.path.abspath(output)), output, steps, rank=rank, exit_after=exit_after_steps
+    )
+    ended_by, code = "", 0
+    problem: BaseException | None = None
+    with trace_before_dying(recording):
+        recording.begin()
+        running = False
+        try:
+            script = prepare(target, args, as_module=as_module)
+            sys.modules["__main__"] = script.main
+            running = True
+            exec(script.code, vars(script.main))
+        except SystemExit as leaving:
+            code = _exit_code(leaving)
+        except KeyboardInterrupt as interrupt:
+            ended_by, problem, code = "interrupted", interrupt, INTERRUPTED
+        except BaseException as error:
+            if isinstance(error, UsageError) and not running:
+                raise
+            ended_by, problem, code = type(error).__name__, error, 1
+        closing_line = recording.finish(ended_by)
+    if problem is not None:
+        _print_as_python_does(problem)
+    say(closing_line)
+    return code
+
+
+def _exit_code(leaving: SystemExit) -> int:
+    """What Python makes of ``sys.exit(...)``: a number as it is, anything else printed and 1."""
+    if leaving.code is None:
+        return 0
+    if isinstance(leaving.code, int):
+        return leaving.code
+    say(str(leaving.code))
+    return 1
+
+
+def _print_as_python_does(problem: BaseException) -> None:
+    """Print an uncaught exception through ``sys.excepthook``, which the script may have replaced."""
+    trim(problem)
+    try:
+        sys.excepthook(type(problem), problem, problem.__traceback__)
+    except Exception:
+        sys.__excepthook__(type(problem), problem, problem.__traceback__)

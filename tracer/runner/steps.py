@@ -1,0 +1,58 @@
+"""Which optimizer steps of a run are recorded: ``A:B``, as a Python slice would say it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tracer.errors import UsageError
+
+_SPELLING = re.compile(r"(\d+)|(\d*):(\d*)", re.ASCII)
+_HINT = "write A:B, A:, :B or N, counted from 0, as in --steps 0:1 for the first step"
+
+
+class WindowComplete(SystemExit):
+    """Ends the script once the last step that was asked for has ended; the exit code is 0.
+
+    A ``SystemExit``, so that the script's ``finally`` blocks run and its ``except Exception`` does not.
+    """
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Optimizer steps ``start`` up to, and without, ``stop``; everything by default."""
+
+    start: int = 0
+    stop: int | None = None
+    """``None``: until the script ends."""
+
+    @classmethod
+    def parse(cls, text: str) -> Steps:
+        """Read ``A:B``, ``A:``, ``:B`` or a single ``N``. Raises ``UsageError`` for anything else."""
+        match = _SPELLING.fullmatch(text.strip())
+        if match is None:
+            raise UsageError(f"--steps {text!r} names no steps", hint=_HINT)
+        single, first, last = match.groups()
+        if single is not None:
+            return cls(int(single), int(single) + 1)
+        steps = cls(int(first or 0), int(last) if last else None)
+        if steps.stop is not None and steps.stop <= steps.start:
+            raise UsageError(f"--steps {text!r} is empty: B must be larger than A", hint=_HINT)
+        return steps
+
+    @property
+    def is_everything(self) -> bool:
+        """Was no window asked for?"""
+        return self == Steps()
+
+    def __str__(self) -> str:
+        return f"{self.start}:{'' if self.stop is None else self.stop}"
+
+    def missed(self, finished: int) -> str:
+        """Why a run of ``finished`` optimizer steps did not fill the window; empty if it did."""
+        last = self.start if self.stop is None else self.stop
+        if finished >= last:
+            return ""
+        return (
+            f"the script ended after {finished} optimizer step{'s' * (finished != 1)}, before {self} was over"
+        )

@@ -1,0 +1,69 @@
+"""Tracebacks as the script alone would have printed them: without the tracer's frames."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from types import TracebackType
+
+import tracer
+
+_OURS = os.path.dirname(os.path.abspath(tracer.__file__)) + os.sep
+_BUNDLED = os.path.join(_OURS, "bundled") + os.sep
+# How the recorder's mode calls the op that it was handed; the untouched call goes there from C++.
+_OP_CALL = os.path.join("torch", "_ops.py")
+
+
+def trim(error: BaseException) -> None:
+    """Take the tracer's frames out of ``error``'s traceback and of all that it was raised from or during.
+
+    Where the innermost frame is the tracer's own, the error is too, and the traceback stays whole.
+    """
+    for one in _chain(error):
+        frames = list(_frames(one.__traceback__))
+        if frames and _is_ours(frames[-1]) and isinstance(one, Exception):
+            continue
+        one.__traceback__ = _rebuilt(frames)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """``error``, its causes and contexts, and the members of groups, each once."""
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        one = waiting.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        waiting += [one.__cause__, one.__context__, *getattr(one, "exceptions", ())]
+
+
+def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next
+
+
+def _is_ours(frame: TracebackType) -> bool:
+    path = frame.tb_frame.f_code.co_filename
+    return path.startswith(_OURS) and not path.startswith(_BUNDLED)
+
+
+def _rebuilt(frames: list[TracebackType]) -> TracebackType | None:
+    """The frames that the script would have without us, innermost last."""
+    kept: list[TracebackType] = []
+    after_ours = False
+    for frame in frames:
+        path = frame.tb_frame.f_code.co_filename
+        if _is_ours(frame) or (
+            after_ours and (path.endswith(_OP_CALL) or path.startswith("<frozen importlib"))
+        ):
+            after_ours = True
+            continue
+        after_ours = False
+        kept.append(frame)
+    traceback: TracebackType | None = None
+    for frame in reversed(kept):
+        traceback = TracebackType(traceback, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return traceback
