@@ -82,9 +82,7 @@ def _read(path: Path) -> bytes:
                 if size > MAX_BYTES:
                     raise too_large
     except FileNotFoundError as problem:
-        raise TraceError(
-            f"there is no file {path}", hint="record one with `tracer run -o FILE script.py`"
-        ) from problem
+        raise TraceError(f"there is no file {path}", hint="record one with `tracer run -o FILE script.py`") from problem
     except (OSError, EOFError, zlib.error, ValueError) as problem:
         reason = getattr(problem, "strerror", None) or str(problem)
         raise TraceError(f"cannot read {path}: {reason}", hint="check the file and its permissions") from problem

@@ -27,9 +27,7 @@ def merge_groups(groups: Iterable[CallGroup]) -> tuple[CallGroup, ...]:
             tuple(type(value) for _, value in sorted(group.facts.items())),
         )
         known = merged.get(key)
-        merged[key] = (
-            group if known is None else msgspec.structs.replace(known, count=known.count + group.count)
-        )
+        merged[key] = group if known is None else msgspec.structs.replace(known, count=known.count + group.count)
     return tuple(merged.values())
 
 

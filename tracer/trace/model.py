@@ -16,7 +16,7 @@ from tracer.names import BlindSpotKind, DeterministicMode, Phase
 #: The schema that this release writes, and the newest that it reads.
 SCHEMA = 1
 
-FactValue = Union[bool, int, str]
+FactValue = Union[bool, int, str]  # noqa: UP007 (msgspec reads it on Python 3.10)
 """What a recorded fact can be; the vocabulary (``tracer.tables.vocabulary``) lists each fact's values."""
 
 

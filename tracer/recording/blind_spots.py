@@ -1,0 +1,225 @@
+"""What runs and is not seen: noticed by watching the few functions that such code goes through.
+
+The watched functions are replaced for the time of recording by ones that take a note and call them; what they are
+called with and what they return is untouched. Recorders share one set of watches, so that they may end in any order.
+"""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing.process
+import sys
+import threading
+from _thread import get_ident
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import torch
+
+from tracer.names import BlindSpotKind
+from tracer.recording import seams
+from tracer.recording.sites import Sites, spell
+from tracer.trace.model import BlindSpot
+
+Note = Callable[[BlindSpotKind, str, "FrameType | None"], None]
+_WARNING = "Using `torch.compile\\(module\\)` when there are global hooks on modules"
+
+
+class BlindSpots:
+    """Blind spots of one recording, each with its count."""
+
+    def __init__(self, sites: Sites, working_directory: str) -> None:
+        self._sites = sites
+        self._working_directory = working_directory
+        self._noted: dict[tuple[BlindSpotKind, str, str], int] = {}
+        self._threads_before: set[int] = set()
+
+    def note(self, kind: BlindSpotKind, detail: str, frame: FrameType | None = None, *, count: int = 1) -> None:
+        """Count one blind spot, at the line of ``frame`` that is outside torch."""
+        location = spell(self._sites.innermost(frame), self._working_directory) if frame is not None else ""
+        key = (kind, detail, location)
+        self._noted[key] = self._noted.get(key, 0) + count
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._threads_before = {thread.ident for thread in threading.enumerate() if thread.ident}
+        _watches.add(self)
+
+    def stop(self) -> None:
+        """Stop watching; threads and processes that the region started are noted now."""
+        _watches.discard(self)
+        for thread in threading.enumerate():
+            if thread.ident not in self._threads_before and not thread.daemon and thread.ident != get_ident():
+                self.note(BlindSpotKind.OTHER_THREAD, "a thread started while recording: its ops are not seen")
+
+    def module_met(self, module: torch.nn.Module) -> None:
+        """A module ran for the first time: is it compiled or scripted?"""
+        name = type(module).__name__
+        if isinstance(module, torch.jit.ScriptModule):
+            self.note(
+                BlindSpotKind.SCRIPTED,
+                f"scripted module {getattr(module, 'original_name', name)}: ops that the interpreter fuses are not seen",
+            )
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Watch what was loaded since: torch loads its compiler when it is first used."""
+        if "torch._dynamo.eval_frame" in sys.modules:
+            _watches.patch_late()
+
+    def module_on_other_thread(self, module: torch.nn.Module) -> None:
+        """A module ran on a thread that is not recorded."""
+        self.note(
+            BlindSpotKind.OTHER_THREAD,
+            f"{type(module).__name__} ran on another Python thread: its ops are not seen",
+        )
+
+    def listed(self) -> tuple[BlindSpot, ...]:
+        """All that was noted, in the order of first notice."""
+        return tuple(
+            BlindSpot(kind=kind, detail=detail, location=location, count=count)
+            for (kind, detail, location), count in self._noted.items()
+        )
+
+
+def _on_compiled_call(frame: FrameType) -> tuple[BlindSpotKind, str]:
+    function = frame.f_locals.get("fn")
+    name = getattr(function, "__qualname__", None) or type(function).__name__
+    if seams.KEEPS_COMPILED_CODE and seams.dispatch_modes_keep_compiled():
+        return (
+            BlindSpotKind.COMPILED,
+            f"{name} is compiled: only ops that its kernels hand back to torch are seen",
+        )
+    return (
+        BlindSpotKind.COMPILE_FELL_BACK,
+        f"{name} is compiled, and ran eagerly because a dispatch mode was active",
+    )
+
+
+def _on_loader(iterator: Any) -> tuple[BlindSpotKind, str] | None:
+    workers = getattr(iterator, "_num_workers", 0)
+    if not workers:
+        return None
+    return (
+        BlindSpotKind.DATALOADER,
+        f"a DataLoader with {workers} worker processes: what they run is not seen",
+    )
+
+
+class _Watches:
+    """The patched functions of the process, and who listens."""
+
+    def __init__(self) -> None:
+        self._listeners: list[BlindSpots] = []
+        self._undo: list[Callable[[], None]] = []
+        self._patched: set[tuple[int, str]] = set()
+
+    def add(self, listener: BlindSpots) -> None:
+        self._listeners.append(listener)
+        self.patch_late()
+
+    def discard(self, listener: BlindSpots) -> None:
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+        if not self._listeners:
+            while self._undo:
+                self._undo.pop()()
+            self._patched.clear()
+
+    def note(self, kind: BlindSpotKind, detail: str, frame: FrameType | None) -> None:
+        for listener in self._listeners:
+            listener.note(kind, detail, frame)
+
+    def patch_late(self) -> None:
+        """Patch what is loaded by now; torch loads its compiler when it is first used."""
+        if not self._listeners:
+            return
+        loader = sys.modules.get("torch.utils.data.dataloader")
+        self._patch(getattr(loader, "_BaseDataLoaderIter", None), "__next__", _on_loader)
+        graphs = sys.modules.get("torch.cuda.graphs")
+        self._patch(
+            getattr(graphs, "CUDAGraph", None),
+            "replay",
+            lambda _: (BlindSpotKind.CUDA_GRAPH, "a CUDA graph was replayed: its kernels are not dispatched"),
+        )
+        self._patch(
+            getattr(torch._C, "ScriptFunction", None),
+            "__call__",
+            lambda function: (
+                BlindSpotKind.SCRIPTED,
+                f"scripted function {function.name}: ops that the interpreter fuses are not seen",
+            ),
+        )
+        triton = sys.modules.get("triton.runtime.jit")
+        self._patch(
+            getattr(triton, "JITFunction", None),
+            "run",
+            lambda kernel: (
+                BlindSpotKind.TRITON,
+                f"Triton kernel {getattr(kernel, '__name__', 'unnamed')} was launched",
+            ),
+        )
+        process = multiprocessing.process.BaseProcess
+        self._patch(
+            process,
+            "start",
+            lambda _: (BlindSpotKind.OTHER_PROCESS, "a process was started: its ops are not seen"),
+        )
+        eval_frame = sys.modules.get("torch._dynamo.eval_frame")
+        if eval_frame is not None:
+            self._ignore_hook_warning()
+            for name in ("_callback_from_stance", "_maybe_set_eval_frame"):
+                if hasattr(eval_frame, name):
+                    self._patch(eval_frame, name, None)
+                    break
+
+    def _patch(self, owner: Any, name: str, describe: Callable[[Any], tuple[BlindSpotKind, str] | None] | None) -> None:
+        original = getattr(owner, name, None)
+        if original is None or (id(owner), name) in self._patched:
+            return
+        has_own = name in vars(owner)
+
+        @functools.wraps(original, updated=())
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            frame = sys._getframe(1)
+            if describe is not None:
+                noted = describe(args[0])
+            else:
+                noted = _on_compiled_call(frame) if frame.f_code.co_name == "compile_wrapper" else None
+            if noted is not None:
+                self.note(*noted, frame)
+            return original(*args, **kwargs)
+
+        try:
+            setattr(owner, name, watched)
+        except (AttributeError, TypeError):  # an immutable type of another build
+            return
+        self._patched.add((id(owner), name))
+        if has_own:
+            self._undo.append(lambda: setattr(owner, name, original))
+        else:
+            self._undo.append(lambda: delattr(owner, name))
+
+    def _ignore_hook_warning(self) -> None:
+        """torch warns of global module hooks when it calls a compiled module; the recorder's are known to be harmless.
+
+        The filter is put into the list without touching the registries of warnings already shown.
+        """
+        import re
+        import warnings
+
+        if (0, "filter") in self._patched:
+            return
+        self._patched.add((0, "filter"))
+        entry = ("ignore", re.compile(_WARNING, re.I), UserWarning, None, 0)
+        warnings.filters.insert(0, entry)  # type: ignore[attr-defined]
+
+        def undo() -> None:
+            if entry in warnings.filters:
+                warnings.filters.remove(entry)  # type: ignore[attr-defined]
+
+        self._undo.append(undo)
+
+
+_watches = _Watches()

@@ -1,0 +1,211 @@
+"""The dispatch mode: sees every op, groups it, and makes the very call it was handed.
+
+The path of an ordinary call is one dictionary look-up for what the overload needs, a walk over torch's own frames,
+one look-up for the group and a counter. What is rare (tensor subclasses, higher-order ops, factories, active
+``TorchFunctionMode``) takes a longer path of the same shape.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from types import FrameType
+from typing import Any
+
+from torch._ops import HigherOrderOperator
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tracer.names import Phase
+from tracer.recording import facts, seams
+from tracer.recording.attribution import Attribution
+from tracer.recording.groups import Cell, Plan
+from tracer.recording.higher_order import with_bodies_seen
+
+_getframe = sys._getframe
+_current_node = seams.current_node
+_next_number = seams.next_sequence_number
+_function_modes = seams.function_mode_count
+_FORWARD, _BACKWARD, _OTHER = Phase.FORWARD, Phase.BACKWARD, Phase.OTHER
+
+
+class RecordingMode(TorchDispatchMode):
+    """Counts calls into ``plans``; where each came from is ``attribution``'s to say."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self, attribution: Attribution, asked: Mapping[str, frozenset[str]]) -> None:
+        super().__init__()
+        self.plans: dict[Any, Plan] = {}
+        self.attribution = attribution
+        self._asked = asked
+        self._handed_over: Cell | None = None
+        """A call that was left to a tensor subclass, until its first inner call is seen."""
+        self._handed_over_at: tuple[int, int] = (0, 0)
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # No wrapper around __torch_dispatch__: see seams.skip_in_dynamo.
+        return False
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        # Compiled code stays compiled while recording; what runs inside it is reported as a blind spot.
+        return True
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        plan = self.plans.get(func)
+        if plan is None:
+            plan = self._plan(func)
+        if plan.rare or types or _function_modes() or self._handed_over is not None:
+            return self._rare(plan, func, types, args, kwargs or {}, _getframe(0).f_back)
+        tensor = args[0]
+        raw = (tensor.dtype, tensor.device, tensor.layout, tensor.ndim)
+        readers = plan.readers
+        asked = plan.read(args, kwargs) if readers else None
+        # What follows is `_record`, in line: it is the path of nearly every call.
+        where = self.attribution
+        node = _current_node()
+        if node is None and not where.optimizer.active:
+            frame = _getframe(0).f_back
+            kinds = where.kinds
+            while frame is not None:
+                code = frame.f_code
+                filename = code.co_filename
+                kind = kinds.get(filename)
+                if kind:
+                    break
+                if kind is None and where.sites.kind_of(filename):
+                    break
+                frame = frame.f_back
+            else:
+                code, filename = None, ""
+            scope = where.modules.scope
+            links = where.links
+            number = _next_number()
+            if number != links.last:
+                phase = _FORWARD
+            else:
+                phase = _FORWARD if scope.is_module else _OTHER
+            if frame is not None:
+                key: Any = (scope, phase, filename, code.co_firstlineno, frame.f_lasti, raw, asked)
+            else:
+                key = (scope, phase, raw, asked)
+            cell = plan.cells.get(key)
+            if cell is None:
+                cell = plan.cells[key] = Cell(where.forward_origin(phase, scope, frame), raw, asked)
+            cell.count += 1
+            if number != links.last:
+                where.link(links, number, cell.origin, frame, plan.mutates and tensor._is_view())
+        else:
+            self._record(plan, raw, asked, _getframe(0).f_back, tensor)
+        if kwargs:
+            return func(*args, **kwargs)
+        return func(*args)
+
+    def _record(
+        self, plan: Plan, raw: Any, asked: Any, frame: FrameType | None, tensor: Any, extra: Any = None
+    ) -> Cell:
+        """Count one call that the engine or an optimizer made, or that took the rare path."""
+        where = self.attribution
+        node = _current_node()
+        kind: Any = None
+        if node is None:
+            origin, links = where.outside_engine(frame)
+        else:
+            origin, links = where.inside_engine(node, frame)
+            if origin.phase is _BACKWARD:
+                kind = type(node)
+        key = (origin, kind, raw, asked, extra)
+        cell = plan.cells.get(key)
+        if cell is None:
+            name = where.node_name(node) if kind is not None else ""
+            cell = plan.cells[key] = Cell(origin, raw, asked, name, extra)
+        cell.count += 1
+        if links is not None:
+            number = _next_number()
+            if number != links.last:
+                view = plan.mutates and tensor is not None and tensor._is_view()
+                where.link(links, number, origin, frame, view)
+        return cell
+
+    def _rare(
+        self,
+        plan: Plan,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        frame: FrameType | None,
+    ) -> Any:
+        wrappers = [cls for cls in types if seams.dispatches_itself(cls)]
+        if self._handed_over is not None:
+            self._notice_inner_call(bool(wrappers), frame)
+        with seams.without_torch_function():
+            tensor = plan.primary(args, kwargs)
+            raw = None if tensor is None else self._raw(tensor)
+            asked = plan.read(args, kwargs) if plan.readers else None
+        if isinstance(func, HigherOrderOperator):
+            cell = self._record(plan, raw, asked, frame, None, ("body_recorded", False))
+            return with_bodies_seen(self, cell, func, args, kwargs)
+        if wrappers:
+            extra = ("subclass", wrappers[0].__qualname__)
+            cell = self._record(plan, raw, asked, frame, None, extra)
+            if seams.dispatch_mode_count() == 0:
+                # The subclass handles the call with this mode active, so its inner calls are seen.
+                self._handed_over = cell
+                self._handed_over_at = (id(frame), frame.f_lasti if frame else 0)
+                return NotImplemented
+            return func(*args, **kwargs)
+        if plan.is_composite:
+            return self._composite(plan, func, raw, asked, args, kwargs, frame)
+        if tensor is None and plan.makes_tensors:
+            result = func(*args, **kwargs)
+            made = facts.first_tensor((result,))
+            with seams.without_torch_function():
+                raw = None if made is None else self._raw(made)
+            self._record(plan, raw, asked, frame, None)
+            return result
+        self._record(plan, raw, asked, frame, tensor)
+        return func(*args, **kwargs)
+
+    def _composite(
+        self, plan: Plan, func: Any, raw: Any, asked: Any, args: Any, kwargs: Any, frame: FrameType | None
+    ) -> Any:
+        """A composite op that arrived whole (inference mode): run its only kernel with this mode active."""
+        if plan.decomposes:
+            cell = self._record(plan, raw, asked, frame, None, ("body_recorded", True))
+            with self:
+                result = func.decompose(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
+            cell.count -= 1
+        self._record(plan, raw, asked, frame, None)
+        return func(*args, **kwargs)
+
+    def _notice_inner_call(self, has_wrappers: bool, frame: FrameType | None) -> None:
+        """Was this call made by the subclass that the last one was left to?"""
+        cell, self._handed_over = self._handed_over, None
+        if cell is None or frame is None:
+            return
+        if not has_wrappers and (id(frame), frame.f_lasti) == self._handed_over_at:
+            cell.inner_seen = True
+            return
+        walked: FrameType | None = frame
+        while walked is not None and id(walked) != self._handed_over_at[0]:
+            if walked.f_code.co_name == "__torch_dispatch__":
+                cell.inner_seen = True
+                return
+            walked = walked.f_back
+
+    @staticmethod
+    def _raw(tensor: Any) -> tuple[Any, ...]:
+        if seams.dispatches_itself(type(tensor)):
+            # Asking such a tensor for its sizes may call into its own dispatch.
+            return (tensor.dtype, tensor.device, tensor.layout, None)
+        return (tensor.dtype, tensor.device, tensor.layout, tensor.ndim)
+
+    def _plan(self, func: Any) -> Plan:
+        plan = self.plans[func] = Plan(func, self._asked)
+        return plan

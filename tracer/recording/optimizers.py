@@ -1,0 +1,75 @@
+"""When an optimizer steps: torch's global step hooks.
+
+The hook after a step is not called when the step raises. So the flag alone does not decide: a call belongs to the
+optimizer when the frame of ``Optimizer.step``'s wrapper is on its stack, and a flag without that frame is stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
+
+from torch.optim.optimizer import (
+    Optimizer,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+
+def _is_step_wrapper(code: CodeType) -> bool:
+    return code.co_name == "wrapper" and code.co_filename.endswith("optimizer.py") and "func" in code.co_freevars
+
+
+class OptimizerWatch:
+    """Follows optimizer steps; ``on_step(count)`` is called after each that ended."""
+
+    def __init__(self, on_step: Callable[[int], None] | None = None) -> None:
+        self.active = False
+        self.steps = 0
+        self._closures: list[CodeType | None] = []  # one for each running step; steps can nest
+        self._on_step = on_step
+        self._handles: list[Any] = []
+
+    def install(self) -> None:
+        """Start following every optimizer of the process."""
+        self._handles = [
+            register_optimizer_step_pre_hook(self._before),
+            register_optimizer_step_post_hook(self._after),
+        ]
+
+    def remove(self) -> None:
+        """Stop following."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        self._stop()
+
+    def is_inside(self, frame: FrameType | None) -> bool:
+        """Is ``frame`` inside the running step, and not inside the closure that the step was given?"""
+        while frame is not None:
+            code = frame.f_code
+            if code in self._closures:
+                return False
+            if _is_step_wrapper(code):
+                return True
+            frame = frame.f_back
+        self._stop()
+        return False
+
+    def _stop(self) -> None:
+        self._closures.clear()
+        self.active = False
+
+    def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
+        self._closures.append(getattr(closure, "__code__", None))
+        self.active = True
+
+    def _after(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if self._closures:
+            self._closures.pop()
+        self.active = bool(self._closures)
+        self.steps += 1
+        if self._on_step is not None:
+            self._on_step(self.steps)

@@ -1,0 +1,186 @@
+"""One recording: enters and leaves the mode, the hooks and the watches, and builds the trace."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+import torch
+
+from tracer.names import BlindSpotKind
+from tracer.recording import environment as process
+from tracer.recording import facts, modules, optimizers, seams
+from tracer.recording.attribution import Attribution
+from tracer.recording.blind_spots import BlindSpots
+from tracer.recording.groups import Cell, Origin, Plan
+from tracer.recording.mode import RecordingMode
+from tracer.recording.modules import ModuleStack
+from tracer.recording.optimizers import OptimizerWatch
+from tracer.recording.sites import Sites, spell
+from tracer.trace.merging import merge_groups
+from tracer.trace.model import BlindSpot, CallGroup, Environment, FactValue, Trace, TraceSource
+
+
+class Recorder:
+    """Records from ``start`` to ``stop``, any number of times; ``trace`` builds what was recorded so far.
+
+    ``asked`` says which further facts the rules want of an op, ``variables`` which environment variables to keep.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module | None,
+        *,
+        name: str,
+        library: Iterable[str],
+        asked: Mapping[str, frozenset[str]],
+        variables: Iterable[str],
+        on_optimizer_step: Callable[[int], None] | None = None,
+    ) -> None:
+        self.name = name
+        self.partial = ""
+        self._variables = tuple(variables)
+        self._working_directory = os.getcwd()
+        self._on_optimizer_step = on_optimizer_step
+        sites = Sites(library)
+        self.blind_spots = BlindSpots(sites, self._working_directory)
+        self.optimizer = OptimizerWatch(self._step_ended)
+        stack = ModuleStack(
+            sites,
+            model,
+            on_other_thread=self.blind_spots.module_on_other_thread,
+            on_module=self.blind_spots.module_met,
+            on_outermost=self.blind_spots.look_again,
+        )
+        self.attribution = Attribution(sites, stack, self.optimizer)
+        self.mode = RecordingMode(self.attribution, asked)
+        self._environment: Environment | None = None
+
+    def start(self) -> None:
+        """Begin to record on this thread."""
+        if self._environment is None:
+            self._environment = process.capture_environment(self._variables)
+        seams.skip_in_dynamo(*_OWN_FUNCTIONS)
+        self.attribution.modules.install()
+        self.optimizer.install()
+        self.blind_spots.start()
+        self.attribution.start()
+        self.mode.__enter__()
+
+    def stop(self) -> None:
+        """Stop recording; undo everything that ``start`` did."""
+        self.mode.__exit__(None, None, None)
+        self.blind_spots.stop()
+        self.optimizer.remove()
+        self.attribution.modules.remove()
+        if self._environment is not None and not self._environment.devices:
+            self._environment = msgspec.structs.replace(self._environment, devices=process.devices())
+
+    def trace(self, version: str) -> Trace:
+        """What was recorded so far, as a trace."""
+        counted = sorted(self._counted(), key=lambda pair: pair[1].order)
+        groups = merge_groups(self._group(plan, cell) for plan, cell in counted)
+        return Trace(
+            tracer_version=version,
+            environment=self._environment or process.capture_environment(self._variables),
+            calls=groups,
+            blind_spots=(*self.blind_spots.listed(), *self._own_blind_spots()),
+            sources=(self._source(sum(group.count for group in groups)),),
+        )
+
+    def _step_ended(self, count: int) -> None:
+        self.attribution.turn()
+        if self._on_optimizer_step is not None:
+            self._on_optimizer_step(count)
+
+    def _counted(self) -> list[tuple[Plan, Cell]]:
+        return [(plan, cell) for plan in self.mode.plans.values() for cell in plan.cells.values() if cell.count]
+
+    def _group(self, plan: Plan, cell: Cell) -> CallGroup:
+        origin = cell.origin
+        node = cell.node
+        return CallGroup(
+            op=plan.name,
+            phase=origin.phase,
+            module=origin.scope.path,
+            location=spell(origin.site, self._working_directory),
+            function=origin.site.function,
+            called_from=spell(origin.called_from, self._working_directory),
+            count=cell.count,
+            node=node,
+            facts=self._facts(plan, cell),
+        )
+
+    @staticmethod
+    def _facts(plan: Plan, cell: Cell) -> dict[str, FactValue]:
+        found = facts.common_facts(cell.raw)
+        if cell.asked is not None:
+            for key, value in zip(plan.readers, cell.asked, strict=True):
+                if value is not facts.MISSING:
+                    found[key] = value
+        if cell.extra is not None:
+            name, value = cell.extra
+            if name == "subclass":
+                found["subclass"] = value
+                found["subclass_inner"] = cell.inner_seen
+            else:
+                found[name] = value or cell.inner_seen
+        return found
+
+    def _source(self, calls: int) -> TraceSource:
+        rank, world = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
+        return TraceSource(
+            name=self.name,
+            rank=int(rank) if rank.isdigit() else None,
+            world_size=int(world) if world.isdigit() else None,
+            optimizer_steps=self.optimizer.steps,
+            calls=calls,
+            partial=self.partial,
+        )
+
+    def _own_blind_spots(self) -> Iterable[BlindSpot]:
+        cells = self._counted()
+        unlinked = sum(cell.count for _, cell in cells if not cell.origin.is_linked)
+        if not seams.HAS_FORWARD_LINK:
+            yield BlindSpot(
+                kind=BlindSpotKind.NO_FORWARD_LINK,
+                detail="this torch does not expose autograd's sequence numbers: backward calls bear no forward line",
+            )
+        elif unlinked:
+            yield BlindSpot(
+                kind=BlindSpotKind.NO_FORWARD_LINK,
+                detail="backward calls whose forward op was not recorded, or left no trace: they bear the line that"
+                " called backward",
+                count=unlinked,
+            )
+        for plan, cell in cells:
+            if cell.extra is None or cell.inner_seen or cell.extra[1] is True:
+                continue
+            name, value = cell.extra
+            if name == "subclass":
+                yield BlindSpot(
+                    kind=BlindSpotKind.SUBCLASS,
+                    detail=f"{plan.name} on {value}: no call that it made was seen",
+                    location=spell(cell.origin.site, self._working_directory),
+                    count=cell.count,
+                )
+            else:
+                yield BlindSpot(
+                    kind=BlindSpotKind.HIGHER_ORDER,
+                    detail=f"{plan.name}: its body did not run through the dispatcher",
+                    location=spell(cell.origin.site, self._working_directory),
+                    count=cell.count,
+                )
+
+
+def _functions_of(*owners: Any) -> tuple[Callable[..., Any], ...]:
+    return tuple(
+        value for owner in owners for value in vars(owner).values() if callable(value) and hasattr(value, "__code__")
+    )
+
+
+_OWN_FUNCTIONS = _functions_of(
+    RecordingMode, Attribution, Plan, Cell, Origin, Sites, ModuleStack, OptimizerWatch, BlindSpots
+) + _functions_of(facts, modules, optimizers)

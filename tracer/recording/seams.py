@@ -1,0 +1,114 @@
+"""Every private name of torch that the recorder leans on, each behind a feature test with a named fallback.
+
+Checked on torch 2.4.1 and 2.13.0. Nothing else in the package touches ``torch._C`` or an underscore of torch.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+#: What autograd gives nodes without a number (gradient accumulation).
+NO_NUMBER = 2**64 - 1
+
+
+def _find(owner: Any, *names: str) -> Any | None:
+    for name in names:
+        owner = getattr(owner, name, None)
+        if owner is None:
+            return None
+    return owner
+
+
+def _nothing() -> None:
+    return None
+
+
+def _zero() -> int:
+    return 0
+
+
+#: The autograd node that the engine evaluates on this thread, or ``None`` outside the engine.
+current_node: Callable[[], Any] = _find(torch._C, "_current_autograd_node") or _nothing
+#: The number that the next autograd node made on this thread will bear.
+next_sequence_number: Callable[[], int] = _find(torch._C, "_autograd", "_get_sequence_nr") or _zero
+#: Identifies the running backward pass; -1 outside the engine.
+graph_task_id: Callable[[], int] = _find(torch._C, "_current_graph_task_id") or (lambda: -1)
+#: How many ``TorchFunctionMode`` are active: reading ``tensor.dtype`` would call them.
+function_mode_count: Callable[[], int] = _find(torch._C, "_len_torch_function_stack") or _zero
+#: How many dispatch modes are below the running one.
+dispatch_mode_count: Callable[[], int] = _find(torch._C, "_len_torch_dispatch_stack") or _zero
+#: A context in which no ``__torch_function__`` is called.
+without_torch_function: Any = _find(torch._C, "DisableTorchFunction") or torch._C.DisableTorchFunctionSubclass
+
+#: Without these three, backward calls cannot be linked to their forward op, and the trace says so.
+HAS_FORWARD_LINK = (
+    current_node is not _nothing
+    and next_sequence_number is not _zero
+    and hasattr(torch._C._functions, "AccumulateGrad")
+)
+#: From about torch 2.8 on, a mode may ask that compiled code stays compiled while it is active.
+KEEPS_COMPILED_CODE = hasattr(TorchDispatchMode, "ignore_compile_internals")
+
+_plain_dispatch = {
+    _find(torch._C, "_disabled_torch_dispatch_impl"),
+    getattr(torch.Tensor, "__torch_dispatch__", None),
+}
+
+
+def dispatches_itself(cls: type) -> bool:
+    """Is ``cls`` a tensor subclass with a ``__torch_dispatch__`` of its own?"""
+    return getattr(cls, "__torch_dispatch__", None) not in _plain_dispatch
+
+
+def skip_in_dynamo(*functions: Callable[..., Any]) -> None:
+    """Tell dynamo's frame evaluator to leave these functions alone, where dynamo is loaded.
+
+    The recorder replaces the wrapper that torch puts around every mode's ``__torch_dispatch__`` by this: it
+    costs nothing per call, and does not switch dynamo off for what the dispatched op calls.
+    """
+    eval_frame = sys.modules.get("torch._dynamo.eval_frame")
+    skip = _find(eval_frame, "skip_code") or _find(torch._C, "_dynamo", "eval_frame", "skip_code")
+    if skip is None:
+        return
+    for function in functions:
+        skip(function.__code__)
+
+
+def is_inference() -> bool:
+    """Is ``torch.inference_mode`` active on this thread?"""
+    return torch.is_inference_mode_enabled()
+
+
+def has_composite_kernel(func: Any) -> bool:
+    """Does ``func`` have a composite kernel (made of other ops) and none of its own for CPU or CUDA?"""
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    try:
+        name = func.name()
+        return has_kernel(name, "CompositeImplicitAutograd") and not any(
+            has_kernel(name, key) for key in ("CPU", "CUDA", "XPU", "MPS", "PrivateUse1")
+        )
+    except (RuntimeError, AttributeError):
+        return False
+
+
+def is_engine_frame(frame: FrameType) -> bool:
+    """Is this the Python frame that started the autograd engine?"""
+    code = frame.f_code
+    return code.co_name == "_engine_run_backward" or (
+        code.co_name in ("backward", "grad") and code.co_filename.endswith("autograd/__init__.py")
+    )
+
+
+def dispatch_modes_keep_compiled() -> bool:
+    """Does every active dispatch mode let compiled code stay compiled?"""
+    get = _find(torch._C, "_get_dispatch_stack_at")
+    if get is None:
+        return False
+    modes = (get(index) for index in range(dispatch_mode_count()))
+    return all(getattr(type(mode), "ignore_compile_internals", lambda: False)() for mode in modes)

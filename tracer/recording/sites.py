@@ -1,0 +1,178 @@
+"""Where a call came from: the innermost frame outside torch, and the user's own frame.
+
+A frame is told apart by its file alone, decided once per file. The key of a site is ``(file, first line of the
+function, last instruction)``: reading these costs some tens of nanoseconds, where a line number costs a walk
+over the function's line table; the line is worked out once per distinct key.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from collections.abc import Iterable
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import NamedTuple
+
+import torch
+
+#: Frames of these files are passed over: torch itself, this package, the standard library.
+SKIPPED = 0
+#: Installed packages: they count for ``location`` and not for ``called_from``.
+LIBRARY = 1
+#: Everything else.
+USER = 2
+
+_TORCH = os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), "")
+_TRACER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+#: A bundled example is a user's code that happens to ship with the package.
+_BUNDLED = os.path.join(_TRACER, "bundled", "")
+_STDLIB = tuple(
+    os.path.join(os.path.realpath(path), "")
+    for key in ("stdlib", "platstdlib")
+    if (path := sysconfig.get_paths().get(key))
+)
+_SITE_MARKERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+#: Files that a compiler wrote: dynamo's graphs and inductor's kernels.
+_GENERATED = ("<eval_with_key>", "<torch_package", "<string>", "<frozen", "<__array_function__", "<attrs ")
+_WALK_LIMIT = 400
+
+
+class Site(NamedTuple):
+    """A line of code."""
+
+    path: str
+    """Absolute path of the file."""
+    line: int
+    function: str
+    """Qualified name."""
+    kind: int
+    """``LIBRARY`` or ``USER``."""
+
+
+NOWHERE = Site("", 0, "", SKIPPED)
+
+
+def is_compiled_file(filename: str) -> bool:
+    """Was ``filename`` written by torch.compile?"""
+    return filename.startswith("<eval_with_key>") or "torchinductor_" in filename or "/inductor_cache/" in filename
+
+
+class Sites:
+    """Classifies files and interns sites. ``library`` names further packages that are not the user's."""
+
+    def __init__(self, library: Iterable[str] = ()) -> None:
+        self.kinds: dict[str, int] = {}
+        """File name to ``SKIPPED``, ``LIBRARY`` or ``USER``."""
+        self._lines: dict[tuple[str, int, int], Site] = {}
+        self._library = frozenset(library)
+        self._working_directory = os.getcwd()
+
+    def kind_of(self, filename: str) -> int:
+        """What ``filename`` is; decided once."""
+        kind = self.kinds.get(filename)
+        if kind is None:
+            if len(self.kinds) > 20_000:  # code generated without end
+                self.kinds.clear()
+            kind = self.kinds[filename] = self._classify(filename)
+        return kind
+
+    def _classify(self, filename: str) -> int:
+        if filename.startswith(_GENERATED) or is_compiled_file(filename):
+            return SKIPPED
+        path = os.path.abspath(filename)
+        if path.startswith(_BUNDLED):
+            return USER
+        if path.startswith((_TORCH, _TRACER)):
+            return SKIPPED
+        if any(marker in path for marker in _SITE_MARKERS):
+            top = _below_site_packages(path).split(os.sep)[0].removesuffix(".py")
+            return SKIPPED if top in ("torch", "functorch", "torchgen") else LIBRARY
+        if path.startswith(_STDLIB) or os.path.realpath(path).startswith(_STDLIB):
+            return SKIPPED
+        if self._library and not self._library.isdisjoint(Path(path).with_suffix("").parts):
+            return LIBRARY
+        return USER
+
+    def innermost(self, frame: FrameType | None) -> Site:
+        """The innermost frame outside torch, from ``frame`` outwards."""
+        while frame is not None:
+            if self.kind_of(frame.f_code.co_filename):
+                return self.at(frame)
+            frame = frame.f_back
+        return NOWHERE
+
+    def users_own(self, frame: FrameType | None) -> Site:
+        """The innermost frame of the user's own code, from ``frame`` outwards."""
+        for _ in range(_WALK_LIMIT):
+            if frame is None:
+                break
+            if self.kind_of(frame.f_code.co_filename) == USER:
+                return self.at(frame)
+            frame = frame.f_back
+        return NOWHERE
+
+    def at(self, frame: FrameType) -> Site:
+        """The site of one frame."""
+        return self.resolve(frame.f_code, frame.f_lasti)
+
+    def resolve(self, code: CodeType, instruction: int) -> Site:
+        """The site of an instruction; worked out once per ``(file, function, instruction)``."""
+        key = (code.co_filename, code.co_firstlineno, instruction)
+        site = self._lines.get(key)
+        if site is None:
+            if len(self._lines) > 200_000:
+                self._lines.clear()
+            site = self._lines[key] = Site(
+                os.path.join(self._working_directory, code.co_filename),
+                _line_of(code, instruction),
+                getattr(code, "co_qualname", code.co_name),
+                self.kind_of(code.co_filename),
+            )
+        return site
+
+
+def _line_of(code: CodeType, instruction: int) -> int:
+    line = code.co_firstlineno
+    for start, end, number in code.co_lines():
+        if start <= instruction < end:
+            return number if number is not None else line
+        if number is not None and start <= instruction:
+            line = number
+    return line
+
+
+def _below_site_packages(path: str) -> str:
+    for marker in _SITE_MARKERS:
+        _, found, rest = path.rpartition(marker)
+        if found:
+            return rest
+    return ""
+
+
+def spell(site: Site, working_directory: str) -> str:
+    """``path:line``, relative to the working directory, else to its ``site-packages``, else the file's name.
+
+    An absolute path names a user or a host; a trace must not.
+    """
+    if not site.path:
+        return ""
+    below = _below_site_packages(site.path)
+    if below:
+        path = below
+    else:
+        try:
+            path = os.path.relpath(site.path, working_directory)
+        except ValueError:  # another drive
+            path = os.path.basename(site.path)
+        if path.startswith(os.pardir):
+            path = _below_import_root(site.path)
+    return f"{path.replace(os.sep, '/')}:{site.line}"
+
+
+def _below_import_root(path: str) -> str:
+    """The path below the longest entry of ``sys.path`` that holds it, else the file's name."""
+    roots = [os.path.join(os.path.abspath(root), "") for root in sys.path if root]
+    best = max((root for root in roots if path.startswith(root)), key=len, default="")
+    return path[len(best) :] if best else os.path.basename(path)

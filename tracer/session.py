@@ -1,0 +1,165 @@
+"""The two names that join the floors below: ``DeterminismTracer`` records, ``judge`` judges a trace.
+
+Importing this module imports no torch: a trace is judged without it, and the recorder loads when recording begins.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tracer.errors import UsageError
+from tracer.names import Backend, Settings
+from tracer.trace import Trace
+
+if TYPE_CHECKING:
+    import torch
+
+    from tracer.recording.recorder import Recorder
+    from tracer.report import Report
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class DeterminismTracer:
+    """Records every op that runs inside a ``with`` block, on this thread and in its backward passes.
+
+    Entering again adds to the same trace; entering while inside does nothing more. It can decorate a function too.
+    What runs is untouched: parameters, gradients, outputs and random streams are bit-identical with and without.
+
+    Parameters
+    ----------
+    model
+        Spells module paths as ``model.named_modules()`` does; without it the outermost module's class leads. Held
+        weakly.
+    name
+        What the recording is called in reports.
+    library
+        Further packages (top-level names) whose code is not the user's own, as installed packages are not.
+    on_optimizer_step
+        Called after each optimizer step that ends inside the block, with the number of such steps so far.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module | None = None,
+        *,
+        name: str | None = None,
+        library: Iterable[str] = (),
+        on_optimizer_step: Callable[[int], None] | None = None,
+    ) -> None:
+        self._model = model
+        self._name = name or ""
+        self._library = (library,) if isinstance(library, str) else tuple(library)
+        self._on_optimizer_step = on_optimizer_step
+        self._depth = 0
+        self._lazy_recorder: Recorder | None = None
+
+    @property
+    def _recorder(self) -> Recorder:
+        if self._lazy_recorder is None:
+            from tracer.recording.recorder import Recorder
+            from tracer.tables.loading import named_variables, required_facts
+
+            self._lazy_recorder = Recorder(
+                self._model,
+                name=self._name,
+                library=self._library,
+                asked=required_facts(),
+                variables=named_variables(),
+                on_optimizer_step=self._on_optimizer_step,
+            )
+            self._model = None  # the recorder holds its modules weakly
+        return self._lazy_recorder
+
+    def __enter__(self) -> DeterminismTracer:
+        if self._depth == 0:
+            self._recorder.start()
+        self._depth += 1
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._depth == 0:
+            raise UsageError("this DeterminismTracer was left more often than entered", hint="use it in a `with`")
+        self._depth -= 1
+        if self._depth == 0:
+            self._recorder.stop()
+            if exc_type is not None and exc_type is not SystemExit:
+                self.mark_partial(exc_type.__name__)
+
+    def __call__(self, function: F) -> F:
+        """Decorate ``function``: each call of it is recorded."""
+
+        @functools.wraps(function)
+        def recorded(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return recorded  # type: ignore[return-value]
+
+    def mark_partial(self, reason: str) -> None:
+        """Say that recording ended before the step did; the reason goes into the trace."""
+        self._recorder.partial = reason
+
+    @property
+    def optimizer_steps(self) -> int:
+        """Optimizer steps that ended while recording."""
+        return self._recorder.optimizer.steps
+
+    @property
+    def trace(self) -> Trace:
+        """What was recorded so far; can be read while recording and after."""
+        from tracer import __version__
+
+        return self._recorder.trace(__version__)
+
+    def report(
+        self,
+        backend: str = Backend.RECORDED,
+        torch: str = "recorded",
+        settings: str = Settings.RECORDED,
+        *,
+        strict: bool = False,
+    ) -> Report:
+        """Judge what was recorded so far; see ``judge``."""
+        return judge(self.trace, backend=backend, torch=torch, settings=settings, strict=strict)
+
+
+def judge(
+    trace: Trace,
+    *,
+    backend: str = Backend.RECORDED,
+    torch: str = "recorded",
+    settings: str = Settings.RECORDED,
+    strict: bool = False,
+) -> Report:
+    """Hold ``trace`` against the determinism tables for a target, and report.
+
+    Parameters
+    ----------
+    backend
+        ``cpu``, ``cuda``, ``rocm``, ``xpu``, ``mps``, ``npu``, or ``recorded``: each call's own device.
+    torch
+        A torch version such as ``2.13``, or ``recorded``.
+    settings
+        ``recorded``, ``default`` (deterministic mode off, torch's default flags), ``warn``, or ``deterministic`` (mode
+        on, ``CUBLAS_WORKSPACE_CONFIG`` set).
+    strict
+        Answer ``unknown`` for a torch that is newer than a table was reviewed for, in place of the newest reviewed
+        version's verdict.
+
+    Raises ``TargetError`` for a target that does not exist.
+    """
+    from tracer.judging import judge_trace, make_target
+    from tracer.report import Report
+    from tracer.tables.loading import load_tables
+
+    target = make_target(trace.environment, backend=backend, torch=torch, settings=settings)
+    return Report(judge_trace(trace, load_tables(), target, strict=strict))
