@@ -160,9 +160,7 @@ def _what_to_change(report: Report) -> Answer:
     to_make = [change for change in plan if change.code]
     by_hand = len(plan) - len(to_make) - sum(1 for _ in _unknown_reasons(report))
     if not report.findings:
-        sentence = (
-            "Nothing: no change is known that would help. The proof is two runs from one seed, compared."
-        )
+        sentence = "Nothing: no change is known that would help. The proof is two runs from one seed, compared."
     elif not settled:
         sentence = f"Nothing yet: {plural(unknown, 'finding')} must be found out first; the plan says how."
     else:

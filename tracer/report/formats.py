@@ -49,9 +49,7 @@ def format_of(path: str | os.PathLike[str]) -> str:
         if one.suffix == suffix:
             return name
     known = ", ".join(one.suffix for one in FORMATS.values())
-    raise ReportError(
-        f"cannot tell a report format from {os.fspath(path)!r}", hint=f"end the name in one of {known}"
-    )
+    raise ReportError(f"cannot tell a report format from {os.fspath(path)!r}", hint=f"end the name in one of {known}")
 
 
 def write(path: str | os.PathLike[str], report: Report) -> Path:

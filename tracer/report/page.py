@@ -32,7 +32,7 @@ class Segment(NamedTuple):
     """One verdict's part of a bar."""
 
     verdict: Verdict
-    count: int
+    calls: int
     width: float
     """Percent of the bar."""
 
@@ -106,9 +106,8 @@ def _traced(report: Report) -> str:
     names = list(dict.fromkeys(one.name for one in sources if one.name))
     ranks = len({one.rank for one in sources if one.rank is not None})
     steps = max((one.optimizer_steps for one in sources), default=0)
-    parts = (
-        [", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")] if names else []
-    )
+    rest = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    parts = [", ".join(names[:3]) + rest] if names else []
     if len(sources) > 1:
         parts.append(plural(len(sources), "recording"))
     if ranks:

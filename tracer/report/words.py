@@ -29,12 +29,8 @@ VERDICTS: Mapping[Verdict, VerdictWords] = {
         "≈", "conditional", "Runs differ only if the data has ties, duplicate indices and the like.", "yellow"
     ),
     Verdict.UNKNOWN: VerdictWords("?", "unknown", "No answer is known; the reason is given.", "magenta"),
-    Verdict.SEEDED: VerdictWords(
-        "#", "seeded", "Random by design; the same seed gives the same bits.", "cyan"
-    ),
-    Verdict.DETERMINISTIC: VerdictWords(
-        "=", "deterministic", "No mechanism is known by which runs differ.", "green"
-    ),
+    Verdict.SEEDED: VerdictWords("#", "seeded", "Random by design; the same seed gives the same bits.", "cyan"),
+    Verdict.DETERMINISTIC: VerdictWords("=", "deterministic", "No mechanism is known by which runs differ.", "green"),
 }
 
 UNKNOWN_REASONS: Mapping[UnknownReason, str] = {
@@ -53,9 +49,7 @@ EVIDENCE_STRENGTH: Mapping[EvidenceKind, str] = {
 }
 
 #: What every report speaks of, and what it does not.
-GUARANTEE = (
-    "Run-to-run only: the same machine, versions and settings. Nothing here speaks of two different machines."
-)
+GUARANTEE = "Run-to-run only: the same machine, versions and settings. Nothing here speaks of two different machines."
 
 
 def number(count: int) -> str:
