@@ -3,7 +3,7 @@
 Domains are finite, so that the lint can prove by enumeration that a rule's cases neither overlap nor leave a
 gap. Three kinds of key:
 
-- facts of a call, recorded with it (``CallGroup.facts``);
+- facts of a call, recorded with it (``CallGroup.facts``) or derived from it;
 - settings of the target, known when a trace is judged;
 - nothing else: a torch version stands in a case's own ``torch`` field, not in ``when``.
 
@@ -95,6 +95,18 @@ ASKED_FACTS: Mapping[str, tuple[Value, ...]] = {
     "shape.same_size": BOOL,  # resampling: output size equals input size
 }
 
+#: Facts that no recorder notes: the judge derives them from what a call group says of itself.
+DERIVED_FACTS: Mapping[str, tuple[Value, ...]] = {
+    # Is the call made by the backward of an op that selects each element at most once (``SELECTING_NODES``)?
+    "backward.selects": BOOL,
+}
+
+#: Autograd nodes whose backward writes each element of the input at most once.
+SELECTING_NODES: frozenset[str] = frozenset(
+    f"{name}Backward"
+    for name in ("Max", "Min", "Sort", "Topk", "Kthvalue", "Median", "Nanmedian", "Mode")
+)
+
 #: Settings of the target. ``many`` threads means more than one.
 SETTINGS: Mapping[str, tuple[Value, ...]] = {
     "deterministic_mode": ("off", "warn", "on"),
@@ -107,7 +119,12 @@ SETTINGS: Mapping[str, tuple[Value, ...]] = {
 }
 
 #: Every key that a condition may use, with its domain.
-DOMAINS: Mapping[str, tuple[Value, ...]] = {**COMMON_FACTS, **ASKED_FACTS, **SETTINGS}
+DOMAINS: Mapping[str, tuple[Value, ...]] = {
+    **COMMON_FACTS,
+    **ASKED_FACTS,
+    **DERIVED_FACTS,
+    **SETTINGS,
+}
 
 
 def in_domain(key: str, value: Value) -> bool:

@@ -1,0 +1,138 @@
+"""Proving a table: no overlap, no gap, no dead case, nothing claimed twice, everything with its source.
+
+Domains are finite, so this is enumeration, not opinion. Only the keys that a rule uses are enumerated, and
+values that no case of the rule tells apart are taken together, which keeps the product small.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import product
+
+from tracer.names import EvidenceKind
+from tracer.tables.conditions import wanted_values
+from tracer.tables.model import Case, Rule, RuleEvidence, Table
+from tracer.tables.versions import reviewed_releases, speaks_of
+from tracer.tables.vocabulary import DOMAINS, Value
+
+#: A product above this means that a rule asks too much at once and should be two.
+LIMIT = 100_000
+
+_FILE = re.compile(r"[\w/{},-]+\.(cu|cuh|cpp|h|py|mm|yaml|csv|md)\b")
+_THREAD = re.compile(r"\b(PR|issue) ([\w.-]+/[\w.-]+)?#\d+\b")
+_VERSION = re.compile(r"\b\d+\.\d+")
+
+
+def lint_table(table: Table) -> list[str]:
+    """Everything that is wrong with a table that loads, one line each; an empty list for a sound one."""
+    releases = reviewed_releases(table.reviewed)
+    faults = [] if releases else [f"{table.backend}: `{table.reviewed}` holds no release of torch"]
+    faults += [f"{rule.id}: {fault}" for rule in table.rule for fault in _faults(rule, releases)]
+    faults += [f"{name}: the id is borne by {n} rules" for name, n in _repeated(r.id for r in table.rule)]
+    claims: dict[str, list[str]] = {}
+    for rule in table.rule:
+        for op in dict.fromkeys(rule.ops):
+            claims.setdefault(op, []).append(rule.id)
+    faults += [f"{op}: claimed by {' and '.join(ids)}" for op, ids in claims.items() if len(ids) > 1]
+    return faults
+
+
+def _faults(rule: Rule, releases: tuple[str, ...]) -> Iterator[str]:
+    yield from _incomplete(rule)
+    yield from _bad_ops(rule)
+    for number, case in enumerate(rule.case):
+        for key in case.when:
+            if len(wanted_values(case, key)) == len(DOMAINS[key]):
+                yield f"case {number} asks {key} for every value that it can have; leave the key out"
+        if not any(speaks_of(case.torch, release) for release in releases):
+            yield f"case {number} is dead: `{case.torch}` holds no reviewed release"
+    yield from _overlaps_and_gaps(rule, releases)
+
+
+def _incomplete(rule: Rule) -> Iterator[str]:
+    """Missing parts, and sentences that are none."""
+    for name in ("ops", "case", "evidence"):
+        if not getattr(rule, name):
+            yield f"{name} is empty"
+    for name in ("why", "remedy"):
+        if not getattr(rule, name).strip():
+            yield f"{name} is empty"
+    texts = [rule.why, rule.remedy, *(t for case in rule.case for t in (case.why, case.remedy) if t)]
+    for text in texts:
+        if text.strip() and (text != " ".join(text.split()) or text[-1] not in ".`)"):
+            yield f"not a plain sentence: {text!r}"
+    for evidence in rule.evidence:
+        if fault := _bad_reference(evidence):
+            yield f"evidence {evidence.ref!r} {fault}"
+
+
+def _bad_reference(evidence: RuleEvidence) -> str:
+    """What is wrong with a reference; empty for one that a reader can follow."""
+    ref = evidence.ref
+    if ref != " ".join(ref.split()) or not ref:
+        return "is not one line of text"
+    if ref.startswith(("/", "~", "..")):
+        return "is a path on somebody's machine"
+    if evidence.kind is EvidenceKind.DOCUMENTED and not (_VERSION.search(ref) or _THREAD.search(ref)):
+        return "names no version of the page"
+    if evidence.kind is EvidenceKind.SOURCE and not (_THREAD.search(ref) or _FILE.search(ref)):
+        return "names neither a source file nor a pull request or issue"
+    if evidence.kind is EvidenceKind.SOURCE and not (_THREAD.search(ref) or _VERSION.search(ref)):
+        return "names no version of the source"
+    return ""
+
+
+def _bad_ops(rule: Rule) -> Iterator[str]:
+    for op, times in _repeated(rule.ops):
+        yield f"{op} is listed {times} times"
+    for op in rule.ops:
+        if op.count(".") == 2 and op.rpartition(".")[0] in rule.ops:
+            yield f"{op} is listed beside its packet"
+
+
+def _overlaps_and_gaps(rule: Rule, releases: tuple[str, ...]) -> Iterator[str]:
+    """One line for each pair of cases that meet and for the first hole of each set of live cases."""
+    told: set[tuple[int, ...]] = set()
+    for release in releases:
+        live = tuple(i for i, case in enumerate(rule.case) if speaks_of(case.torch, release))
+        if live in told:
+            continue
+        told.add(live)
+        yield from _check(rule.case, live, release)
+
+
+def _check(cases: tuple[Case, ...], live: tuple[int, ...], release: str) -> Iterator[str]:
+    keys = list(dict.fromkeys(key for i in live for key in cases[i].when))
+    wanted = {i: [wanted_values(cases[i], key) for key in keys] for i in live}
+    choices = [_told_apart(key, [wanted[i][k] for i in live]) for k, key in enumerate(keys)]
+    size = 1
+    for choice in choices:
+        size *= len(choice)
+    if size > LIMIT:
+        yield f"its conditions have {size:,} combinations; split the rule"
+        return
+    met: set[tuple[int, ...]] = set()
+    gap = False
+    for values in product(*choices):
+        holding = tuple(i for i in live if all(v in w for v, w in zip(values, wanted[i], strict=True)))
+        where = ", ".join(f"{key} = {value}" for key, value in zip(keys, values, strict=True)) or "always"
+        if not holding and not gap:
+            gap = True
+            yield f"gap in torch {release}: no case for {where}"
+        elif len(holding) > 1 and holding not in met:
+            met.add(holding)
+            yield f"overlap in torch {release}: cases {' and '.join(map(str, holding))} both hold for {where}"
+
+
+def _told_apart(key: str, sets: list[frozenset[Value]]) -> list[Value]:
+    """One value of ``key`` for each way in which the cases answer it."""
+    seen: dict[tuple[bool, ...], Value] = {}
+    for value in DOMAINS[key]:
+        seen.setdefault(tuple(value in wanted for wanted in sets), value)
+    return list(seen.values())
+
+
+def _repeated(names: Iterator[str] | tuple[str, ...]) -> Iterator[tuple[str, int]]:
+    return ((name, times) for name, times in Counter(names).items() if times > 1)
