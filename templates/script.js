@@ -19,6 +19,22 @@ function breakable(text, className) {
   return node;
 }
 
+// The end of a long path, which is what tells two places apart.
+function fileOf(path) {
+  return path.length > 40 && path.includes("/") ? `…/${path.slice(path.lastIndexOf("/") + 1)}` : path;
+}
+
+// A cell's first line, and a fainter second one where there is something to say.
+function lines(first, second, title) {
+  const cell = element("span", "", "lines");
+  cell.append(first);
+  if (second) {
+    cell.append(element("span", second, "faint"));
+    if (title) cell.lastChild.title = title;
+  }
+  return cell;
+}
+
 // DataTables reads a search text that holds "&" as HTML. These two characters never get that far.
 function searchable(text) {
   return text.replaceAll("&", "\uff06").replaceAll("<", "\uff1c");
@@ -65,10 +81,15 @@ function start(data) {
   const columns = [
     column("verdict", (_, row) => opener(row), (name) => severity[name], "num"),
     column("mode", (name) => badge(name), (name) => severity[name], "num"),
-    column("op", (value) => breakable(value, "code")),
+    column("op", (value, row) => lines(breakable(value, "code"), text(row, "cause"))),
     column("phase", (value) => element("span", value), (name) => phases[name], "num"),
     column("module", (value) => breakable(value, "code")),
-    column("place", (value) => breakable(value, "code")),
+    column("place", (value, row) => {
+      const from = text(row, "called_from");
+      const first = breakable(fileOf(value) || "not recorded", value ? "code" : "faint");
+      first.title = value;
+      return lines(first, from && `from ${fileOf(from)}`, from);
+    }),
     {
       data: null,
       type: "num",
@@ -78,14 +99,13 @@ function start(data) {
         return kind === "display" ? element("span", count.toLocaleString("en")) : count;
       },
     },
-    column("cause", (value) => element("span", value)),
     { ...column("remedy", (value) => element("span", value)), className: "print-only" },
     {
       data: null,
       type: "string",
       visible: false,
       render: (_, kind, row) =>
-        ["rule", "why", "function", "node", "runs_as", "evidence", "facts", "reason"]
+        ["rule", "cause", "why", "function", "called_from", "node", "runs_as", "evidence", "facts", "reason"]
           .map((field) => searchable(text(row, field)))
           .join(" \n "),
     },
@@ -93,7 +113,7 @@ function start(data) {
 
   const head = [...document.querySelectorAll("#rows thead th")].map((th) => th.textContent);
   document.querySelector("#rows thead tr").append(element("th", "Details"));
-  document.querySelectorAll("#rows thead th")[8].className = "print-only";
+  document.querySelectorAll("#rows thead th")[7].className = "print-only";
   document.getElementById("table").hidden = false;
 
   const table = tables("#rows").DataTable({
@@ -108,7 +128,10 @@ function start(data) {
     language: { emptyTable: "No finding", zeroRecords: "No finding matches. Clear a filter to see more.", lengthMenu: "_MENU_ rows a page" },
     createdRow: (line, row, _, cells) => {
       line.id = `finding-${numberOf(row)}`;
-      cells.forEach((cell, index) => cell.setAttribute("data-label", head[index] || ""));
+      cells.forEach((cell, index) => {
+        cell.setAttribute("data-label", head[index] || "");
+        cell.classList.toggle("none", !cell.textContent);
+      });
     },
   });
 
@@ -138,6 +161,7 @@ function start(data) {
     add("Op", code("op"));
     add("Runs as", code("runs_as"));
     add("Place", code("place"));
+    add("Called from", code("called_from"));
     add("Function", code("function"));
     add("Module", code("module"));
     add("Autograd node", code("node"));

@@ -17,6 +17,9 @@ from tracer.report.words import EVIDENCE_STRENGTH, plural
 if TYPE_CHECKING:
     from tracer.report.report import Report
 
+#: Characters from which a path is shortened in a sentence.
+_LONG = 40
+
 _RISK = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)
 
 
@@ -216,7 +219,10 @@ def _changes_to(finding: Finding, verdict: Verdict) -> bool:
 
 
 def _where(finding: Finding) -> str:
-    return finding.location or place_of(finding)
+    """The place as a sentence can bear it: of a long path, the file alone."""
+    place = finding.location or place_of(finding)
+    folder, slash, file = place.rpartition("/")
+    return f"…/{file}" if slash and len(place) > _LONG else place
 
 
 def _sites(findings: Iterable[Finding]) -> int:

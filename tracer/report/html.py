@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Characters of one string that the page's static parts show; the table's rows open to all of it.
 _LONGEST = 400
+#: Characters of a module path beside its bar.
+_BRIEF = 30
 _NOTEBOOK_ROWS = 10
 
 
@@ -74,6 +76,7 @@ def _environment() -> Environment:
     )
     environment.globals.update(words=VERDICTS, severity=SEVERITY, plural=plural)
     environment.filters["shown"] = lambda text: one_line(str(text), _LONGEST)
+    environment.filters["brief"] = lambda text: one_line(str(text), _BRIEF)
     environment.filters["grouped"] = lambda count: f"{count:,}"
     return environment
 

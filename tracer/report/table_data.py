@@ -13,7 +13,7 @@ import msgspec
 
 from tracer.findings import Finding
 from tracer.names import SEVERITY, Phase
-from tracer.plan import name_of, place_of
+from tracer.plan import name_of
 from tracer.report.columns import backend_of
 from tracer.report.plain import visible
 from tracer.report.words import EVIDENCE_STRENGTH, UNKNOWN_REASONS, VERDICTS
@@ -29,6 +29,7 @@ FIELDS = (
     "phase",
     "module",
     "place",
+    "called_from",
     "count",
     "cause",
     "rule",
@@ -89,7 +90,8 @@ def _row(finding: Finding, report: Report, at: _Strings) -> list[int]:
         at(name_of(finding.op)),
         at(finding.phase.value),
         at(finding.module),
-        at(place_of(finding)),
+        at(finding.location),
+        at(finding.called_from),
         finding.count,
         at(finding.cause.value if finding.cause else ""),
         at(finding.rule),
