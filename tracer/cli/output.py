@@ -10,10 +10,9 @@ from tracer.errors import TracerError, UsageError
 
 
 def check_writable(path: Path, *, error: type[TracerError] = UsageError) -> None:
-    """Raise ``error`` if ``path`` cannot become a file; its folder is made if it is missing.
+    """Raise ``error`` if ``path`` cannot become a file.
 
     Called before the work whose result it will hold: a script that trained for hours must not find out then.
-    A file is really made, since permission bits say little to root and on a read-only disk.
     """
     if path.is_dir():
         raise error(f"{path} is a folder", hint="name a file")
@@ -23,10 +22,14 @@ def check_writable(path: Path, *, error: type[TracerError] = UsageError) -> None
 
 
 def check_folder(folder: Path, *, error: type[TracerError] = UsageError) -> None:
-    """Make ``folder`` if it is missing; raise ``error`` if no file can be made in it."""
+    """Raise ``error`` if no file can be made in ``folder``, or in what stands where it will be made.
+
+    A file is really made, since permission bits say little to root and on a read-only disk; it has no name,
+    and nothing else is made, so that a run that is refused leaves nothing.
+    """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
+        standing = next((one for one in (folder, *folder.parents) if one.exists()), folder)
+        with tempfile.TemporaryFile(dir=standing):
             pass
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "strerror", None) or str(problem)

@@ -17,7 +17,7 @@ from tracer.runner.steps import Steps
 
 if TYPE_CHECKING:
     from tracer.runner.window import StepWindow
-    from tracer.trace import Trace
+    from tracer.trace import Environment, Trace
 
 
 class ScriptRecording:
@@ -51,28 +51,48 @@ class ScriptRecording:
         self._window = StepWindow(recorder, self.steps, exit_when_complete=self.exit_after)
         self._window.open()
 
-    def finish(self, ended_by: str = "") -> str:
+    def discard(self) -> None:
+        """Stop and write nothing: there was no script to run."""
+        if self._window is not None:
+            self._window.close()
+
+    def _opened(self) -> StepWindow:
+        """The window; a script that never imported torch gets a trace too, of nothing."""
+        if self._window is None:
+            import torch  # noqa: F401  (calls ``_open``)
+        if self._window is None:  # the script took the watcher away
+            self._open()
+        assert self._window is not None
+        return self._window
+
+    def finish(self, ended_by: str = "", *, dying: bool = False) -> str:
         """Stop, write the trace, and return the closing line.
 
         ``ended_by`` says what ended the script early. A window that was full by then is whole all the same.
-        A process that the script forked writes nothing: the trace is its parent's.
+        A process that the script forked writes nothing: the trace is its parent's. A process that is
+        ``dying`` may be in the middle of an op, where the recorder cannot be left, and need not be.
         """
         if os.getpid() != self._process:
             return ""
         self.is_writing = True
-        if self._window is None:
-            self._open()
-        window = self._window
-        assert window is not None
-        window.close()
+        window = self._opened()
+        if dying:
+            window.read_settings()
+        else:
+            window.close()
         partial = "" if window.complete else ended_by or window.blocked or self.steps.missed(window.finished)
-        trace = self._signed(window.recorder.trace, partial)
+        trace = self._signed(window.recorder.trace, partial, window.settings)
         trace.save(self.output)
         self.is_writing = False
         return self._closing_line(trace, partial, window)
 
-    def _signed(self, trace: Trace, partial: str) -> Trace:
-        """``trace`` with what only the runner knows of its source."""
+    def _signed(self, trace: Trace, partial: str, settings: Environment | None) -> Trace:
+        """``trace`` with what only the runner knows: its source, and the settings that the script made.
+
+        The recorder may have been entered before the script's first line, when nothing was set yet.
+        """
+        devices = trace.environment.devices
+        environment = msgspec.structs.replace(settings or trace.environment, devices=devices)
         rank = self.rank
         sources = tuple(
             msgspec.structs.replace(
@@ -84,7 +104,7 @@ class ScriptRecording:
             )
             for source in trace.sources
         )
-        return msgspec.structs.replace(trace, sources=sources)
+        return msgspec.structs.replace(trace, environment=environment, sources=sources)
 
     def _closing_line(self, trace: Trace, partial: str, window: StepWindow) -> str:
         steps = sum(source.optimizer_steps for source in trace.sources)

@@ -56,6 +56,7 @@ def run_script(
             ended_by, problem, code = "interrupted", interrupt, INTERRUPTED
         except BaseException as error:
             if isinstance(error, UsageError) and not running:
+                recording.discard()
                 raise
             ended_by, problem, code = type(error).__name__, error, 1
         closing_line = recording.finish(ended_by)

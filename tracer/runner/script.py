@@ -58,9 +58,7 @@ def _prepare_file(target: str, path: str) -> Script:
             loader = SourceFileLoader("__main__", path)
             code = loader.source_to_code(loader.get_data(path), path)
     except OSError as problem:
-        raise UsageError(
-            f"cannot read {target}: {problem.strerror}", hint="check its permissions"
-        ) from problem
+        raise UsageError(f"cannot read {target}: {problem.strerror}", hint="check its permissions") from problem
     except (SyntaxError, ImportError, EOFError, ValueError, RecursionError, MemoryError) as problem:
         raise _not_python(target, problem) from problem
     if code is None:
@@ -143,7 +141,7 @@ def _new_main() -> ModuleType:
 
 
 def _set_first_path(entry: str, *, always: bool = False) -> None:
-    """Put ``entry`` where this program's own folder is, unless Python was told to add none (``-P``, ``-I``)."""
+    """Put ``entry`` where this program's folder is, unless Python was told to add none (``-P``, ``-I``)."""
     if sys.flags.isolated or getattr(sys.flags, "safe_path", False):
         if always:
             sys.path.insert(0, entry)

@@ -35,7 +35,7 @@ def trace_before_dying(recording: ScriptRecording) -> Iterator[None]:
         signal.signal(number, signal.SIG_DFL)
         try:
             if os.getpid() == process:
-                say(recording.finish(f"ended by {signal.Signals(number).name}"))
+                say(recording.finish(f"ended by {signal.Signals(number).name}", dying=True))
         except Exception as problem:
             say(f"tracer: error: no trace was written: {problem}")
         os.kill(os.getpid(), number)

@@ -53,6 +53,4 @@ class Steps:
         last = self.start if self.stop is None else self.stop
         if finished >= last:
             return ""
-        return (
-            f"the script ended after {finished} optimizer step{'s' * (finished != 1)}, before {self} was over"
-        )
+        return f"the script ended after {finished} optimizer step{'s' * (finished != 1)}, before {self} was over"

@@ -56,9 +56,7 @@ def _rebuilt(frames: list[TracebackType]) -> TracebackType | None:
     after_ours = False
     for frame in frames:
         path = frame.tb_frame.f_code.co_filename
-        if _is_ours(frame) or (
-            after_ours and (path.endswith(_OP_CALL) or path.startswith("<frozen importlib"))
-        ):
+        if _is_ours(frame) or (after_ours and (path.endswith(_OP_CALL) or path.startswith("<frozen importlib"))):
             after_ours = True
             continue
         after_ours = False

@@ -14,8 +14,11 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from torch.utils import _python_dispatch
 
 from tracer.recording import seams
+from tracer.recording.environment import capture_environment
 from tracer.runner.steps import Steps, WindowComplete
 from tracer.session import DeterminismTracer
+from tracer.tables.loading import named_variables
+from tracer.trace import Environment
 
 # Checked on torch 2.4.1 and 2.13.0; without them the recorder goes on top of the script's own modes.
 _pop_mode: Any = getattr(_python_dispatch, "_pop_mode", None)
@@ -25,9 +28,7 @@ _push_mode: Any = getattr(_python_dispatch, "_push_mode", None)
 class StepWindow:
     """Keeps a recorder entered for the optimizer steps ``steps``, and no longer."""
 
-    def __init__(
-        self, recorder: DeterminismTracer, steps: Steps, *, exit_when_complete: bool = False
-    ) -> None:
+    def __init__(self, recorder: DeterminismTracer, steps: Steps, *, exit_when_complete: bool = False) -> None:
         self.recorder = recorder
         self.steps = steps
         self.exit_when_complete = exit_when_complete
@@ -37,6 +38,8 @@ class StepWindow:
         """Did the last step that was asked for end?"""
         self.blocked = ""
         """Why the recorder could not be entered or left where it should have been."""
+        self.settings: Environment | None = None
+        """The process's settings as the first recorded optimizer step began, when the script had made them."""
         self._thread: int | None = None
         self._own_modes = 0
         self._before: Any = None
@@ -50,24 +53,27 @@ class StepWindow:
             self._enter()
 
     def close(self) -> None:
-        """Leave the recorder if it is entered, and stop counting."""
-        if self._thread is not None:
+        """Leave the recorder if it is entered, stop counting, and read the settings if no step did."""
+        if self._thread == threading.get_ident():
             self._leave()
         for hook in (self._before, self._after):
             if hook is not None:
                 hook.remove()
+        self.read_settings()
 
-    @property
-    def is_recording(self) -> bool:
-        """Is the recorder entered?"""
-        return self._thread is not None
+    def read_settings(self) -> None:
+        """Read the process's settings, unless a recorded step did."""
+        if self.settings is None:
+            self.settings = capture_environment(named_variables())
 
     def _before_step(self, *_: object) -> None:
-        """Make our post hook the last one.
+        """Read the settings of the first recorded step, and make our post hook the last one.
 
         Entering and leaving add and remove the recorder's own hooks. torch iterates over the hooks while
         it calls them, which only the last one may disturb; and the recorder's own must see the step's end.
         """
+        if self._thread is not None:
+            self.read_settings()
         if self._will_switch() and self._after is not None:
             self._after.remove()
             self._after = register_optimizer_step_post_hook(self._after_step)
@@ -78,11 +84,10 @@ class StepWindow:
         is_over = stop is not None and self.finished >= stop
         if not self._will_switch() or not self._can_switch():
             pass
-        elif is_over:
-            if self._thread is not None:
-                self._leave()
+        elif self._thread is not None and is_over:
+            self._leave()
             self.complete = True
-        elif self._thread is None and self.finished >= self.steps.start:
+        elif self._thread is None and not is_over and self.finished >= self.steps.start:
             self._enter()
         if self.complete and self.exit_when_complete:
             raise WindowComplete(0)
@@ -99,6 +104,7 @@ class StepWindow:
         if self._thread not in (None, threading.get_ident()):
             self.blocked = "an optimizer step ended on another thread than the one that is recorded"
             return False
+        self.blocked = ""
         return True
 
     def _enter(self) -> None:

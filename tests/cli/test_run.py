@@ -1,0 +1,193 @@
+"""``tracer run``: the script runs as Python would run it, and what it did is in the trace."""
+
+from __future__ import annotations
+
+import json
+import signal
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import SCRIPTS, Finished, process, tracer_process
+from tracer.trace import Trace
+
+#: Ends at once, before a trace is written: that would import torch, which takes seconds.
+SOURCE = (SCRIPTS / "show_main.py").read_text() + "\nsys.stdout.flush()\nos._exit(0)\n"
+
+
+def both(cwd: Path, *line: str | Path, **environ: str) -> tuple[Finished, Finished]:
+    """The same command line through Python and through ``tracer run``."""
+    return process(*line, cwd=cwd, **environ), tracer_process("run", "-o", "t.json", *line, cwd=cwd, **environ)
+
+
+def folder_with_main(where: Path) -> Path:
+    where.mkdir()
+    (where / "__main__.py").write_text(SOURCE)
+    return where
+
+
+@pytest.fixture
+def workplace(tmp_path: Path) -> Path:
+    """A folder with one script in every form that Python runs."""
+    (tmp_path / "show.py").write_text(SOURCE)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "link.py").symlink_to(tmp_path / "show.py")
+    folder_with_main(tmp_path / "folder")
+    with zipfile.ZipFile(tmp_path / "packed.zip", "w") as packed:
+        packed.writestr("__main__.py", SOURCE)
+    package = folder_with_main(tmp_path / "package")
+    (package / "__init__.py").touch()
+    (package / "inner.py").write_text(SOURCE)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("show.py", "--lr", "3", "-o", "x", "--help", "--", "-m"),
+        ("./sub/../sub/link.py",),
+        ("folder", "a b"),
+        ("packed.zip",),
+        ("-m", "package", "--steps", "1:2"),
+        ("-m", "package.inner", "-h"),
+    ],
+    ids=["file", "link", "folder", "zip", "package", "module"],
+)
+def test_the_script_sees_what_python_shows_it(workplace: Path, line: tuple[str, ...]) -> None:
+    plain, traced = both(workplace, *line)
+    assert plain.code == traced.code == 0, traced.err
+    assert json.loads(traced.out) == json.loads(plain.out)
+
+
+def test_a_class_of_main_pickles_and_reaches_a_spawned_process(tmp_path: Path) -> None:
+    plain, traced = both(tmp_path, SCRIPTS / "pickles.py")
+    assert traced.out == plain.out == "[Sample(number=2), Sample(number=4)]\n"
+
+
+def test_an_error_has_the_exit_code_and_the_traceback_that_python_gives_it(tmp_path: Path) -> None:
+    plain, traced = both(tmp_path, SCRIPTS / "fails.py", "op")
+    assert traced.code == plain.code == 1
+    assert traced.err.splitlines()[:-1] == plain.err.splitlines()
+    assert traced.err.splitlines()[-1].startswith("tracer: t.json (partial): 12 calls ")
+    assert Trace.load(tmp_path / "t.json").partial == "RuntimeError"
+
+
+@pytest.mark.parametrize(("how", "code", "says"), [("exit3", 3, ""), ("message", 1, "the data is gone\n")])
+def test_a_script_that_leaves_keeps_its_exit_code_and_its_message(
+    tmp_path: Path, how: str, code: int, says: str
+) -> None:
+    done = tracer_process("run", SCRIPTS / "fails.py", how, cwd=tmp_path)
+    assert done.code == code
+    assert done.err.startswith(f"{says}tracer: trace.json: 9 calls ")
+    assert Trace.load(tmp_path / "trace.json").partial == ""
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "partial"),
+    [("SIGINT", 130, "interrupted"), ("SIGTERM", -signal.SIGTERM, "ended by SIGTERM")],
+)
+def test_a_signal_leaves_a_partial_trace(tmp_path: Path, how: str, code: int, partial: str) -> None:
+    done = tracer_process("run", SCRIPTS / "fails.py", how, cwd=tmp_path)
+    assert done.code == code
+    assert Trace.load(tmp_path / "trace.json").partial == partial
+    assert f"(partial): 9 calls in 9 groups, 1 optimizer step; {partial}" in done.err
+
+
+def test_a_traceback_of_the_tracers_users_is_not_trimmed_to_nothing(tmp_path: Path) -> None:
+    (tmp_path / "s.py").write_text("from tracer import Trace\nTrace.load('nope.json')\n")
+    done = tracer_process("run", "s.py", cwd=tmp_path)
+    assert done.code == 1
+    assert "s.py" in done.err
+    assert "TraceError: there is no file nope.json" in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "steps_recorded", "losses", "partial"),
+    [
+        (("--steps", "0:1"), 1, 4, ""),
+        (("--steps", "1:3"), 2, 4, ""),
+        (("--steps", "2:"), 2, 4, ""),
+        (("--steps", "1:2", "--exit-after-steps"), 1, 1, ""),
+        (("--steps", "3:9"), 1, 4, "the script ended after 4 optimizer steps, before 3:9 was over"),
+    ],
+)
+def test_steps_are_a_window_of_optimizer_steps(
+    tmp_path: Path, options: tuple[str, ...], steps_recorded: int, losses: int, partial: str
+) -> None:
+    done = tracer_process("run", *options, "-o", "t.json.gz", SCRIPTS / "train.py", cwd=tmp_path)
+    assert done.code == 0
+    assert len(done.out.splitlines()) == losses
+    trace = Trace.load(tmp_path / "t.json.gz")
+    assert trace.partial == partial
+    assert trace.sources[0].optimizer_steps == steps_recorded
+    # Each step runs the forward of the last layer once, and its weight's gradient once.
+    assert sum(one.count for one in trace.calls if one.op == "aten.addmm.default") == steps_recorded
+    assert sum(one.count for one in trace.calls if one.op == "aten.embedding_dense_backward.default") == (
+        steps_recorded
+    )
+
+
+def test_losses_are_the_same_with_and_without(tmp_path: Path) -> None:
+    plain, traced = both(tmp_path, SCRIPTS / "train.py", "3")
+    assert traced.out == plain.out
+    trace = Trace.load(tmp_path / "t.json")
+    assert trace.sources[0].name == "train.py"
+    assert {one.location for one in trace.calls if one.op == "aten.addmm.default"} != {""}
+    assert traced.err.endswith("3 optimizer steps; next: tracer report t.json\n")
+
+
+def test_a_script_without_steps_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "s.py").write_text("import torch\ntorch.ones(2) + 1\n")
+    done = tracer_process("run", "--steps", "0:1", "s.py", cwd=tmp_path)
+    assert done.code == 0
+    assert "no optimizer step ended, so --steps 0:1 was never over" in done.err
+    trace = Trace.load(tmp_path / "trace.json")
+    assert trace.call_count == 2
+    assert trace.partial
+
+
+def test_a_mode_of_the_scripts_own_stays_its_own(tmp_path: Path) -> None:
+    plain = process(SCRIPTS / "hooks_torch.py", cwd=tmp_path)
+    traced = tracer_process("run", "--steps", "1:2", SCRIPTS / "hooks_torch.py", cwd=tmp_path)
+    assert traced.code == 0, traced.err
+    flops = [line.split() for line in traced.out.splitlines()]
+    assert [one[0] for one in flops] == [line.split()[0] for line in plain.out.splitlines()]
+    assert [one[1] for one in flops] == ["1", "0", "0"]
+    assert Trace.load(tmp_path / "trace.json").sources[0].optimizer_steps == 1
+
+
+def test_torch_is_imported_by_the_script_and_the_settings_are_those_of_the_step(tmp_path: Path) -> None:
+    done = tracer_process("run", SCRIPTS / "sets_threads.py", cwd=tmp_path)
+    assert done.out == "1\n", done.err
+    environment = Trace.load(tmp_path / "trace.json").environment
+    assert environment.deterministic_mode == "on"
+    assert environment.torch_seed == 1234
+    assert environment.num_threads == 1
+
+
+def test_each_rank_writes_a_file_of_its_own(tmp_path: Path) -> None:
+    done = tracer_process(
+        "run", "-o", "out/t.json.gz", SCRIPTS / "train.py", "1", cwd=tmp_path, RANK="1", WORLD_SIZE="2"
+    )
+    assert "out/t.rank1.json.gz" in done.err
+    source = Trace.load(tmp_path / "out" / "t.rank1.json.gz").sources[0]
+    assert (source.rank, source.world_size) == (1, 2)
+
+
+def test_a_forked_child_that_falls_off_the_end_writes_no_trace(tmp_path: Path) -> None:
+    (tmp_path / "s.py").write_text(
+        "import os, torch\ntorch.ones(1) + 1\nchild = os.fork()\nif child:\n    os.waitpid(child, 0)\n"
+        "    torch.ones(1) + 1\n    print(os.path.exists('trace.json'))\n"
+    )
+    done = tracer_process("run", "s.py", cwd=tmp_path)
+    assert done.out == "False\n"
+    assert done.err.count("tracer: ") == 1
+    assert Trace.load(tmp_path / "trace.json").call_count == 4
+
+
+def test_the_trace_goes_where_the_script_was_started(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "s.py").write_text("import os\nos.chdir('elsewhere')\n")
+    assert tracer_process("run", "s.py", cwd=tmp_path).code == 0
+    assert (tmp_path / "trace.json").exists()

@@ -1,0 +1,62 @@
+"""Any trace at all, for hypothesis."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from hypothesis import strategies as st
+
+from tracer.names import BlindSpotKind, DeterministicMode, Phase
+from tracer.trace.model import BlindSpot, CallGroup, CudaDevice, Environment, FactValue, Trace, TraceSource
+
+# JSON text is Unicode without lone surrogates.
+texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+counts = st.integers(min_value=1, max_value=2**53)
+facts = st.dictionaries(texts, st.booleans() | st.integers(-(2**53), 2**53) | texts, max_size=4)
+assert set(get_args(FactValue)) == {bool, int, str}
+
+call_groups = st.builds(
+    CallGroup,
+    op=texts,
+    phase=st.sampled_from(Phase),
+    module=texts,
+    location=texts,
+    function=texts,
+    called_from=texts,
+    count=counts,
+    node=texts,
+    facts=facts,
+)
+blind_spots = st.builds(BlindSpot, kind=st.sampled_from(BlindSpotKind), detail=texts, location=texts, count=counts)
+sources = st.builds(
+    TraceSource,
+    name=texts,
+    rank=st.none() | st.integers(0, 1000),
+    world_size=st.none() | st.integers(1, 1000),
+    optimizer_steps=st.integers(0, 1000),
+    calls=st.integers(0, 2**53),
+    partial=texts,
+)
+environments = st.builds(
+    Environment,
+    python=texts,
+    platform=texts,
+    torch=texts,
+    cuda=st.none() | texts,
+    devices=st.lists(st.builds(CudaDevice, name=texts, capability=texts), max_size=2).map(tuple),
+    deterministic_mode=st.sampled_from(DeterministicMode),
+    cudnn_benchmark=st.none() | st.booleans(),
+    sdp_backends=st.none() | st.lists(texts, max_size=3).map(tuple),
+    num_threads=st.none() | st.integers(1, 512),
+    torch_seed=st.none() | st.integers(0, 2**64 - 1),
+    variables=st.dictionaries(texts, texts, max_size=3),
+)
+traces = st.builds(
+    Trace,
+    tracer_version=texts,
+    environment=environments,
+    calls=st.lists(call_groups, max_size=5).map(tuple),
+    blind_spots=st.lists(blind_spots, max_size=3).map(tuple),
+    sources=st.lists(sources, max_size=3).map(tuple),
+    differing_settings=st.lists(texts, max_size=3).map(tuple),
+)

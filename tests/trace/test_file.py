@@ -1,0 +1,116 @@
+"""The trace's file: what goes in comes out, and nothing else is let in."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.build import call, trace
+from tests.trace.strategies import traces
+from tracer.errors import TraceError
+from tracer.trace import SCHEMA, Trace
+from tracer.trace import file as trace_file
+
+PROPERTY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@PROPERTY
+@given(one=traces, name=st.sampled_from(["t.json", "t.json.gz"]))
+def test_a_trace_round_trips_through_its_file(tmp_path: Path, one: Trace, name: str) -> None:
+    one.save(tmp_path / name)
+    assert Trace.load(tmp_path / name) == one
+
+
+@PROPERTY
+@given(one=traces)
+def test_the_same_trace_is_written_as_the_same_bytes(tmp_path: Path, one: Trace) -> None:
+    for name in ("a.json.gz", "b.json.gz"):
+        one.save(tmp_path / name)
+    assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()
+
+
+@PROPERTY
+@given(one=traces, data=st.data())
+def test_a_file_that_was_cut_anywhere_is_refused_in_one_line(tmp_path: Path, one: Trace, data: st.DataObject) -> None:
+    path = tmp_path / "t.json"
+    one.save(path)
+    whole = path.read_bytes().rstrip()
+    path.write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
+    with pytest.raises(TraceError) as refusal:
+        Trace.load(path)
+    assert len(str(refusal.value).splitlines()) == 1
+
+
+@PROPERTY
+@given(garbage=st.binary(max_size=200), name=st.sampled_from(["t.json", "t.json.gz"]))
+def test_bytes_that_are_no_trace_are_refused_in_one_line(tmp_path: Path, garbage: bytes, name: str) -> None:
+    (tmp_path / name).write_bytes(garbage)
+    with pytest.raises(TraceError) as refusal:
+        Trace.load(tmp_path / name)
+    assert len(str(refusal.value).splitlines()) == 1
+
+
+def changed(path: Path, *keys: str | int, to: Any) -> Path:
+    """A good trace's file with the value at ``keys`` replaced."""
+    trace(call(count=2)).save(path)
+    document = json.loads(path.read_bytes())
+    place = document
+    for key in keys[:-1]:
+        place = place[key]
+    place[keys[-1]] = to
+    path.write_text(json.dumps(document))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("keys", "to", "says"),
+    [
+        (("schema",), SCHEMA + 1, f"reads up to {SCHEMA}"),
+        (("schema",), 0, "never existed"),
+        (("schema",), "1", "$.schema"),
+        (("calls",), {}, "$.calls"),
+        (("calls", 0, "count"), "three", "$.calls[0].count"),
+        (("calls", 0, "count"), -1, "$.calls[0].count"),
+        (("calls", 0, "count"), 1.5, "$.calls[0].count"),
+        (("calls", 0, "phase"), "sideways", "$.calls[0].phase"),
+        (("calls", 0, "op"), None, "$.calls[0].op"),
+        (("calls", 0, "facts"), {"device": [1]}, "$.calls[0].facts"),
+        (("environment",), None, "$.environment"),
+        (("environment", "deterministic_mode"), "perhaps", "$.environment.deterministic_mode"),
+        (("sources",), [1], "$.sources[0]"),
+    ],
+)
+def test_a_wrong_field_is_named_by_its_path(tmp_path: Path, keys: tuple[str | int, ...], to: Any, says: str) -> None:
+    path = changed(tmp_path / "t.json", *keys, to=to)
+    with pytest.raises(TraceError) as refusal:
+        Trace.load(path)
+    assert says in str(refusal.value)
+    assert str(path) in str(refusal.value)
+
+
+def test_a_newer_field_of_the_same_schema_is_passed_over(tmp_path: Path) -> None:
+    path = changed(tmp_path / "t.json", "colour", to="blue")
+    assert Trace.load(path) == trace(call(count=2))
+
+
+def test_a_packed_file_that_unpacks_to_gigabytes_is_refused_before_memory_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace_file, "MAX_BYTES", 4 << 20)
+    path = tmp_path / "bomb.json.gz"
+    path.write_bytes(gzip.compress(b"[" * (16 << 20)))
+    with pytest.raises(TraceError, match="holds more than 4 MiB"):
+        Trace.load(path)
+
+
+def test_a_failed_save_leaves_the_old_trace_and_no_other_file(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(TraceError, match="is a folder"):
+        trace().save(tmp_path / "folder")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]

@@ -1,0 +1,109 @@
+"""Merging adds counts up, loses nothing, and says where recordings disagree."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.build import call, environment, trace
+from tests.trace.strategies import traces
+from tracer.errors import TraceError
+from tracer.names import BlindSpotKind, DeterministicMode
+from tracer.trace import BlindSpot, Trace, TraceSource, merge_traces
+
+PROPERTY = settings(max_examples=60, deadline=None)
+
+
+@PROPERTY
+@given(st.lists(traces, min_size=1, max_size=4))
+def test_merging_loses_no_call_and_no_source(several: list[Trace]) -> None:
+    merged = merge_traces(several)
+    assert merged.call_count == sum(one.call_count for one in several)
+    assert merged.sources == tuple(source for one in several for source in one.sources)
+    by_op: Counter[str] = Counter()
+    for one in several:
+        for group in one.calls:
+            by_op[group.op] += group.count
+    after: Counter[str] = Counter()
+    for group in merged.calls:
+        after[group.op] += group.count
+    assert after == by_op
+
+
+@PROPERTY
+@given(st.lists(traces, min_size=2, max_size=3))
+def test_no_two_merged_groups_agree_in_everything_but_their_count(several: list[Trace]) -> None:
+    merged = merge_traces(several)
+    keys = [
+        (
+            one.op,
+            one.phase,
+            one.module,
+            one.location,
+            one.function,
+            one.called_from,
+            one.node,
+            repr(sorted(one.facts.items())),
+        )
+        for one in merged.calls
+    ]
+    assert len(keys) == len(set(keys))
+
+
+@PROPERTY
+@given(traces, traces, traces)
+def test_counts_do_not_depend_on_how_merging_is_grouped(first: Trace, second: Trace, third: Trace) -> None:
+    left = merge_traces([merge_traces([first, second]), third])
+    right = merge_traces([first, merge_traces([second, third])])
+    assert left.calls == right.calls
+    assert left.sources == right.sources
+    assert set(left.differing_settings) == set(right.differing_settings)
+
+
+def test_one_trace_merges_to_itself() -> None:
+    one = trace()
+    assert merge_traces([one]) is one
+
+
+def test_nothing_merges_to_an_error() -> None:
+    with pytest.raises(TraceError, match="no trace to merge"):
+        merge_traces([])
+
+
+def test_equal_calls_of_two_ranks_add_up_and_keep_their_place() -> None:
+    first = trace(call("aten.add.Tensor", count=3), call("aten.mul.Tensor", count=1))
+    second = trace(call("aten.mul.Tensor", count=4), call("aten.sub.Tensor", count=5))
+    merged = merge_traces([first, second])
+    assert [(one.op, one.count) for one in merged.calls] == [
+        ("aten.add.Tensor", 3),
+        ("aten.mul.Tensor", 5),
+        ("aten.sub.Tensor", 5),
+    ]
+
+
+def test_true_and_one_are_different_facts() -> None:
+    merged = merge_traces([trace(call(facts={"arg.sparse": True})), trace(call(facts={"arg.sparse": 1}))])
+    assert len(merged.calls) == 2
+
+
+def test_settings_that_differ_are_named_and_the_first_stand() -> None:
+    plain = trace()
+    strict = trace(environment=environment(deterministic_mode=DeterministicMode.ON, num_threads=4))
+    merged = merge_traces([plain, strict])
+    assert merged.differing_settings == ("deterministic_mode", "num_threads")
+    assert merged.environment == plain.environment
+
+
+def test_a_partial_recording_makes_the_merged_trace_partial_and_says_why_once() -> None:
+    whole = trace()
+    cut = [trace(sources=(TraceSource(name=f"rank{n}", partial="interrupted"),)) for n in range(2)]
+    assert merge_traces([whole, *cut]).partial == "interrupted"
+
+
+def test_equal_blind_spots_add_up() -> None:
+    spot = BlindSpot(kind=BlindSpotKind.COMPILED, detail="forward", location="train.py:3", count=2)
+    merged = merge_traces([trace(blind_spots=(spot,)), trace(blind_spots=(spot,))])
+    assert [one.count for one in merged.blind_spots] == [4]
