@@ -126,7 +126,7 @@ def count_ops(step: Callable[[], None]) -> int:
     """How many calls one step dispatches."""
     with CountingMode() as mode:
         step()
-    return mode.count
+    return int(mode.count)
 
 
 def time_step(observer: Observer, step: Callable[[], None], steps: int) -> int:
@@ -230,7 +230,7 @@ def main(arguments: list[str] | None = None) -> int:
     }
     times = measure(found, workload.step, rounds, steps)
 
-    console = Console()
+    console = Console(soft_wrap=True)
     console.print(f"torch {torch.__version__}, Python {sys.version.split()[0]}, one thread, {LAYERS} layers, AdamW")
     console.print(make_table(times, ops))
     ratio = Spread.of(added_ratios(times, TRACER)).median
@@ -238,7 +238,8 @@ def main(arguments: list[str] | None = None) -> int:
     verdict = "holds" if holds else "is missed"
     aim = "holds" if ratio <= AIM else "is missed"
     console.print(
-        f"The tracer adds {ratio:.2f} times what an empty mode adds: target {TARGET} {verdict}, aim {AIM} {aim}."
+        f"The tracer adds {ratio:.2f} times what an empty mode adds: target {TARGET} {verdict}, aim {AIM} {aim}.",
+        soft_wrap=True,
     )
     return 1 if given.check and not holds else 0
 
