@@ -1,0 +1,179 @@
+"""The floors hold: imports point down only, modules stay small, and names say what things are."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "tracer"
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "_templates" not in path.parts)
+
+#: What stands on which floor; a part may import from floors below it, and from itself.
+FLOORS = {
+    "names": 0,
+    "errors": 0,
+    "files": 0,
+    "trace": 1,
+    "tables": 1,
+    "findings": 2,
+    "plan": 2,
+    "recording": 3,
+    "judging": 3,
+    "baseline": 3,
+    "report": 4,
+    "session": 5,
+    "runner": 5,
+    "bundled": 5,
+    "cli": 6,
+    "integrations": 6,
+    "__main__": 6,
+    "__init__": 6,
+}
+#: Floors on which parts know of each other: the lower ones build one model, the upper ones one face.
+SIDEWAYS = {0, 1, 2, 5, 6}
+LONGEST = 400
+VAGUE = {"util", "utils", "helper", "helpers", "common", "manager", "misc", "base", "core", "stuff"}
+
+
+def part_of(module: Path) -> str:
+    """``tracer/report/html.py`` belongs to ``report``, ``tracer/plan.py`` to ``plan``."""
+    return module.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+def name_of(module: Path) -> str:
+    return str(module.relative_to(ROOT))
+
+
+def imported_parts(module: Path) -> Iterator[tuple[int, str]]:
+    """Line and part for each import of the package itself, at the top or inside a function.
+
+    ``import tracer`` and ``from tracer import __version__`` name no part; ``from tracer import judge`` names one
+    of those that the face offers, which counts as ``__init__``.
+    """
+    tree = ast.parse(module.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                parts = alias.name.split(".")
+                if parts[0] == "tracer" and len(parts) > 1:
+                    yield node.lineno, parts[1]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name_of(module)}:{node.lineno}: a relative import"
+            parts = (node.module or "").split(".")
+            if parts[0] != "tracer":
+                continue
+            if len(parts) > 1:
+                yield node.lineno, parts[1]
+                continue
+            for alias in node.names:
+                if alias.name != "__version__":
+                    yield node.lineno, alias.name if alias.name in FLOORS else "__init__"
+
+
+@pytest.mark.parametrize("module", MODULES, ids=name_of)
+def test_imports_point_down_only(module: Path) -> None:
+    here = part_of(module)
+    assert here in FLOORS, f"{name_of(module)} is on no floor; design.md names them"
+    if here == "__init__":
+        return  # the face names everything, lazily
+    for line, there in imported_parts(module):
+        where = f"{name_of(module)}:{line} imports tracer.{there}"
+        assert there in FLOORS, f"{where}, which is on no floor"
+        if there == here:
+            continue
+        assert FLOORS[there] <= FLOORS[here], f"{where}, which is above it"
+        if FLOORS[there] == FLOORS[here]:
+            assert FLOORS[here] in SIDEWAYS, f"{where}, which is beside it"
+
+
+@pytest.mark.parametrize("module", MODULES, ids=name_of)
+def test_a_module_fits_on_a_few_screens_and_has_a_telling_name(module: Path) -> None:
+    assert len(module.read_text(encoding="utf-8").splitlines()) <= LONGEST
+    assert module.stem not in VAGUE
+    assert module.parent.name not in VAGUE
+
+
+def public_functions(module: Path) -> set[str]:
+    """Names of the public functions that ``module`` defines at its top."""
+    tree = ast.parse(module.read_text(encoding="utf-8"))
+    return {
+        node.name
+        for node in tree.body
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not node.name.startswith("_")
+    }
+
+
+def exported_names(package: Path) -> set[str]:
+    """What a package's ``__init__`` offers: importing a submodule of that name would hide it."""
+    tree = ast.parse((package / "__init__.py").read_text(encoding="utf-8"))
+    names: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and any(
+            isinstance(target, ast.Name) and target.id == "__all__" for target in node.targets
+        ):
+            names |= set(ast.literal_eval(node.value))
+        elif isinstance(node, ast.ImportFrom):
+            names |= {alias.asname or alias.name for alias in node.names}
+    return names
+
+
+def test_no_module_hides_a_public_name() -> None:
+    packages = sorted({module.parent for module in MODULES if module.stem == "__init__"})
+    for package in packages:
+        inside = {path.stem for path in package.glob("*.py")} | {
+            path.parent.name for path in package.glob("*/__init__.py")
+        }
+        assert not inside & (exported_names(package) | public_functions(package / "__init__.py")), package
+
+
+def loaded_by(statement: str) -> set[str]:
+    """Top-level modules in ``sys.modules`` of a new process after ``statement``."""
+    code = f"import sys\n{statement}\nprint(*sorted({{name.split('.')[0] for name in sys.modules}}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    return set(done.stdout.split())
+
+
+HEAVY = {"torch", "pandas", "numpy", "jinja2", "rich", "itables"}
+
+
+@pytest.mark.parametrize(
+    ("statement", "unwanted"),
+    [
+        ("import tracer; dir(tracer)", HEAVY | {"msgspec", "click", "packaging"}),
+        ("from tracer import Trace, judge, DeterminismTracer, Report, Finding, Tally", HEAVY),
+        ("import tracer.cli.main", HEAVY | {"msgspec", "packaging"}),
+        ("import tracer.runner", HEAVY),
+        ("import tracer.report", HEAVY),
+    ],
+)
+def test_nothing_heavy_is_imported_before_it_is_used(statement: str, unwanted: set[str]) -> None:
+    assert not loaded_by(statement) & unwanted
+
+
+def test_the_top_of_the_repository_holds_only_what_the_design_names() -> None:
+    listed = subprocess.run(["git", "ls-files"], capture_output=True, text=True, cwd=ROOT)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    top = {Path(path).parts[0] for path in listed.stdout.splitlines()}
+    assert top <= {
+        ".ci",
+        ".gitignore",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "LICENSE",
+        "Makefile",
+        "README.md",
+        "benchmarks",
+        "constraints.txt",
+        "docs",
+        "pyproject.toml",
+        "templates",
+        "tests",
+        "tracer",
+    }
