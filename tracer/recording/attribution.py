@@ -29,6 +29,7 @@ class Attribution:
         self.kinds = sites.kinds
         self.modules = modules
         self.optimizer = optimizer
+        optimizer.locate = self.step_origin
         self.links = ForwardLinks(0)
         """Links of the thread that recording was entered on."""
         self._other_links: dict[int, ForwardLinks] = {}
@@ -46,16 +47,21 @@ class Attribution:
 
     # --- forward ---
 
-    def forward_origin(self, phase: Phase, scope: Scope, frame: FrameType | None) -> Origin:
-        """The origin of a call made by ``frame``, the innermost frame outside torch."""
-        site = NOWHERE if frame is None else self.sites.at(frame)
+    def forward_origin(self, phase: Phase, scope: Scope, site: Site | None, frame: FrameType | None) -> Origin:
+        """The origin of a call at ``site``; ``frame`` is where the search for the user's own frame begins."""
+        if site is None:
+            site = NOWHERE
         if site.kind == USER:
             called_from = NOWHERE
         elif scope.is_module:
             called_from = scope.called_from
         else:
             called_from = self.sites.users_own(frame)
-        return self._origin(phase, scope, site, called_from)
+        return self.origin(phase, scope, site, called_from)
+
+    def _origin_at(self, phase: Phase, scope: Scope, frame: FrameType | None) -> Origin:
+        outside = self._outside_torch(frame)
+        return self.forward_origin(phase, scope, None if outside is None else self.sites.at(outside), outside)
 
     def outside_engine(self, frame: FrameType | None) -> tuple[Origin, ForwardLinks]:
         """Origin of a call that no autograd node made."""
@@ -67,7 +73,11 @@ class Attribution:
             phase = Phase.FORWARD
         else:
             phase = Phase.OTHER
-        return self.forward_origin(phase, scope, self._outside_torch(frame)), self.links
+        return self._origin_at(phase, scope, frame), self.links
+
+    def step_origin(self, frame: FrameType | None) -> Origin:
+        """The origin of a step of one of torch's own optimizers: the line that called ``step``."""
+        return self._origin_at(Phase.OPTIMIZER, OUTSIDE, frame)
 
     # --- backward ---
 
@@ -79,11 +89,9 @@ class Attribution:
         if frame is not None and not seams.is_engine_frame(frame):
             # Python code runs inside the engine: an optimizer in a hook, a recomputation, a custom backward.
             if self.optimizer.active and self.optimizer.is_inside(frame):
-                outside = self._outside_torch(frame)
-                return self.forward_origin(Phase.OPTIMIZER, OUTSIDE, outside), links
+                return self._origin_at(Phase.OPTIMIZER, OUTSIDE, frame), links
             if self.modules.recompute_depth or self._is_recompute(frame):
-                outside = self._outside_torch(frame)
-                return self.forward_origin(Phase.RECOMPUTE, self.modules.scope, outside), links
+                return self._origin_at(Phase.RECOMPUTE, self.modules.scope, frame), links
         number = node._sequence_nr()
         if number == seams.NO_NUMBER:
             return self._accumulation(node, frame), links
@@ -133,9 +141,8 @@ class Attribution:
                 break
             code = walked.f_code
             if code.co_name == "apply" and code.co_filename.endswith("function.py"):
-                outside = self._outside_torch(walked)
                 number -= 1
-                table[number] = self.forward_origin(Phase.FORWARD, scope, outside)
+                table[number] = self._origin_at(Phase.FORWARD, scope, walked)
                 found = True
             walked = walked.f_back
         return found
@@ -172,7 +179,7 @@ class Attribution:
 
     def _outside_torch(self, frame: FrameType | None) -> FrameType | None:
         kind_of = self.sites.kind_of
-        while frame is not None and not kind_of(frame.f_code.co_filename):
+        while frame is not None and kind_of(frame.f_code.co_filename) <= 0:
             frame = frame.f_back
         return frame
 
@@ -188,7 +195,8 @@ class Attribution:
             walked = walked.f_back
         return False
 
-    def _origin(self, phase: Phase, scope: Scope, site: Site, called_from: Site) -> Origin:
+    def origin(self, phase: Phase, scope: Scope, site: Site, called_from: Site) -> Origin:
+        """The one origin of this phase, module and site."""
         if called_from == site:
             called_from = NOWHERE
         key = (phase, scope, site, called_from)

@@ -55,12 +55,11 @@ class BlindSpots:
 
     def module_met(self, module: torch.nn.Module) -> None:
         """A module ran for the first time: is it compiled or scripted?"""
-        name = type(module).__name__
         if isinstance(module, torch.jit.ScriptModule):
-            self.note(
-                BlindSpotKind.SCRIPTED,
-                f"scripted module {getattr(module, 'original_name', name)}: ops that the interpreter fuses are not seen",
-            )
+            name = getattr(module, "original_name", type(module).__name__)
+            self.note(BlindSpotKind.SCRIPTED, f"scripted module {name}: ops that the interpreter fuses are not seen")
+        elif seams.is_compiled_module(module):
+            self.note(*_compiled(type(seams.without_compile_wrapper(module)).__name__))
         self.look_again()
 
     def look_again(self) -> None:
@@ -72,7 +71,8 @@ class BlindSpots:
         """A module ran on a thread that is not recorded."""
         self.note(
             BlindSpotKind.OTHER_THREAD,
-            f"{type(module).__name__} ran on another Python thread: its ops are not seen",
+            "modules ran on a Python thread other than the recorded one: their ops are not seen",
+            sys._getframe(1),
         )
 
     def listed(self) -> tuple[BlindSpot, ...]:
@@ -83,18 +83,21 @@ class BlindSpots:
         )
 
 
-def _on_compiled_call(frame: FrameType) -> tuple[BlindSpotKind, str]:
+def _compiled(name: str) -> tuple[BlindSpotKind, str]:
+    if not seams.KEEPS_COMPILED_CODE or seams.dispatch_modes_keep_compiled():
+        return BlindSpotKind.COMPILED, f"{name} is compiled: only ops that its kernels hand back to torch are seen"
+    return BlindSpotKind.COMPILE_FELL_BACK, f"{name} is compiled, and ran eagerly because a dispatch mode was active"
+
+
+def _on_compiled_call(frame: FrameType) -> tuple[BlindSpotKind, str] | None:
     function = frame.f_locals.get("fn")
-    name = getattr(function, "__qualname__", None) or type(function).__name__
-    if seams.KEEPS_COMPILED_CODE and seams.dispatch_modes_keep_compiled():
-        return (
-            BlindSpotKind.COMPILED,
-            f"{name} is compiled: only ops that its kernels hand back to torch are seen",
-        )
-    return (
-        BlindSpotKind.COMPILE_FELL_BACK,
-        f"{name} is compiled, and ran eagerly because a dispatch mode was active",
-    )
+    if function is None or frame.f_locals.get("callback") is None:
+        return None  # the wrapper of `torch.compiler.disable`
+    owner = getattr(function, "__self__", None)
+    name = type(owner).__qualname__ if owner is not None else getattr(function, "__qualname__", "a function")
+    if name.startswith("wrap_inline") or str(getattr(function, "__module__", "")).startswith("torch._higher_order_ops"):
+        return None  # a compiled module, noticed by its hook; or torch's own compilation of a higher-order op
+    return _compiled(name)
 
 
 def _on_loader(iterator: Any) -> tuple[BlindSpotKind, str] | None:
@@ -169,7 +172,7 @@ class _Watches:
         eval_frame = sys.modules.get("torch._dynamo.eval_frame")
         if eval_frame is not None:
             self._ignore_hook_warning()
-            for name in ("_callback_from_stance", "_maybe_set_eval_frame"):
+            for name in seams.COMPILED_CALL_STEPS:
                 if hasattr(eval_frame, name):
                     self._patch(eval_frame, name, None)
                     break
@@ -186,7 +189,7 @@ class _Watches:
             if describe is not None:
                 noted = describe(args[0])
             else:
-                noted = _on_compiled_call(frame) if frame.f_code.co_name == "compile_wrapper" else None
+                noted = _on_compiled_call(frame) if frame.f_code.co_name in ("compile_wrapper", "_fn") else None
             if noted is not None:
                 self.note(*noted, frame)
             return original(*args, **kwargs)

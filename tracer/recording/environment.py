@@ -41,7 +41,7 @@ def capture_environment(variables: Iterable[str] = ()) -> Environment:
         nccl=_read(lambda: ".".join(str(part) for part in torch.cuda.nccl.version())) if torch.version.cuda else None,
         devices=_read(devices) or (),
         deterministic_mode=_deterministic_mode(),
-        fill_uninitialized_memory=_read(lambda: bool(torch.utils.deterministic.fill_uninitialized_memory)),
+        fill_uninitialized_memory=_read(_fill),
         cudnn_enabled=_read(lambda: bool(backends.cudnn.enabled)),
         cudnn_deterministic=_read(lambda: bool(backends.cudnn.deterministic)),
         cudnn_benchmark=_read(lambda: bool(backends.cudnn.benchmark)),
@@ -62,6 +62,11 @@ def capture_environment(variables: Iterable[str] = ()) -> Environment:
         cuda_seed=_read(torch.cuda.initial_seed) if torch.cuda.is_initialized() else None,
         variables={name: os.environ[name] for name in sorted(set(variables)) if name in os.environ},
     )
+
+
+def _fill() -> bool:
+    deterministic: Any = torch.utils.deterministic
+    return bool(deterministic.fill_uninitialized_memory)
 
 
 def _deterministic_mode() -> DeterministicMode:

@@ -99,8 +99,8 @@ def _reader(func: Any, key: str) -> Reader | None:
         maker = _SHAPES.get(name)
         return maker(func) if maker else None
     if kind == "given":
-        get = argument_getter(func, name)
-        return None if get is None else lambda args, kwargs: get(args, kwargs) is not None
+        optional = argument_getter(func, name)
+        return None if optional is None else lambda args, kwargs: optional(args, kwargs) is not None
     if kind != "arg":
         return None
     if name == "output_mask0":
@@ -109,9 +109,10 @@ def _reader(func: Any, key: str) -> Reader | None:
     if name == "dropout":
         rate = argument_getter(func, "dropout_p", "dropout", "p")
         return None if rate is None else lambda args, kwargs: (rate(args, kwargs) or 0.0) > 0.0
-    get = argument_getter(func, name)
-    if get is None:
+    found = argument_getter(func, name)
+    if found is None:
         return None
+    get: Getter = found
     codes = _CODES.get(key)
     if codes is not None:
         return lambda args, kwargs: codes.get(get(args, kwargs), MISSING)
@@ -192,7 +193,9 @@ def common_facts(raw: tuple[Any, ...] | None) -> dict[str, FactValue]:
         return {"device": "none", "dtype": "none", "layout": "none", "ndim": -1}
     dtype, device, layout, ndim = raw
     facts: dict[str, FactValue] = {"device": _device(device), "dtype": dtype_word(dtype)}
-    facts["layout"] = _word(str(layout).removeprefix("torch.").removeprefix("_"), _KNOWN_LAYOUTS, "strided")
+    layout_word = str(layout).removeprefix("torch.").removeprefix("_")
+    if layout_word in _KNOWN_LAYOUTS:
+        facts["layout"] = layout_word
     if ndim is not None:
         facts["ndim"] = min(int(ndim), 6)
     return facts

@@ -101,6 +101,7 @@ class Plan:
         "cells",
         "decomposes",
         "is_composite",
+        "is_listed",
         "makes_tensors",
         "mutates",
         "name",
@@ -119,14 +120,16 @@ class Plan:
         self.readers = facts.asked_readers(func, keys)
         self.is_composite = schema is not None and seams.has_composite_kernel(func)
         self.decomposes = self.is_composite and hasattr(func, "decompose")
+        first = str(schema.arguments[0].type) if schema is not None and schema.arguments else ""
+        self.is_listed = first == "List[Tensor]"
+        """Is the first argument a list of tensors (``_foreach_*``, ``cat``)?"""
         self.rare = (
             self._position != 0
             or self.is_composite
             or isinstance(func, HigherOrderOperator)
-            or schema is None
-            or str(schema.arguments[0].type) != "Tensor"
+            or first not in ("Tensor", "List[Tensor]")
         )
-        """Does a call need the longer path: no plain tensor in the first place, or no ordinary overload?"""
+        """Does a call need the longer path: no tensor in the first place, or no ordinary overload?"""
 
     def primary(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The tensor that the call works on, or ``None``."""

@@ -4,8 +4,8 @@ Numbers grow by one per node, on each thread apart. A node that is made between 
 one, with two exceptions that are known when they happen: an in-place op on a view makes further nodes after
 its dispatch, and the node of a custom ``autograd.Function`` belongs to the line that called ``apply``.
 
-Old numbers are forgotten: after ``GENERATIONS`` optimizer steps, or ``GENERATIONS`` times ``CAPACITY`` nodes. A graph that
-is larger, or kept longer, has backward calls without a link, and the trace says so.
+Old numbers are forgotten: after ``GENERATIONS`` optimizer steps, or ``GENERATIONS`` times ``CAPACITY`` nodes. A graph
+that is larger, or kept longer, has backward calls without a link, and the trace says so.
 """
 
 from __future__ import annotations

@@ -8,10 +8,12 @@ one look-up for the group and a counter. What is rare (tensor subclasses, higher
 from __future__ import annotations
 
 import sys
+from _thread import get_ident
 from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
+import torch
 from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -22,6 +24,10 @@ from tracer.recording.groups import Cell, Plan
 from tracer.recording.higher_order import with_bodies_seen
 
 _getframe = sys._getframe
+_get_ident = get_ident
+_is_grad_enabled = torch.is_grad_enabled
+_ENGINE = seams.ENGINE_CODE
+_MODULE_CALL = seams.MODULE_CALL_NAME
 _current_node = seams.current_node
 _next_number = seams.next_sequence_number
 _function_modes = seams.function_mode_count
@@ -34,10 +40,14 @@ class RecordingMode(TorchDispatchMode):
     supports_higher_order_operators = True
 
     def __init__(self, attribution: Attribution, asked: Mapping[str, frozenset[str]]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.plans: dict[Any, Plan] = {}
         self.attribution = attribution
         self._asked = asked
+        self._modules = attribution.modules
+        self._optimizer = attribution.optimizer
+        self._links = attribution.links
+        self._kinds = attribution.sites.kinds
         self._handed_over: Cell | None = None
         """A call that was left to a tensor subclass, until its first inner call is seen."""
         self._handed_over_at: tuple[int, int] = (0, 0)
@@ -58,51 +68,113 @@ class RecordingMode(TorchDispatchMode):
         plan = self.plans.get(func)
         if plan is None:
             plan = self._plan(func)
-        if plan.rare or types or _function_modes() or self._handed_over is not None:
+        if plan.rare or types or self._handed_over is not None or _function_modes():
             return self._rare(plan, func, types, args, kwargs or {}, _getframe(0).f_back)
         tensor = args[0]
-        raw = (tensor.dtype, tensor.device, tensor.layout, tensor.ndim)
-        readers = plan.readers
-        asked = plan.read(args, kwargs) if readers else None
-        # What follows is `_record`, in line: it is the path of nearly every call.
-        where = self.attribution
+        if plan.is_listed:
+            if not tensor:
+                return self._rare(plan, func, types, args, kwargs or {}, _getframe(0).f_back)
+            tensor = tensor[0]
+        asked = plan.read(args, kwargs) if plan.readers else None
         node = _current_node()
-        if node is None and not where.optimizer.active:
-            frame = _getframe(0).f_back
-            kinds = where.kinds
-            while frame is not None:
-                code = frame.f_code
-                filename = code.co_filename
-                kind = kinds.get(filename)
-                if kind:
-                    break
-                if kind is None and where.sites.kind_of(filename):
-                    break
-                frame = frame.f_back
+        if node is None:
+            if self._optimizer.active:
+                self._in_optimizer(plan, tensor, asked, _getframe(0).f_back)
             else:
-                code, filename = None, ""
-            scope = where.modules.scope
-            links = where.links
-            number = _next_number()
-            if number != links.last:
-                phase = _FORWARD
-            else:
-                phase = _FORWARD if scope.is_module else _OTHER
-            if frame is not None:
-                key: Any = (scope, phase, filename, code.co_firstlineno, frame.f_lasti, raw, asked)
-            else:
-                key = (scope, phase, raw, asked)
-            cell = plan.cells.get(key)
-            if cell is None:
-                cell = plan.cells[key] = Cell(where.forward_origin(phase, scope, frame), raw, asked)
-            cell.count += 1
-            if number != links.last:
-                where.link(links, number, cell.origin, frame, plan.mutates and tensor._is_view())
+                self._forward(plan, tensor, asked, _getframe(0).f_back)
         else:
-            self._record(plan, raw, asked, _getframe(0).f_back, tensor)
+            self._backward(plan, tensor, asked, node, _getframe(0).f_back)
         if kwargs:
             return func(*args, **kwargs)
         return func(*args)
+
+    def _forward(self, plan: Plan, tensor: Any, asked: Any, frame: FrameType | None) -> None:
+        """Count a call that neither the engine nor an optimizer made.
+
+        The walk ends at the first frame outside torch, or at the running module's own call: what lies behind that
+        is the same for every call inside it, and was found by the first.
+        """
+        modules = self._modules
+        entry = modules.entry
+        kinds = self._kinds
+        site: Any = None
+        while frame is not None:
+            code = frame.f_code
+            kind = kinds.get(code.co_filename)
+            if kind is None:
+                kind = self.attribution.sites.kind_of(code.co_filename)
+            if kind > 0:
+                site = (code.co_filename, code.co_firstlineno, frame.f_lasti, code)
+                break
+            if kind < 0 and entry is not None and code.co_name == _MODULE_CALL:
+                if entry.site is not None:
+                    site = entry.site
+                    break
+                entry = entry.outer
+            frame = frame.f_back
+        passed = modules.entry
+        while passed is not entry:
+            passed.site = site  # type: ignore[union-attr]
+            passed = passed.outer  # type: ignore[union-attr]
+        scope = modules.scope
+        links = self._links
+        number = _next_number()
+        phase = _FORWARD if scope.is_module or number != links.last else _OTHER
+        if site is not None:
+            filename, first, instruction, code = site
+            key: Any = (
+                *(scope, phase, filename, first, instruction, asked),
+                *(tensor.dtype, tensor.device, tensor.layout, tensor.ndim),
+            )
+        else:
+            key = (scope, phase, asked, tensor.dtype, tensor.device, tensor.layout, tensor.ndim)
+        cell = plan.cells.get(key)
+        if cell is None:
+            place = None if site is None else self.attribution.sites.resolve(site[3], site[2])
+            origin = self.attribution.forward_origin(phase, scope, place, frame)
+            cell = plan.cells[key] = Cell(origin, key[-4:], asked)
+        cell.count += 1
+        if number != links.last:
+            if number - links.last == 1 and not plan.mutates and _is_grad_enabled():
+                links.current[links.last] = cell.origin
+                links.last = number
+                if number >= links.turn_at:
+                    links.turn()
+            else:
+                self.attribution.link(links, number, cell.origin, frame, plan.mutates and tensor._is_view())
+
+    def _backward(self, plan: Plan, tensor: Any, asked: Any, node: Any, frame: FrameType | None) -> None:
+        """Count a call that the engine made: a C++ node's at once, everything else the longer way."""
+        links = self._links
+        if frame is None or frame.f_code is not _ENGINE or _get_ident() != self._modules.thread:
+            self._record(plan, self._raw(tensor), asked, frame, tensor)
+            return
+        forward = links.current.get(node._sequence_nr())
+        if forward is None or not forward.certain:
+            self._record(plan, self._raw(tensor), asked, frame, tensor)
+            return
+        origin = forward.backward()
+        key = (origin, type(node), asked, tensor.dtype, tensor.device, tensor.layout, tensor.ndim)
+        cell = plan.cells.get(key)
+        if cell is None:
+            name = self.attribution.node_name(node)
+            cell = plan.cells[key] = Cell(origin, key[-4:], asked, name)
+        cell.count += 1
+        number = _next_number()
+        if number != links.last:
+            self.attribution.link(links, number, origin, frame, plan.mutates and tensor._is_view())
+
+    def _in_optimizer(self, plan: Plan, tensor: Any, asked: Any, frame: FrameType | None) -> None:
+        """Count a call of a running step: torch's own optimizers at once, the user's the longer way."""
+        origin = self._optimizer.origin
+        if origin is None or frame is None or not self._optimizer.is_own_code(frame.f_code):
+            self._record(plan, self._raw(tensor), asked, frame, tensor)
+            return
+        key = (origin, asked, tensor.dtype, tensor.device, tensor.layout, tensor.ndim)
+        cell = plan.cells.get(key)
+        if cell is None:
+            cell = plan.cells[key] = Cell(origin, key[-4:], asked)
+        cell.count += 1
 
     def _record(
         self, plan: Plan, raw: Any, asked: Any, frame: FrameType | None, tensor: Any, extra: Any = None

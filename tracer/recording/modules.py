@@ -11,6 +11,7 @@ import sys
 import weakref
 from _thread import get_ident
 from collections.abc import Callable
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -26,12 +27,16 @@ _getframe = sys._getframe
 class Scope:
     """A module path and the user's line that led into it. Compared by identity: one object per pair."""
 
-    __slots__ = ("called_from", "is_module", "path")
+    __slots__ = ("called_from", "children", "is_module", "kind", "path")
 
-    def __init__(self, path: str, called_from: Site, *, is_module: bool) -> None:
+    def __init__(self, path: str, called_from: Site, *, is_module: bool, kind: int = USER) -> None:
         self.path = path
         self.called_from = called_from
         self.is_module = is_module
+        self.kind = kind
+        """Whose code runs: the module's class', or its caller's where the class is torch's own."""
+        self.children: dict[int, tuple[weakref.ref[torch.nn.Module], Scope]] = {}
+        """Modules that were entered from here, by ``id``, with their scopes."""
 
 
 class _Known:
@@ -43,6 +48,21 @@ class _Known:
         self.ref = weakref.ref(module)
         self.path = path
         self.kind = kind
+
+
+class Entry:
+    """One running call of a module."""
+
+    __slots__ = ("inside_engine", "module", "outer", "scope", "site")
+
+    def __init__(self, module: torch.nn.Module, outer: Entry | None, scope: Scope) -> None:
+        self.module = module
+        self.outer = outer
+        self.scope = scope
+        """The scope that the call was made from."""
+        self.inside_engine = False
+        self.site: tuple[str, int, int, CodeType] | None = None
+        """The innermost line outside torch that led to the call, once one of its ops has looked for it."""
 
 
 #: Outside every module.
@@ -68,16 +88,16 @@ class ModuleStack:
         on_outermost: _Note,
     ) -> None:
         self.scope: Scope = OUTSIDE
+        self.entry: Entry | None = None
+        """The innermost running module call."""
         self.recompute_depth = 0
-        """Modules running inside the backward engine."""
+        """Outermost modules running inside the backward engine."""
         self.thread = get_ident()
         self.parameters: dict[int, tuple[weakref.ref[torch.Tensor], str, str]] = {}
         """``id`` of a parameter to the parameter, its full name, and its module's path."""
         self._sites = sites
         self._known: dict[int, _Known] = {}
-        self._scopes: dict[tuple[str, Site], Scope] = {}
-        self._stack: list[tuple[torch.nn.Module, Scope, int, bool]] = []
-        self._kind = USER
+        self._scopes: dict[tuple[str, Site, int], Scope] = {}
         self._on_other_thread = on_other_thread
         self._on_module = on_module
         self._on_outermost = on_outermost
@@ -89,8 +109,8 @@ class ModuleStack:
         """Start following; the thread that calls this is the one that is followed."""
         self.thread = get_ident()
         self._handles = [
-            register_module_forward_pre_hook(_hook(self._enter, 2)),
-            register_module_forward_hook(_hook(self._leave, 3), always_call=True),
+            register_module_forward_pre_hook(self._make_enter()),
+            register_module_forward_hook(self._make_leave(), always_call=True),
         ]
 
     def remove(self) -> None:
@@ -98,10 +118,38 @@ class ModuleStack:
         for handle in self._handles:
             handle.remove()
         self._handles = []
-        self._stack.clear()
-        self.scope, self.recompute_depth, self._kind = OUTSIDE, 0, USER
+        self.scope, self.entry, self.recompute_depth = OUTSIDE, None, 0
 
-    def _enter(self, module: torch.nn.Module, inputs: Any) -> None:
+    # The hooks are functions, not methods, that dynamo traces to nothing: compiled code stays whole.
+
+    def _make_enter(self) -> Callable[..., None]:
+        def enter(module: torch.nn.Module, inputs: Any) -> None:
+            if is_compiling():
+                return
+            scope = self.scope
+            known = scope.children.get(id(module))
+            if known is not None and known[0]() is module and get_ident() == self.thread:
+                self.entry = Entry(module, self.entry, scope)
+                self.scope = known[1]
+            else:
+                self._enter(module, _getframe(1))
+
+        return enter
+
+    def _make_leave(self) -> Callable[..., None]:
+        def leave(module: torch.nn.Module, inputs: Any, output: Any) -> None:
+            if is_compiling():
+                return
+            entry = self.entry
+            if entry is not None and entry.module is module and not entry.inside_engine and get_ident() == self.thread:
+                self.entry = entry.outer
+                self.scope = entry.scope
+            else:
+                self._leave(module)
+
+        return leave
+
+    def _enter(self, module: torch.nn.Module, frame: FrameType) -> None:
         inside_engine = seams.graph_task_id() != -1
         if get_ident() != self.thread and not inside_engine:
             self._on_other_thread(module)
@@ -110,45 +158,56 @@ class ModuleStack:
         if known is None or known.ref() is not module:
             known = self._meet(module)
         parent = self.scope
-        self._stack.append((module, parent, self._kind, inside_engine))
-        kind = known.kind or self._kind
-        if not parent.is_module:
-            called_from = self._sites.users_own(_getframe(2))
-            self._on_outermost()
-        elif kind == LIBRARY and self._kind == USER:
-            called_from = self._sites.users_own(_getframe(2))
+        kind = known.kind if known.kind > 0 else parent.kind
+        crosses = kind == LIBRARY and parent.kind == USER
+        if not parent.is_module or crosses:
+            called_from = self._sites.users_own(frame)
         else:
             called_from = parent.called_from
-        key = (known.path, called_from)
+        key = (known.path, called_from, kind)
         scope = self._scopes.get(key)
         if scope is None:
-            scope = self._scopes[key] = Scope(known.path, called_from, is_module=True)
-        self.scope = scope
-        self._kind = kind
-        if inside_engine:
-            self.recompute_depth += 1
+            scope = self._scopes[key] = Scope(known.path, called_from, is_module=True, kind=kind)
+        entry = Entry(module, self.entry, parent)
+        if not parent.is_module:
+            self._on_outermost()
+            if inside_engine:
+                entry.inside_engine = True
+                self.recompute_depth += 1
+        elif not crosses:
+            if len(parent.children) > 10_000:  # modules made anew in every step
+                parent.children.clear()
+            parent.children[id(module)] = (known.ref, scope)
+        self.entry, self.scope = entry, scope
 
-    def _leave(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
+    def _leave(self, module: torch.nn.Module) -> None:
         if get_ident() != self.thread and seams.graph_task_id() == -1:
             return
-        stack = self._stack
-        for depth in range(len(stack) - 1, -1, -1):
-            if stack[depth][0] is module:
-                for _, parent, kind, inside_engine in reversed(stack[depth:]):
-                    self.scope, self._kind = parent, kind
-                    if inside_engine:
-                        self.recompute_depth -= 1
-                del stack[depth:]
-                return
+        entry = self.entry
+        while entry is not None and entry.module is not module:
+            entry = entry.outer
+        if entry is None:
+            return
+        left = self.entry
+        while left is not entry.outer and left is not None:
+            if left.inside_engine:
+                self.recompute_depth -= 1
+            left = left.outer
+        self.entry, self.scope = entry.outer, entry.scope
 
     def _meet(self, module: torch.nn.Module) -> _Known:
         """A module that no path is known for: it is a root, or one that was made on the way."""
         self._on_module(module)
+        inner = seams.without_compile_wrapper(module)
+        name = type(inner).__name__
         if self.scope.is_module:
-            lead = f"{self.scope.path}." if self.scope.path else ""
-            self._learn(module, f"{lead}{type(module).__name__}")
+            lead = self.scope.path
+            path = lead if seams.is_generated_module(module) else ".".join(part for part in (lead, name) if part)
         else:
-            self._learn(module, type(module).__name__)
+            path = name
+        if inner is not module:
+            self._known[id(module)] = _Known(module, path, self._kind_of(type(inner)))
+        self._learn(inner, path)
         return self._known[id(module)]
 
     def _learn(self, root: torch.nn.Module, lead: str) -> None:
@@ -170,20 +229,3 @@ class ModuleStack:
         if filename is None:
             return USER if cls.__module__ == "__main__" else SKIPPED
         return self._sites.kind_of(filename)
-
-
-def _hook(method: Callable[..., None], arity: int) -> Callable[..., None]:
-    """A hook that dynamo traces to nothing: compiled code stays whole, ``fullgraph=True`` included."""
-    if arity == 2:
-
-        def before(module: torch.nn.Module, inputs: Any) -> None:
-            if not is_compiling():
-                method(module, inputs)
-
-        return before
-
-    def after(module: torch.nn.Module, inputs: Any, output: Any) -> None:
-        if not is_compiling():
-            method(module, inputs, output)
-
-    return after

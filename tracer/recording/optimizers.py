@@ -6,15 +6,20 @@ optimizer when the frame of ``Optimizer.step``'s wrapper is on its stack, and a 
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
+import torch
 from torch.optim.optimizer import (
     Optimizer,
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
+
+_OPTIMIZERS = os.path.join(os.path.dirname(os.path.abspath(torch.optim.__file__)), "")
 
 
 def _is_step_wrapper(code: CodeType) -> bool:
@@ -27,6 +32,10 @@ class OptimizerWatch:
     def __init__(self, on_step: Callable[[int], None] | None = None) -> None:
         self.active = False
         self.steps = 0
+        self.origin: Any = None
+        """The origin of the running step's calls, when torch's own code makes them and no closure is run."""
+        self.locate: Callable[[FrameType | None], Any] = lambda frame: None
+        self._own_files: dict[str, bool] = {}
         self._closures: list[CodeType | None] = []  # one for each running step; steps can nest
         self._on_step = on_step
         self._handles: list[Any] = []
@@ -45,6 +54,14 @@ class OptimizerWatch:
         self._handles = []
         self._stop()
 
+    def is_own_code(self, code: CodeType) -> bool:
+        """Is this code of torch's own optimizers? (``zero_grad`` is no part of a step.)"""
+        filename = code.co_filename
+        is_own = self._own_files.get(filename)
+        if is_own is None:
+            is_own = self._own_files[filename] = filename.startswith(_OPTIMIZERS)
+        return is_own and code.co_name != "zero_grad"
+
     def is_inside(self, frame: FrameType | None) -> bool:
         """Is ``frame`` inside the running step, and not inside the closure that the step was given?"""
         while frame is not None:
@@ -59,17 +76,21 @@ class OptimizerWatch:
 
     def _stop(self) -> None:
         self._closures.clear()
-        self.active = False
+        self.active, self.origin = False, None
 
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        frame = sys._getframe(1)
+        if self.active and not self.is_inside(frame.f_back):
+            self._stop()  # an earlier step raised
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
         self._closures.append(getattr(closure, "__code__", None))
+        self.origin = self.locate(frame) if closure is None else None
         self.active = True
 
     def _after(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if self._closures:
             self._closures.pop()
-        self.active = bool(self._closures)
+        self.active, self.origin = bool(self._closures), None
         self.steps += 1
         if self._on_step is not None:
             self._on_step(self.steps)

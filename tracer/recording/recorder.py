@@ -63,15 +63,16 @@ class Recorder:
         if self._environment is None:
             self._environment = process.capture_environment(self._variables)
         seams.skip_in_dynamo(*_OWN_FUNCTIONS)
+        seams.register_with_higher_order_ops(RecordingMode)
         self.attribution.modules.install()
         self.optimizer.install()
         self.blind_spots.start()
         self.attribution.start()
-        self.mode.__enter__()
+        self.mode.__enter__()  # type: ignore[no-untyped-call]
 
     def stop(self) -> None:
         """Stop recording; undo everything that ``start`` did."""
-        self.mode.__exit__(None, None, None)
+        self.mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]
         self.blind_spots.stop()
         self.optimizer.remove()
         self.attribution.modules.remove()

@@ -55,6 +55,20 @@ HAS_FORWARD_LINK = (
 #: From about torch 2.8 on, a mode may ask that compiled code stays compiled while it is active.
 KEEPS_COMPILED_CODE = hasattr(TorchDispatchMode, "ignore_compile_internals")
 
+#: Functions of dynamo that a compiled callable goes through at each call, newest torch first.
+COMPILED_CALL_STEPS = ("_callback_from_stance", "_maybe_set_eval_frame", "maybe_set_eval_frame", "set_eval_frame")
+#: Up to about torch 2.5, a higher-order op refuses a mode class that was not registered with it.
+_NEEDS_REGISTRATION = not hasattr(TorchDispatchMode, "supports_higher_order_operators")
+
+#: The code that starts the autograd engine: a C++ node's calls have its frame as their caller.
+ENGINE_CODE = getattr(_find(torch.autograd, "graph", "_engine_run_backward"), "__code__", None)
+#: Name of the innermost function of a module's call when forward hooks are there.
+MODULE_CALL_NAME = (
+    "inner"
+    if any(getattr(value, "co_name", "") == "inner" for value in torch.nn.Module._call_impl.__code__.co_consts)
+    else "_call_impl"
+)
+
 _plain_dispatch = {
     _find(torch._C, "_disabled_torch_dispatch_impl"),
     getattr(torch.Tensor, "__torch_dispatch__", None),
@@ -112,3 +126,40 @@ def dispatch_modes_keep_compiled() -> bool:
         return False
     modes = (get(index) for index in range(dispatch_mode_count()))
     return all(getattr(type(mode), "ignore_compile_internals", lambda: False)() for mode in modes)
+
+
+def is_compiled_module(module: torch.nn.Module) -> bool:
+    """Is ``module`` what ``torch.compile(module)`` returned?"""
+    return type(module).__name__ == "OptimizedModule" and type(module).__module__.startswith("torch.")
+
+
+def without_compile_wrapper(module: torch.nn.Module) -> torch.nn.Module:
+    """The module that was given to ``torch.compile``; any other module as it is."""
+    if is_compiled_module(module):
+        inner = module._modules.get("_orig_mod")
+        if inner is not None:
+            return inner
+    return module
+
+
+def is_generated_module(module: torch.nn.Module) -> bool:
+    """Is ``module`` a graph that torch.compile made? It is no part of the model."""
+    fx = sys.modules.get("torch.fx.graph_module")
+    return fx is not None and isinstance(module, fx.GraphModule)
+
+
+def register_with_higher_order_ops(mode_class: type[TorchDispatchMode]) -> None:
+    """Let every higher-order op that exists call ``mode_class``, where torch does not do so by itself."""
+    if not _NEEDS_REGISTRATION:
+        return
+    for op in dict(getattr(torch._ops, "_higher_order_ops", {})).values():
+        table = getattr(op, "python_key_mode_table", None) or getattr(op, "python_key_table", {})
+        if mode_class not in table:
+            op.py_impl(mode_class)(_calls_mode(op))
+
+
+def _calls_mode(op: Any) -> Callable[..., Any]:
+    def call(mode: Any, *args: Any, **kwargs: Any) -> Any:
+        return mode.__torch_dispatch__(op, (), args, kwargs)
+
+    return call

@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 import torch
 
+#: ``torch/nn/modules/module.py``: passed over too, and the place where one module calls another.
+MODULE_CALL = -1
 #: Frames of these files are passed over: torch itself, this package, the standard library.
 SKIPPED = 0
 #: Installed packages: they count for ``location`` and not for ``called_from``.
@@ -28,6 +30,7 @@ _TORCH = os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), "")
 _TRACER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 #: A bundled example is a user's code that happens to ship with the package.
 _BUNDLED = os.path.join(_TRACER, "bundled", "")
+_MODULE_FILE = os.path.join(_TORCH, "nn", "modules", "module.py")
 _STDLIB = tuple(
     os.path.join(os.path.realpath(path), "")
     for key in ("stdlib", "platstdlib")
@@ -84,6 +87,8 @@ class Sites:
         path = os.path.abspath(filename)
         if path.startswith(_BUNDLED):
             return USER
+        if path == _MODULE_FILE:
+            return MODULE_CALL
         if path.startswith((_TORCH, _TRACER)):
             return SKIPPED
         if any(marker in path for marker in _SITE_MARKERS):
@@ -98,7 +103,7 @@ class Sites:
     def innermost(self, frame: FrameType | None) -> Site:
         """The innermost frame outside torch, from ``frame`` outwards."""
         while frame is not None:
-            if self.kind_of(frame.f_code.co_filename):
+            if self.kind_of(frame.f_code.co_filename) > 0:
                 return self.at(frame)
             frame = frame.f_back
         return NOWHERE
