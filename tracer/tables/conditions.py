@@ -101,6 +101,4 @@ class BoundRule:
 
 def _may_hold(case: Case, settings: Mapping[str, Value]) -> bool:
     """Whether no known setting contradicts the case."""
-    return all(
-        settings[key] in wanted_values(case, key) for key in case.when if key in SETTINGS and key in settings
-    )
+    return all(settings[key] in wanted_values(case, key) for key in case.when if key in SETTINGS and key in settings)

@@ -60,9 +60,7 @@ def load_table(backend: Backend) -> Table:
         raise TableError(f"cannot read {path.name}: {problem}", hint="reinstall the package") from problem
     table = parse_table(text, path.name)
     if table.backend is not backend:
-        raise TableError(
-            f"{path.name}: the table says that it is for {table.backend}", hint="rename one of them"
-        )
+        raise TableError(f"{path.name}: the table says that it is for {table.backend}", hint="rename one of them")
     return table
 
 

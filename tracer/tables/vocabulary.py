@@ -103,8 +103,7 @@ DERIVED_FACTS: Mapping[str, tuple[Value, ...]] = {
 
 #: Autograd nodes whose backward writes each element of the input at most once.
 SELECTING_NODES: frozenset[str] = frozenset(
-    f"{name}Backward"
-    for name in ("Max", "Min", "Sort", "Topk", "Kthvalue", "Median", "Nanmedian", "Mode")
+    f"{name}Backward" for name in ("Max", "Min", "Sort", "Topk", "Kthvalue", "Median", "Nanmedian", "Mode")
 )
 
 #: Settings of the target. ``many`` threads means more than one.

@@ -1,0 +1,163 @@
+"""A table bound to one target: for each op and its facts, what happens as things stand and in deterministic mode.
+
+What an op needs is worked out the first time it is met, and rulings are kept by the facts that they rest on: a
+hundred thousand calls cost about as many dictionary look-ups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tracer.names import Backend, Cause, UnknownReason, Verdict
+from tracer.tables.conditions import BoundRule
+from tracer.tables.model import Rule, Table
+from tracer.tables.versions import placed, release, reviewed_releases
+from tracer.tables.vocabulary import Value
+
+#: Namespaces whose ops a deny list vouches for by not naming them.
+_VOUCHED_FOR = ("aten", "prims")
+
+
+class Ruling(NamedTuple):
+    """What a table says of a call, both ways, in words."""
+
+    backend: Backend
+    rule: Rule | None
+    rule_id: str
+    """The rule's id, or what stands for the lack of one: ``cuda-opaque``, ``mps-no-table``."""
+    verdict: Verdict
+    mode_on: Verdict
+    """The verdict under deterministic mode."""
+    reason: UnknownReason | None = None
+    """Why a verdict is ``unknown``, when one is."""
+    detail: str = ""
+    """The op, the version or the facts that ``reason`` speaks of."""
+    cause: Cause | None = None
+    why: str = ""
+    remedy: str = ""
+    extrapolated: bool = False
+
+    @property
+    def is_safe(self) -> bool:
+        """Deterministic both ways: nothing to report."""
+        return self.verdict is self.mode_on is Verdict.DETERMINISTIC
+
+
+_WHY_UNKNOWN = {
+    UnknownReason.NO_TABLE: "No table exists for this call's backend.",
+    UnknownReason.TABLE_NOT_REVIEWED: "The table was not reviewed for this version of torch.",
+    UnknownReason.FACT_NOT_RECORDED: "The trace does not say on which device the call ran.",
+    UnknownReason.UNLISTED: "The vendor's list names what is deterministic, and this op is not on it.",
+    UnknownReason.OPAQUE: "The op comes from outside torch's own namespaces, and no rule names it.",
+}
+_CAUSE_UNKNOWN = {UnknownReason.UNLISTED: Cause.VENDOR_UNLISTED, UnknownReason.OPAQUE: Cause.OPAQUE}
+_REMEDY_UNKNOWN = "Run the op twice on the target with the same input and compare the bits; then add a rule for it."
+
+
+def safe_ruling(backend: Backend, *, extrapolated: bool = False) -> Ruling:
+    """Deterministic, without a rule."""
+    safe = Verdict.DETERMINISTIC
+    return Ruling(backend, None, "", safe, safe, extrapolated=extrapolated)
+
+
+def unknown_ruling(backend: Backend, name: str, reason: UnknownReason, detail: str, why: str = "") -> Ruling:
+    """Unknown both ways, without a rule; ``name`` completes the id that stands for it."""
+    return Ruling(
+        backend,
+        None,
+        f"{backend}-{name}",
+        Verdict.UNKNOWN,
+        Verdict.UNKNOWN,
+        reason,
+        detail,
+        _CAUSE_UNKNOWN.get(reason),
+        why or _WHY_UNKNOWN[reason],
+        _REMEDY_UNKNOWN,
+    )
+
+
+class _Plan(NamedTuple):
+    """A rule bound both ways, and the facts that either asks for."""
+
+    rule: Rule
+    keys: tuple[str, ...]
+    as_is: BoundRule
+    mode_on: BoundRule
+
+
+class BoundTable:
+    """One table for one version and one set of settings."""
+
+    def __init__(self, table: Table, version: str, settings: Mapping[str, Value], *, strict: bool = False) -> None:
+        """``version`` is a release (``2.9.0``). ``strict`` refuses one that the table only reaches by inference."""
+        self.table = table
+        self.place = placed(table.reviewed, version)
+        """Where the version lies against what was reviewed; see ``versions.placed``."""
+        self.extrapolated = self.place == "newer" and not strict
+        self._version = release(reviewed_releases(table.reviewed)[-1]) if self.extrapolated else version
+        self._settings = settings
+        self._plans: dict[str, _Plan | Ruling] = {}
+        self._kept: dict[tuple[str, tuple[Value | None, ...]], Ruling] = {}
+        self._alike: dict[tuple[object, ...], Ruling] = {}
+        self._refusal: Ruling | None = None
+        if self.place != "reviewed" and not self.extrapolated:
+            detail = f"torch {version} against {table.reviewed}"
+            reason = UnknownReason.TABLE_NOT_REVIEWED
+            self._refusal = unknown_ruling(table.backend, "not-reviewed", reason, detail)
+
+    def rule_on(self, op: str, facts: Mapping[str, Value]) -> Ruling:
+        """The ruling for a call of ``op``, an overload as torch prints it, with ``facts``.
+
+        Rulings that say the same are the same object.
+        """
+        if self._refusal is not None:
+            return self._refusal
+        plan = self._plans.get(op)
+        if plan is None:
+            plan = self._plans[op] = self._plan(op)
+        if isinstance(plan, Ruling):
+            return plan
+        get = facts.get
+        key = (op, tuple([get(name) for name in plan.keys]))
+        ruling = self._kept.get(key)
+        if ruling is None:
+            ruling = self._kept[key] = self._ruling(plan, facts)
+        return ruling
+
+    def _plan(self, op: str) -> _Plan | Ruling:
+        rule = self.table.find(op)
+        if rule is None:
+            return self._without_rule(op)
+        as_is = BoundRule(rule, self._version, self._settings)
+        mode_on = BoundRule(rule, self._version, {**self._settings, "deterministic_mode": "on"})
+        return _Plan(rule, tuple(dict.fromkeys((*as_is.facts, *mode_on.facts))), as_is, mode_on)
+
+    def _without_rule(self, op: str) -> Ruling:
+        """A deny list holds what it does not name for deterministic, an allow list for unknown."""
+        if op.partition(".")[0] not in _VOUCHED_FOR:
+            return unknown_ruling(self.table.backend, "opaque", UnknownReason.OPAQUE, op)
+        if self.table.deny_list:
+            return safe_ruling(self.table.backend, extrapolated=self.extrapolated)
+        return unknown_ruling(self.table.backend, "unlisted", UnknownReason.UNLISTED, op)
+
+    def _ruling(self, plan: _Plan, facts: Mapping[str, Value]) -> Ruling:
+        as_is, mode_on = plan.as_is.decide(facts), plan.mode_on.decide(facts)
+        rule = plan.rule
+        # A case's own words come before its rule's: as things stand first, then deterministic mode's bad news.
+        spoken = [as_is.case, mode_on.case if mode_on.verdict is not Verdict.DETERMINISTIC else None]
+        cases = [case for case in spoken if case is not None]
+        ruling = Ruling(
+            self.table.backend,
+            rule,
+            rule.id,
+            as_is.verdict,
+            mode_on.verdict,
+            as_is.reason or mode_on.reason,
+            ", ".join(dict.fromkeys((*as_is.missing, *mode_on.missing))),
+            next((case.cause for case in cases if case.cause), rule.cause),
+            next((case.why for case in cases if case.why), rule.why),
+            next((case.remedy for case in cases if case.remedy), rule.remedy),
+            self.extrapolated,
+        )
+        return self._alike.setdefault(ruling[2:], ruling)
