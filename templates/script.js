@@ -94,6 +94,7 @@ function start(data) {
       data: null,
       type: "num",
       className: "figure",
+      orderSequence: ["desc", "asc", ""],
       render: (_, kind, row) => {
         const count = row[at.count];
         return kind === "display" ? element("span", count.toLocaleString("en")) : count;

@@ -50,9 +50,7 @@ def trace(*calls: CallGroup, **fields: Any) -> Trace:
     )
 
 
-def evidence(
-    ref: str = "torch 2.13 docs, torch.use_deterministic_algorithms", kind: str = "documented"
-) -> Evidence:
+def evidence(ref: str = "torch 2.13 docs, torch.use_deterministic_algorithms", kind: str = "documented") -> Evidence:
     """One reference."""
     return Evidence(kind=EvidenceKind(kind), ref=ref)
 
@@ -106,16 +104,12 @@ def tally(findings: Iterable[Finding] = (), *, clean: int = 0) -> Tally:
 
 def target(**fields: Any) -> Target:
     """CUDA, torch 2.13, torch's default settings."""
-    return Target(
-        **{"backend": Backend.CUDA, "torch": "2.13.0", "settings": Settings.DEFAULT} | _words(fields)
-    )
+    return Target(**{"backend": Backend.CUDA, "torch": "2.13.0", "settings": Settings.DEFAULT} | _words(fields))
 
 
 def judgement(*findings: Finding, clean: int = 100, **fields: Any) -> Judgement:
     """``findings`` (worst first, as the judge sorts them) beside ``clean`` deterministic calls."""
-    ordered = tuple(
-        sorted(findings, key=lambda one: (SEVERITY.index(one.verdict), -one.count, one.location, one.op))
-    )
+    ordered = tuple(sorted(findings, key=lambda one: (SEVERITY.index(one.verdict), -one.count, one.location, one.op)))
     counted = tally(ordered, clean=clean)
     return Judgement(
         **{

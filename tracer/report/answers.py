@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tracer.findings import Finding, Target
 from tracer.names import EvidenceKind, Verdict
 from tracer.plan import Step, is_mode_on, name_of, place_of, step_of
+from tracer.report.plain import one_line
 from tracer.report.words import EVIDENCE_STRENGTH, plural
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ def _most(risky: list[Finding]) -> str:
         return ""
     places: Counter[tuple[str, str]] = Counter()
     for one in risky:
-        places[(_where(one), name_of(one.op))] += one.count
+        places[(_where(one), one_line(name_of(one.op), 2 * _LONG))] += one.count
     (place, op), _ = places.most_common(1)[0]
     return f"; {'most' if len(places) > 1 else 'all'} through {op} at {place}"
 
@@ -221,8 +222,8 @@ def _changes_to(finding: Finding, verdict: Verdict) -> bool:
 def _where(finding: Finding) -> str:
     """The place as a sentence can bear it: of a long path, the file alone."""
     place = finding.location or place_of(finding)
-    folder, slash, file = place.rpartition("/")
-    return f"…/{file}" if slash and len(place) > _LONG else place
+    _, slash, file = place.rpartition("/")
+    return one_line(f"…/{file}" if slash and len(place) > _LONG else place, 2 * _LONG)
 
 
 def _sites(findings: Iterable[Finding]) -> int:

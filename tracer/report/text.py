@@ -69,7 +69,7 @@ def _parts(report: Report, width: int, limit: int | None) -> Iterator[Renderable
     verdict, line = headline(report)
     target = report.target
     yield Text(f"{VERDICTS[verdict].sign} {line}", style=f"bold {VERDICTS[verdict].style}")
-    yield Text(f"Judged for {target.backend}, torch {target.torch}, settings {target.settings}.")
+    yield Text(f"Judged for {target.backend}, torch {one_line(target.torch, _LONGEST)}, settings {target.settings}.")
     yield Text(GUARANTEE, style="dim")
     for banner in report.banners:
         yield Text(f"Note: {one_line(banner, _LONGEST)}", style="bold")

@@ -1,0 +1,29 @@
+"""Options and fixtures that every part's tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite the files under tests/golden")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """A function that compares a text with a file under ``tests/golden``, or rewrites the file when asked."""
+
+    def compare(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            path.write_text(text, encoding="utf-8", newline="")
+        assert path.is_file(), f"{path} is missing; run pytest with --update-golden and read the diff"
+        with path.open(encoding="utf-8", newline="") as stream:
+            assert text == stream.read(), f"{name} changed; run pytest with --update-golden and read the diff"
+
+    return compare

@@ -1,0 +1,254 @@
+"""The page in a real Chromium, opened from disk: it sorts, searches, filters, opens, and asks nobody."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.build import finding, report
+from tests.report.samples import HOSTILE, full_report, hostile_report
+from tracer.report import Report
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    with playwright.sync_playwright() as driver:
+        path = found or driver.chromium.executable_path
+        if not Path(path).exists():
+            pytest.skip("no Chromium is installed (set CHROMIUM to its path)")
+        browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Opened:
+    """A page opened from a file, with everything that it complained of or asked for."""
+
+    def __init__(self, chromium: Any, path: Path, *, dark: bool = False, width: int = 1280, **options: Any):
+        self.context = chromium.new_context(
+            color_scheme="dark" if dark else "light", viewport={"width": width, "height": 900}, **options
+        )
+        self.page = self.context.new_page()
+        self.complaints: list[str] = []
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self._asked(request.url))
+        self.page.goto(path.as_uri())
+
+    def _asked(self, url: str) -> None:
+        if not url.startswith(("file:", "data:", "blob:")):
+            self.complaints.append(f"request to {url[:200]}")
+
+    def column(self, index: int) -> list[str]:
+        """The texts of one column's cells on the page that is shown."""
+        cells = self.page.locator(f"#rows tbody tr[id] td:nth-child({index + 1})")
+        return [text.strip() for text in cells.all_inner_texts()]
+
+    def matched(self, text: str) -> None:
+        """Wait until the line above the table says ``text``."""
+        self.page.wait_for_function(
+            "text => document.getElementById('shown').textContent === text", arg=text, timeout=5_000
+        )
+
+    def done(self) -> None:
+        """Close, having complained of nothing and asked nobody."""
+        wide = self.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        self.context.close()
+        assert self.complaints == []
+        assert wide <= 0, "the page scrolls sideways"
+
+
+def written(made: Report, folder: Path) -> Path:
+    return made.write(folder / "report.html")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [400, 1280])
+def test_every_control_works_in_both_schemes_and_widths(chromium: Any, tmp_path: Path, dark: bool, width: int) -> None:
+    opened = Opened(chromium, written(full_report(), tmp_path), dark=dark, width=width)
+    page = opened.page
+    opened.matched("All 5 shown")
+
+    page.fill("#search", "upsample")
+    opened.matched("1 of 5 match")
+    page.fill("#search", "Seed it")
+    opened.matched("1 of 5 match")
+    page.click("#clear")
+    opened.matched("All 5 shown")
+
+    page.select_option("#by-verdict", "conditional")
+    opened.matched("1 of 5 match")
+    assert "aten.sort" in opened.column(2)[0]
+    page.click("#clear")
+    page.select_option("#by-phase", "backward")
+    opened.matched("2 of 5 match")
+    page.click("#clear")
+    page.select_option("#by-cause", "rng")
+    opened.matched("1 of 5 match")
+    page.click("#clear")
+    page.fill("#by-module", "unet.up")
+    opened.matched("1 of 5 match")
+    page.click("#clear")
+    opened.matched("All 5 shown")
+
+    opener = page.locator(".opener").nth(0)
+    opener.focus()
+    page.keyboard.press("Enter")
+    assert opener.get_attribute("aria-expanded") == "true"
+    assert "Rows are added with atomicAdd" in page.inner_text("#rows dl.details")
+    assert "torch.use_deterministic_algorithms" in page.inner_text("#rows dl.details")
+    opener.click()
+    assert page.locator("#rows dl.details").count() == 0
+    opened.done()
+
+
+def test_columns_sort_by_what_they_mean(chromium: Any, tmp_path: Path) -> None:
+    opened = Opened(chromium, written(full_report(), tmp_path))
+    heads = opened.page.locator("#rows thead th")
+    heads.nth(6).click()
+    opened.page.wait_for_selector("th.figure.dt-ordering-desc")
+    assert opened.column(6) == ["24", "12", "4", "1", "1"]
+    heads.nth(6).click()
+    opened.page.wait_for_selector("th.figure.dt-ordering-asc")
+    assert opened.column(6) == ["1", "1", "4", "12", "24"]
+    heads.nth(0).click()
+    opened.page.wait_for_selector("th:first-child.dt-ordering-asc")
+    assert [text[0] for text in opened.column(0)] == ["≠", "≠", "≈", "?", "#"]
+    opened.done()
+
+
+def test_a_narrow_screen_sorts_without_headings(chromium: Any, tmp_path: Path) -> None:
+    opened = Opened(chromium, written(full_report(), tmp_path), width=400)
+    opened.page.select_option("#sort-by", "6")
+    opened.page.wait_for_selector("#rows th.dt-ordering-desc", state="attached")
+    assert opened.column(6)[0].endswith("24")
+    opened.done()
+
+
+def test_an_address_opens_its_finding_on_whichever_page_it_is(chromium: Any, tmp_path: Path) -> None:
+    many = report(*(finding(location=f"train.py:{line:03}") for line in range(90)))
+    path = written(many, tmp_path)
+    opened = Opened(chromium, path)
+    opened.page.goto(f"{path.as_uri()}#finding-80")
+    opened.page.wait_for_selector("#finding-80.open")
+    assert "train.py:079" in opened.page.inner_text("#finding-80")
+    opened.done()
+
+
+def test_hostile_names_stay_text_when_searched_and_opened(chromium: Any, tmp_path: Path) -> None:
+    opened = Opened(chromium, written(hostile_report(*HOSTILE), tmp_path), width=400)
+    page = opened.page
+    page.evaluate("document.querySelectorAll('.opener').forEach(button => button.click())")
+    page.fill("#search", "&<img")
+    opened.matched(f"2 of {2 * len(HOSTILE)} match")
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("main img, main svg, main script").count() == 0
+    opened.done()
+
+
+def test_thousands_of_findings_open_and_filter_quickly(chromium: Any, tmp_path: Path) -> None:
+    many = report(
+        *(finding(location=f"src/a{line % 40}.py:{line}", module=f"net.layer{line}") for line in range(5_000))
+    )
+    path = written(many, tmp_path)
+    assert path.stat().st_size < 1_500_000
+    opened = Opened(chromium, path)
+    took = opened.page.evaluate(
+        """() => new Promise(done => {
+            const from = performance.now();
+            const look = () => document.getElementById("shown").textContent === "1 of 5,000 match"
+                ? done(performance.now() - from) : requestAnimationFrame(look);
+            const box = document.getElementById("search");
+            box.value = "net.layer4321";
+            box.dispatchEvent(new Event("input"));
+            look();
+        })"""
+    )
+    assert took < 1_000
+    assert opened.page.locator("#rows tbody tr[id]").count() == 1
+    opened.done()
+
+
+def test_paper_shows_every_finding_and_what_to_do(chromium: Any, tmp_path: Path) -> None:
+    many = report(*(finding(location=f"train.py:{line:03}") for line in range(90)))
+    opened = Opened(chromium, written(many, tmp_path), dark=True)
+    page = opened.page
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    assert page.locator("#rows tbody tr[id]").count() == 90
+    assert page.locator("#rows tbody td.print-only").first.is_visible()
+    assert not page.locator(".filters").is_visible()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    page.emulate_media(media="screen")
+    assert page.locator("#rows tbody tr[id]").count() == 25
+    opened.done()
+
+
+def test_without_scripts_the_findings_are_a_plain_table(chromium: Any, tmp_path: Path) -> None:
+    opened = Opened(chromium, written(full_report(), tmp_path), java_script_enabled=False)
+    assert opened.page.locator(".plain tbody tr").count() == 5
+    assert "Pass stable=True." in opened.page.inner_text(".plain")
+    opened.context.close()
+    assert opened.complaints == []
+
+
+def test_no_finding_is_a_calm_sentence_and_a_small_file(chromium: Any, tmp_path: Path) -> None:
+    path = written(report(), tmp_path)
+    assert path.stat().st_size < 60_000
+    opened = Opened(chromium, path)
+    assert "No risk found" in opened.page.inner_text("h1")
+    assert "That is no proof" in opened.page.inner_text("#findings")
+    opened.done()
+
+
+CONTRAST = """
+() => {
+  const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+  const rgba = (color) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = color;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const light = ([r, g, b]) => {
+    const part = (v) => ((v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
+  };
+  const ground = (node) => {
+    for (let at = node; at; at = at.parentElement) {
+      const color = rgba(getComputedStyle(at).backgroundColor);
+      if (color[3] === 255) return color;
+    }
+    return rgba(getComputedStyle(document.body).backgroundColor);
+  };
+  const low = [];
+  for (const node of document.querySelectorAll("body *")) {
+    const own = [...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim());
+    if (!own || !node.getClientRects().length || node.closest("script, noscript, .unseen, .disabled")) continue;
+    const [one, two] = [light(rgba(getComputedStyle(node).color)), light(ground(node))];
+    const ratio = (Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05);
+    if (ratio < 4.5) low.push([node.className, node.textContent.slice(0, 40), ratio.toFixed(2)]);
+  }
+  return low;
+}
+"""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_all_text_has_the_contrast_of_wcag_aa(chromium: Any, tmp_path: Path, dark: bool) -> None:
+    opened = Opened(chromium, written(full_report(), tmp_path), dark=dark)
+    opened.page.locator(".opener").first.click()
+    low = opened.page.evaluate(CONTRAST)
+    assert low == [], json.dumps(low, indent=1)
+    opened.done()

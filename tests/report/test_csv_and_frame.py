@@ -1,0 +1,79 @@
+"""CSV and data frames: the same header and rows, safe in a spreadsheet, counts that add up."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+
+from tests.build import evidence, finding, report
+from tests.report.samples import full_report
+from tracer.names import SEVERITY
+
+HEADER = (
+    "backend,torch,rule,op,phase,module,location,function,called_from,count,verdict,"
+    "deterministic_mode,cause,remedy,evidence"
+)
+
+
+def rows(text: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(text, newline="")))
+
+
+def test_the_header_is_the_published_one_even_without_findings() -> None:
+    assert report().to_csv() == HEADER + "\n"
+
+
+def test_a_row_a_finding_with_evidence_joined() -> None:
+    one = finding(count=7, evidence=(evidence("page"), evidence("file.cu", "source")))
+    (_, row) = rows(report(one).to_csv())
+    cells = dict(zip(HEADER.split(","), row, strict=True))
+    assert cells["backend"] == "cuda"
+    assert cells["torch"] == "2.13.0"
+    assert cells["count"] == "7"
+    assert cells["verdict"] == "nondeterministic"
+    assert cells["evidence"] == "documented: page; source: file.cu"
+
+
+def test_a_finding_that_names_no_backend_bears_the_targets() -> None:
+    assert rows(report(finding(backend="recorded")).to_csv())[1][0] == "cuda"
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
+def test_no_cell_is_a_formula(start: str) -> None:
+    (_, row) = rows(report(finding(module=f"{start}cmd()")).to_csv())
+    assert row[5].startswith("'")
+    assert row[5].endswith("cmd()")
+
+
+def test_newlines_and_quotes_stay_inside_their_cell() -> None:
+    remedy = 'first line\nsecond, "quoted"'
+    table = rows(report(finding(remedy=remedy), finding("cuda-b")).to_csv())
+    assert len(table) == 3
+    assert table[1][13] == remedy
+
+
+def test_the_frame_holds_what_the_csv_holds() -> None:
+    made = full_report()
+    frame = made.to_dataframe()
+    assert list(frame.columns) == HEADER.split(",")
+    assert len(frame) == len(made.findings)
+    assert frame["count"].dtype == "int64"
+    assert frame["op"].tolist() == [one.op for one in made.findings]
+    assert list(report().to_dataframe().columns) == HEADER.split(",")
+
+
+def test_pivots_count_every_call_once() -> None:
+    made = full_report()
+    for pivot in (made.pivot_by_phase(), made.pivot_by_module()):
+        assert pivot.to_numpy().sum() == made.tally.total
+        assert list(pivot.columns) == [verdict.value for verdict in SEVERITY]
+    by_phase = made.pivot_by_phase()
+    assert list(by_phase.index) == ["forward", "backward", "recompute"]
+    assert by_phase.loc["forward", "deterministic"] == 2_000
+    assert made.pivot_by_module().index[0] == "GPT2LMHeadModel.transformer.h.3.attn"
+
+
+def test_pivots_of_nothing_are_empty_tables() -> None:
+    assert report(clean=0).pivot_by_phase().shape == (0, len(SEVERITY))

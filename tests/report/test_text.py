@@ -1,0 +1,84 @@
+"""The terminal report: readable at any width, plain in a pipe, never by colour alone."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.build import finding, report
+from tests.report.samples import full_report
+
+WIDE = 120
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, WIDE])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    text = full_report().to_text(width=width, color=False)
+    assert max(map(len, text.splitlines())) <= width
+    assert not any(line != line.rstrip() for line in text.splitlines())
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, WIDE])
+def test_every_width_tells_the_same_story(width: int) -> None:
+    squeezed = "".join(full_report().to_text(width=width, color=False).split())
+    for part in (
+        "Cantworunsofmystepdiffer",
+        "train.py:10",
+        "aten.sort",
+        "torch.use_deterministic_algorithms(True)",
+        "model.py:88",
+    ):
+        assert part in squeezed, part
+
+
+def test_each_verdict_has_a_word_beside_its_colour() -> None:
+    text = full_report().to_text(width=WIDE, color=True)
+    assert "\x1b[" in text
+    for word in ("nondeterministic", "conditional", "unknown", "seeded", "raises"):
+        assert word in text
+
+
+def test_colour_changes_nothing_that_is_read() -> None:
+    made = full_report()
+    colored = re.sub(r"\x1b\[[0-9;]*m", "", made.to_text(width=WIDE, color=True))
+    plain = made.to_text(width=WIDE, color=False)
+    assert [line.rstrip() for line in colored.splitlines()] == plain.splitlines()
+
+
+def test_what_is_left_out_is_counted() -> None:
+    many = report(*(finding(location=f"train.py:{line}") for line in range(60)))
+    assert "50 more; the HTML, CSV and JSON reports have them all." in many.to_text(width=WIDE, limit=10)
+    assert "more; the HTML" not in many.to_text(width=WIDE, limit=None)
+
+
+def piped(**variables: str) -> str:
+    script = "from tests.report.samples import full_report; print(full_report().to_text(), end='')"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "PYTHONUTF8": "1", **variables},
+    )
+    return done.stdout
+
+
+def test_a_pipe_gets_no_escape_and_the_asked_for_width() -> None:
+    text = piped(COLUMNS="60", FORCE_COLOR="", TERM="xterm-256color")
+    assert "\x1b" not in text
+    assert max(map(len, text.splitlines())) <= 60
+
+
+def test_no_color_is_honoured_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[" in full_report().to_text()
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[" not in full_report().to_text()
