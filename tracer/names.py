@@ -15,8 +15,6 @@ class Word(str, Enum):
     def __str__(self) -> str:
         return str(self.value)
 
-    __format__ = str.__format__
-
 
 class Phase(Word):
     """The part of a training step in which a call was made."""
