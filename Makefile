@@ -4,7 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-all lint docs bench clean
+.PHONY: help demo test test-all lint format docs bench clean
+
+help:
+	@echo "make demo      record and report a bundled training step"
+	@echo "make test      ruff, mypy and the tests"
+	@echo "make test-all  the tests that take minutes too"
+	@echo "make lint      ruff and mypy alone"
+	@echo "make format    let ruff rewrite the sources"
+	@echo "make bench     print the figures that the README quotes"
+	@echo "make clean     remove the virtual environment and the caches"
 
 demo: $(STAMP)
 	$(BIN)/tracer demo
@@ -19,6 +28,10 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/overhead.py

@@ -100,7 +100,7 @@ def make_training(seed: int = 0, batch: int = 4) -> Training:
         optimizer.zero_grad()
         logits = model(images, captions)
         loss = F.cross_entropy(logits, labels, weight=class_weights(labels))
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
         optimizer.step()
         return loss.item()

@@ -78,7 +78,10 @@ def command(
         from tracer.report.formats import render
 
         report = judge(trace, backend=backend, torch=torch_version, settings=settings, strict=strict)
-        texts = [(render(name, report), path) for name, path in wanted]
+        texts = [
+            (report.to_text() if path is None and name == "text" else render(name, report), path)
+            for name, path in wanted
+        ]
     for text, path in texts:
         if path is None:
             show(text)

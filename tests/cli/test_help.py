@@ -1,0 +1,70 @@
+"""``--help`` is quick, complete, and what the README quotes."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Command, process, tracer_process
+from tracer import __version__
+from tracer.cli.main import COMMANDS
+
+README = Path(__file__).parent.parent.parent / "README.md"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_subcommand_shows_examples_that_it_understands(name: str, tracer: Command) -> None:
+    done = tracer(name, "--help")
+    assert (done.code, done.err) == (0, "")
+    assert "Examples:" in done.out
+    assert f"tracer {name}" in done.out
+
+
+def test_the_groups_list_and_each_commands_own_summary_agree(tracer: Command) -> None:
+    listed = tracer("-h").out
+    for name, (_, summary) in COMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(summary[:30])}", listed, re.MULTILINE)
+
+
+def test_the_version_is_the_packages(tracer: Command) -> None:
+    assert tracer("--version").out == f"tracer {__version__}\n"
+
+
+def test_help_imports_no_subcommand_and_nothing_heavy(tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom tracer.cli.main import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    print(*sys.modules, file=sys.stderr)\n"
+    )
+    done = process("-c", code, cwd=tmp_path)
+    loaded = set(done.err.split())
+    assert "Commands:" in done.out
+    assert not loaded & {"torch", "pandas", "numpy", "rich", "jinja2", "msgspec", "packaging"}
+    assert not loaded & {module for module, _ in COMMANDS.values()}
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_the_readme_quotes_the_real_help(name: str, tmp_path: Path) -> None:
+    real = tracer_process(*([name] if name else []), "--help", cwd=tmp_path, COLUMNS="80").out.strip()
+    quoted = re.findall(r"```text\n\$ tracer ?(\w*) --help\n(.*?)```", README.read_text(), re.DOTALL)
+    said = {command: text.strip() for command, text in quoted}
+    if name in said:
+        assert said[name] == real
+    else:
+        assert name == "demo", f"README.md does not quote tracer {name} --help"
+
+
+def test_a_reader_that_goes_away_gets_no_traceback(tmp_path: Path) -> None:
+    """``tracer --help | true``."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "tracer", "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path
+    ) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.close()
+        err = running.stderr.read()
+    assert running.returncode in (0, 141)
+    assert err == b""

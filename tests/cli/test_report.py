@@ -1,0 +1,131 @@
+"""``tracer report``: from traces to every format, without torch."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.build import call, trace
+from tests.cli.command import Command, process, tracer_process
+from tracer.report.formats import FORMATS
+from tracer.trace import TraceSource
+
+HEADER = (
+    "backend,torch,rule,op,phase,module,location,function,called_from,count,verdict,deterministic_mode,"
+    "cause,remedy,evidence"
+)
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """A whole trace with one call that CUDA makes nondeterministic."""
+    trace(call("aten.index_add_.default", count=3), call("aten.add.Tensor")).save(tmp_path / "t.json")
+    return tmp_path / "t.json"
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_a_trace_is_judged_for_the_target_that_is_named(saved: Path, tracer: Command) -> None:
+    done = tracer("report", saved, "--backend", "cuda", "--torch", "2.13", "--format", "csv")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines()[0] == HEADER
+    (row,) = [row for row in rows(done.out) if row["op"].startswith("aten.index_add_")]
+    assert (row["backend"], row["count"], row["verdict"]) == ("cuda", "3", "nondeterministic")
+    assert row["location"] == "train.py:10"
+
+
+def test_text_is_the_default_and_has_no_escape_code_in_a_pipe(saved: Path, tracer: Command) -> None:
+    done = tracer("report", saved, "--backend", "cuda")
+    assert done.code == 0
+    assert "index_add_" in done.out
+    assert "\x1b" not in done.out + done.err
+
+
+@pytest.mark.parametrize("environ", [{"NO_COLOR": "1"}, {"COLUMNS": "40"}, {"PYTHONIOENCODING": "ascii"}])
+def test_a_process_in_a_pipe_prints_plain_text(saved: Path, environ: dict[str, str]) -> None:
+    done = tracer_process("report", saved, "--backend", "cuda", cwd=saved.parent, **environ)
+    assert (done.code, done.err) == (0, "")
+    assert "\x1b" not in done.out
+    if width := environ.get("COLUMNS"):
+        assert max(map(len, done.out.splitlines())) <= int(width)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_suffix_of_the_output_picks_the_format(saved: Path, tracer: Command, name: str) -> None:
+    path = saved.with_name(f"out{FORMATS[name].suffix}")
+    done = tracer("report", saved, "--backend", "cuda", "-o", path)
+    assert (done.code, done.out) == (0, "")
+    assert done.err == f"tracer: wrote {path}\n"
+    assert path.stat().st_size > 0
+
+
+def test_a_format_that_is_named_wins_over_the_suffix(saved: Path, tracer: Command) -> None:
+    path = saved.with_name("findings.data")
+    assert tracer("report", saved, "--format", "json", "-o", path).code == 0
+    json.loads(path.read_text())
+
+
+@pytest.mark.parametrize(
+    ("output", "files"),
+    [
+        ("out/", {"out/report.csv", "out/report.json"}),
+        ("here", {"here/report.csv", "here/report.json"}),
+        ("a/b", {"a/b.csv", "a/b.json"}),
+        ("step.html", {"step.csv", "step.json"}),
+    ],
+)
+def test_several_formats_go_to_a_folder_or_share_a_stem(
+    saved: Path, tracer: Command, monkeypatch: pytest.MonkeyPatch, output: str, files: set[str]
+) -> None:
+    monkeypatch.chdir(saved.parent)
+    Path("here").mkdir()
+    assert tracer("report", saved, "--format", "csv,json,csv", "-o", output).code == 0
+    assert {str(path) for path in Path().rglob("*.*") if path != Path(saved.name)} == files
+
+
+def test_traces_merge(saved: Path, tracer: Command) -> None:
+    done = tracer("report", saved, saved, "--backend", "cuda", "--format", "csv")
+    assert [row["count"] for row in rows(done.out) if row["op"].startswith("aten.index_add_")] == ["6"]
+
+
+def test_a_partial_trace_is_reported_and_exits_with_3(tmp_path: Path, tracer: Command) -> None:
+    trace(sources=(TraceSource(name="train.py", partial="KeyError"),)).save(tmp_path / "t.json")
+    done = tracer("report", tmp_path / "t.json", "-o", tmp_path / "r.csv")
+    assert done.code == 3
+    assert done.err.splitlines()[-1] == "tracer: the trace is partial (KeyError); the rest was not judged"
+    assert (tmp_path / "r.csv").exists()
+
+
+def test_strict_calls_a_torch_beyond_the_tables_unknown(saved: Path, tracer: Command) -> None:
+    line = ("report", saved, "--backend", "cuda", "--torch", "99.0", "--format", "csv")
+    verdicts = [
+        {row["verdict"] for row in rows(tracer(*line, *more).out) if row["op"].startswith("aten.index_add_")}
+        for more in ((), ("--strict",))
+    ]
+    assert verdicts == [{"nondeterministic"}, {"unknown"}]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_report_needs_no_torch(saved: Path, name: str) -> None:
+    code = (
+        "import sys\nsys.modules['torch'] = None\nfrom tracer.cli.main import main\n"
+        f"main(['report', {str(saved)!r}, '--backend', 'cuda', '--format', {name!r}])"
+    )
+    done = process("-c", code, cwd=saved.parent)
+    assert (done.code, done.err) == (0, "")
+    assert done.out
+
+
+def test_a_reader_that_goes_away_ends_the_report_quietly(saved: Path) -> None:
+    code = (
+        "import os, sys\nreader, writer = os.pipe()\nos.close(reader)\nos.dup2(writer, 1)\n"
+        f"from tracer.cli.main import main\nmain(['report', {str(saved)!r}, '--format', 'html'])"
+    )
+    done = process("-c", code, cwd=saved.parent)
+    assert (done.code, done.err) == (141, "")
