@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test test-all lint format docs bench clean
+.PHONY: help demo test test-all lint format bench clean
 
 help:
 	@echo "make demo      record and report a bundled training step"
