@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 #: Characters from which a path is shortened in a sentence.
 _LONG = 40
 
+#: Kinds of evidence by how much they weigh.
+_STRENGTH = {kind: weight for weight, kind in enumerate(EvidenceKind)}
+
 _RISK = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)
 
 
@@ -68,7 +71,7 @@ def headline(report: Report) -> tuple[Verdict, str]:
 
 def evidence_counts(findings: Iterable[Finding]) -> list[tuple[str, int]]:
     """How many findings rest on which kind of evidence at best, strongest first; those with none last."""
-    best = Counter(max((_strength(e.kind) for e in one.evidence), default=-1) for one in findings)
+    best = Counter(max([_STRENGTH[e.kind] for e in one.evidence], default=-1) for one in findings)
     kinds = list(EvidenceKind)
     named = [(EVIDENCE_STRENGTH[kinds[i]], best[i]) for i in reversed(range(len(kinds))) if best[i]]
     return named + ([("without evidence", best[-1])] if best[-1] else [])
@@ -232,7 +235,3 @@ def _sites(findings: Iterable[Finding]) -> int:
 
 def _calls(findings: Iterable[Finding]) -> int:
     return sum(one.count for one in findings)
-
-
-def _strength(kind: EvidenceKind) -> int:
-    return list(EvidenceKind).index(kind)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tracer
 from tracer.findings import Finding
-from tracer.names import SEVERITY, Cause, Phase, UnknownReason, Verdict
+from tracer.names import SEVERITY, Cause, Phase, UnknownReason, Verdict, Word
 from tracer.plan import name_of, place_of
 from tracer.report.answers import answers, evidence_counts, headline
 from tracer.report.environment_rows import environment_rows
@@ -90,14 +90,20 @@ def page_context(report: Report) -> dict[str, Any]:
         "findings": report.findings,
         "plain_rows": [PlainRow(one, name_of(one.op), place_of(one)) for one in report.findings[:PLAIN_ROWS]],
         "evidence": evidence_counts(report.findings),
-        "causes": [c.value for c in Cause if any(one.cause is c for one in report.findings)],
-        "finding_verdicts": [v for v in SEVERITY if any(one.verdict is v for one in report.findings)],
-        "finding_phases": [p.value for p in Phase if any(one.phase is p for one in report.findings)],
+        "causes": _met(Cause, (one.cause for one in report.findings)),
+        "finding_verdicts": _met(SEVERITY, (one.verdict for one in report.findings)),
+        "finding_phases": _met(Phase, (one.phase for one in report.findings)),
         "unknowns": _unknowns(report),
         "blind_spots": report.blind_spots,
         "environment": environment_rows(report.environment, judgement.differing_settings),
         "sources": judgement.sources,
     }
+
+
+def _met(words: Iterable[Word], met: Iterable[Word | None]) -> list[Word]:
+    """Those of ``words`` that occur, in their own order: what a filter offers."""
+    occurring = set(met)
+    return [word for word in words if word in occurring]
 
 
 def _traced(report: Report) -> str:

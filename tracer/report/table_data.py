@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tracer.findings import Finding
+from tracer.findings import Evidence, Finding
 from tracer.names import SEVERITY, Phase
 from tracer.plan import name_of
 from tracer.report.columns import backend_of
 from tracer.report.plain import visible
 from tracer.report.words import EVIDENCE_STRENGTH, UNKNOWN_REASONS, VERDICTS
+from tracer.trace.model import FactValue
 
 if TYPE_CHECKING:
     from tracer.report.report import Report
@@ -54,10 +55,26 @@ class _Strings:
 
     def __init__(self) -> None:
         self.index: dict[str, int] = {}
+        self._facts: dict[tuple[tuple[str, FactValue], ...], int] = {}
+        self._evidence: dict[tuple[Evidence, ...], int] = {}
 
     def __call__(self, text: str) -> int:
         known = self.index.get(text)
         return self.index.setdefault(text, len(self.index)) if known is None else known
+
+    def facts(self, facts: dict[str, FactValue]) -> int:
+        """The index of ``facts`` in one line; few distinct ones stand behind many findings."""
+        key = tuple(facts.items())
+        if key not in self._facts:
+            self._facts[key] = self(", ".join(f"{name}={value}" for name, value in sorted(key)))
+        return self._facts[key]
+
+    def evidence(self, evidence: tuple[Evidence, ...]) -> int:
+        """The index of ``evidence``, a line each; the strings hold no other newline."""
+        if evidence not in self._evidence:
+            lines = (f"{EVIDENCE_STRENGTH[one.kind]}: {' '.join(one.ref.split())}" for one in evidence)
+            self._evidence[evidence] = self("\n".join(lines))
+        return self._evidence[evidence]
 
 
 def findings_json(report: Report) -> str:
@@ -98,8 +115,8 @@ def _row(finding: Finding, report: Report, at: _Strings) -> list[int]:
         at(backend_of(finding, report.judgement).value),
         at(finding.why),
         at(finding.remedy),
-        at("\n".join(f"{EVIDENCE_STRENGTH[one.kind]}: {one.ref}" for one in finding.evidence)),
-        at(", ".join(f"{name}={value}" for name, value in sorted(finding.facts.items()))),
+        at.evidence(finding.evidence),
+        at.facts(finding.facts),
         at(finding.node),
         at(finding.function),
         at(name_of(finding.runs_as)),
