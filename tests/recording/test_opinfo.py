@@ -1,0 +1,147 @@
+"""Every entry of torch's own operator database, forward and backward: recording changes and misses nothing."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+from torch.utils import _pytree as pytree
+
+from tests.bits import bits, random_state, seed_everything, shape_of
+from tests.modes import CountingMode, EmptyMode
+from tracer import DeterminismTracer
+
+CHUNKS = 32
+DTYPES = (torch.float32, torch.complex64, torch.int64, torch.bool)
+#: Their result is whatever the memory held before.
+UNWRITTEN = frozenset({"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"})
+
+
+@dataclass
+class Outcome:
+    """What one run of a sample left behind."""
+
+    raised: type[Exception] | None = None
+    results: list[Any] = field(default_factory=list)
+    """The bits of outputs, gradients and inputs (an op may write into them)."""
+    random_state: Any = None
+
+
+def run(op: Any, sample: Any, inside: Callable[[], AbstractContextManager[Any]] = nullcontext) -> Outcome:
+    """Run ``op`` forward and backward on a copy of ``sample``, seeded."""
+    given = copied((sample.input, sample.args, sample.kwargs))
+    seed_everything(1)
+    outcome = Outcome()
+    read = shape_of if op.name in UNWRITTEN else bits
+    try:
+        with inside():
+            outputs = tensors(sample.output_process_fn_grad(op(given[0], *given[1], **given[2])))
+            leaves = [t for t in tensors(given) if t.requires_grad]
+            differentiable = [t for t in outputs if t.requires_grad]
+            gradients: tuple[torch.Tensor | None, ...] = ()
+            if differentiable and leaves:
+                seeds = [torch.randn_like(t) for t in differentiable]
+                gradients = torch.autograd.grad(differentiable, leaves, seeds, allow_unused=True)
+    except Exception as error:
+        outcome.raised = type(error)
+    else:
+        outcome.results = [read(t) for t in (*outputs, *gradients, *tensors(given))]
+    outcome.random_state = random_state()
+    return outcome
+
+
+def tensors(tree: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def copied(tree: Any) -> Any:
+    """``tree`` with fresh leaf tensors; a tensor that stands in two places stays one."""
+    made: dict[int, torch.Tensor] = {}
+
+    def copy(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) not in made:
+            made[id(tensor)] = tensor.detach().clone().requires_grad_(tensor.requires_grad)
+        return made[id(tensor)]
+
+    return pytree.tree_map_only(torch.Tensor, copy, tree)
+
+
+def samples_of(op: Any, count: int) -> Iterator[Any]:
+    """The first samples of ``op`` on the CPU, of the first dtype that it takes."""
+    supported = op.supported_dtypes("cpu")
+    dtype = next((one for one in (*DTYPES, *supported) if one in supported), None)
+    if dtype is None:
+        return iter(())
+    differentiates = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
+    seed_everything(0)
+    return itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=differentiates), count)
+
+
+def complaints(op: Any, count: int) -> Iterator[str]:
+    """What recording ``op`` changed or missed, one sentence each."""
+    tracer = DeterminismTracer()
+    dispatched: Counter[str] = Counter()
+
+    def recorded() -> AbstractContextManager[Any]:
+        stack = ExitStack()
+        counting = stack.enter_context(CountingMode())
+        stack.callback(lambda: dispatched.update(counting.counts))
+        stack.enter_context(tracer)
+        return stack
+
+    for number, sample in enumerate(samples_of(op, count)):
+        label = f"{op.formatted_name}, sample {number}"
+        untouched, traced = run(op, sample), run(op, sample, recorded)
+        if traced.raised is not untouched.raised:
+            yield f"{label}: raised {traced.raised} under the tracer, {untouched.raised} without"
+        elif traced.results != untouched.results and not differs_anyway(op, sample, untouched, traced):
+            yield f"{label}: results differ"
+        if traced.random_state != untouched.random_state:
+            yield f"{label}: the state of a random generator differs"
+    found: Counter[str] = Counter()
+    for group in tracer.trace.calls:
+        found[group.op] += group.count
+    if found != dispatched:
+        yield f"{op.formatted_name}: dispatched but not recorded {dispatched - found}, the reverse {found - dispatched}"
+
+
+def differs_anyway(op: Any, sample: Any, untouched: Outcome, traced: Outcome) -> bool:
+    """Is the difference that of an empty mode too, or does the op differ from itself?"""
+    return run(op, sample, EmptyMode).results == traced.results or any(
+        run(op, sample).results != untouched.results for _ in range(3)
+    )
+
+
+@pytest.fixture(scope="module")
+def op_db() -> list[Any]:
+    """torch's operator database. Loading it forbids this process to set backend flags; that is taken back."""
+    pytest.importorskip("expecttest", reason="torch's operator database needs the package expecttest")
+    from torch.testing._internal.common_methods_invocations import op_db as entries
+
+    torch.backends.flags_frozen.__globals__["__allow_nonbracketed_mutation_flag"] = True
+    assert not torch.backends.flags_frozen()
+    return list(entries)
+
+
+def check(entries: list[Any], count: int) -> None:
+    said = [sentence for op in entries for sentence in complaints(op, count)]
+    assert not said, "\n".join(said)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_recording_an_op_changes_nothing_and_misses_no_call(op_db: list[Any], chunk: int) -> None:
+    check(op_db[chunk::CHUNKS], count=2)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_recording_many_samples_of_an_op_changes_nothing_and_misses_no_call(op_db: list[Any], chunk: int) -> None:
+    check(op_db[chunk::CHUNKS], count=10)
