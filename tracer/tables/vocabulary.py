@@ -73,6 +73,8 @@ ASKED_FACTS: Mapping[str, tuple[Value, ...]] = {
     "arg.align_corners": BOOL,
     # String arguments.
     "arg.reduce": ("sum", "prod", "mean", "amax", "amin", "add", "multiply"),
+    # None is "default": the driver that torch picks.
+    "arg.driver": ("default", "gels", "gelsy", "gelsd", "gelss"),
     # Integer codes, spelled as the public API spells them.
     "arg.reduction": ("none", "mean", "sum"),
     "arg.mode": ("sum", "mean", "max"),

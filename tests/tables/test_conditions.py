@@ -1,0 +1,125 @@
+"""Three values: a case, or unknown with the fact that is missing; and never a flip when a fact is added."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.tables.samples import keys_of, rule_text, table
+from tracer.names import UnknownReason, Verdict
+from tracer.tables.conditions import BoundRule
+from tracer.tables.loading import load_tables
+from tracer.tables.model import Rule
+from tracer.tables.versions import RELEASES
+from tracer.tables.vocabulary import DOMAINS, SETTINGS, Value
+
+RULES = [rule for holder in load_tables().values() for rule in holder.rule]
+RACE = (
+    '{ when = { "arg.accumulate" = true }, verdict = "deterministic" }',
+    '{ when = { "arg.accumulate" = false, deterministic_mode = "off" }, verdict = "conditional" }',
+    '{ when = { "arg.accumulate" = false, deterministic_mode = ["warn", "on"] }, verdict = "deterministic" }',
+)
+
+
+def bound(*cases: str, **settings: Value) -> BoundRule:
+    (rule,) = table(rule_text(*cases)).rule
+    return BoundRule(rule, "2.6.0", settings)
+
+
+def test_a_case_decides_when_its_facts_are_there() -> None:
+    race = bound(*RACE, deterministic_mode="off")
+    assert race.decide({"arg.accumulate": False}).verdict is Verdict.CONDITIONAL
+    assert race.decide({"arg.accumulate": True}).verdict is Verdict.DETERMINISTIC
+
+
+def test_a_missing_fact_that_matters_is_named() -> None:
+    outcome = bound(*RACE, deterministic_mode="off").decide({})
+    assert outcome.verdict is Verdict.UNKNOWN
+    assert outcome.reason is UnknownReason.FACT_NOT_RECORDED
+    assert outcome.missing == ("arg.accumulate",)
+
+
+def test_a_missing_fact_that_changes_nothing_is_not_missed() -> None:
+    outcome = bound(*RACE, deterministic_mode="on").decide({})
+    assert (outcome.verdict, outcome.reason, outcome.missing) == (Verdict.DETERMINISTIC, None, ())
+
+
+def test_a_missing_setting_is_named_like_a_fact() -> None:
+    outcome = bound(*RACE).decide({"arg.accumulate": False})
+    assert outcome.missing == ("deterministic_mode",)
+
+
+def test_a_value_outside_the_vocabulary_counts_as_not_recorded() -> None:
+    race = bound(*RACE, deterministic_mode="off")
+    for odd in (1, "true", 7, "yes"):
+        assert race.decide({"arg.accumulate": odd}) == race.decide({})
+    by_dtype = bound(
+        '{ when = { dtype = "floating" }, verdict = "raises" }',
+        '{ when = { dtype = ["complex", "integral", "boolean", "quantized", "none"] }, verdict = "deterministic" }',
+    )
+    assert by_dtype.decide({"dtype": "floating"}).missing == ("dtype",), "a class is no dtype"
+
+
+def test_a_rule_that_says_that_nothing_is_known_is_no_missing_fact() -> None:
+    outcome = bound('{ verdict = "unknown" }').decide({})
+    assert (outcome.verdict, outcome.reason) == (Verdict.UNKNOWN, UnknownReason.NO_EVIDENCE)
+
+
+def test_a_hole_that_no_lint_saw_is_unknown_rather_than_safe() -> None:
+    outcome = bound('{ when = { "arg.accumulate" = true }, verdict = "deterministic" }').decide(
+        {"arg.accumulate": False}
+    )
+    assert (outcome.verdict, outcome.reason) == (Verdict.UNKNOWN, UnknownReason.NO_EVIDENCE)
+
+
+@st.composite
+def situations(draw: st.DrawFn) -> tuple[Rule, str, dict[str, Value], dict[str, Value]]:
+    """A rule that ships, a version, and values for all of its keys, as facts and settings."""
+    rule = draw(st.sampled_from(RULES))
+    values = {key: draw(st.sampled_from(DOMAINS[key])) for key in keys_of(rule)}
+    facts = {key: value for key, value in values.items() if key not in SETTINGS}
+    settings = {key: value for key, value in values.items() if key in SETTINGS}
+    return rule, f"{draw(st.sampled_from(RELEASES))}.0", facts, settings
+
+
+@given(situations(), st.data())
+def test_adding_a_fact_never_flips_a_decided_verdict(
+    situation: tuple[Rule, str, dict[str, Value], dict[str, Value]], data: st.DataObject
+) -> None:
+    rule, version, facts, settings = situation
+    known_facts = {key: value for key, value in facts.items() if data.draw(st.booleans())}
+    known_settings = {key: value for key, value in settings.items() if data.draw(st.booleans())}
+    before = BoundRule(rule, version, known_settings).decide(known_facts)
+    after = BoundRule(rule, version, settings).decide(facts)
+    if before.reason is not UnknownReason.FACT_NOT_RECORDED:
+        assert after.verdict is before.verdict
+    else:
+        assert before.missing
+        assert not set(before.missing) & {*known_facts, *known_settings}
+
+
+@given(situations())
+def test_with_every_fact_known_exactly_one_case_decides(
+    situation: tuple[Rule, str, dict[str, Value], dict[str, Value]],
+) -> None:
+    rule, version, facts, settings = situation
+    outcome = BoundRule(rule, version, settings).decide(facts)
+    assert outcome.case is not None
+    assert outcome.verdict is outcome.case.verdict
+    assert outcome.missing == ()
+
+
+@given(situations(), st.randoms(use_true_random=False))
+def test_the_order_of_cases_does_not_matter(
+    situation: tuple[Rule, str, dict[str, Value], dict[str, Value]], dice: random.Random
+) -> None:
+    rule, version, facts, settings = situation
+    cases = list(rule.case)
+    dice.shuffle(cases)
+    shuffled = msgspec.structs.replace(rule, case=tuple(cases))
+    for known in ({}, facts):
+        first, second = (BoundRule(r, version, settings).decide(known) for r in (rule, shuffled))
+        assert (first.verdict, first.reason, first.missing) == (second.verdict, second.reason, second.missing)

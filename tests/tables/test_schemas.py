@@ -1,0 +1,54 @@
+"""What the tables spell exists in torch: every op, and every argument that a condition asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from tracer.tables.loading import load_tables, required_facts
+
+#: Ops that the installed torch need not have, with where they are.
+ELSEWHERE = {
+    "aten._philox_uniform": "2.13 and newer",
+    "aten._philox_uniform_": "2.13 and newer",
+    "aten._philox_normal": "2.13 and newer",
+    "aten._philox_normal_": "2.13 and newer",
+    "aten._batch_norm_with_update": "2.4 and newer",
+    "aten.batch_norm_backward": "2.4 and newer",
+    "mkldnn._convolution_pointwise": "builds with oneDNN",
+    "mkldnn._convolution_pointwise_": "builds with oneDNN",
+    "mkldnn._convolution_transpose_pointwise": "builds with oneDNN",
+    "rngprims.philox_rand": "registered when torch._prims.rng_prims is imported",
+}
+#: What stands behind a key that is not named after one argument.
+SPELT = {"arg.output_mask0": {"output_mask"}, "arg.dropout": {"dropout_p", "dropout", "p"}}
+
+OPS = sorted({op for holder in load_tables().values() for rule in holder.rule for op in rule.ops})
+
+
+def overloads(op: str) -> list[Any]:
+    """The overloads that an op, as a rule spells it, stands for; none where torch does not have it."""
+    namespace, name, *overload = op.split(".")
+    packet = getattr(getattr(torch.ops, namespace), name, None)
+    if packet is None:
+        return []
+    names = overload or packet.overloads()
+    return [getattr(packet, n) for n in names if hasattr(packet, n)]
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_every_op_is_known_to_torch_or_said_to_be_elsewhere(op: str) -> None:
+    assert overloads(op) or op in ELSEWHERE
+
+
+@pytest.mark.parametrize("op", sorted(required_facts()))
+def test_every_argument_that_a_condition_asks_for_exists(op: str) -> None:
+    names = {argument.name for overload in overloads(op) for argument in overload._schema.arguments}
+    for key in required_facts()[op]:
+        kind, _, name = key.partition(".")
+        if kind in ("arg", "given"):
+            assert SPELT.get(key, {name}) & names, f"{op} has no argument for {key}"
+        elif kind == "index":
+            assert "indices" in names

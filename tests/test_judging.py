@@ -1,0 +1,417 @@
+"""Judging counts every call once, orders findings totally, and says unknown where it does not know."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.build import call, environment, trace
+from tests.tables.samples import HEAD, rule_text, table
+from tracer.errors import TargetError
+from tracer.findings import Finding, Judgement
+from tracer.judging import judge_trace, make_target
+from tracer.names import Backend, BlindSpotKind, Cause, DeterministicMode, Phase, Settings, UnknownReason, Verdict
+from tracer.tables.loading import load_tables
+from tracer.trace.model import BlindSpot, CallGroup, Trace, TraceSource
+
+FLOAT = {"device": "cpu", "dtype": "float32", "layout": "strided", "ndim": 2}
+
+
+def judge(*calls: CallGroup, strict: bool = False, hip: str | None = None, **target: str) -> Judgement:
+    """The verdict on ``calls`` for CUDA under torch's defaults, unless ``target`` says otherwise."""
+    recorded = trace(*calls, environment=environment(hip=hip, num_threads=8))
+    target = {"backend": "cuda", "settings": "default"} | target
+    return judge_trace(recorded, load_tables(), make_target(recorded.environment, **target), strict=strict)
+
+
+def found(judgement: Judgement) -> Finding:
+    """The one finding."""
+    (finding,) = judgement.findings
+    return finding
+
+
+# ---------------------------------------------------------------------------------------------- the target
+
+
+def test_a_recorded_target_has_the_recordings_version_and_settings() -> None:
+    target = make_target(
+        environment(
+            torch="2.13.0+cu130",
+            deterministic_mode=DeterministicMode.WARN,
+            fill_uninitialized_memory=False,
+            cudnn_enabled=True,
+            cudnn_deterministic=True,
+            cudnn_benchmark=True,
+            num_threads=1,
+            variables={"CUBLAS_WORKSPACE_CONFIG": ":16:8"},
+        )
+    )
+    assert (target.backend, target.torch, target.settings) == (Backend.RECORDED, "2.13.0", Settings.RECORDED)
+    assert target.conditions == {
+        "deterministic_mode": "warn",
+        "fill_uninitialized_memory": False,
+        "cublas_workspace": "set",
+        "cudnn_enabled": True,
+        "cudnn_deterministic": True,
+        "cudnn_benchmark": True,
+        "threads": "one",
+    }
+
+
+@pytest.mark.parametrize("config", ["", ":0:0", ":4096:2", "4096:8"])
+def test_only_what_torch_accepts_counts_as_a_cublas_workspace(config: str) -> None:
+    target = make_target(environment(variables={"CUBLAS_WORKSPACE_CONFIG": config}))
+    assert target.conditions["cublas_workspace"] == "unset"
+
+
+def test_a_setting_that_could_not_be_read_is_left_out() -> None:
+    assert "cudnn_enabled" not in make_target(environment(cudnn_enabled=None)).conditions
+
+
+@pytest.mark.parametrize(
+    ("settings", "mode", "workspace"),
+    [("default", "off", "unset"), ("warn", "warn", "unset"), ("deterministic", "on", "set")],
+)
+def test_named_settings_are_torchs_defaults_but_for_the_mode(settings: str, mode: str, workspace: str) -> None:
+    recorded = environment(deterministic_mode=DeterministicMode.ON, cudnn_benchmark=True, num_threads=4)
+    conditions = make_target(recorded, settings=settings).conditions
+    assert (conditions["deterministic_mode"], conditions["cublas_workspace"]) == (mode, workspace)
+    assert conditions["cudnn_benchmark"] is False
+    assert conditions["threads"] == "many", "threads are the recorded ones whatever the settings"
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"backend": "gpu"}, "choose one of cpu, cuda, rocm, xpu, mps, npu, recorded"),
+        ({"settings": "strict"}, "choose one of recorded, default, warn, deterministic"),
+        ({"torch": "new"}, "'new' is not a version; write a release such as 2.13"),
+        ({"torch": "2"}, "lacks a minor version"),
+        ({"torch": ""}, "is not a version"),
+    ],
+)
+def test_a_target_that_does_not_exist_is_refused_with_those_that_do(asked: dict[str, str], says: str) -> None:
+    with pytest.raises(TargetError) as error:
+        make_target(environment(), **asked)
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_trace_with_a_broken_version_can_still_be_judged_for_a_named_one() -> None:
+    with pytest.raises(TargetError, match="'main' is not a version"):
+        make_target(environment(torch="main"))
+    assert make_target(environment(torch="main"), torch="2.9").torch == "2.9.0"
+
+
+# -------------------------------------------------------------------------------------------- one verdict
+
+
+def test_a_call_is_judged_as_things_stand_and_in_deterministic_mode() -> None:
+    finding = found(judge(call("aten.index_add_.default", facts=FLOAT, count=3)))
+    assert finding.rule == "cuda-index-add"
+    assert (finding.verdict, finding.deterministic_mode) == (Verdict.NONDETERMINISTIC, Verdict.DETERMINISTIC)
+    assert (finding.count, finding.backend, finding.cause) == (3, Backend.CUDA, Cause.ATOMIC_ACCUMULATION)
+    assert finding.evidence
+    assert finding.why
+    assert finding.remedy
+
+
+def test_a_call_that_only_deterministic_mode_refuses_is_a_finding() -> None:
+    facts = {**FLOAT, "shape.windows_overlap": False}
+    finding = found(judge(call("aten.avg_pool3d_backward.default", facts=facts)))
+    assert (finding.verdict, finding.deterministic_mode) == (Verdict.DETERMINISTIC, Verdict.RAISES)
+    assert "do not overlap" in finding.why
+
+
+def test_a_call_that_is_deterministic_both_ways_is_in_the_tally_alone() -> None:
+    judgement = judge(call("aten.add.Tensor", facts=FLOAT, count=9))
+    assert judgement.findings == ()
+    assert judgement.tally["deterministic"] == 9
+
+
+def test_a_seeded_call_is_a_finding() -> None:
+    finding = found(judge(call("aten.bernoulli_.float", facts=FLOAT)))
+    assert (finding.verdict, finding.deterministic_mode, finding.cause) == ("seeded", "seeded", Cause.RNG)
+
+
+def test_a_missing_fact_makes_a_verdict_unknown_and_is_named() -> None:
+    finding = found(judge(call("aten.nll_loss2d_forward.default", facts=FLOAT)))
+    assert finding.verdict is Verdict.UNKNOWN
+    assert finding.reason is UnknownReason.FACT_NOT_RECORDED
+    assert finding.reason_detail == "arg.reduction"
+
+
+def test_an_op_of_nobodys_namespace_is_opaque() -> None:
+    finding = found(judge(call("flash_attn.fwd.default", facts=FLOAT)))
+    assert (finding.rule, finding.reason, finding.cause) == ("cuda-opaque", UnknownReason.OPAQUE, Cause.OPAQUE)
+    assert finding.reason_detail == "flash_attn.fwd.default"
+
+
+def test_an_op_that_exists_on_the_cpu_alone_says_what_it_becomes() -> None:
+    op = "aten._scaled_dot_product_flash_attention_for_cpu_backward.default"
+    finding = found(judge(call(op, facts=FLOAT)))
+    assert "aten._scaled_dot_product_flash_attention_backward" in finding.runs_as
+    assert finding.verdict is Verdict.NONDETERMINISTIC
+    assert judge(call(op, facts=FLOAT), backend="cpu").findings == ()
+
+
+def test_what_an_op_becomes_is_not_said_where_it_ran_there() -> None:
+    rnn = found(judge(call("aten._cudnn_rnn.default", facts={**FLOAT, "device": "cuda"})))
+    assert rnn.runs_as == ""
+
+
+@pytest.mark.parametrize(
+    ("node", "verdict"),
+    [("MaxBackward0", "deterministic"), ("TopkBackward0", "deterministic"), ("ScatterBackward0", "conditional")],
+)
+def test_the_backward_of_a_selection_writes_each_element_once(node: str, verdict: str) -> None:
+    group = call("aten.scatter.src", phase="backward", node=node, facts=FLOAT)
+    assert judge(group).tally[verdict] == 1
+
+
+def test_a_scatter_outside_the_backward_is_no_selections() -> None:
+    assert judge(call("aten.scatter.src", facts=FLOAT)).tally["conditional"] == 1
+
+
+def test_a_backward_scatter_whose_node_is_not_known_is_unknown() -> None:
+    finding = found(judge(call("aten.scatter.src", phase="backward", facts=FLOAT)))
+    assert finding.reason_detail == "backward.selects"
+
+
+# ------------------------------------------------------------------------------- calls without a kernel
+
+
+def test_a_subclass_whose_inner_calls_were_recorded_runs_no_kernel_of_its_own() -> None:
+    outer = {**FLOAT, "subclass": "DTensor"}
+    seen = judge(call(facts={**outer, "subclass_inner": True}))
+    assert seen.findings == ()
+    for facts in (outer, {**outer, "subclass_inner": False}):
+        assert found(judge(call(facts=facts))).reason is UnknownReason.OPAQUE
+
+
+def test_a_higher_order_op_is_as_safe_as_its_body_if_that_was_recorded() -> None:
+    op = "higher_order.cond"
+    assert judge(call(op, facts={**FLOAT, "body_recorded": True})).findings == ()
+    assert found(judge(call(op, facts={**FLOAT, "body_recorded": False}))).rule == "cuda-opaque"
+
+
+def test_shapes_alone_compute_nothing() -> None:
+    assert judge(call(facts={**FLOAT, "device": "meta"})).findings == ()
+
+
+# ------------------------------------------------------------------------------- backends and versions
+
+
+def test_a_recorded_backend_is_each_calls_own_device() -> None:
+    judgement = judge(
+        call(facts={**FLOAT, "device": "cuda"}),
+        call(facts=FLOAT),
+        call(facts={**FLOAT, "device": "none"}),
+        backend="recorded",
+    )
+    assert found(judgement).rule == "cuda-index-add"
+    assert set(judgement.tables) == {"cuda", "cpu"}
+
+
+def test_a_cuda_device_of_a_rocm_build_is_judged_for_rocm() -> None:
+    judgement = judge(call(facts={**FLOAT, "device": "cuda"}), backend="recorded", hip="7.0")
+    assert found(judgement).rule.startswith("rocm-")
+
+
+@pytest.mark.parametrize("device", ["mps", "npu", "other"])
+def test_a_device_without_a_table_is_unknown(device: str) -> None:
+    judgement = judge(call(facts={**FLOAT, "device": device}), backend="recorded")
+    assert found(judgement).reason is UnknownReason.NO_TABLE
+    assert found(judgement).rule.endswith("-no-table")
+    assert f"There is no table for {device}: its calls are unknown." in judgement.banners
+
+
+def test_a_call_without_a_recorded_device_is_unknown() -> None:
+    finding = found(judge(call(facts={"dtype": "float32"}), backend="recorded"))
+    assert (finding.reason, finding.reason_detail) == (UnknownReason.FACT_NOT_RECORDED, "device")
+
+
+def test_an_older_torch_than_was_reviewed_is_unknown() -> None:
+    judgement = judge(call("aten.add.Tensor", facts=FLOAT), torch="1.10")
+    assert found(judgement).reason is UnknownReason.TABLE_NOT_REVIEWED
+    assert "is older than those: its calls are unknown." in judgement.banners[0]
+
+
+def test_a_newer_torch_has_the_newest_verdicts_marked() -> None:
+    judgement = judge(call(facts=FLOAT), torch="3.1")
+    newest = judge(call(facts=FLOAT), torch="2.15")
+    assert found(judgement).extrapolated
+    assert not found(newest).extrapolated
+    assert found(judgement).verdict is found(newest).verdict
+    assert "extrapolated" in judgement.banners[0]
+    assert newest.banners == ()
+
+
+def test_strict_judging_does_not_extrapolate() -> None:
+    judgement = judge(call(facts=FLOAT), torch="3.1", strict=True)
+    assert found(judgement).reason is UnknownReason.TABLE_NOT_REVIEWED
+    assert "strict" in judgement.banners[0]
+    assert judge(call(facts=FLOAT), torch="2.15", strict=True).tally["nondeterministic"] == 1
+
+
+def test_an_allow_list_holds_what_it_does_not_name_for_unknown() -> None:
+    allow = table(head=HEAD + "deny_list = false\n")
+    recorded = trace(call("aten.add.Tensor", facts=FLOAT))
+    target = make_target(recorded.environment, backend="cuda")
+    finding = found(judge_trace(recorded, {Backend.CUDA: allow}, target))
+    assert (finding.rule, finding.cause) == ("cuda-unlisted", Cause.VENDOR_UNLISTED)
+
+
+def test_the_recorded_mode_is_the_one_that_is_judged() -> None:
+    recorded = trace(call(facts=FLOAT), environment=environment(deterministic_mode=DeterministicMode.ON, num_threads=8))
+    target = make_target(recorded.environment, backend="cuda")
+    assert judge_trace(recorded, load_tables(), target).findings == ()
+
+
+# --------------------------------------------------------------------------------------------- banners
+
+
+def test_what_is_missing_is_said_first() -> None:
+    recorded = trace(
+        call("aten.add.Tensor", facts=FLOAT),
+        sources=(TraceSource(partial="interrupted"),),
+        blind_spots=(BlindSpot(kind=BlindSpotKind.NO_FORWARD_LINK, detail="3 calls", count=3),),
+        differing_settings=("cudnn_benchmark",),
+    )
+    target = make_target(recorded.environment, backend="cuda")
+    judgement = judge_trace(recorded, load_tables(), target)
+    assert [b.split()[0] for b in judgement.banners] == ["The", "Backward", "The"]
+    assert "interrupted" in judgement.banners[0]
+    assert "cudnn_benchmark" in judgement.banners[2]
+    assert judgement.blind_spots == recorded.blind_spots
+    assert judgement.sources == recorded.sources
+
+
+# ----------------------------------------------------------------------------------- tally and order
+
+GROUPS = st.builds(
+    call,
+    op=st.sampled_from(
+        [
+            "aten.add.Tensor",
+            "aten.index_add_.default",
+            "aten.scatter.src",
+            "aten.nll_loss2d_forward.default",
+            "aten.histc.default",
+            "aten.rand.default",
+            "mine.op.default",
+        ]
+    ),
+    phase=st.sampled_from(list(Phase)),
+    module=st.sampled_from(["", "net", "net.fc"]),
+    location=st.sampled_from(["", "a.py:1", "a.py:2"]),
+    called_from=st.sampled_from(["", "b.py:1"]),
+    count=st.integers(1, 5),
+    node=st.sampled_from(["", "MaxBackward0", "IndexBackward0"]),
+    facts=st.fixed_dictionaries(
+        {},
+        optional={
+            "device": st.sampled_from(["cpu", "cuda", "mps", "meta"]),
+            "dtype": st.sampled_from(["float32", "float16", "int64"]),
+            "arg.reduction": st.sampled_from(["none", "mean"]),
+            "subclass": st.just("Wrapper"),
+        },
+    ),
+)
+TARGETS = st.fixed_dictionaries(
+    {
+        "backend": st.sampled_from(["cuda", "cpu", "recorded", "npu"]),
+        "torch": st.sampled_from(["1.10", "1.12", "2.6", "2.13", "2.20"]),
+        "settings": st.sampled_from(list(Settings)),
+    }
+)
+
+
+def judged(recorded: Trace, target: dict[str, str]) -> Judgement:
+    return judge_trace(recorded, load_tables(), make_target(recorded.environment, **target))
+
+
+@given(st.lists(GROUPS, min_size=1, max_size=8), TARGETS)
+def test_every_call_is_counted_exactly_once(groups: list[CallGroup], target: dict[str, str]) -> None:
+    recorded = trace(*groups)
+    judgement = judged(recorded, target)
+    tally = judgement.tally
+    assert tally.total == recorded.call_count
+    assert sum(tally.deterministic_mode.values()) == recorded.call_count
+    for pivot in (tally.by_phase, tally.by_module):
+        assert sum(n for counts in pivot.values() for n in counts.values()) == recorded.call_count
+    for phase, counts in tally.by_phase.items():
+        assert sum(counts.values()) == sum(g.count for g in groups if g.phase is phase)
+    for verdict in Verdict:
+        if verdict is not Verdict.DETERMINISTIC:
+            assert tally[verdict] == sum(f.count for f in judgement.findings if f.verdict is verdict)
+
+
+@given(st.lists(GROUPS, min_size=1, max_size=8), TARGETS, st.randoms(use_true_random=False))
+def test_the_order_of_the_trace_does_not_matter(
+    groups: list[CallGroup], target: dict[str, str], dice: random.Random
+) -> None:
+    shuffled = list(groups)
+    dice.shuffle(shuffled)
+    first, second = judged(trace(*groups), target), judged(trace(*shuffled), target)
+    assert first.findings == second.findings
+    assert first.tally == second.tally
+
+
+@given(st.randoms(use_true_random=False))
+def test_the_order_of_rules_does_not_matter(dice: random.Random) -> None:
+    rules = [rule_text(id=f"cuda-r{i}", ops=f'["aten.op{i}"]') for i in range(4)]
+    groups = [call(f"aten.op{i}.default", facts=FLOAT) for i in range(5)]
+    recorded = trace(*groups)
+    target = make_target(recorded.environment, backend="cuda")
+    plain = judge_trace(recorded, {Backend.CUDA: table(*rules)}, target)
+    dice.shuffle(rules)
+    assert judge_trace(recorded, {Backend.CUDA: table(*rules)}, target) == plain
+
+
+def test_the_worst_come_first() -> None:
+    judgement = judge(
+        call("aten.rand.default", facts=FLOAT),
+        call("mine.op.default", facts=FLOAT),
+        call("aten.index_copy.default", facts=FLOAT),
+        call("aten.index_add.default", facts=FLOAT, count=1),
+        call("aten.index_add_.default", facts=FLOAT, count=7),
+        call("aten.put_.default", facts={**FLOAT, "arg.accumulate": True}),
+        call("aten.max_unpool2d.default", facts=FLOAT),
+    )
+    assert [(f.verdict.value, f.deterministic_mode.value, f.count) for f in judgement.findings] == [
+        ("nondeterministic", "raises", 1),
+        ("nondeterministic", "deterministic", 7),
+        ("nondeterministic", "deterministic", 1),
+        ("conditional", "raises", 1),
+        ("conditional", "deterministic", 1),
+        ("unknown", "unknown", 1),
+        ("seeded", "seeded", 1),
+    ]
+
+
+def test_groups_that_differ_in_facts_alone_are_one_finding() -> None:
+    half = {**FLOAT, "dtype": "float16"}
+    finding = found(judge(call(facts=FLOAT, count=2), call(facts=half, count=3)))
+    assert finding.count == 5
+    assert "dtype" not in finding.facts, "they disagree on it"
+    assert finding.facts["layout"] == "strided"
+
+
+def test_groups_with_another_verdict_stay_apart() -> None:
+    facts = [{**FLOAT, "arg.accumulate": True}, {**FLOAT, "arg.accumulate": False, "index.is_mask": False}]
+    judgement = judge(*(call("aten.put_.default", facts=f) for f in facts))
+    assert [f.verdict for f in judgement.findings] == [Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL]
+
+
+def test_a_large_trace_is_judged_within_a_second_or_two() -> None:
+    ops = ["aten.index_add_.default", "aten.mm.default", "aten.add.Tensor", "mine.op.default"]
+    recorded = trace(*(call(ops[i % 4], location=f"a.py:{i}", facts=FLOAT) for i in range(20_000)))
+    target = make_target(recorded.environment, backend="cuda", settings="default")
+    start = time.perf_counter()
+    judge_trace(recorded, load_tables(), target)
+    assert time.perf_counter() - start < 2.0, "20,000 groups"
