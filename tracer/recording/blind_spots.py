@@ -19,11 +19,11 @@ import torch
 
 from tracer.names import BlindSpotKind
 from tracer.recording import seams
+from tracer.recording.modules import OWN_HOOK
 from tracer.recording.sites import Sites, spell
 from tracer.trace.model import BlindSpot
 
 Note = Callable[[BlindSpotKind, str, "FrameType | None"], None]
-_WARNING = "Using `torch.compile\\(module\\)` when there are global hooks on modules"
 
 
 class BlindSpots:
@@ -171,7 +171,7 @@ class _Watches:
         )
         eval_frame = sys.modules.get("torch._dynamo.eval_frame")
         if eval_frame is not None:
-            self._ignore_hook_warning()
+            self._hide_own_hooks()
             for name in seams.COMPILED_CALL_STEPS:
                 if hasattr(eval_frame, name):
                     self._patch(eval_frame, name, None)
@@ -204,25 +204,11 @@ class _Watches:
         else:
             self._undo.append(lambda: delattr(owner, name))
 
-    def _ignore_hook_warning(self) -> None:
-        """torch warns of global module hooks when it calls a compiled module; the recorder's are known to be harmless.
-
-        The filter is put into the list without touching the registries of warnings already shown.
-        """
-        import re
-        import warnings
-
-        if (0, "filter") in self._patched:
-            return
-        self._patched.add((0, "filter"))
-        entry = ("ignore", re.compile(_WARNING, re.I), UserWarning, None, 0)
-        warnings.filters.insert(0, entry)  # type: ignore[attr-defined]
-
-        def undo() -> None:
-            if entry in warnings.filters:
-                warnings.filters.remove(entry)  # type: ignore[attr-defined]
-
-        self._undo.append(undo)
+    def _hide_own_hooks(self) -> None:
+        """torch warns of global module hooks when it calls a compiled module; the recorder's give no cause to."""
+        if (0, "hooks") not in self._patched:
+            self._patched.add((0, "hooks"))
+            self._undo.append(seams.hide_hooks_from_compiled_modules(OWN_HOOK))
 
 
 _watches = _Watches()

@@ -25,6 +25,7 @@ from tracer.recording.higher_order import with_bodies_seen
 
 _getframe = sys._getframe
 _get_ident = get_ident
+_Tensor = torch.Tensor
 _is_grad_enabled = torch.is_grad_enabled
 _ENGINE = seams.ENGINE_CODE
 _MODULE_CALL = seams.MODULE_CALL_NAME
@@ -72,9 +73,10 @@ class RecordingMode(TorchDispatchMode):
             return self._rare(plan, func, types, args, kwargs or {}, _getframe(0).f_back)
         tensor = args[0]
         if plan.is_listed:
-            if not tensor:
-                return self._rare(plan, func, types, args, kwargs or {}, _getframe(0).f_back)
-            tensor = tensor[0]
+            tensor = tensor[0] if tensor else None
+        if tensor.__class__ is not _Tensor and not isinstance(tensor, _Tensor):
+            # A number where the schema says tensor, an empty list.
+            return self._rare(plan, func, types, args, kwargs or {}, _getframe(0).f_back)
         asked = plan.read(args, kwargs) if plan.readers else None
         node = _current_node()
         if node is None:
@@ -261,13 +263,14 @@ class RecordingMode(TorchDispatchMode):
         cell, self._handed_over = self._handed_over, None
         if cell is None or frame is None:
             return
-        if not has_wrappers and (id(frame), frame.f_lasti) == self._handed_over_at:
-            cell.inner_seen = True
-            return
         walked: FrameType | None = frame
-        while walked is not None and id(walked) != self._handed_over_at[0]:
+        while walked is not None:
             if walked.f_code.co_name == "__torch_dispatch__":
                 cell.inner_seen = True
+                return
+            if id(walked) == self._handed_over_at[0]:
+                # The very instruction that made the outer call is still running.
+                cell.inner_seen = not has_wrappers and walked.f_lasti == self._handed_over_at[1]
                 return
             walked = walked.f_back
 

@@ -23,6 +23,9 @@ from tracer.recording.sites import LIBRARY, NOWHERE, SKIPPED, USER, Site, Sites
 
 _getframe = sys._getframe
 
+#: Marks the recorder's hooks as such.
+OWN_HOOK = "_is_the_recorders"
+
 
 class Scope:
     """A module path and the user's line that led into it. Compared by identity: one object per pair."""
@@ -134,6 +137,7 @@ class ModuleStack:
             else:
                 self._enter(module, _getframe(1))
 
+        setattr(enter, OWN_HOOK, True)
         return enter
 
     def _make_leave(self) -> Callable[..., None]:
@@ -147,6 +151,7 @@ class ModuleStack:
             else:
                 self._leave(module)
 
+        setattr(leave, OWN_HOOK, True)
         return leave
 
     def _enter(self, module: torch.nn.Module, frame: FrameType) -> None:

@@ -163,3 +163,26 @@ def _calls_mode(op: Any) -> Callable[..., Any]:
         return mode.__torch_dispatch__(op, (), args, kwargs)
 
     return call
+
+
+def hide_hooks_from_compiled_modules(mark: str) -> Callable[[], None]:
+    """Let a compiled module count only global hooks without ``mark``; returns what undoes it.
+
+    It asks ``_has_any_global_hook`` to decide whether to warn, and does nothing else with the answer (torch 2.13).
+    """
+    module: Any = sys.modules["torch.nn.modules.module"]
+    original = getattr(module, "_has_any_global_hook", None)
+    if original is None:
+        return _nothing
+    kinds = ("backward_pre", "backward", "forward_pre", "forward")
+
+    def has_other_hook() -> bool:
+        tables = (getattr(module, f"_global_{kind}_hooks", {}) for kind in kinds)
+        return any(not hasattr(hook, mark) for table in tables for hook in table.values())
+
+    module._has_any_global_hook = has_other_hook
+
+    def undo() -> None:
+        module._has_any_global_hook = original
+
+    return undo

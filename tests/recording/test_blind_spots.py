@@ -1,0 +1,162 @@
+"""What the recorder cannot see, it says."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import types
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+from tests.recording.lines import groups, line_of, one, record
+from tracer import DeterminismTracer
+from tracer.names import BlindSpotKind
+from tracer.recording import blind_spots, seams
+from tracer.trace.model import BlindSpot
+
+
+def spots(tracer: DeterminismTracer, kind: BlindSpotKind) -> list[BlindSpot]:
+    return [spot for spot in tracer.trace.blind_spots if spot.kind is kind]
+
+
+def test_an_ordinary_step_has_no_blind_spot() -> None:
+    net = nn.Linear(2, 2)
+    assert record(lambda: net(torch.ones(1, 2)).sum().backward()).trace.blind_spots == ()
+
+
+@pytest.mark.skipif(not seams.KEEPS_COMPILED_CODE, reason="this torch has no modes that let compiled code be")
+def test_compiled_code_with_fullgraph_keeps_working_and_is_reported() -> None:
+    net = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
+    x = torch.randn(2, 4)
+    expected = compiled(x)
+
+    def step() -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            assert torch.equal(compiled(x), expected)
+            compiled(x).sum().backward()
+
+    tracer = record(step, net)
+    (spot,) = spots(tracer, BlindSpotKind.COMPILED)
+    assert "Sequential is compiled" in spot.detail
+    assert not spots(tracer, BlindSpotKind.COMPILE_FELL_BACK)
+    assert net[0].weight.grad is not None
+
+
+@pytest.mark.skipif(not seams.KEEPS_COMPILED_CODE, reason="this torch has no modes that let compiled code be")
+def test_a_compiled_function_is_reported_at_the_line_that_called_it() -> None:
+    compiled = torch.compile(lambda x: x.sin() + 1, backend="eager", fullgraph=True)
+
+    def step() -> None:
+        for _ in range(3):
+            compiled(torch.ones(2))  # compiled call
+
+    (spot,) = spots(record(step), BlindSpotKind.COMPILED)
+    assert spot.count == 3
+    assert int(spot.location.rpartition(":")[2]) == line_of(step, "# compiled call")
+
+
+@pytest.mark.skipif(not seams.KEEPS_COMPILED_CODE, reason="this torch has no modes that let compiled code be")
+def test_compiled_code_that_another_mode_sends_back_to_eager_is_reported() -> None:
+    from torch.utils.flop_counter import FlopCounterMode
+
+    compiled = torch.compile(lambda x: x.sin(), backend="eager")
+
+    def step() -> None:
+        with FlopCounterMode(display=False):
+            compiled(torch.ones(2))
+
+    assert spots(record(step), BlindSpotKind.COMPILE_FELL_BACK)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_scripted_code_is_reported() -> None:
+    scripted = torch.jit.script(nn.Linear(2, 2))
+    function = torch.jit.trace(lambda x: x.sin(), torch.ones(2))
+
+    def step() -> None:
+        scripted(torch.ones(1, 2))
+        function(torch.ones(2))
+
+    details = [spot.detail for spot in spots(record(step), BlindSpotKind.SCRIPTED)]
+    assert len(details) == 2
+    assert "Linear" in details[0]
+
+
+def test_modules_on_another_thread_are_reported_and_do_not_disturb_this_one() -> None:
+    net = nn.Sequential(nn.Linear(2, 2))
+    done = threading.Event()
+
+    class Waits(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            worker = threading.Thread(target=lambda: (net(torch.ones(1, 2)), done.set()))
+            worker.start()
+            worker.join()
+            return x.sin()
+
+    waits = Waits()
+    tracer = record(lambda: waits(torch.ones(1)), waits)
+    assert done.is_set()
+    assert sum(spot.count for spot in spots(tracer, BlindSpotKind.OTHER_THREAD)) >= 1
+    assert one(tracer, "aten.sin").module == ""
+    assert not groups(tracer, "aten.addmm")
+
+
+def test_worker_processes_of_a_loader_are_reported() -> None:
+    data = torch.utils.data.TensorDataset(torch.arange(4.0))
+
+    def step() -> None:
+        for _ in torch.utils.data.DataLoader(data, num_workers=1):
+            pass
+
+    (spot,) = spots(record(step), BlindSpotKind.DATALOADER)
+    assert "1 worker" in spot.detail
+    assert not spots(record(lambda: list(torch.utils.data.DataLoader(data))), BlindSpotKind.DATALOADER)
+
+
+def test_a_launched_triton_kernel_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    class JITFunction:
+        __name__ = "softmax_kernel"
+
+        def run(self, *args: object) -> int:
+            return 7
+
+    fake = types.ModuleType("triton.runtime.jit")
+    fake.JITFunction = JITFunction  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "triton.runtime.jit", fake)
+    results = []
+    tracer = record(lambda: results.append(JITFunction().run(1)))
+    assert results == [7]
+    (spot,) = spots(tracer, BlindSpotKind.TRITON)
+    assert "softmax_kernel" in spot.detail
+
+
+def test_a_replayed_cuda_graph_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    class CUDAGraph:
+        def replay(self) -> str:
+            return "replayed"
+
+    monkeypatch.setattr(torch.cuda.graphs, "CUDAGraph", CUDAGraph)
+    tracer = record(lambda: CUDAGraph().replay())
+    assert len(spots(tracer, BlindSpotKind.CUDA_GRAPH)) == 1
+
+
+def test_everything_watched_is_put_back_even_when_recorders_end_out_of_order() -> None:
+    loader = torch.utils.data.dataloader._BaseDataLoaderIter
+    original = loader.__next__
+    filters = list(warnings.filters)
+    first, second = DeterminismTracer(), DeterminismTracer()
+    first.__enter__()
+    assert loader.__next__ is not original
+    second.__enter__()
+    second.__exit__(None, None, None)
+    assert loader.__next__ is not original
+    first.__exit__(None, None, None)
+    assert loader.__next__ is original
+    assert "__call__" not in vars(torch._C.ScriptFunction) or torch._C.ScriptFunction.__call__.__name__ == "__call__"
+    assert list(warnings.filters) == filters
+    assert not blind_spots._watches._patched

@@ -1,0 +1,209 @@
+"""Tensor subclasses, higher-order ops, inference mode, modes of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tests.recording.lines import groups, one, record
+from tracer import DeterminismTracer
+from tracer.names import BlindSpotKind
+
+
+class Wrapped(torch.Tensor):
+    """A subclass that unwraps, calls and wraps again."""
+
+    inner: torch.Tensor
+
+    @staticmethod
+    def __new__(cls, inner: torch.Tensor) -> Wrapped:
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)  # type: ignore[attr-defined]
+
+    def __init__(self, inner: torch.Tensor) -> None:
+        self.inner = inner
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten.neg.default:
+            return Wrapped(args[0].inner)  # no call of its own
+        plain = [arg.inner if isinstance(arg, Wrapped) else arg for arg in args]
+        result = func(*plain, **(kwargs or {}))
+        return Wrapped(result) if isinstance(result, torch.Tensor) else result
+
+
+def test_a_subclass_shows_its_outer_call_and_the_inner_one() -> None:
+    wrapped = Wrapped(torch.ones(3))
+    tracer = record(lambda: wrapped.sin())
+    outer = one(
+        tracer,
+        "aten.sin",
+        facts={"device": "cpu", "dtype": "float32", "layout": "strided", "subclass": "Wrapped", "subclass_inner": True},
+    )
+    assert outer.count == 1
+    inner = [group for group in groups(tracer, "aten.sin") if "subclass" not in group.facts]
+    assert [group.count for group in inner] == [1]
+    assert inner[0].function == "Wrapped.__torch_dispatch__"
+
+
+def test_a_subclass_that_calls_nothing_is_said_to_be_unseen() -> None:
+    wrapped = Wrapped(torch.ones(3))
+
+    def step() -> None:
+        -wrapped
+        torch.ones(1).cos()
+
+    tracer = record(step)
+    assert one(tracer, "aten.neg").facts["subclass_inner"] is False
+    assert [spot.kind for spot in tracer.trace.blind_spots] == [BlindSpotKind.SUBCLASS]
+
+
+def test_nested_and_sparse_tensors() -> None:
+    nested = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], layout=torch.jagged)
+    sparse = torch.eye(3).to_sparse()
+    tracer = record(lambda: (nested.sin(), sparse.coalesce(), torch.mm(sparse, torch.ones(3, 2))))
+    outer = [group for group in groups(tracer, "aten.sin") if "subclass" in group.facts]
+    assert [group.facts["subclass"] for group in outer] == ["NestedTensor"]
+    layouts = {group.facts.get("layout") for group in tracer.trace.calls}
+    assert "sparse_coo" in layouts
+
+
+@pytest.fixture
+def process_group() -> Iterator[None]:
+    distributed = pytest.importorskip("torch.distributed")
+    if not distributed.is_available():
+        pytest.skip("this torch has no distributed package")
+    store = distributed.HashStore()
+    distributed.init_process_group("gloo", rank=0, world_size=1, store=store)
+    yield
+    distributed.destroy_process_group()
+
+
+def test_a_distributed_tensor_shows_both_levels(process_group: None) -> None:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    mesh = init_device_mesh("cpu", (1,))
+    weight = distribute_tensor(torch.ones(4, 4), mesh, [Shard(0)]).requires_grad_()
+    plain = torch.ones(4, 4, requires_grad=True)
+    (plain @ plain).sum().backward()
+
+    def step() -> None:
+        (weight @ weight).sum().backward()
+
+    tracer = record(step)
+    outer = [group for group in groups(tracer, "aten.mm") if group.facts.get("subclass") == "DTensor"]
+    inner = [group for group in groups(tracer, "aten.mm") if "subclass" not in group.facts]
+    assert sum(group.count for group in outer) == 3
+    assert sum(group.count for group in inner) == 3
+    assert all(group.facts["subclass_inner"] is True for group in outer)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_cond_runs_and_shows_itself_and_its_body() -> None:
+    def step() -> None:
+        x = torch.ones(3)
+        result = torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
+        assert torch.equal(result, x.sin())
+
+    tracer = record(step)
+    assert one(tracer, "higher_order.cond").count == 1
+    assert one(tracer, "higher_order.cond").facts["body_recorded"] is True
+    assert sum(group.count for group in groups(tracer, "aten.sin")) == 2
+    assert not groups(tracer, "aten.cos")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_while_loop_and_flex_attention_run() -> None:
+    from torch._higher_order_ops.while_loop import while_loop
+
+    attention = pytest.importorskip("torch.nn.attention.flex_attention")
+    query = torch.randn(1, 1, 8, 8)
+    expected = attention.flex_attention(query, query, query)
+
+    def step() -> None:
+        (count,) = while_loop(lambda i: i < 3, lambda i: (i + 1,), (torch.zeros((), dtype=torch.int64),))
+        assert int(count) == 3
+        assert torch.equal(attention.flex_attention(query, query, query), expected)
+
+    tracer = record(step)
+    assert one(tracer, "higher_order.while_loop").facts["body_recorded"] is True
+    assert one(tracer, "higher_order.flex_attention").count == 1
+
+
+def test_composites_that_arrive_whole_in_inference_mode_show_their_parts() -> None:
+    net = nn.Linear(3, 3)
+    x = torch.randn(2, 3)
+
+    def step() -> None:
+        with torch.inference_mode():
+            assert torch.equal(net(x), expected)
+
+    expected = net(x).detach()
+    tracer = record(step)
+    assert one(tracer, "aten.linear").facts["body_recorded"] is True
+    assert one(tracer, "aten.addmm").count == 1
+
+
+def test_a_users_function_mode_is_not_called_by_the_recorder() -> None:
+    class Counts(TorchFunctionMode):
+        def __init__(self) -> None:
+            super().__init__()
+            self.seen: list[str] = []
+
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            self.seen.append(getattr(func, "__name__", str(func)))
+            return func(*args, **(kwargs or {}))
+
+    def work() -> list[str]:
+        with Counts() as mode:
+            (torch.ones(2) + 1).sum()
+        return mode.seen
+
+    untouched = work()
+    tracer = DeterminismTracer()
+    with tracer:
+        assert work() == untouched
+    assert one(tracer, "aten.add").facts["dtype"] == "float32"
+
+
+def test_modes_of_the_user_see_every_call_above_and_below() -> None:
+    class Counts(TorchDispatchMode):
+        def __init__(self) -> None:
+            super().__init__()
+            self.seen: list[str] = []
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            self.seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    tracer = DeterminismTracer()
+    with Counts() as below, tracer, Counts() as above:
+        torch.ones(2).sin().sum()
+    recorded = {group.op: group.count for group in tracer.trace.calls}
+    assert sorted(above.seen) == sorted(below.seen)
+    assert recorded == {op: below.seen.count(op) for op in below.seen}
+
+
+def test_numbers_empty_lists_and_out_arguments() -> None:
+    def step() -> None:
+        torch.add(1, torch.ones(2))
+        torch._foreach_add_([torch.ones(2), torch.ones(3)], 1.0)
+        torch.add(torch.ones(2), 1, out=torch.empty(2))
+        torch.cat([torch.ones(2), torch.ones(2)])
+
+    tracer = record(step)
+    assert one(tracer, "aten.add.Tensor").count == 1
+    assert one(tracer, "aten._foreach_add_").facts["dtype"] == "float32"
+    assert one(tracer, "aten.add.out").count == 1
+    assert one(tracer, "aten.cat").facts["ndim"] == 1
+
+
+def test_a_factory_bears_the_facts_of_what_it_made() -> None:
+    tracer = record(lambda: torch.empty(2, 3, dtype=torch.int16))
+    assert one(tracer, "aten.empty").facts == {"device": "cpu", "dtype": "int16", "layout": "strided", "ndim": 2}
