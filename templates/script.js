@@ -21,7 +21,7 @@ function breakable(text, className) {
 
 // The end of a long path, which is what tells two places apart.
 function fileOf(path) {
-  return path.length > 40 && path.includes("/") ? `…/${path.slice(path.lastIndexOf("/") + 1)}` : path;
+  return path.length > 22 && path.includes("/") ? `…/${path.slice(path.lastIndexOf("/") + 1)}` : path;
 }
 
 // A cell's first line, and a fainter second one where there is something to say.
@@ -33,6 +33,15 @@ function lines(first, second, title) {
     if (title) cell.lastChild.title = title;
   }
   return cell;
+}
+
+// A sentence of a table; what stands between backticks is code.
+function prose(text) {
+  const node = element("span");
+  const pieces = text.split("`");
+  if (pieces.length % 2 === 0) node.append(text);
+  else pieces.forEach((piece, index) => node.append(index % 2 ? element("code", piece) : piece));
+  return node;
 }
 
 // DataTables reads a search text that holds "&" as HTML. These two characters never get that far.
@@ -100,7 +109,7 @@ function start(data) {
         return kind === "display" ? element("span", count.toLocaleString("en")) : count;
       },
     },
-    { ...column("remedy", (value) => element("span", value)), className: "print-only" },
+    { ...column("remedy", prose), className: "print-only" },
     {
       data: null,
       type: "string",
@@ -150,9 +159,9 @@ function start(data) {
       list.append(pair);
     };
     const code = (field) => text(row, field) && element("code", text(row, field));
-    add("Why", text(row, "why"));
+    add("Why", text(row, "why") && prose(text(row, "why")));
     add("Unknown because", text(row, "reason"));
-    add("What to do", text(row, "remedy"));
+    add("What to do", text(row, "remedy") && prose(text(row, "remedy")));
     add("Note", text(row, "note"));
     if (text(row, "evidence")) {
       const items = element("ul");

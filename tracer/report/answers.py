@@ -149,10 +149,10 @@ def _mode_sentence(target: Target, fixed: list[Finding], raising: list[Finding],
     if fixed:
         parts.append(f"it settles {plural(_calls(fixed), 'call')} at {plural(_sites(fixed), 'place')}")
     if raising:
-        parts.append(
-            f"it stops the step with an error at {plural(_sites(raising), 'place')}, "
-            f"first {_where(raising[0])}, until they are replaced"
-        )
+        sites = _sites(raising)
+        where = _where(raising[0])
+        at = f"at {where}, until it is" if sites == 1 else f"at {sites:,} places, first {where}, until they are"
+        parts.append(f"it stops the step with an error {at} replaced")
     if stays:
         parts.append(f"it does nothing known for {plural(_calls(stays), 'call')}")
     text = "; ".join(parts)
@@ -214,8 +214,8 @@ def _most(risky: list[Finding]) -> str:
     places: Counter[tuple[str, str]] = Counter()
     for one in risky:
         places[(_where(one), one_line(name_of(one.op), 2 * _LONG))] += one.count
-    (place, op), _ = places.most_common(1)[0]
-    return f"; {'most' if len(places) > 1 else 'all'} through {op} at {place}"
+    (place, op), calls = places.most_common(1)[0]
+    return f"; {f'the most ({calls:,})' if len(places) > 1 else 'all'} through {op} at {place}"
 
 
 def _changes_to(finding: Finding, verdict: Verdict) -> bool:

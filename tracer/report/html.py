@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from tracer.names import SEVERITY
 from tracer.report.answers import answers, headline
@@ -76,9 +76,20 @@ def _environment() -> Environment:
     )
     environment.globals.update(words=VERDICTS, severity=SEVERITY, plural=plural)
     environment.filters["shown"] = lambda text: one_line(str(text), _LONGEST)
+    environment.filters["prose"] = lambda text: _prose(one_line(str(text), _LONGEST))
     environment.filters["brief"] = lambda text: one_line(str(text), _BRIEF)
     environment.filters["grouped"] = lambda count: f"{count:,}"
     return environment
+
+
+def _prose(text: str) -> Markup:
+    """``text`` with what stands between backticks as code; tables write code so. Every piece is escaped."""
+    pieces = text.split("`")
+    if len(pieces) % 2 == 0:
+        return escape(text)
+    return Markup().join(
+        Markup("<code>{}</code>").format(piece) if index % 2 else escape(piece) for index, piece in enumerate(pieces)
+    )
 
 
 @lru_cache(maxsize=1)
