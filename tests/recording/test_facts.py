@@ -1,0 +1,86 @@
+"""What a call was called with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.recording.lines import groups, record
+from tracer.recording import facts
+from tracer.tables.vocabulary import DOMAINS
+
+ONES = torch.ones(2, 3, 8, 8)
+
+
+def _bag(mode: str) -> Callable[[], object]:
+    weight = torch.ones(5, 2, requires_grad=True)
+    return lambda: F.embedding_bag(torch.tensor([[0, 1]]), weight, mode=mode).sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("run", "op", "expected"),
+    [
+        (lambda: torch.ones(4).put_(torch.tensor([0]), torch.ones(1)), "aten.put_", {"arg.accumulate": False}),
+        (
+            lambda: torch.ones(4).put_(torch.tensor([0]), torch.ones(1), accumulate=True),
+            "aten.put_",
+            {"arg.accumulate": True},
+        ),
+        (
+            lambda: torch.ones(4).scatter_reduce(0, torch.tensor([0]), torch.ones(1), "amax"),
+            "aten.scatter_reduce",
+            {"arg.reduce": "amax"},
+        ),
+        (_bag("max"), "aten._embedding_bag_backward", {"arg.mode": "max"}),
+        (_bag("sum"), "aten._embedding_bag_backward", {"arg.mode": "sum"}),
+        (lambda: torch.bincount(torch.tensor([1])), "aten.bincount", {"given.weights": False}),
+        (lambda: torch.bincount(torch.tensor([1]), torch.ones(1)), "aten.bincount", {"given.weights": True}),
+        (lambda: torch.ones(5).cumsum(0), "aten.cumsum", {"shape.scan_is_whole": True}),
+        (lambda: torch.ones(5, 2).cumsum(0), "aten.cumsum", {"shape.scan_is_whole": False}),
+        (lambda: torch.ones((), dtype=torch.float64).cumsum(0), "aten.cumsum", {"shape.scan_is_whole": True}),
+        (
+            lambda: F.cross_entropy(ONES, torch.zeros(2, 8, 8, dtype=torch.int64), reduction="none"),
+            "aten.nll_loss2d_forward",
+            {"arg.reduction": "none"},
+        ),
+    ],
+)
+def test_asked_facts(run: Callable[[], object], op: str, expected: dict[str, object]) -> None:
+    found = groups(record(run), op)
+    assert found
+    for group in found:
+        assert expected.items() <= group.facts.items(), group.facts
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.bfloat16, torch.complex64, torch.uint16, torch.bool])
+def test_every_dtype_has_a_word(dtype: torch.dtype) -> None:
+    assert facts.dtype_word(dtype) in DOMAINS["dtype"]
+    assert facts.dtype_word(dtype) != "other"
+
+
+def test_quantized_tensors_are_told_apart() -> None:
+    quantized = torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.quint8)
+    found = groups(record(lambda: quantized.resize_(2)), "aten.resize_")
+    assert [group.facts["dtype"] for group in found] == ["quantized"]
+
+
+def test_an_op_without_tensors_says_none() -> None:
+    assert facts.common_facts(None) == {"device": "none", "dtype": "none", "layout": "none", "ndim": -1}
+
+
+def test_every_recorded_fact_is_of_the_vocabulary() -> None:
+    net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.AdaptiveAvgPool2d(3))
+    tracer = record(lambda: net(ONES).cumsum(0).sum().backward(), net)
+    for group in tracer.trace.calls:
+        for key, value in group.facts.items():
+            assert value in DOMAINS[key], (group.op, key, value)
+
+
+def test_an_argument_of_an_unforeseen_type_leaves_the_fact_out() -> None:
+    from tracer.recording.groups import Plan
+
+    plan = Plan(torch.ops.aten.cumsum.default, {"aten.cumsum": frozenset({"shape.scan_is_whole"})})
+    assert plan.read((object(), 0), {}) == (facts.MISSING,)
