@@ -112,6 +112,7 @@ LINES: dict[str, tuple[Callable[[Path], Line], str]] = {
     "two formats and nowhere to go": (lambda at: ["report", good(at), "--format", "html,csv"], "-o"),
     "unwritable report": (lambda at: ["report", good(at), "--format", "csv", "-o", below_a_file(at)], "sub"),
     "report over a folder": (lambda at: ["report", good(at), "-o", folder_at(at / "r.csv")], "is a folder"),
+    "report over its trace": (lambda at: ["report", good(at), "-o", at / "good.json"], "the trace itself"),
     "unwritable demo": (lambda at: ["demo", "--output-dir", below_a_file(at)], "sub"),
     "no script": (lambda at: ["run"], "SCRIPT"),
     "missing script": (lambda at: ["run", "nope.py"], "nope.py"),

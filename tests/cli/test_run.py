@@ -186,6 +186,35 @@ def test_a_forked_child_that_falls_off_the_end_writes_no_trace(tmp_path: Path) -
     assert Trace.load(tmp_path / "trace.json").call_count == 4
 
 
+@pytest.mark.parametrize(
+    ("script", "steps", "says"),
+    [
+        ("trains_on_thread.py", ":", "ended on another thread, which is not recorded"),
+        ("steps_in_backward.py", "1:2", "ended inside the backward pass"),
+    ],
+)
+def test_steps_that_recording_cannot_follow_are_said_to_be_so(
+    tmp_path: Path, script: str, steps: str, says: str
+) -> None:
+    done = tracer_process("run", "--steps", steps, SCRIPTS / script, cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert says in done.err
+    assert says in Trace.load(tmp_path / "trace.json").partial
+
+
+@pytest.mark.slow
+def test_two_ranks_of_torchrun_write_two_traces_that_merge(tmp_path: Path) -> None:
+    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "tracer")
+    line = ("run", "-o", "t.json", "--steps", "1:2", SCRIPTS / "two_ranks.py")
+    done = process(*launch, *line, cwd=tmp_path)
+    assert done.code == 0, done.err
+    traces = [Trace.load(tmp_path / f"t.rank{rank}.json") for rank in (0, 1)]
+    assert traces[0].calls == traces[1].calls
+    assert [one.sources[0].rank for one in traces] == [0, 1]
+    merged = tracer_process("report", "t.rank0.json", "t.rank1.json", "--format", "json", cwd=tmp_path)
+    assert merged.code == 0, merged.err
+
+
 def test_the_trace_goes_where_the_script_was_started(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "s.py").write_text("import os\nos.chdir('elsewhere')\n")

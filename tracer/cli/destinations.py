@@ -14,11 +14,13 @@ from tracer.report.formats import FORMATS, format_of
 STEM = "report"
 
 
-def destinations(formats: str | None, output: str | None) -> Sequence[tuple[str, Path | None]]:
+def destinations(
+    formats: str | None, output: str | None, *, inputs: Sequence[str] = ()
+) -> Sequence[tuple[str, Path | None]]:
     """Each format's name with the file that it goes to; ``None`` stands for standard output.
 
-    Raises ``ReportError`` for a format that does not exist or a file that cannot be written, before anything
-    is judged.
+    Raises ``ReportError`` for a format that does not exist, a file that cannot be written, or one of the
+    ``inputs``, before anything is judged.
     """
     names = _parse(formats) if formats is not None else None
     if output is None:
@@ -40,6 +42,8 @@ def destinations(formats: str | None, output: str | None) -> Sequence[tuple[str,
         wanted = [(name, stem.with_name(stem.name + FORMATS[name].suffix)) for name in names]
     for _, target in wanted:
         check_writable(target, error=ReportError)
+        if any(target.exists() and os.path.exists(one) and target.samefile(one) for one in inputs):
+            raise ReportError(f"{target} is the trace itself", hint="choose another name with -o")
     return wanted
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
 
@@ -52,7 +53,8 @@ def main(args: Sequence[str] | None = None) -> None:
         tracer.main(prog_name="tracer")
     try:
         code = _invoke(list(sys.argv[1:] if args is None else args))
-        sys.stdout.flush()
+        with suppress(ValueError, AttributeError):  # the script that ran may have closed or replaced it
+            sys.stdout.flush()
     except BrokenPipeError:
         # Python flushes standard output again as it ends; there must be something to flush to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

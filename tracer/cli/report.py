@@ -68,7 +68,7 @@ def command(
 
     Several traces (steps, repeated runs, ranks) are merged. Neither torch nor the device is needed.
     """
-    wanted = destinations(formats, output)
+    wanted = destinations(formats, output, inputs=traces)
     with progress("reading traces"):
         from tracer.session import judge
         from tracer.trace import load_trace, merge_traces

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from tracer.errors import UsageError
 from tracer.runner.imports import when_imported
 from tracer.runner.ranks import Rank
 from tracer.runner.steps import Steps
@@ -59,7 +60,10 @@ class ScriptRecording:
     def _opened(self) -> StepWindow:
         """The window; a script that never imported torch gets a trace too, of nothing."""
         if self._window is None:
-            import torch  # noqa: F401  (calls ``_open``)
+            try:
+                import torch  # noqa: F401  (calls ``_open``)
+            except ImportError as problem:
+                raise UsageError(f"torch cannot be imported: {problem}", hint="pip install torch") from problem
         if self._window is None:  # the script took the watcher away
             self._open()
         assert self._window is not None

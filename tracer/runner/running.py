@@ -59,9 +59,11 @@ def run_script(
                 recording.discard()
                 raise
             ended_by, problem, code = type(error).__name__, error, 1
-        closing_line = recording.finish(ended_by)
-    if problem is not None:
-        _print_as_python_does(problem)
+        try:
+            closing_line = recording.finish(ended_by)
+        finally:
+            if problem is not None:
+                _print_as_python_does(problem)
     say(closing_line)
     return code
 

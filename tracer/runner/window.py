@@ -24,6 +24,9 @@ from tracer.trace import Environment
 _pop_mode: Any = getattr(_python_dispatch, "_pop_mode", None)
 _push_mode: Any = getattr(_python_dispatch, "_push_mode", None)
 
+_OTHER_THREAD = "optimizer steps ended on another thread, which is not recorded"
+_INSIDE_BACKWARD = "optimizer steps ended inside the backward pass, where recording can neither begin nor end"
+
 
 class StepWindow:
     """Keeps a recorder entered for the optimizer steps ``steps``, and no longer."""
@@ -80,6 +83,8 @@ class StepWindow:
 
     def _after_step(self, *_: object) -> None:
         self.finished += 1
+        if self._thread not in (None, threading.get_ident()):
+            self.blocked = _OTHER_THREAD
         stop = self.steps.stop
         is_over = stop is not None and self.finished >= stop
         if not self._will_switch() or not self._can_switch():
@@ -99,10 +104,9 @@ class StepWindow:
     def _can_switch(self) -> bool:
         """Modes belong to a thread, and the autograd engine restores them when a node is done."""
         if seams.graph_task_id() != -1:
-            self.blocked = "an optimizer step ended inside a backward pass, where recording cannot switch"
+            self.blocked = _INSIDE_BACKWARD
             return False
         if self._thread not in (None, threading.get_ident()):
-            self.blocked = "an optimizer step ended on another thread than the one that is recorded"
             return False
         self.blocked = ""
         return True
