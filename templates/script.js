@@ -95,9 +95,11 @@ function start(data) {
     column("module", (value) => breakable(value, "code")),
     column("place", (value, row) => {
       const from = text(row, "called_from");
-      const first = breakable(fileOf(value) || "not recorded", value ? "code" : "faint");
+      const first = breakable(fileOf(value) || "not recorded", value ? "code off-paper" : "faint");
       first.title = value;
-      return lines(first, from && `from ${fileOf(from)}`, from);
+      const cell = lines(first, from && `from ${fileOf(from)}`, from);
+      if (value) first.after(breakable(value, "code on-paper"));
+      return cell;
     }),
     {
       data: null,

@@ -105,7 +105,10 @@ def _can_runs_differ(report: Report) -> Answer:
     elif tally[Verdict.SEEDED]:
         sentence = f"Not once seeded: no other risk found in {total}."
     else:
-        sentence = f"No risk found in {total}, on the evidence of the tables."
+        sentence = (
+            f"No risk found in {total}. The evidence is the tables' rules and, for ops that no rule names, "
+            f"the vendor's documentation."
+        )
     return Answer(
         "Can two runs of my step differ, and because of which lines of mine?",
         sentence,
