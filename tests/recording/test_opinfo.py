@@ -118,6 +118,15 @@ def differs_anyway(op: Any, sample: Any, untouched: Outcome, traced: Outcome) ->
     )
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Threads of several test processes would only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="module")
 def op_db() -> list[Any]:
     """torch's operator database. Loading it forbids this process to set backend flags; that is taken back."""
