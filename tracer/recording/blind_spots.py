@@ -29,11 +29,11 @@ Note = Callable[[BlindSpotKind, str, "FrameType | None"], None]
 class BlindSpots:
     """Blind spots of one recording, each with its count."""
 
-    def __init__(self, sites: Sites, working_directory: str) -> None:
+    def __init__(self, sites: Sites, working_directory: str, on_dynamo: Callable[[], None]) -> None:
         self._sites = sites
+        self._on_dynamo = on_dynamo
         self._working_directory = working_directory
         self._noted: dict[tuple[BlindSpotKind, str, str], int] = {}
-        self._threads_before: set[int] = set()
 
     def note(self, kind: BlindSpotKind, detail: str, frame: FrameType | None = None, *, count: int = 1) -> None:
         """Count one blind spot, at the line of ``frame`` that is outside torch."""
@@ -43,29 +43,38 @@ class BlindSpots:
 
     def start(self) -> None:
         """Begin to watch."""
-        self._threads_before = {thread.ident for thread in threading.enumerate() if thread.ident}
         _watches.add(self)
 
     def stop(self) -> None:
-        """Stop watching; threads and processes that the region started are noted now."""
+        """Stop watching. Threads that were there before and may have worked meanwhile are noted now."""
         _watches.discard(self)
         for thread in threading.enumerate():
-            if thread.ident not in self._threads_before and not thread.daemon and thread.ident != get_ident():
-                self.note(BlindSpotKind.OTHER_THREAD, "a thread started while recording: its ops are not seen")
+            if not thread.daemon and thread.ident not in (get_ident(), threading.main_thread().ident):
+                self.note(
+                    BlindSpotKind.OTHER_THREAD,
+                    "another Python thread was alive while recording: ops that it dispatched are not seen",
+                )
 
     def module_met(self, module: torch.nn.Module) -> None:
         """A module ran for the first time: is it compiled or scripted?"""
         if isinstance(module, torch.jit.ScriptModule):
             name = getattr(module, "original_name", type(module).__name__)
             self.note(BlindSpotKind.SCRIPTED, f"scripted module {name}: ops that the interpreter fuses are not seen")
-        elif seams.is_compiled_module(module):
-            self.note(*_compiled(type(seams.without_compile_wrapper(module)).__name__))
+        if seams.is_generated_module(module):
+            self.compiled_code_ran()
         self.look_again()
 
     def look_again(self) -> None:
         """Watch what was loaded since: torch loads its compiler when it is first used."""
-        if "torch._dynamo.eval_frame" in sys.modules:
-            _watches.patch_late()
+        if "torch._dynamo.eval_frame" in sys.modules and _watches.patch_late():
+            self._on_dynamo()
+
+    def compiled_code_ran(self) -> None:
+        """Code of a file that torch.compile wrote made a call; called once for each such file."""
+        if "torch._dynamo.eval_frame" in sys.modules and _watches.patch_late():
+            self._on_dynamo()
+            # Its first call went by before anything was watched.
+            self.note(*_compiled("a function that was first compiled here"), sys._getframe(1))
 
     def module_on_other_thread(self, module: torch.nn.Module) -> None:
         """A module ran on a thread that is not recorded."""
@@ -93,11 +102,22 @@ def _on_compiled_call(frame: FrameType) -> tuple[BlindSpotKind, str] | None:
     function = frame.f_locals.get("fn")
     if function is None or frame.f_locals.get("callback") is None:
         return None  # the wrapper of `torch.compiler.disable`
-    owner = getattr(function, "__self__", None)
-    name = type(owner).__qualname__ if owner is not None else getattr(function, "__qualname__", "a function")
-    if name.startswith("wrap_inline") or str(getattr(function, "__module__", "")).startswith("torch._higher_order_ops"):
-        return None  # a compiled module, noticed by its hook; or torch's own compilation of a higher-order op
+    for cell in getattr(function, "__closure__", None) or ():
+        if isinstance(cell.cell_contents, torch.nn.Module):  # torch wraps modules of its own in a function
+            function = cell.cell_contents
+    owner = getattr(function, "__self__", function)
+    if isinstance(owner, torch.nn.Module):
+        return _compiled(type(owner).__qualname__)
+    if str(getattr(function, "__module__", "")).startswith("torch._higher_order_ops"):
+        return None  # torch's own compilation of a higher-order op, whose body is seen
+    name = getattr(function, "__qualname__", "a function")
     return _compiled(name)
+
+
+def _on_thread(thread: Any) -> tuple[BlindSpotKind, str] | None:
+    if thread.daemon:  # progress bars, memory pinning
+        return None
+    return BlindSpotKind.OTHER_THREAD, "a Python thread was started: ops that it dispatches are not seen"
 
 
 def _on_loader(iterator: Any) -> tuple[BlindSpotKind, str] | None:
@@ -134,10 +154,14 @@ class _Watches:
         for listener in self._listeners:
             listener.note(kind, detail, frame)
 
-    def patch_late(self) -> None:
-        """Patch what is loaded by now; torch loads its compiler when it is first used."""
-        if not self._listeners:
-            return
+    def patch_late(self) -> bool:
+        """Patch what is loaded by now (torch loads its compiler when it is first used); was anything new?"""
+        before = len(self._patched)
+        if self._listeners:
+            self._patch_all()
+        return len(self._patched) > before
+
+    def _patch_all(self) -> None:
         loader = sys.modules.get("torch.utils.data.dataloader")
         self._patch(getattr(loader, "_BaseDataLoaderIter", None), "__next__", _on_loader)
         graphs = sys.modules.get("torch.cuda.graphs")
@@ -163,6 +187,7 @@ class _Watches:
                 f"Triton kernel {getattr(kernel, '__name__', 'unnamed')} was launched",
             ),
         )
+        self._patch(threading.Thread, "start", _on_thread)
         process = multiprocessing.process.BaseProcess
         self._patch(
             process,

@@ -45,7 +45,8 @@ class Recorder:
         self._working_directory = os.getcwd()
         self._on_optimizer_step = on_optimizer_step
         sites = Sites(library)
-        self.blind_spots = BlindSpots(sites, self._working_directory)
+        self.blind_spots = BlindSpots(sites, self._working_directory, _skip_own_functions)
+        sites.on_compiled = self.blind_spots.compiled_code_ran
         self.optimizer = OptimizerWatch(self._step_ended)
         stack = ModuleStack(
             sites,
@@ -62,7 +63,7 @@ class Recorder:
         """Begin to record on this thread."""
         if self._environment is None:
             self._environment = process.capture_environment(self._variables)
-        seams.skip_in_dynamo(*_OWN_FUNCTIONS)
+        _skip_own_functions()
         seams.register_with_higher_order_ops(RecordingMode)
         self.attribution.modules.install()
         self.optimizer.install()
@@ -185,3 +186,7 @@ def _functions_of(*owners: Any) -> tuple[Callable[..., Any], ...]:
 _OWN_FUNCTIONS = _functions_of(
     RecordingMode, Attribution, Plan, Cell, Origin, Sites, ModuleStack, OptimizerWatch, BlindSpots
 ) + _functions_of(facts, modules, optimizers)
+
+
+def _skip_own_functions() -> None:
+    seams.skip_in_dynamo(*_OWN_FUNCTIONS)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import NamedTuple
@@ -37,8 +37,8 @@ _STDLIB = tuple(
     if (path := sysconfig.get_paths().get(key))
 )
 _SITE_MARKERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
-#: Files that a compiler wrote: dynamo's graphs and inductor's kernels.
-_GENERATED = ("<eval_with_key>", "<torch_package", "<string>", "<frozen", "<__array_function__", "<attrs ")
+#: Code without a file of its own.
+_GENERATED = ("<torch_package", "<string>", "<frozen", "<__array_function__", "<attrs ")
 _WALK_LIMIT = 400
 
 
@@ -69,6 +69,8 @@ class Sites:
         self.kinds: dict[str, int] = {}
         """File name to ``SKIPPED``, ``LIBRARY`` or ``USER``."""
         self._lines: dict[tuple[str, int, int], Site] = {}
+        self.on_compiled: Callable[[], None] = lambda: None
+        """Called once for each file that torch.compile wrote."""
         self._library = frozenset(library)
         self._working_directory = os.getcwd()
 
@@ -82,7 +84,10 @@ class Sites:
         return kind
 
     def _classify(self, filename: str) -> int:
-        if filename.startswith(_GENERATED) or is_compiled_file(filename):
+        if is_compiled_file(filename):
+            self.on_compiled()
+            return SKIPPED
+        if filename.startswith(_GENERATED):
             return SKIPPED
         path = os.path.abspath(filename)
         if path.startswith(_BUNDLED):
