@@ -19,15 +19,14 @@ from tracer.names import (
     BlindSpotKind,
     Phase,
     Settings,
-    UnknownReason,
     Verdict,
 )
-from tracer.tables.binding import BoundTable, Ruling, safe_ruling, unknown_ruling
+from tracer.tables.bench import Bench
+from tracer.tables.binding import Ruling
 from tracer.tables.model import Table
 from tracer.tables.settings import settings_of
 from tracer.tables.versions import release, reviewed_releases
-from tracer.tables.vocabulary import SELECTING_NODES
-from tracer.trace.model import CallGroup, Environment, FactValue, Trace
+from tracer.trace.model import CallGroup, Environment, Trace
 
 WordType = TypeVar("WordType", bound=Enum)
 
@@ -67,7 +66,14 @@ def judge_trace(trace: Trace, tables: Mapping[Backend, Table], target: Target, *
     exactly once in each of the tally's mappings. The order of findings is total: it does not depend on the
     order of the trace or of the rules.
     """
-    bench = _Bench(trace.environment, tables, target, strict)
+    bench = Bench(
+        tables,
+        target.backend,
+        target.torch,
+        target.conditions,
+        is_rocm=trace.environment.hip is not None,
+        strict=strict,
+    )
     rulings: dict[int, Ruling] = {}
     counted: dict[tuple[int, str, str], int] = {}
     gathered: dict[tuple[object, ...], list[CallGroup]] = {}
@@ -113,89 +119,6 @@ def _tally(counted: Mapping[tuple[int, str, str], int], rulings: Mapping[int, Ru
     )
 
 
-class _Bench:
-    """The tables bound to the target, and which of them a call comes before."""
-
-    def __init__(self, environment: Environment, tables: Mapping[Backend, Table], target: Target, strict: bool) -> None:
-        self._hip = environment.hip is not None
-        self._tables = tables
-        self._target = target
-        self._strict = strict
-        self._no_device = unknown_ruling(Backend.RECORDED, "no-device", UnknownReason.FACT_NOT_RECORDED, "device")
-        self._bound: dict[Backend, BoundTable | Ruling] = {}
-        self._safe: dict[Backend, Ruling] = {}
-        self._unseen: dict[tuple[Backend, str], Ruling] = {}
-
-    def rule_on(self, group: CallGroup) -> Ruling:
-        """The ruling for one group of calls."""
-        facts = group.facts
-        device = facts.get("device")
-        backend = self._target.backend
-        if backend is Backend.RECORDED:
-            if device is None:
-                return self._no_device
-            backend = self._backend_of(str(device))
-        if device == "meta":
-            return self._no_kernel(backend)
-        if "subclass" in facts:
-            return self._delegated(backend, group, facts.get("subclass_inner"))
-        if group.op.startswith("higher_order."):
-            return self._delegated(backend, group, facts.get("body_recorded"))
-        bound = self._bound.get(backend)
-        if bound is None:
-            bound = self._bound[backend] = self._bind(backend, str(device))
-        if isinstance(bound, Ruling):
-            return bound
-        if group.phase is Phase.BACKWARD:
-            selects = _selects(group.node)
-            facts = facts if selects is None else {**facts, "backward.selects": selects}
-        else:
-            facts = {**facts, "backward.selects": False}
-        return bound.rule_on(group.op, facts)
-
-    def used(self) -> Iterator[BoundTable]:
-        """The tables that some call came before."""
-        return (bound for bound in self._bound.values() if isinstance(bound, BoundTable))
-
-    def missing(self) -> Iterator[str]:
-        """Backends that some call needed a table for and that have none."""
-        return (bound.detail for bound in self._bound.values() if isinstance(bound, Ruling))
-
-    def _backend_of(self, device: str) -> Backend:
-        """The backend of a recorded device. ROCm calls its devices ``cuda``; a call without any runs on the host."""
-        if device == "cuda" and self._hip:
-            return Backend.ROCM
-        if device in ("none", "meta"):
-            return Backend.CPU
-        return Backend(device) if device in Backend._value2member_map_ else Backend.RECORDED
-
-    def _bind(self, backend: Backend, device: str) -> BoundTable | Ruling:
-        table = self._tables.get(backend)
-        if table is None:
-            name = device if backend is Backend.RECORDED else str(backend)
-            return unknown_ruling(backend, "no-table", UnknownReason.NO_TABLE, name)
-        return BoundTable(table, self._target.torch, self._target.conditions, strict=self._strict)
-
-    def _no_kernel(self, backend: Backend) -> Ruling:
-        """Safe, since nothing is computed: shapes on ``meta``, or work that inner calls do."""
-        return self._safe.setdefault(backend, safe_ruling(backend))
-
-    def _delegated(self, backend: Backend, group: CallGroup, inner_recorded: FactValue | None) -> Ruling:
-        """An op that runs no kernel of its own: its inner calls are judged where they stand, if they were seen."""
-        if inner_recorded is True:
-            return self._no_kernel(backend)
-        key = (backend, group.op)
-        if key not in self._unseen:
-            why = "The op hands its work to code that was not recorded: what ran inside it is not known."
-            self._unseen[key] = unknown_ruling(backend, "opaque", UnknownReason.OPAQUE, group.op, why)
-        return self._unseen[key]
-
-
-def _selects(node: str) -> bool | None:
-    """Whether an autograd node writes each element at most once; ``None`` where the node is not known."""
-    return node.rstrip("0123456789") in SELECTING_NODES if node else None
-
-
 def _identity(ruling: int, group: CallGroup) -> tuple[object, ...]:
     """What makes two groups one finding: the same ruling on the same op at the same place."""
     return (
@@ -225,7 +148,12 @@ def _findings(
 
 def _runs_elsewhere(group: CallGroup, ruling: Ruling) -> bool:
     """Whether the call was recorded on another backend than it is judged for."""
-    return group.facts.get("device") != str(ruling.backend)
+    return group.facts.get("device") != _device_of(ruling.backend)
+
+
+def _device_of(backend: Backend) -> str:
+    """The device type that torch gives a backend's tensors: a ROCm build calls it ``cuda``."""
+    return str((Backend.CUDA if backend is Backend.ROCM else backend).value)
 
 
 def _finding(groups: list[CallGroup], ruling: Ruling, evidence: tuple[Evidence, ...]) -> Finding:
@@ -280,7 +208,7 @@ def _order(finding: Finding) -> tuple[object, ...]:
     )
 
 
-def _banners(trace: Trace, target: Target, bench: _Bench, strict: bool) -> Iterator[str]:
+def _banners(trace: Trace, target: Target, bench: Bench, strict: bool) -> Iterator[str]:
     """What every reader must know first, a sentence each."""
     if partial := trace.partial:
         yield f"The trace is partial ({partial}): calls after that point are missing."
@@ -301,6 +229,13 @@ def _banners(trace: Trace, target: Target, bench: _Bench, strict: bool) -> Itera
                 f"The {name} table was reviewed for torch {reviewed}; torch {target.torch} is {relation}"
                 f"{refused}: its calls are unknown."
             )
+    elsewhere = sorted(bench.devices - {"none", "meta"})
+    if target.backend is not Backend.RECORDED and elsewhere and _device_of(target.backend) not in elsewhere:
+        yield (
+            f"Recorded on {' and '.join(elsewhere)}, judged for {target.backend}: composites that torch breaks up"
+            " on one device alone (attention with dropout, nn.GRU, nn.RNN) may run other ops there than this trace"
+            " shows."
+        )
     unlinked = sum(s.count for s in trace.blind_spots if s.kind is BlindSpotKind.NO_FORWARD_LINK)
     if unlinked:
         yield f"Backward calls without a link to their forward line: {unlinked}."

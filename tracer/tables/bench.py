@@ -1,0 +1,110 @@
+"""The tables side by side: which of them a call comes before, and what needs none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tracer.names import Backend, Phase, UnknownReason
+from tracer.tables.binding import BoundTable, Ruling, safe_ruling, unknown_ruling
+from tracer.tables.model import Table
+from tracer.tables.vocabulary import SELECTING_NODES, Value
+from tracer.trace.model import CallGroup, FactValue
+
+
+class Bench:
+    """The tables bound to the target, and which of them a call comes before."""
+
+    def __init__(
+        self,
+        tables: Mapping[Backend, Table],
+        backend: Backend,
+        version: str,
+        settings: Mapping[str, Value],
+        *,
+        is_rocm: bool = False,
+        strict: bool = False,
+    ) -> None:
+        """``is_rocm``: the recording's ``cuda`` devices were AMD's. ``strict``: see ``BoundTable``."""
+        self._tables = tables
+        self._backend = backend
+        self._version = version
+        self._settings = settings
+        self._is_rocm = is_rocm
+        self._strict = strict
+        self._no_device = unknown_ruling(Backend.RECORDED, "no-device", UnknownReason.FACT_NOT_RECORDED, "device")
+        self._bound: dict[Backend, BoundTable | Ruling] = {}
+        self._safe: dict[Backend, Ruling] = {}
+        self._unseen: dict[tuple[Backend, str], Ruling] = {}
+        self.devices: set[str] = set()
+        """Devices that calls were recorded on."""
+
+    def rule_on(self, group: CallGroup) -> Ruling:
+        """The ruling for one group of calls."""
+        facts = group.facts
+        device = facts.get("device")
+        if device is not None:
+            self.devices.add(str(device))
+        backend = self._backend
+        if backend is Backend.RECORDED:
+            if device is None:
+                return self._no_device
+            backend = self._backend_of(str(device))
+        if device == "meta":
+            return self._no_kernel(backend)
+        if "subclass" in facts:
+            return self._delegated(backend, group, facts.get("subclass_inner"))
+        if group.op.startswith("higher_order."):
+            return self._delegated(backend, group, facts.get("body_recorded"))
+        bound = self._bound.get(backend)
+        if bound is None:
+            bound = self._bound[backend] = self._bind(backend, str(device))
+        if isinstance(bound, Ruling):
+            return bound
+        if group.phase is Phase.BACKWARD:
+            selects = _selects(group.node)
+            facts = facts if selects is None else {**facts, "backward.selects": selects}
+        else:
+            facts = {**facts, "backward.selects": False}
+        return bound.rule_on(group.op, facts)
+
+    def used(self) -> Iterator[BoundTable]:
+        """The tables that some call came before."""
+        return (bound for bound in self._bound.values() if isinstance(bound, BoundTable))
+
+    def missing(self) -> Iterator[str]:
+        """Backends that some call needed a table for and that have none."""
+        return (bound.detail for bound in self._bound.values() if isinstance(bound, Ruling))
+
+    def _backend_of(self, device: str) -> Backend:
+        """The backend of a recorded device. ROCm calls its devices ``cuda``; a call without any runs on the host."""
+        if device == "cuda" and self._is_rocm:
+            return Backend.ROCM
+        if device in ("none", "meta"):
+            return Backend.CPU
+        return Backend(device) if device in Backend._value2member_map_ else Backend.RECORDED
+
+    def _bind(self, backend: Backend, device: str) -> BoundTable | Ruling:
+        table = self._tables.get(backend)
+        if table is None:
+            name = device if backend is Backend.RECORDED else str(backend)
+            return unknown_ruling(backend, "no-table", UnknownReason.NO_TABLE, name)
+        return BoundTable(table, self._version, self._settings, strict=self._strict)
+
+    def _no_kernel(self, backend: Backend) -> Ruling:
+        """Safe, since nothing is computed: shapes on ``meta``, or work that inner calls do."""
+        return self._safe.setdefault(backend, safe_ruling(backend))
+
+    def _delegated(self, backend: Backend, group: CallGroup, inner_recorded: FactValue | None) -> Ruling:
+        """An op that runs no kernel of its own: its inner calls are judged where they stand, if they were seen."""
+        if inner_recorded is True:
+            return self._no_kernel(backend)
+        key = (backend, group.op)
+        if key not in self._unseen:
+            why = "The op hands its work to code that was not recorded: what ran inside it is not known."
+            self._unseen[key] = unknown_ruling(backend, "opaque", UnknownReason.OPAQUE, group.op, why)
+        return self._unseen[key]
+
+
+def _selects(node: str) -> bool | None:
+    """Whether an autograd node writes each element at most once; ``None`` where the node is not known."""
+    return node.rstrip("0123456789") in SELECTING_NODES if node else None
