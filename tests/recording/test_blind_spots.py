@@ -159,4 +159,4 @@ def test_everything_watched_is_put_back_even_when_recorders_end_out_of_order() -
     assert loader.__next__ is original
     assert "__call__" not in vars(torch._C.ScriptFunction) or torch._C.ScriptFunction.__call__.__name__ == "__call__"
     assert list(warnings.filters) == filters
-    assert not blind_spots._watches._patched
+    assert not blind_spots.WATCHES._patched

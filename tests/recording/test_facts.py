@@ -49,7 +49,9 @@ def _bag(mode: str) -> Callable[[], object]:
     ],
 )
 def test_asked_facts(run: Callable[[], object], op: str, expected: dict[str, object]) -> None:
-    found = groups(record(run), op)
+    tracer = record(run)
+    # Up to torch 2.5 the composite falls apart before a mode sees it.
+    found = groups(tracer, op) or groups(tracer, op.replace("_bag_", "_bag_dense_"))
     assert found
     for group in found:
         assert expected.items() <= group.facts.items(), group.facts

@@ -120,7 +120,7 @@ def test_every_hook_is_gone_after_recording() -> None:
     before = (len(hooks._global_forward_hooks), len(hooks._global_forward_pre_hooks))
     record(lambda: Net()(torch.ones(1, 2)))
     assert (len(hooks._global_forward_hooks), len(hooks._global_forward_pre_hooks)) == before
-    assert not hooks._has_any_global_hook()
+    assert not hooks._global_forward_hooks
 
 
 def test_a_recorded_model_dies_with_its_last_owner() -> None:

@@ -48,7 +48,7 @@ def test_a_subclass_shows_its_outer_call_and_the_inner_one() -> None:
     assert outer.count == 1
     inner = [group for group in groups(tracer, "aten.sin") if "subclass" not in group.facts]
     assert [group.count for group in inner] == [1]
-    assert inner[0].function == "Wrapped.__torch_dispatch__"
+    assert inner[0].function.endswith("__torch_dispatch__")
 
 
 def test_a_subclass_that_calls_nothing_is_said_to_be_unseen() -> None:
@@ -86,10 +86,13 @@ def process_group() -> Iterator[None]:
 
 def test_a_distributed_tensor_shows_both_levels(process_group: None) -> None:
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.tensor import Shard, distribute_tensor
+
+    tensor = pytest.importorskip("torch.distributed.tensor")
+    if not hasattr(tensor, "Shard"):
+        pytest.skip("this torch keeps its distributed tensors elsewhere")
 
     mesh = init_device_mesh("cpu", (1,))
-    weight = distribute_tensor(torch.ones(4, 4), mesh, [Shard(0)]).requires_grad_()
+    weight = tensor.distribute_tensor(torch.ones(4, 4), mesh, [tensor.Shard(0)]).requires_grad_()
     plain = torch.ones(4, 4, requires_grad=True)
     (plain @ plain).sum().backward()
 

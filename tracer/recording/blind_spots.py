@@ -43,11 +43,11 @@ class BlindSpots:
 
     def start(self) -> None:
         """Begin to watch."""
-        _watches.add(self)
+        WATCHES.add(self)
 
     def stop(self) -> None:
         """Stop watching. Threads that were there before and may have worked meanwhile are noted now."""
-        _watches.discard(self)
+        WATCHES.discard(self)
         for thread in threading.enumerate():
             if not thread.daemon and thread.ident not in (get_ident(), threading.main_thread().ident):
                 self.note(
@@ -66,12 +66,12 @@ class BlindSpots:
 
     def look_again(self) -> None:
         """Watch what was loaded since: torch loads its compiler when it is first used."""
-        if "torch._dynamo.eval_frame" in sys.modules and _watches.patch_late():
+        if "torch._dynamo.eval_frame" in sys.modules and WATCHES.patch_late():
             self._on_dynamo()
 
     def compiled_code_ran(self) -> None:
         """Code of a file that torch.compile wrote made a call; called once for each such file."""
-        if "torch._dynamo.eval_frame" in sys.modules and _watches.patch_late():
+        if "torch._dynamo.eval_frame" in sys.modules and WATCHES.patch_late():
             self._on_dynamo()
             # Its first call went by before anything was watched.
             self.note(*_compiled("a function that was first compiled here"), sys._getframe(1))
@@ -219,6 +219,7 @@ class _Watches:
                 self.note(*noted, frame)
             return original(*args, **kwargs)
 
+        seams.skip_in_dynamo(watched)
         try:
             setattr(owner, name, watched)
         except (AttributeError, TypeError):  # an immutable type of another build
@@ -236,4 +237,5 @@ class _Watches:
             self._undo.append(seams.hide_hooks_from_compiled_modules(OWN_HOOK))
 
 
-_watches = _Watches()
+#: The watches of this process.
+WATCHES = _Watches()

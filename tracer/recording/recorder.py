@@ -10,10 +10,10 @@ import msgspec
 import torch
 
 from tracer.names import BlindSpotKind
+from tracer.recording import blind_spots, facts, modules, optimizers, seams, sites
 from tracer.recording import environment as process
-from tracer.recording import facts, modules, optimizers, seams
 from tracer.recording.attribution import Attribution
-from tracer.recording.blind_spots import BlindSpots
+from tracer.recording.blind_spots import WATCHES, BlindSpots
 from tracer.recording.groups import Cell, Origin, Plan
 from tracer.recording.mode import RecordingMode
 from tracer.recording.modules import ModuleStack
@@ -44,18 +44,18 @@ class Recorder:
         self._variables = tuple(variables)
         self._working_directory = os.getcwd()
         self._on_optimizer_step = on_optimizer_step
-        sites = Sites(library)
-        self.blind_spots = BlindSpots(sites, self._working_directory, _skip_own_functions)
-        sites.on_compiled = self.blind_spots.compiled_code_ran
+        frames = Sites(library)
+        self.blind_spots = BlindSpots(frames, self._working_directory, _skip_own_functions)
+        frames.on_compiled = self.blind_spots.compiled_code_ran
         self.optimizer = OptimizerWatch(self._step_ended)
         stack = ModuleStack(
-            sites,
+            frames,
             model,
             on_other_thread=self.blind_spots.module_on_other_thread,
             on_module=self.blind_spots.module_met,
             on_outermost=self.blind_spots.look_again,
         )
-        self.attribution = Attribution(sites, stack, self.optimizer)
+        self.attribution = Attribution(frames, stack, self.optimizer)
         self.mode = RecordingMode(self.attribution, asked)
         self._environment: Environment | None = None
 
@@ -184,8 +184,8 @@ def _functions_of(*owners: Any) -> tuple[Callable[..., Any], ...]:
 
 
 _OWN_FUNCTIONS = _functions_of(
-    RecordingMode, Attribution, Plan, Cell, Origin, Sites, ModuleStack, OptimizerWatch, BlindSpots
-) + _functions_of(facts, modules, optimizers)
+    RecordingMode, Attribution, Plan, Cell, Origin, Sites, ModuleStack, OptimizerWatch, BlindSpots, type(WATCHES)
+) + _functions_of(facts, modules, optimizers, sites, blind_spots)
 
 
 def _skip_own_functions() -> None:
