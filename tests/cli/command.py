@@ -69,3 +69,8 @@ def process(*args: str | Path, cwd: Path, module: bool = False, **environ: str) 
 def tracer_process(*args: str | Path, cwd: Path, **environ: str) -> Finished:
     """``python -m tracer ARGS`` as a process."""
     return process(*args, cwd=cwd, module=True, **environ)
+
+
+def both(cwd: Path, *line: str | Path, **environ: str) -> tuple[Finished, Finished]:
+    """The same command line through Python and through ``tracer run``."""
+    return process(*line, cwd=cwd, **environ), tracer_process("run", "-o", "t.json", *line, cwd=cwd, **environ)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +46,20 @@ def test_help_imports_no_subcommand_and_nothing_heavy(tmp_path: Path) -> None:
     assert "Commands:" in done.out
     assert not loaded & {"torch", "pandas", "numpy", "rich", "jinja2", "msgspec", "packaging"}
     assert not loaded & {module for module, _ in COMMANDS.values()}
+
+
+def processor_seconds(*command: str) -> float:
+    """User and system time of one process: unlike the clock, it does not count who else is at work."""
+    before = os.times()
+    subprocess.run([sys.executable, *command], stdout=subprocess.DEVNULL, check=True)
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def test_help_costs_little_more_than_importing_click() -> None:
+    pairs = [(processor_seconds("-m", "tracer", "--help"), processor_seconds("-c", "import click")) for _ in range(15)]
+    ours, clicks = (statistics.median(times) for times in zip(*pairs, strict=True))
+    assert ours <= 1.5 * clicks
 
 
 @pytest.mark.parametrize("name", ["", *COMMANDS])
