@@ -1,0 +1,143 @@
+"""Real training steps, with and without the recorder: the same bits, the right phases and modules, nothing kept."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.bits import bits, random_state
+from tests.models.workloads import MAKERS, RECOMPUTES, Training, make
+from tests.modes import CountingMode
+from tracer import DeterminismTracer, Trace
+from tracer.names import Phase
+
+STEPS = 3
+#: Modules that a model makes while it runs, and which ``named_modules()`` cannot know: they bear their class's name.
+MADE_ON_THE_WAY = {"whisper": {"CrossEntropyLoss"}}
+every_workload = pytest.mark.parametrize("name", MAKERS)
+
+
+def left_behind(training: Training, observer: AbstractContextManager[Any]) -> dict[str, Any]:
+    """Train under ``observer``; everything that a later step or a reader could tell apart."""
+    with observer:
+        losses = [training.step() for _ in range(STEPS)]
+    state = training.optimizer.state_dict()["state"]
+    return {
+        "losses": [bits(loss) for loss in losses],
+        "parameters": {name: bits(value) for name, value in training.model.state_dict().items()},
+        "gradients": {name: bits(value.grad) for name, value in training.model.named_parameters()},
+        "optimizer": {(key, name): _bits_of(value) for key, held in state.items() for name, value in held.items()},
+        "random": random_state(),
+    }
+
+
+def _bits_of(value: Any) -> Any:
+    return bits(value) if isinstance(value, torch.Tensor) else value
+
+
+@every_workload
+def test_recording_leaves_every_bit_as_it_was(name: str) -> None:
+    untouched = left_behind(make(name), nullcontext())
+    training = make(name)
+    recorded = left_behind(training, DeterminismTracer(model=training.model))
+    for part, value in untouched.items():
+        assert recorded[part] == value, part
+
+
+@every_workload
+def test_every_call_is_counted(name: str) -> None:
+    training, counted = make(name), make(name)
+    with DeterminismTracer(model=training.model) as tracer:
+        training.step()
+    with CountingMode() as plain:
+        counted.step()
+    found: dict[str, int] = {}
+    for group in tracer.trace.calls:
+        found[group.op] = found.get(group.op, 0) + group.count
+    assert found == dict(plain.counts)
+
+
+@every_workload
+def test_phases_and_module_paths_are_those_of_the_model(name: str) -> None:
+    training = make(name)
+    with DeterminismTracer(model=training.model) as tracer:
+        for _ in range(2):
+            training.step()
+    trace = tracer.trace
+    phases = {group.phase for group in trace.calls}
+    assert {Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER} <= phases
+    assert (Phase.RECOMPUTE in phases) == (name in RECOMPUTES)
+    paths = dict(training.model.named_modules(remove_duplicate=False))
+    assert {group.module for group in trace.calls} - set(paths) == MADE_ON_THE_WAY.get(name, set())
+    ran = {path for path, module in training.model.named_modules() if list(module.parameters(recurse=False))}
+    assert ran - {group.module for group in trace.calls if group.phase is Phase.FORWARD} <= never_called(name)
+    assert all(group.module == "" for group in trace.calls if group.phase is Phase.OPTIMIZER)
+    assert trace.sources[0].optimizer_steps == 2
+
+
+def never_called(name: str) -> set[str]:
+    """Modules with parameters that a model holds and does not call: it reads their weights."""
+    training = make(name)
+    called: set[int] = set()
+    for module in training.model.modules():
+        module.register_forward_hook(lambda module, inputs, output: called.add(id(module)))
+    training.step()
+    return {path for path, module in training.model.named_modules() if id(module) not in called}
+
+
+@every_workload
+def test_groups_stop_growing_after_the_second_step(name: str) -> None:
+    training = make(name)
+    tracer = DeterminismTracer(model=training.model)
+    groups, calls = [], []
+    for _ in range(STEPS):
+        with tracer:
+            training.step()
+        groups.append(len(tracer.trace.calls))
+        calls.append(tracer.trace.call_count)
+    assert groups[2] == groups[1]
+    assert calls[2] - calls[1] == calls[1] - calls[0]
+
+
+@every_workload
+def test_no_tensor_outlives_its_training(name: str) -> None:
+    training = make(name)
+    watched: list[weakref.ref[torch.Tensor]] = []
+
+    def watch(module: Any, inputs: Any, output: Any) -> None:
+        watched.extend(weakref.ref(value) for value in (*inputs, output) if isinstance(value, torch.Tensor))
+
+    for module in training.model.modules():
+        module.register_forward_hook(watch)
+    tracer = DeterminismTracer(model=training.model)
+    with tracer:
+        for _ in range(2):
+            training.step()
+    trace = tracer.trace
+    for parameter in training.model.parameters():
+        watched.append(weakref.ref(parameter))
+        if parameter.grad is not None:
+            watched.append(weakref.ref(parameter.grad))
+    for held in training.optimizer.state.values():
+        watched.extend(weakref.ref(value) for value in held.values() if isinstance(value, torch.Tensor))
+    assert len(watched) > 20
+    del training, module, parameter, held
+    gc.collect()
+    assert [ref for ref in watched if ref() is not None] == []
+    assert trace.calls == tracer.trace.calls
+
+
+@every_workload
+def test_the_trace_survives_its_file(name: str, tmp_path: Path) -> None:
+    training = make(name)
+    with DeterminismTracer(model=training.model) as tracer:
+        training.step()
+    trace = tracer.trace
+    trace.save(tmp_path / "step.trace.json.gz")
+    assert Trace.load(tmp_path / "step.trace.json.gz") == trace

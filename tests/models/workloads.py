@@ -1,0 +1,279 @@
+"""Training as people write it, made tiny: each maker seeds, builds and returns a model, its optimizer and a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+from tests.bits import seed_everything
+
+
+@dataclass
+class Training:
+    """What a training loop holds."""
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    step: Callable[[], Tensor]
+    """Trains on one batch and returns its loss, detached."""
+
+
+def _training(
+    model: nn.Module, loss_of: Callable[[], Tensor], optimizer: torch.optim.Optimizer | None = None
+) -> Training:
+    used = optimizer or torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+    def step() -> Tensor:
+        used.zero_grad()
+        loss = loss_of()
+        loss.backward()
+        used.step()
+        return loss.detach()
+
+    return Training(model, used, step)
+
+
+# --- from transformers' configurations ---
+
+
+def _transformers() -> Any:
+    return pytest.importorskip("transformers", reason="real models are built from transformers' configurations")
+
+
+def make_gpt2(**options: Any) -> Training:
+    hf = _transformers()
+    sizes = {"n_layer": 2, "n_embd": 16, "n_head": 2, "vocab_size": 50, "n_positions": 16}
+    model = hf.GPT2LMHeadModel(hf.GPT2Config(**sizes, bos_token_id=0, eos_token_id=0, use_cache=False, **options))
+    ids = torch.randint(0, 50, (2, 9))
+    return _training(model.train(), lambda: model(input_ids=ids, labels=ids).loss)
+
+
+def make_gpt2_checkpointed(use_reentrant: bool) -> Training:
+    training = make_gpt2()
+    training.model.gradient_checkpointing_enable({"use_reentrant": use_reentrant})
+    if use_reentrant:
+        training.model.enable_input_require_grads()
+    return training
+
+
+def make_llama() -> Training:
+    hf = _transformers()
+    config = hf.LlamaConfig(
+        hidden_size=16,
+        intermediate_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=50,
+        max_position_embeddings=16,
+        use_cache=False,
+    )
+    model = hf.LlamaForCausalLM(config).train()
+    ids = torch.randint(0, 50, (2, 9))
+    return _training(model, lambda: model(input_ids=ids, labels=ids).loss)
+
+
+def make_vit() -> Training:
+    hf = _transformers()
+    config = hf.ViTConfig(
+        hidden_size=16,
+        intermediate_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        image_size=16,
+        patch_size=8,
+        num_labels=5,
+        hidden_dropout_prob=0.1,
+    )
+    model = hf.ViTForImageClassification(config).train()
+    images, labels = torch.randn(2, 3, 16, 16), torch.tensor([1, 4])
+    return _training(model, lambda: model(pixel_values=images, labels=labels).loss)
+
+
+def make_whisper() -> Training:
+    hf = _transformers()
+    config = hf.WhisperConfig(
+        d_model=16,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=24,
+        decoder_ffn_dim=24,
+        vocab_size=50,
+        num_mel_bins=8,
+        max_source_positions=10,
+        max_target_positions=12,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=1,
+        use_cache=False,
+    )
+    model = hf.WhisperForConditionalGeneration(config).train()
+    sound, labels = torch.randn(2, 8, 20), torch.randint(3, 50, (2, 6))
+    return _training(model, lambda: model(input_features=sound, labels=labels).loss)
+
+
+# --- written by hand ---
+
+
+class Caption(nn.Module):
+    """A picture and a bag of words to one answer: convolutions, an LSTM over the rows, an embedding bag."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(inplace=True))
+        self.rows = nn.LSTM(4 * 12, 8, num_layers=2, batch_first=True, dropout=0.1, bidirectional=True)
+        self.words = nn.EmbeddingBag(20, 16, mode="mean")
+        self.head = nn.Linear(16, 5)
+
+    def forward(self, pictures: Tensor, words: Tensor) -> Tensor:
+        features = self.conv(pictures)
+        larger = F.interpolate(features, size=(12, 12), mode="bilinear", align_corners=False)
+        rows = larger.permute(0, 2, 1, 3).flatten(2)
+        hidden, _ = self.rows(rows)
+        return self.head(hidden[:, -1] + self.words(words))
+
+
+def make_caption() -> Training:
+    model = Caption().train()
+    pictures, words, labels = torch.randn(3, 3, 8, 8), torch.randint(0, 20, (3, 4)), torch.tensor([0, 4, 2])
+    return _training(model, lambda: F.cross_entropy(model(pictures, words), labels))
+
+
+class Block(nn.Module):
+    """A residual block with dropout, so that a recomputation has a random state to restore."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.wide = nn.Linear(width, 2 * width)
+        self.narrow = nn.Linear(2 * width, width)
+        self.dropout = nn.Dropout(0.2)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        wide = F.gelu(self.wide(self.norm(inputs)))
+        return inputs + self.dropout(self.narrow(wide))
+
+
+class Stack(nn.Module):
+    """Blocks, checkpointed when ``use_reentrant`` is given; the last one is called twice with shared weights."""
+
+    def __init__(self, use_reentrant: bool | None = None, width: int = 8) -> None:
+        super().__init__()
+        self.use_reentrant = use_reentrant
+        self.blocks = nn.ModuleList(Block(width) for _ in range(2))
+        self.head = nn.Linear(width, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        for block in (*self.blocks, self.blocks[-1]):
+            if self.use_reentrant is None:
+                inputs = block(inputs)
+            else:
+                inputs = checkpoint(block, inputs, use_reentrant=self.use_reentrant)
+        return self.head(inputs.mean(dim=1))
+
+
+def _stack_training(model: nn.Module, **options: Any) -> Training:
+    inputs = torch.randn(4, 5, 8, requires_grad=True)
+    labels = torch.tensor([0, 1, 2, 0])
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, **options)
+    return _training(model.train(), lambda: F.cross_entropy(model(inputs), labels), optimizer)
+
+
+def make_mixed_precision() -> Training:
+    model = Stack().train()
+    inputs, labels = torch.randn(4, 5, 8), torch.tensor([0, 1, 2, 0])
+
+    def loss_of() -> Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return F.cross_entropy(model(inputs), labels)
+
+    return _training(model, loss_of)
+
+
+def make_accumulation() -> Training:
+    model = Stack().train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2, momentum=0.9)
+    batches = torch.randn(3, 4, 5, 8)
+    labels = torch.tensor([0, 1, 2, 0])
+
+    def step() -> Tensor:
+        optimizer.zero_grad(set_to_none=False)
+        total = torch.zeros(())
+        for batch in batches:
+            loss = F.cross_entropy(model(batch), labels) / len(batches)
+            loss.backward()
+            total += loss.detach()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return total
+
+    return Training(model, optimizer, step)
+
+
+class Scale(torch.autograd.Function):
+    """Multiplies, and says so itself in the backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, factor: float) -> Tensor:
+        ctx.factor = factor
+        return inputs * factor
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient * ctx.factor, None
+
+
+class Custom(nn.Module):
+    """A custom function, called plainly and under a checkpoint, an in-place op on a view and a shared layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+        self.again = self.layer
+        self.head = nn.Linear(8, 3)
+
+    def scaled(self, inputs: Tensor) -> Tensor:
+        return Scale.apply(self.layer(inputs), 0.5)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = Scale.apply(self.layer(inputs), 2.0)
+        hidden = checkpoint(self.scaled, hidden, use_reentrant=False)
+        hidden = self.again(hidden).clone()
+        hidden[:, 0].mul_(2.0)
+        return self.head(hidden.mean(dim=1))
+
+
+MAKERS: dict[str, Callable[[], Training]] = {
+    "gpt2": make_gpt2,
+    "gpt2 checkpointed": lambda: make_gpt2_checkpointed(False),
+    "gpt2 checkpointed with re-entry": lambda: make_gpt2_checkpointed(True),
+    "llama": make_llama,
+    "vit": make_vit,
+    "whisper": make_whisper,
+    "caption": make_caption,
+    "plain": lambda: _stack_training(Stack()),
+    "checkpointed": lambda: _stack_training(Stack(use_reentrant=False)),
+    "checkpointed with re-entry": lambda: _stack_training(Stack(use_reentrant=True)),
+    "mixed precision": make_mixed_precision,
+    "gradient accumulation": make_accumulation,
+    "optimizer foreach": lambda: _stack_training(Stack(), foreach=True),
+    "optimizer fused": lambda: _stack_training(Stack(), fused=True),
+    "custom function": lambda: _stack_training(Custom()),
+}
+RECOMPUTES = frozenset(name for name in MAKERS if "checkpointed" in name) | {"custom function"}
+
+
+def make(name: str, seed: int = 0) -> Training:
+    """The named training, built from the same seed each time."""
+    seed_everything(seed)
+    return MAKERS[name]()
