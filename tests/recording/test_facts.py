@@ -38,6 +38,38 @@ def _bag(mode: str) -> Callable[[], object]:
         (_bag("sum"), "aten._embedding_bag_backward", {"arg.mode": "sum"}),
         (lambda: torch.bincount(torch.tensor([1])), "aten.bincount", {"given.weights": False}),
         (lambda: torch.bincount(torch.tensor([1]), torch.ones(1)), "aten.bincount", {"given.weights": True}),
+        (
+            lambda: torch.ones(4).index_put_((torch.tensor([1]),), torch.ones(1)),
+            "aten.index_put_",
+            {"index.is_mask": False},
+        ),
+        (
+            lambda: torch.ones(4).index_put_((torch.ones(4, dtype=torch.bool),), torch.ones(4)),
+            "aten.index_put_",
+            {"index.is_mask": True},
+        ),
+        (
+            lambda: torch.ones(4, 300).index_put_(
+                (torch.zeros(200, dtype=torch.int64),), torch.ones(1), accumulate=True
+            ),
+            "aten.index_put_",
+            {"shape.numel_ge_32768": True},
+        ),
+        (
+            lambda: torch.ones(90_000).index_put_((torch.tensor([1]),), torch.ones(1), accumulate=True),
+            "aten.index_put_",
+            {"shape.numel_ge_32768": False},
+        ),
+        (
+            lambda: torch.linalg.lstsq(torch.eye(3), torch.ones(3, 1)),
+            "aten.linalg_lstsq",
+            {"arg.driver": "default"},
+        ),
+        (
+            lambda: torch.addmm(torch.ones(2, 2), torch.eye(2).to_sparse(), torch.ones(2, 2)),
+            "aten.addmm",
+            {"layout": "sparse_coo"},
+        ),
         (lambda: torch.ones(5).cumsum(0), "aten.cumsum", {"shape.scan_is_whole": True}),
         (lambda: torch.ones(5, 2).cumsum(0), "aten.cumsum", {"shape.scan_is_whole": False}),
         (lambda: torch.ones((), dtype=torch.float64).cumsum(0), "aten.cumsum", {"shape.scan_is_whole": True}),

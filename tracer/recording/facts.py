@@ -32,6 +32,8 @@ _CODES: Mapping[str, Mapping[int, str]] = {
     "arg.padding_mode": _PADDINGS,
 }
 _LARGE = 32768
+#: Products that take a sparse operand in a place other than the first.
+_PRODUCTS = frozenset({"addmm", "addmm_", "baddbmm", "baddbmm_", "addmv", "addmv_", "mm", "_sparse_addmm"})
 _KNOWN_DTYPES = frozenset(DOMAINS["dtype"])
 _KNOWN_LAYOUTS = frozenset(DOMAINS["layout"])
 _KNOWN_DEVICES = frozenset(DOMAINS["device"])
@@ -86,6 +88,8 @@ def first_tensor(values: Iterable[Any]) -> torch.Tensor | None:
 def asked_readers(func: Any, keys: Iterable[str]) -> dict[str, Reader]:
     """A reader for each of ``keys`` that ``func`` has an argument for; each returns a vocabulary value."""
     readers: dict[str, Reader] = {}
+    if str(func).split(".")[1:2] and str(func).split(".")[1] in _PRODUCTS:
+        readers["layout"] = _any_sparse_layout
     for key in sorted(keys):
         reader = _reader(func, key)
         if reader is not None:
@@ -101,6 +105,8 @@ def _reader(func: Any, key: str) -> Reader | None:
     if kind == "given":
         optional = argument_getter(func, name)
         return None if optional is None else lambda args, kwargs: optional(args, kwargs) is not None
+    if key == "index.is_mask":
+        return _index_is_mask(func)
     if kind != "arg":
         return None
     if name == "output_mask0":
@@ -117,6 +123,8 @@ def _reader(func: Any, key: str) -> Reader | None:
     if codes is not None:
         return lambda args, kwargs: codes.get(get(args, kwargs), MISSING)
     domain = DOMAINS.get(key, ())
+    if "default" in domain:
+        return lambda args, kwargs: value if (value := get(args, kwargs) or "default") in domain else MISSING
     if all(isinstance(value, bool) for value in domain):
         return lambda args, kwargs: bool(get(args, kwargs))
     allowed = frozenset(domain)
@@ -124,8 +132,68 @@ def _reader(func: Any, key: str) -> Reader | None:
 
 
 def _numel_is_large(func: Any) -> Reader | None:
-    get = argument_getter(func, "self", "input")
-    return None if get is None else lambda args, kwargs: get(args, kwargs).numel() >= _LARGE
+    """Does the loop that writes have at least 32,768 elements? That is what torch divides among threads."""
+    tensor, index = argument_getter(func, "self", "input"), argument_getter(func, "index")
+    indices, source = argument_getter(func, "indices"), argument_getter(func, "source")
+    if tensor is None:
+        return None
+    target: Getter = tensor
+    if indices is not None:
+        many: Getter = indices
+        return lambda args, kwargs: _written_through(target(args, kwargs), many(args, kwargs)) >= _LARGE
+    name = str(func)
+    if "index_copy" in name and source is not None:
+        written: Getter = source
+    elif "put" in name and index is not None:
+        written = index
+    else:
+        written = target
+    return lambda args, kwargs: written(args, kwargs).numel() >= _LARGE
+
+
+def _written_through(tensor: Any, indices: Any) -> int:
+    """Elements that ``tensor[indices] = ...`` writes: the indices' broadcast shape times the dimensions left whole."""
+    shapes = []
+    whole = 1
+    dimension = 0
+    for index in indices:
+        if index is None:
+            whole *= tensor.shape[dimension]
+            dimension += 1
+        elif index.dtype in (torch.bool, torch.uint8):
+            # A mask takes as many dimensions as it has; how many elements it picks is not asked, as that would
+            # read its values: all of them at most.
+            shapes.append((index.numel(),))
+            dimension += index.ndim
+        else:
+            shapes.append(tuple(index.shape))
+            dimension += 1
+    for size in tensor.shape[dimension:]:
+        whole *= size
+    picked = 1
+    for size in torch.broadcast_shapes(*shapes) if shapes else ():
+        picked *= size
+    return whole * picked
+
+
+def _index_is_mask(func: Any) -> Reader | None:
+    found = argument_getter(func, "indices")
+    if found is None:
+        return None
+    get: Getter = found
+
+    def read(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        return all(index.dtype in (torch.bool, torch.uint8) for index in get(args, kwargs) if index is not None)
+
+    return read
+
+
+def _any_sparse_layout(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """The layout of the first operand that is not strided, for products whose first argument is a dense addend."""
+    for value in args:
+        if isinstance(value, torch.Tensor) and value.layout is not torch.strided:
+            return layout_word(value.layout) or MISSING
+    return MISSING
 
 
 def _scan_is_whole(func: Any) -> Reader | None:
@@ -193,9 +261,9 @@ def common_facts(raw: tuple[Any, ...] | None) -> dict[str, FactValue]:
         return {"device": "none", "dtype": "none", "layout": "none", "ndim": -1}
     dtype, device, layout, ndim = raw
     facts: dict[str, FactValue] = {"device": _device(device), "dtype": dtype_word(dtype)}
-    layout_word = str(layout).removeprefix("torch.").removeprefix("_")
-    if layout_word in _KNOWN_LAYOUTS:
-        facts["layout"] = layout_word
+    word = layout_word(layout)
+    if word is not None:
+        facts["layout"] = word
     if ndim is not None:
         facts["ndim"] = min(int(ndim), 6)
     return facts
@@ -209,6 +277,12 @@ def dtype_word(dtype: Any) -> str:
     if name.startswith(("qint", "quint")):
         return "quantized"
     return _word(name, _KNOWN_DTYPES, "other")
+
+
+def layout_word(layout: Any) -> str | None:
+    """The vocabulary's word for a layout, or ``None`` for one that it does not have."""
+    name = str(layout).removeprefix("torch.").removeprefix("_")
+    return name if name in _KNOWN_LAYOUTS else None
 
 
 def _device(device: Any) -> str:
