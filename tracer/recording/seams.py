@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any
 
 import torch
+from torch.utils import _python_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 #: What autograd gives nodes without a number (gradient accumulation).
@@ -43,6 +44,10 @@ graph_task_id: Callable[[], int] = _find(torch._C, "_current_graph_task_id") or 
 function_mode_count: Callable[[], int] = _find(torch._C, "_len_torch_function_stack") or _zero
 #: How many dispatch modes are below the running one.
 dispatch_mode_count: Callable[[], int] = _find(torch._C, "_len_torch_dispatch_stack") or _zero
+#: Take the top dispatch mode off the stack and put one on it; without them a recorder goes on top of the script's
+#: own modes.
+pop_mode: Callable[[], Any] | None = getattr(_python_dispatch, "_pop_mode", None)
+push_mode: Callable[[Any], None] | None = getattr(_python_dispatch, "_push_mode", None)
 #: A context in which no ``__torch_function__`` is called.
 without_torch_function: Any = _find(torch._C, "DisableTorchFunction") or torch._C.DisableTorchFunctionSubclass
 

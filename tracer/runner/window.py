@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-from torch.utils import _python_dispatch
 
 from tracer.recording import seams
 from tracer.recording.environment import capture_environment
@@ -19,10 +18,6 @@ from tracer.runner.steps import Steps, WindowComplete
 from tracer.session import DeterminismTracer
 from tracer.tables.loading import named_variables
 from tracer.trace import Environment
-
-# Checked on torch 2.4.1 and 2.13.0; without them the recorder goes on top of the script's own modes.
-_pop_mode: Any = getattr(_python_dispatch, "_pop_mode", None)
-_push_mode: Any = getattr(_python_dispatch, "_push_mode", None)
 
 _OTHER_THREAD = "optimizer steps ended on another thread, which is not recorded"
 _INSIDE_BACKWARD = "optimizer steps ended inside the backward pass, where recording can neither begin nor end"
@@ -131,11 +126,11 @@ def _other_modes_lifted(below: int) -> Iterator[None]:
     in reverse order, so ours has to go below all of them.
     """
     lifted = []
-    if _pop_mode is not None and _push_mode is not None:
+    if seams.pop_mode is not None and seams.push_mode is not None:
         while seams.dispatch_mode_count() > below:
-            lifted.append(_pop_mode())
+            lifted.append(seams.pop_mode())
     try:
         yield
     finally:
         for mode in reversed(lifted):
-            _push_mode(mode)
+            seams.push_mode(mode)
