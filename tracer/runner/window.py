@@ -125,12 +125,15 @@ def _other_modes_lifted(below: int) -> Iterator[None]:
     The script may hold a mode of its own around each step, and leave it after ours was entered. Modes leave
     in reverse order, so ours has to go below all of them.
     """
+    pop, push = seams.pop_mode, seams.push_mode
+    if pop is None or push is None:
+        yield
+        return
     lifted = []
-    if seams.pop_mode is not None and seams.push_mode is not None:
-        while seams.dispatch_mode_count() > below:
-            lifted.append(seams.pop_mode())
+    while seams.dispatch_mode_count() > below:
+        lifted.append(pop())
     try:
         yield
     finally:
         for mode in reversed(lifted):
-            seams.push_mode(mode)
+            push(mode)
