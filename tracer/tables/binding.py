@@ -139,7 +139,7 @@ class BoundTable:
             return unknown_ruling(self.table.backend, "opaque", UnknownReason.OPAQUE, op)
         if self.table.deny_list:
             return safe_ruling(self.table.backend, extrapolated=self.extrapolated)
-        return unknown_ruling(self.table.backend, "unlisted", UnknownReason.UNLISTED, op)
+        return unknown_ruling(self.table.backend, "unlisted", UnknownReason.UNLISTED, op, self.table.unlisted)
 
     def _ruling(self, plan: _Plan, facts: Mapping[str, Value]) -> Ruling:
         as_is, mode_on = plan.as_is.decide(facts), plan.mode_on.decide(facts)

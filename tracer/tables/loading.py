@@ -13,6 +13,7 @@ import msgspec
 
 from tracer.errors import TableError
 from tracer.names import Backend
+from tracer.tables.inheritance import with_inherited
 from tracer.tables.model import SCHEMA, Case, Table, Wanted
 from tracer.tables.versions import specifiers
 from tracer.tables.vocabulary import ASKED_FACTS, DOMAINS, Value, allowed
@@ -49,7 +50,23 @@ def table_file(backend: Backend) -> Path:
 
 @cache
 def load_table(backend: Backend) -> Table:
-    """The backend's table, read and checked once; ``TableError`` where there is none or it is malformed."""
+    """The backend's table, read and checked once, with the rules that it inherits.
+
+    ``TableError`` where there is none or it is malformed.
+    """
+    table = _own_rules(backend)
+    if table.inherits is None:
+        return table
+    parent = _own_rules(table.inherits)
+    if parent.inherits is not None:  # a third table would hide where a claim comes from
+        raise TableError(
+            f"{table_file(backend).name}: {parent.backend} inherits rules itself", hint="name the table that has them"
+        )
+    return with_inherited(table, parent)
+
+
+@cache
+def _own_rules(backend: Backend) -> Table:
     path = table_file(backend)
     if not path.is_file():
         known = ", ".join(str(b) for b in existing_tables())

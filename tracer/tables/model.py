@@ -71,6 +71,11 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     rule: tuple[Rule, ...]
     deny_list: bool = True
     """An ``aten`` op without a rule is deterministic (deny list) or unknown (allow list)."""
+    unlisted: str = ""
+    """Why an op without a rule is unknown here, as a sentence; for an allow list that is no vendor's."""
+    inherits: Backend | None = None
+    """A table whose rules hold here too, weaker, for the ops that no rule of this one claims; see
+    ``tables.inheritance``."""
     variables: tuple[str, ...] = ()
     """Environment variables that the rules name; a recorder notes these and no others."""
 
