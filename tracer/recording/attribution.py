@@ -117,17 +117,32 @@ class Attribution:
         ``is_view``: the call writes into a view, whose base gets up to two more nodes after the dispatch.
         """
         table, first = links.current, links.last
-        if not torch.is_grad_enabled() and self._link_custom_functions(table, first, number, frame):
-            pass
-        else:
+        is_grad_enabled = torch.is_grad_enabled()
+        if number == first:
+            pass  # an in-place op on a view, whose node was made before a copy of the view was saved for it
+        elif is_grad_enabled or not self._link_custom_functions(table, first, number, frame):
+            if not is_grad_enabled:
+                origin = self._beyond_pack_hook(origin, frame)
             table[number - 1] = origin
             for earlier in range(max(first, number - 1000), number - 1):
                 table.setdefault(earlier, origin.doubtful())
-        if is_view:
+        if is_view and is_grad_enabled:
             table[number] = table[number + 1] = origin
         links.last = number
         if number >= links.turn_at:
             links.turn()
+
+    def _beyond_pack_hook(self, origin: Origin, frame: FrameType | None) -> Origin:
+        """A node's pack hook runs before its op is dispatched: the node belongs to the line that called the op."""
+        hook = seams.pack_hook_code()
+        walked = frame if hook is not None else None
+        for _ in range(_WALK_LIMIT):
+            if walked is None:
+                break
+            if walked.f_code is hook:
+                return self._origin_at(origin.phase, self.modules.scope, walked.f_back)
+            walked = walked.f_back
+        return origin
 
     def _link_custom_functions(
         self, table: dict[int, Origin], first: int, number: int, frame: FrameType | None
@@ -140,7 +155,7 @@ class Attribution:
             if walked is None or number <= first:
                 break
             code = walked.f_code
-            if code.co_name == "apply" and code.co_filename.endswith("function.py"):
+            if code.co_name == "apply" and code.co_filename == seams.FUNCTION_FILE:
                 number -= 1
                 table[number] = self._origin_at(Phase.FORWARD, scope, walked)
                 found = True
@@ -184,13 +199,17 @@ class Attribution:
         return frame
 
     def _is_recompute(self, frame: FrameType) -> bool:
-        """Is a checkpointed function being run again? (Modules are noticed by their hooks.)"""
-        if not torch.is_grad_enabled():
-            return False
+        """Is a checkpointed function being run again? (Modules are noticed by their hooks.)
+
+        What re-entrant checkpointing does itself, around the function that it runs, is backward work.
+        """
         walked: FrameType | None = frame
+        ran_other_code = False
         while walked is not None and not seams.is_engine_frame(walked):
             code = walked.f_code
-            if code.co_filename.endswith("checkpoint.py") and code.co_name in ("recompute_fn", "backward"):
+            if code.co_filename != seams.CHECKPOINT_FILE:
+                ran_other_code = True
+            elif code.co_name == "recompute_fn" or (code.co_name == "backward" and ran_other_code):
                 return True
             walked = walked.f_back
         return False

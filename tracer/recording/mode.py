@@ -144,6 +144,8 @@ class RecordingMode(TorchDispatchMode):
                     links.turn()
             else:
                 self.attribution.link(links, number, cell.origin, frame, plan.mutates and tensor._is_view())
+        elif plan.mutates and tensor._is_view():
+            self.attribution.link(links, number, cell.origin, frame, True)
 
     def _backward(self, plan: Plan, tensor: Any, asked: Any, node: Any, frame: FrameType | None) -> None:
         """Count a call that the engine made: a C++ node's at once, everything else the longer way."""
@@ -199,9 +201,9 @@ class RecordingMode(TorchDispatchMode):
         cell.count += 1
         if links is not None:
             number = _next_number()
-            if number != links.last:
-                view = plan.mutates and tensor is not None and tensor._is_view()
-                where.link(links, number, origin, frame, view)
+            is_view = plan.mutates and tensor is not None and tensor._is_view()
+            if is_view or number != links.last:
+                where.link(links, number, origin, frame, is_view)
         return cell
 
     def _rare(

@@ -5,9 +5,10 @@ Checked on torch 2.4.1 and 2.13.0. Nothing else in the package touches ``torch._
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -74,6 +75,13 @@ MODULE_CALL_NAME = (
     else "_call_impl"
 )
 
+_TORCH = os.path.dirname(torch.__file__)
+#: Where activation checkpointing and ``autograd.Function`` live.
+CHECKPOINT_FILE = os.path.join(_TORCH, "utils", "checkpoint.py")
+FUNCTION_FILE = os.path.join(_TORCH, "autograd", "function.py")
+#: The saved-tensor hooks of the running block; torch before 2.5 does not tell, and their ops keep their own line.
+_top_saved_tensor_hooks = _find(torch._C, "_autograd", "_top_saved_tensors_default_hooks")
+
 _plain_dispatch = {
     _find(torch._C, "_disabled_torch_dispatch_impl"),
     getattr(torch.Tensor, "__torch_dispatch__", None),
@@ -83,6 +91,12 @@ _plain_dispatch = {
 def dispatches_itself(cls: type) -> bool:
     """Is ``cls`` a tensor subclass with a ``__torch_dispatch__`` of its own?"""
     return getattr(cls, "__torch_dispatch__", None) not in _plain_dispatch
+
+
+def pack_hook_code() -> CodeType | None:
+    """The code of the function that packs tensors as autograd saves them, if one is active."""
+    hooks = _top_saved_tensor_hooks(True) if _top_saved_tensor_hooks is not None else None
+    return None if hooks is None else getattr(hooks[0], "__code__", None)
 
 
 def skip_in_dynamo(*functions: Callable[..., Any]) -> None:
