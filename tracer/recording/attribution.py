@@ -171,17 +171,19 @@ class Attribution:
             self._backward_calls.clear()
 
     @staticmethod
-    def _is_nested(frame: FrameType | None) -> bool:
+    def _engine_frame(frame: FrameType | None) -> FrameType | None:
+        """The innermost frame, from ``frame`` outwards, that started the engine."""
+        while frame is not None and not seams.is_engine_frame(frame):
+            frame = frame.f_back
+        return frame
+
+    def _is_nested(self, frame: FrameType | None) -> bool:
         """On one of the engine's own threads: was this backward pass started there (reentrant checkpointing)?
 
         Numbers count per thread. A device thread without Python's engine frame evaluates nodes that the forward
         thread made; with one, those that its own recomputation made.
         """
-        while frame is not None:
-            if seams.is_engine_frame(frame):
-                return True
-            frame = frame.f_back
-        return False
+        return self._engine_frame(frame) is not None
 
     def _links_of_this_thread(self) -> ForwardLinks:
         thread = get_ident()
@@ -256,6 +258,7 @@ class Attribution:
         if known is None:
             if get_ident() != self.modules.thread:
                 frame = sys._current_frames().get(self.modules.thread)
+            frame = self._engine_frame(frame) or frame  # past a custom function's own backward
             site = self.sites.innermost(frame)
             called_from = NOWHERE if site.kind == USER else self.sites.users_own(frame)
             known = self._backward_calls[task] = (site, called_from)
