@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 
-from tracer.names import EvidenceKind
+from tracer.names import Backend, EvidenceKind
 from tracer.tables.conditions import wanted_values
-from tracer.tables.model import Case, Rule, RuleEvidence, Table
+from tracer.tables.model import Case, LibraryTable, Rule, RuleEvidence, Table
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DOMAINS, Value
 
@@ -27,16 +27,31 @@ _VERSION = re.compile(r"\b\d+\.\d+")
 
 def lint_table(table: Table) -> list[str]:
     """Everything that is wrong with a table that loads, one line each; an empty list for a sound one."""
-    releases = reviewed_releases(table.reviewed)
-    faults = [] if releases else [f"{table.backend}: `{table.reviewed}` holds no release of torch"]
-    faults += [f"{rule.id}: {fault}" for rule in table.rule for fault in _faults(rule, releases)]
-    faults += [f"{name}: the id is borne by {n} rules" for name, n in _repeated(r.id for r in table.rule)]
-    claims: dict[str, list[str]] = {}
+    return [*_lint(str(table.backend), table.reviewed, table.rule), *_claimed_twice(table.rule)]
+
+
+def lint_libraries(table: LibraryTable) -> list[str]:
+    """As ``lint_table``, for the rules for libraries: an op may have one rule on each backend."""
+    faults = _lint("libraries", table.reviewed, table.rule)
     for rule in table.rule:
+        faults += [f"{rule.id}: {backend} is listed {n} times" for backend, n in _repeated(rule.backends)]
+    claimed = (_claimed_twice(table.speaking_of(b)) for b in Backend if b is not Backend.RECORDED)
+    return [*faults, *dict.fromkeys(fault for faults_there in claimed for fault in faults_there)]
+
+
+def _lint(name: str, reviewed: str, rules: tuple[Rule, ...]) -> list[str]:
+    releases = reviewed_releases(reviewed)
+    faults = [] if releases else [f"{name}: `{reviewed}` holds no release of torch"]
+    faults += [f"{rule.id}: {fault}" for rule in rules for fault in _faults(rule, releases)]
+    return faults + [f"{id}: the id is borne by {n} rules" for id, n in _repeated(r.id for r in rules)]
+
+
+def _claimed_twice(rules: tuple[Rule, ...]) -> Iterator[str]:
+    claims: dict[str, list[str]] = {}
+    for rule in rules:
         for op in dict.fromkeys(rule.ops):
             claims.setdefault(op, []).append(rule.id)
-    faults += [f"{op}: claimed by {' and '.join(ids)}" for op, ids in claims.items() if len(ids) > 1]
-    return faults
+    return (f"{op}: claimed by {' and '.join(ids)}" for op, ids in claims.items() if len(ids) > 1)
 
 
 def _faults(rule: Rule, releases: tuple[str, ...]) -> Iterator[str]:
@@ -134,5 +149,5 @@ def _told_apart(key: str, sets: list[frozenset[Value]]) -> list[Value]:
     return list(seen.values())
 
 
-def _repeated(names: Iterator[str] | tuple[str, ...]) -> Iterator[tuple[str, int]]:
+def _repeated(names: Iterable[str]) -> Iterator[tuple[str, int]]:
     return ((name, times) for name, times in Counter(names).items() if times > 1)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import TypeVar
 
 import msgspec
 
 from tracer.errors import TableError
 from tracer.names import Backend
 from tracer.tables.inheritance import with_inherited
-from tracer.tables.model import SCHEMA, Case, Table, Wanted
+from tracer.tables.model import SCHEMA, Case, LibraryRule, LibraryTable, Rule, Table, Wanted
 from tracer.tables.versions import specifiers
 from tracer.tables.vocabulary import ASKED_FACTS, DOMAINS, Value, allowed
 
@@ -27,6 +28,15 @@ _FOLDER = Path(__file__).parent
 _OP = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){1,2}")
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+_NAMESPACE = re.compile(r"[A-Za-z_]\w*\.\*")
+
+#: Where the rules for libraries lie, and what leads their ids.
+_LIBRARIES = "libraries.toml"
+_LIBRARY_ID = "lib"
+#: Namespaces that belong to torch's own tables.
+_TORCHS = frozenset({"aten", "prims"})
+
+AnyTable = TypeVar("AnyTable", Table, LibraryTable)
 
 #: Settings whose value lies in an environment variable, whatever a table says.
 _SETTING_VARIABLES = frozenset({"CUBLAS_WORKSPACE_CONFIG"})
@@ -34,11 +44,22 @@ _SETTING_VARIABLES = frozenset({"CUBLAS_WORKSPACE_CONFIG"})
 
 def parse_table(text: str, source: str) -> Table:
     """Read a table from TOML; ``TableError`` in one line, led by ``source``, for what it may not hold."""
+    return _parse(text, source, Table, _misspelt)
+
+
+def parse_libraries(text: str, source: str) -> LibraryTable:
+    """Read the rules for libraries from TOML; ``TableError`` as for ``parse_table``."""
+    return _parse(text, source, LibraryTable, _misspelt_libraries)
+
+
+def _parse(
+    text: str, source: str, model: type[AnyTable], misspelt: Callable[[AnyTable], Iterator[tuple[str, str]]]
+) -> AnyTable:
     try:
-        table = msgspec.convert(tomllib.loads(text), Table, strict=True)
+        table = msgspec.convert(tomllib.loads(text), model, strict=True)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as problem:
         raise TableError(f"{source}: {problem}", hint="see docs/adding-a-rule.md") from problem
-    for path, fault in _misspelt(table):
+    for path, fault in misspelt(table):
         raise TableError(f"{source}: {fault} at {path}", hint="see docs/adding-a-rule.md")
     return table
 
@@ -71,14 +92,23 @@ def _own_rules(backend: Backend) -> Table:
     if not path.is_file():
         known = ", ".join(str(b) for b in existing_tables())
         raise TableError(f"there is no table for {backend}", hint=f"tables exist for {known}")
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise TableError(f"cannot read {path.name}: {problem}", hint="reinstall the package") from problem
-    table = parse_table(text, path.name)
+    table = parse_table(_read(path), path.name)
     if table.backend is not backend:
         raise TableError(f"{path.name}: the table says that it is for {table.backend}", hint="rename one of them")
-    return table
+    return msgspec.structs.replace(table, libraries=load_libraries().speaking_of(backend))
+
+
+@cache
+def load_libraries() -> LibraryTable:
+    """The rules for ops outside torch's own namespaces, read and checked once."""
+    return parse_libraries(_read(_FOLDER / _LIBRARIES), _LIBRARIES)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise TableError(f"cannot read {path.name}: {problem}", hint="reinstall the package") from problem
 
 
 @cache
@@ -102,39 +132,62 @@ def required_facts() -> Mapping[str, frozenset[str]]:
     (``aten.scatter``), because one table may name the one and another table the other.
     """
     wanted: dict[str, set[str]] = {}
-    for table in load_tables().values():
-        for rule in table.rule:
-            keys = {key for case in rule.case for key in case.when if key in ASKED_FACTS}
-            for op in rule.ops if keys else ():
-                wanted.setdefault(op, set()).update(keys)
+    rules: list[Rule] = [rule for table in load_tables().values() for rule in table.rule]
+    for rule in (*rules, *load_libraries().rule):
+        keys = {key for case in rule.case for key in case.when if key in ASKED_FACTS}
+        for op in rule.ops if keys else ():
+            wanted.setdefault(op, set()).update(keys)
     return MappingProxyType({op: frozenset(keys) for op, keys in wanted.items()})
 
 
 @cache
 def named_variables() -> frozenset[str]:
     """Environment variables that a recorder may note: those that the tables name, and no others."""
-    return _SETTING_VARIABLES.union(*(table.variables for table in load_tables().values()))
+    tables = load_tables().values()
+    return _SETTING_VARIABLES.union(load_libraries().variables, *(table.variables for table in tables))
 
 
 def _misspelt(table: Table) -> Iterator[tuple[str, str]]:
     """Every word that the types let through and the vocabulary does not, with its path."""
-    if table.schema != SCHEMA:
-        yield "$.schema", f"schema {table.schema} is not {SCHEMA}, the one that this release reads"
     if table.backend is Backend.RECORDED:
         yield "$.backend", "a table is for a backend, not for `recorded`"
+    if table.libraries:
+        yield "$.libraries", f"rules for libraries stand in {_LIBRARIES}"
+    yield from _misspelt_head(table)
+    for number, rule in enumerate(table.rule):
+        yield from _misspelt_rule(f"$.rule[{number}]", rule, str(table.backend))
+
+
+def _misspelt_libraries(table: LibraryTable) -> Iterator[tuple[str, str]]:
+    yield from _misspelt_head(table)
+    for number, rule in enumerate(table.rule):
+        path = f"$.rule[{number}]"
+        if Backend.RECORDED in rule.backends:
+            yield f"{path}.backends", "a rule is for backends, not for `recorded`"
+        yield from _misspelt_rule(path, rule, _LIBRARY_ID)
+        for place, op in enumerate(rule.ops):
+            if op.partition(".")[0] in _TORCHS:
+                yield f"{path}.ops[{place}] ({rule.id})", f"{op!r} is torch's own; it belongs into a backend's table"
+
+
+def _misspelt_head(table: Table | LibraryTable) -> Iterator[tuple[str, str]]:
+    if table.schema != SCHEMA:
+        yield "$.schema", f"schema {table.schema} is not {SCHEMA}, the one that this release reads"
     yield from _bad_range("$.reviewed", table.reviewed or "nothing", ("<", "<=", ">="))
     for number, variable in enumerate(table.variables):
         if not _VARIABLE.fullmatch(variable):
             yield f"$.variables[{number}]", f"{variable!r} does not spell an environment variable"
-    for number, rule in enumerate(table.rule):
-        path = f"$.rule[{number}]"
-        if not (_ID.fullmatch(rule.id) and rule.id.startswith(f"{table.backend}-")):
-            yield f"{path}.id", f"{rule.id!r} is not kebab-case led by `{table.backend}-`"
-        for place, op in enumerate(rule.ops):
-            if not _OP.fullmatch(op):
-                yield f"{path}.ops[{place}] ({rule.id})", f"{op!r} is not spelt namespace.name[.overload]"
-        for place, case in enumerate(rule.case):
-            yield from _misspelt_case(f"{path}.case[{place}] ({rule.id})", case)
+
+
+def _misspelt_rule(path: str, rule: Rule, leader: str) -> Iterator[tuple[str, str]]:
+    if not (_ID.fullmatch(rule.id) and rule.id.startswith(f"{leader}-")):
+        yield f"{path}.id", f"{rule.id!r} is not kebab-case led by `{leader}-`"
+    for place, op in enumerate(rule.ops):
+        whole = isinstance(rule, LibraryRule) and _NAMESPACE.fullmatch(op)
+        if not (whole or _OP.fullmatch(op)):
+            yield f"{path}.ops[{place}] ({rule.id})", f"{op!r} is not spelt namespace.name[.overload]"
+    for place, case in enumerate(rule.case):
+        yield from _misspelt_case(f"{path}.case[{place}] ({rule.id})", case)
 
 
 def _misspelt_case(path: str, case: Case) -> Iterator[tuple[str, str]]:

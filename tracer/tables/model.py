@@ -61,6 +61,29 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """What the op becomes on this backend where a recording on another one shows a different op."""
 
 
+class LibraryRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A rule for ops that a library brings along, whatever the backend; its ``ops`` may name a whole namespace
+    (``profiler.*``)."""
+
+    backends: tuple[Backend, ...] = ()
+    """Backends that it speaks of; empty: every one."""
+
+
+class LibraryTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The rules for ops outside torch's own namespaces: a table that is not of one backend."""
+
+    schema: int
+    reviewed: str
+    """Versions of torch that the rules were written for."""
+    rule: tuple[LibraryRule, ...]
+    variables: tuple[str, ...] = ()
+    """Environment variables that the rules name."""
+
+    def speaking_of(self, backend: Backend) -> tuple[LibraryRule, ...]:
+        """The rules that hold on ``backend``."""
+        return tuple(rule for rule in self.rule if not rule.backends or backend in rule.backends)
+
+
 class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One backend's rules."""
 
@@ -78,19 +101,34 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ``tables.inheritance``."""
     variables: tuple[str, ...] = ()
     """Environment variables that the rules name; a recorder notes these and no others."""
+    libraries: tuple[LibraryRule, ...] = ()
+    """Library rules that hold on this backend. Not a field of a file: loading sets it."""
 
     def find(self, op: str) -> Rule | None:
-        """The rule for a recorded overload: one that names it, else one that names its packet."""
-        index = _index_of(self)
-        return index.get(op) or index.get(op.rpartition(".")[0])
+        """The rule for a recorded overload: one that names it, else one that names its packet.
+
+        The table's own rules come first, then those for libraries, last one for the op's whole namespace.
+        """
+        own, shared = _indexes_of(self)
+        packet = op.rpartition(".")[0]
+        found = own.get(op) or own.get(packet)
+        if found is None and shared:
+            found = shared.get(op) or shared.get(packet) or shared.get(f"{op.partition('.')[0]}.*")
+        return found
 
 
-_INDEXES: dict[int, tuple[Table, dict[str, Rule]]] = {}
+_Index = dict[str, Rule]
+_INDEXES: dict[int, tuple[Table, _Index, _Index]] = {}
 
 
-def _index_of(table: Table) -> dict[str, Rule]:
-    """Op to rule, built once a table. A frozen struct cannot hold its own index, so it is kept beside it."""
+def _indexes_of(table: Table) -> tuple[_Index, _Index]:
+    """Op to rule, the table's own and its libraries', built once a table.
+
+    A frozen struct cannot hold its own index, so it is kept beside it.
+    """
     kept = _INDEXES.get(id(table))
     if kept is None or kept[0] is not table:
-        kept = _INDEXES[id(table)] = (table, {op: rule for rule in table.rule for op in rule.ops})
-    return kept[1]
+        own: _Index = {op: rule for rule in table.rule for op in rule.ops}
+        shared: _Index = {op: rule for rule in table.libraries for op in rule.ops}
+        kept = _INDEXES[id(table)] = (table, own, shared)
+    return kept[1:]

@@ -71,6 +71,10 @@ ASKED_FACTS: Mapping[str, tuple[Value, ...]] = {
     "arg.largest": BOOL,
     "arg.sorted": BOOL,
     "arg.align_corners": BOOL,
+    "arg.deterministic": BOOL,  # attention libraries: a backward kernel's own switch
+    "arg.sequence": BOOL,  # bucketizing: keep the order inside a bucket
+    # Is a limit set on the update's norm (max_unorm > 0)?
+    "arg.max_unorm": BOOL,
     # String arguments.
     "arg.reduce": ("sum", "prod", "mean", "amax", "amin", "add", "multiply"),
     # None is "default": the driver that torch picks.
