@@ -167,8 +167,6 @@ class Attribution:
         self.links.turn()
         for links in self._other_links.values():
             links.turn()
-        if len(self._backward_calls) > 64:
-            self._backward_calls.clear()
 
     @staticmethod
     def _engine_frame(frame: FrameType | None) -> FrameType | None:
@@ -261,6 +259,8 @@ class Attribution:
             frame = self._engine_frame(frame) or frame  # past a custom function's own backward
             site = self.sites.innermost(frame)
             called_from = NOWHERE if site.kind == USER else self.sites.users_own(frame)
+            if len(self._backward_calls) > 64:
+                self._backward_calls.clear()
             known = self._backward_calls[task] = (site, called_from)
         return known
 

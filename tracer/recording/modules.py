@@ -100,6 +100,7 @@ class ModuleStack:
         """``id`` of a parameter to the parameter, its full name, and its module's path."""
         self._sites = sites
         self._known: dict[int, _Known] = {}
+        self._forget_at = 64
         self._scopes: dict[tuple[str, Site, int], Scope] = {}
         self._on_other_thread = on_other_thread
         self._on_module = on_module
@@ -203,6 +204,8 @@ class ModuleStack:
     def _meet(self, module: torch.nn.Module) -> _Known:
         """A module that no path is known for: it is a root, or one that was made on the way."""
         self._on_module(module)
+        if len(self._known) >= self._forget_at:
+            self._forget_dead()
         inner = seams.without_compile_wrapper(module)
         name = type(inner).__name__
         if self.scope.is_module:
@@ -214,6 +217,17 @@ class ModuleStack:
             self._known[id(module)] = _Known(module, path, self._kind_of(type(inner)))
         self._learn(inner, path)
         return self._known[id(module)]
+
+    def _forget_dead(self) -> None:
+        """Modules that are made anew in every step (a loss, say) leave nothing behind."""
+        for number in [number for number, known in self._known.items() if known.ref() is None]:
+            del self._known[number]
+        for number in [number for number, held in self.parameters.items() if held[0]() is None]:
+            del self.parameters[number]
+        for scope in self._scopes.values():
+            for number in [number for number, child in scope.children.items() if child[0]() is None]:
+                del scope.children[number]
+        self._forget_at = len(self._known) * 5 // 4 + 64
 
     def _learn(self, root: torch.nn.Module, lead: str) -> None:
         for name, module in root.named_modules():
