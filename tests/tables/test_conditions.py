@@ -13,10 +13,10 @@ from tracer.names import UnknownReason, Verdict
 from tracer.tables.conditions import BoundRule
 from tracer.tables.loading import load_tables
 from tracer.tables.model import Rule
-from tracer.tables.versions import RELEASES
+from tracer.tables.versions import reviewed_releases
 from tracer.tables.vocabulary import DOMAINS, SETTINGS, Value
 
-RULES = [rule for holder in load_tables().values() for rule in holder.rule]
+RULES = [(holder, rule) for holder in load_tables().values() for rule in holder.rule]
 RACE = (
     '{ when = { "arg.accumulate" = true }, verdict = "deterministic" }',
     '{ when = { "arg.accumulate" = false, deterministic_mode = "off" }, verdict = "conditional" }',
@@ -77,12 +77,12 @@ def test_a_hole_that_no_lint_saw_is_unknown_rather_than_safe() -> None:
 
 @st.composite
 def situations(draw: st.DrawFn) -> tuple[Rule, str, dict[str, Value], dict[str, Value]]:
-    """A rule that ships, a version, and values for all of its keys, as facts and settings."""
-    rule = draw(st.sampled_from(RULES))
+    """A rule that ships, a version that its table speaks of, and values for all of its keys, as facts and settings."""
+    holder, rule = draw(st.sampled_from(RULES))
     values = {key: draw(st.sampled_from(DOMAINS[key])) for key in keys_of(rule)}
     facts = {key: value for key, value in values.items() if key not in SETTINGS}
     settings = {key: value for key, value in values.items() if key in SETTINGS}
-    return rule, f"{draw(st.sampled_from(RELEASES))}.0", facts, settings
+    return rule, f"{draw(st.sampled_from(reviewed_releases(holder.reviewed)))}.0", facts, settings
 
 
 @given(situations(), st.data())

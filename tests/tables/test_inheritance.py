@@ -24,7 +24,7 @@ def found(op: str) -> str:
 
 def test_own_rules_come_before_inherited_ones() -> None:
     assert found("aten.mm.default") == "rocm-own"
-    assert found("aten.bmm.default") == "rocm-products"
+    assert found("aten.bmm.default") == "rocm-cuda-products"
     assert found("aten.addmm.default") == ""
 
 
@@ -34,7 +34,15 @@ def test_a_rule_for_a_packet_keeps_out_what_the_parent_says_of_its_overloads() -
 
 def test_a_rule_for_an_overload_leaves_the_others_to_the_parent() -> None:
     assert found("aten.sort.stable") == "rocm-own"
-    assert found("aten.sort.default") == "rocm-sort"
+    assert found("aten.sort.default") == "rocm-cuda-sort"
+
+
+def test_cases_for_versions_that_the_table_does_not_speak_of_stay_behind() -> None:
+    old = '{ torch = "<2.1", verdict = "raises" }'
+    new = '{ torch = ">=2.1", verdict = "conditional" }'
+    merged = with_inherited(table(OWN, head=ROCM), table(rule_text(old, new, ops='["aten.topk"]')))
+    assert [len(rule.case) for rule in merged.rule] == [1, 1]
+    assert lint_table(merged) == []
 
 
 def test_what_is_taken_over_says_so_and_weighs_least() -> None:
