@@ -23,6 +23,7 @@ FLOORS = {
     "tables": 1,
     "findings": 2,
     "plan": 2,
+    "explaining": 2,
     "recording": 3,
     "judging": 3,
     "baseline": 3,

@@ -22,6 +22,8 @@ COMMANDS = {
     "demo": ("tracer.cli.demo", "Record and report a bundled training step."),
     "run": ("tracer.cli.run", "Run a training script and record what it does."),
     "report": ("tracer.cli.report", "Say what a trace means for a backend, a torch version and settings."),
+    "explain": ("tracer.cli.explain", "Say what the tables know of an op, an API or a rule."),
+    "tables": ("tracer.cli.tables", "List, show and prove the determinism tables."),
 }
 
 EXAMPLES = """\b

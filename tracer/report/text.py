@@ -5,15 +5,11 @@ Colour only repeats what a sign and a word already say; in a pipe there is none.
 
 from __future__ import annotations
 
-import io
-import os
-import shutil
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -23,6 +19,7 @@ from tracer.names import Verdict
 from tracer.plan import name_of, place_of
 from tracer.report.answers import answers, evidence_counts, headline
 from tracer.report.plain import one_line
+from tracer.report.terminal import printed
 from tracer.report.words import GUARANTEE, UNKNOWN_REASONS, VERDICTS, by_severity, plural
 
 if TYPE_CHECKING:
@@ -43,25 +40,7 @@ def render(report: Report) -> str:
 
 def to_text(report: Report, *, width: int | None, color: bool | None, limit: int | None) -> str:
     """The report as text; ``None`` asks the terminal for width and colour, and shows every finding."""
-    if color is None:
-        color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    if width is None:
-        width = shutil.get_terminal_size((80, 24)).columns
-    target = io.StringIO()
-    console = Console(
-        file=target,
-        width=max(width, 20),
-        force_terminal=color,
-        color_system="256" if color else None,
-        no_color=not color,
-        highlight=False,
-        emoji=False,
-        markup=False,
-        legacy_windows=False,
-    )
-    for part in _parts(report, console.width, limit):
-        console.print(part)
-    return "\n".join(line.rstrip() for line in target.getvalue().splitlines()) + "\n"
+    return printed(lambda columns: _parts(report, columns, limit), width=width, color=color)
 
 
 def _parts(report: Report, width: int, limit: int | None) -> Iterator[RenderableType]:

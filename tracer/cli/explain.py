@@ -1,0 +1,55 @@
+"""``tracer explain``: what the tables say of a name, without a trace."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
+
+import click
+
+from tracer.cli.backends import chosen
+from tracer.cli.output import show
+from tracer.tables.versions import RELEASES
+
+EXAMPLES = """\b
+Examples:
+  tracer explain torch.cumsum
+  tracer explain F.interpolate --backend cuda --torch 2.6
+  tracer explain aten.index_add_
+  tracer explain cuda-index-put
+
+A verdict speaks of two runs on the same machine, versions and settings. A call whose verdict hangs on its
+arguments or dtype is listed with all of its answers."""
+
+
+@click.command("explain", epilog=EXAMPLES, short_help="Say what the tables know of an op, an API or a rule.")
+@click.argument("name", metavar="OP|API|RULE")
+@click.option("--backend", metavar="B", help="Ask one table; by default every table answers.")
+@click.option(
+    "--torch",
+    "version",
+    metavar="V",
+    help="Answer for this version of torch; by default the installed one, else the newest reviewed.",
+)
+def command(name: str, backend: str | None, version: str | None) -> int:
+    """Say what each backend's table knows of an op, a torch API or a rule.
+
+    For each: the verdict under torch's default settings and under deterministic mode, what it hangs on, why, what to
+    write instead, the evidence, and the versions at which it changed. Neither torch nor the device is needed.
+    """
+    from tracer.explaining import explain
+    from tracer.report.rule_text import explanation_parts
+    from tracer.report.terminal import printed
+    from tracer.tables.loading import load_tables
+
+    told = explain(name, load_tables(), version or _version_here(), chosen(backend))
+    show(printed(lambda width: explanation_parts(" ".join(name.split()), told, width)))
+    return 0
+
+
+def _version_here() -> str:
+    """The installed torch's version, read without importing it; else the newest that tables know."""
+    try:
+        return installed_version("torch")
+    except PackageNotFoundError:
+        return RELEASES[-1]

@@ -1,0 +1,97 @@
+"""``tracer tables``: the determinism tables, listed, shown and proven."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+
+from tracer.cli.backends import chosen
+from tracer.cli.output import show
+from tracer.errors import UsageError
+
+FAULTY = 1
+
+EXAMPLES = """\b
+Examples:
+  tracer tables list
+  tracer tables list --backend cuda
+  tracer tables show cuda-scatter-reduce
+  tracer tables show aten.index_put_ --backend cpu
+  tracer tables lint"""
+
+
+@click.group("tables", epilog=EXAMPLES, short_help="List, show and prove the determinism tables.")
+def command() -> None:
+    """List, show and prove the determinism tables: one reviewed file a backend."""
+
+
+@command.command("list", short_help="The tables, or one table's rules.")
+@click.option("--backend", metavar="B", help="List this table's rules.")
+def list_tables(backend: str | None) -> int:
+    """List the tables with what each covers, or with --backend one table's rules."""
+    from tracer.report.rule_text import overview_parts, rules_parts
+    from tracer.report.terminal import printed
+    from tracer.tables.overview import summarise
+
+    tables = chosen(backend)
+    if backend is None:
+        summaries = [summarise(table) for table in tables.values()]
+        show(printed(lambda width: overview_parts(summaries)))
+    else:
+        (table,) = tables.values()
+        show(printed(lambda width: rules_parts(table)))
+    return 0
+
+
+@command.command("show", short_help="One rule whole, by version and setting.")
+@click.argument("name", metavar="RULE|OP")
+@click.option("--backend", metavar="B", help="Look in this table only.")
+def show_rule(name: str, backend: str | None) -> int:
+    """Show a rule, or each rule for an op or API: every version, every condition, words and evidence."""
+    from tracer.explaining import find_rules, refusal
+    from tracer.report.rule_text import rule_parts
+    from tracer.report.terminal import printed
+
+    tables = chosen(backend)
+    found = find_rules(name, tables)
+    if not found:
+        raise refusal(name, tables)
+    texts = [
+        printed(lambda width, rule=rule, table=tables[backend]: rule_parts(rule, table, width))  # type: ignore[misc]
+        for backend, rules in found.items()
+        for rule in rules
+    ]
+    show("\n".join(texts))
+    return 0
+
+
+@command.command("lint", short_help="Prove every table: no gap, no overlap, no claim without evidence.")
+@click.option("--against-torch", is_flag=True, help="Check too that the installed torch has every op; imports it.")
+def lint(against_torch: bool) -> int:
+    """Prove every table, for every version that it was reviewed for.
+
+    One line a fault, led by the file and the rule; exit code 1 where there is one.
+    """
+    from tracer.tables.proving import counted, faults_of_tables
+
+    faults = faults_of_tables(*(_installed_torch() if against_torch else ()))
+    for line in faults or [counted()]:
+        show(line)
+    return FAULTY if faults else 0
+
+
+def _installed_torch() -> tuple[Callable[[str], bool], str]:
+    """Whether the installed torch has an op, and its version. Raises ``UsageError`` where there is none."""
+    try:
+        import torch
+    except ImportError as problem:
+        raise UsageError("torch cannot be imported", hint="leave out --against-torch") from problem
+    from tracer.tables.versions import release
+
+    def has(op: str) -> bool:
+        namespace, name, *overload = op.split(".")
+        packet = getattr(getattr(torch.ops, namespace), name, None)
+        return packet is not None and (not overload or hasattr(packet, overload[0]))
+
+    return has, release(torch.__version__)

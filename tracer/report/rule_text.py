@@ -1,0 +1,226 @@
+"""A rule in a terminal: what it says of one version, how it came to say so, and whole tables side by side.
+
+Colour only repeats what a sign and a word already say; in a pipe there is none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from rich import box
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table as Grid
+from rich.text import Text
+
+from tracer.explaining import Explanation, Row, Span, in_words, spans
+from tracer.names import UnknownReason, Verdict
+from tracer.report.words import UNKNOWN_REASONS, VERDICTS, plural
+from tracer.tables.model import Rule, Table
+from tracer.tables.overview import TableSummary, strongest
+from tracer.tables.versions import reviewed_releases
+
+#: Columns from which conditions stand beside their verdicts.
+_GRID_FROM = 64
+
+
+def explanation_parts(name: str, told: Sequence[Explanation], width: int) -> Iterator[RenderableType]:
+    """What each table says of ``name``, from the top."""
+    for number, explanation in enumerate(told):
+        if number:
+            yield Text()
+        yield Text(f"{name} on {explanation.backend}, torch {explanation.version}", style="bold underline")
+        yield from _place(explanation)
+        for rule, span in explanation.rules:
+            if span is not None:
+                yield Text()
+                yield from _rule_now(rule, span, explanation.table, width)
+
+
+def rule_parts(rule: Rule, table: Table, width: int) -> Iterator[RenderableType]:
+    """One rule whole: for each span of versions its conditions, then its words and evidence."""
+    yield Text(rule.id, style="bold underline")
+    yield from _names(rule)
+    for span in spans(rule, table.reviewed):
+        yield Text()
+        yield Text(f"torch {_from_to(span)}", style="bold")
+        yield from _conditions(span.rows, width)
+    yield Text()
+    yield from _words(rule)
+
+
+def overview_parts(summaries: Sequence[TableSummary]) -> Iterator[RenderableType]:
+    """The tables that exist, a line each."""
+    grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    grid.add_column("Backend", no_wrap=True)
+    grid.add_column("Reviewed", no_wrap=True)
+    for heading in ("Rules", "Ops", "Meas.", "Source", "Doc.", "Inh."):
+        grid.add_column(heading, justify="right")
+    for summary in summaries:
+        counts = [summary.rules, summary.ops, *summary.by_grade.values(), summary.inherited]
+        grid.add_row(str(summary.backend), " to ".join(summary.reviewed), *map(str, counts))
+    yield grid
+    yield Text(
+        "Reviewed: versions of torch. Meas., Source, Doc.: rules by the best evidence of each (measured, read in a"
+        " source, documented). Inh.: of these, taken over from another backend's table.",
+        style="dim",
+    )
+    for is_deny, answer in ((True, "deterministic (torch's own page lists the exceptions)"), (False, "unknown")):
+        names = [str(summary.backend) for summary in summaries if summary.deny_list is is_deny]
+        if names:
+            yield Text(f"An aten op without a rule is {answer} on {', '.join(names)}.", style="dim")
+
+
+def rules_parts(table: Table) -> Iterator[RenderableType]:
+    """One table's rules, a line each, for the newest version that it was reviewed for."""
+    newest = reviewed_releases(table.reviewed)[-1]
+    yield Text(f"{table.backend}, torch {newest}: {plural(len(table.rule), 'rule')}", style="bold")
+    grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    grid.add_column("Rule", overflow="fold", ratio=4)
+    grid.add_column("By default", overflow="fold", ratio=3)
+    grid.add_column("Deterministic mode", overflow="fold", ratio=3)
+    grid.add_column("Evidence", overflow="fold", ratio=2)
+    for rule in table.rule:
+        span = spans(rule, table.reviewed)[-1]
+        grid.add_row(rule.id, _or(span.as_is), _or(span.mode_on), str(strongest(rule)))
+    yield grid
+
+
+def _place(explanation: Explanation) -> Iterator[RenderableType]:
+    """What stands above the rules: why there is none, or how far the table reaches."""
+    table = explanation.table
+    known = reviewed_releases(table.reviewed)
+    if not explanation.rules:
+        yield Padding(Text(_without_rule(table)), (0, 0, 0, 2))
+    elif explanation.place == "newer":
+        yield Text(f"Reviewed up to torch {known[-1]}: its verdicts, extrapolated.", style="bold")
+    elif explanation.place != "reviewed":
+        yield Padding(
+            Text(f"? unknown: the {table.backend} table was reviewed for torch {known[0]} to {known[-1]} alone."),
+            (0, 0, 0, 2),
+        )
+
+
+def _without_rule(table: Table) -> str:
+    if table.deny_list:
+        return (
+            "= deterministic: no rule names it, and torch's own page lists the exceptions (documented, the weakest"
+            " evidence). That holds for ops of aten and prims; any other is unknown."
+        )
+    return f"? unknown: {UNKNOWN_REASONS[UnknownReason.UNLISTED]}"
+
+
+def _rule_now(rule: Rule, span: Span, table: Table, width: int) -> Iterator[RenderableType]:
+    yield Text(rule.id, style="bold")
+    yield from _names(rule)
+    by_call = len(span.rows) > 1
+    yield Padding(_verdict_line("By default", span.as_is), (0, 0, 0, 2))
+    yield Padding(_verdict_line("Under deterministic mode", span.mode_on), (0, 0, 0, 2))
+    if by_call:
+        yield from _conditions(span.rows, width)
+    yield from _words(rule, [note for row in span.rows for note in row.notes])
+    yield Padding(Text(f"Versions: {_history(rule, table)}"), (0, 0, 0, 2))
+
+
+def _verdict_line(label: str, verdicts: tuple[Verdict, ...]) -> Text:
+    line = Text(f"{label}: ")
+    line.append_text(_or(verdicts))
+    if len(verdicts) > 1:
+        line.append(", by call")
+    return line
+
+
+def _names(rule: Rule) -> Iterator[RenderableType]:
+    yield Padding(Text(f"Ops: {', '.join(rule.ops)}"), (0, 0, 0, 2))
+    if rule.runs_as:
+        yield Padding(Text(f"Runs as: {rule.runs_as}"), (0, 0, 0, 2))
+    if rule.apis:
+        yield Padding(Text(f"APIs: {', '.join(rule.apis)}"), (0, 0, 0, 2))
+
+
+def _words(rule: Rule, notes: Sequence[str] = ()) -> Iterator[RenderableType]:
+    yield Padding(Text(f"Cause: {rule.cause}"), (0, 0, 0, 2))
+    yield Padding(Text(f"Why: {rule.why}"), (0, 0, 0, 2))
+    for note in dict.fromkeys(notes or (case.why for case in rule.case if case.why)):
+        yield Padding(Text(f"- {note}"), (0, 0, 0, 4))
+    yield Padding(Text(f"Remedy: {rule.remedy}"), (0, 0, 0, 2))
+    for row in rule.evidence:
+        yield Padding(Text(f"Evidence, {row.kind}: {row.ref}"), (0, 0, 0, 2))
+
+
+def _conditions(rows: tuple[Row, ...], width: int) -> Iterator[RenderableType]:
+    """Verdicts by call: a grid, or in a narrow terminal a few lines for each set of calls."""
+    short = _in_short(rows)
+    if width < _GRID_FROM:
+        for words, row in short:
+            yield Padding(Text(words), (0, 0, 0, 2))
+            yield Padding(_by_mode(row), (0, 0, 0, 4))
+        return
+    grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    grid.add_column("Calls", overflow="fold")
+    grid.add_column("Deterministic mode", no_wrap=True)
+    for words, row in short:
+        grid.add_row(words, _by_mode(row))
+    yield Padding(grid, (0, 0, 0, 2))
+
+
+def _by_mode(row: Row) -> Text:
+    """A line for each state of the mode, or for several that agree."""
+    text = Text()
+    lines = dict.fromkeys(row.verdicts)
+    for verdict in lines:
+        modes = [name for name, one in zip(("off", "warn_only", "on"), row.verdicts, strict=True) if one is verdict]
+        text.append("\n" if text else "")
+        text.append(f"{'any' if len(lines) == 1 else ', '.join(modes)}: ").append_text(_or((verdict,)))
+    return text
+
+
+def _in_short(rows: tuple[Row, ...]) -> list[tuple[str, Row]]:
+    """Rows with their conditions in words; the answer that most rows give stands last, for every other call."""
+    answer, times = Counter(row.verdicts for row in rows).most_common(1)[0]
+    if times < 2:
+        return [(_when(row), row) for row in rows]
+    short = [(_when(row), row) for row in rows if row.verdicts != answer]
+    rest = next(row for row in rows if row.verdicts == answer)
+    return [*short, ("any other call" if short else "any call", rest)]
+
+
+def _when(row: Row) -> str:
+    return "\n".join(in_words(key, values) for key, values in row.when.items()) or "any call"
+
+
+def _or(verdicts: tuple[Verdict, ...]) -> Text:
+    text = Text()
+    for number, verdict in enumerate(verdicts):
+        text.append(" or " if number else "")
+        text.append(f"{VERDICTS[verdict].sign} {VERDICTS[verdict].label}", style=VERDICTS[verdict].style)
+    return text
+
+
+def _from_to(span: Span) -> str:
+    return span.first if span.first == span.last else f"{span.first} to {span.last}"
+
+
+def _history(rule: Rule, table: Table) -> str:
+    """The versions at which a rule's answer changed, with the answer before and after under each setting."""
+    history = spans(rule, table.reviewed)
+    if len(history) == 1:
+        return f"the same from {history[0].first} to {history[0].last}."
+    changes = []
+    for before, after in pairwise(history):
+        moves = [
+            f"{label} {_plain(old)} → {_plain(new)}"
+            for label, old, new in (
+                ("by default", before.as_is, after.as_is),
+                ("under the mode", before.mode_on, after.mode_on),
+            )
+            if old != new
+        ]
+        changes.append(f"changed in {after.first} ({', '.join(moves) or 'other calls are concerned'})")
+    return f"{'; '.join(changes)}."
+
+
+def _plain(verdicts: tuple[Verdict, ...]) -> str:
+    return " or ".join(map(str, verdicts))

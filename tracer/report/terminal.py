@@ -1,0 +1,39 @@
+"""Printing for a terminal: rich's layout in as many columns as there are, colour on a terminal only."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable
+
+from rich.console import Console, RenderableType
+
+
+def printed(
+    parts: Callable[[int], Iterable[RenderableType]], *, width: int | None = None, color: bool | None = None
+) -> str:
+    """``parts`` of a width in columns, laid out as text.
+
+    ``None`` asks the terminal: its width, and colour unless the output goes elsewhere or ``NO_COLOR`` is set.
+    """
+    if color is None:
+        color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    if width is None:
+        width = shutil.get_terminal_size((80, 24)).columns
+    target = io.StringIO()
+    console = Console(
+        file=target,
+        width=max(width, 20),
+        force_terminal=color,
+        color_system="256" if color else None,
+        no_color=not color,
+        highlight=False,
+        emoji=False,
+        markup=False,
+        legacy_windows=False,
+    )
+    for part in parts(console.width):
+        console.print(part)
+    return "\n".join(line.rstrip() for line in target.getvalue().splitlines()) + "\n"

@@ -1,0 +1,66 @@
+"""What the tables cover, counted: rules and ops a backend, by the strength of their evidence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tracer.names import Backend, EvidenceKind
+from tracer.tables.model import Rule, Table
+from tracer.tables.versions import reviewed_releases, speaks_of
+
+#: Strongest first: the order in which grades are shown.
+GRADES: tuple[EvidenceKind, ...] = (EvidenceKind.MEASURED, EvidenceKind.SOURCE, EvidenceKind.DOCUMENTED)
+
+
+class TableSummary(NamedTuple):
+    """One table in figures."""
+
+    backend: Backend
+    reviewed: tuple[str, str]
+    """The oldest and the newest release of torch that it was reviewed for."""
+    rules: int
+    ops: int
+    """Ops that rules name; a packet counts once, however many overloads it has."""
+    by_grade: Mapping[EvidenceKind, int]
+    """Rules by their strongest evidence; every grade is there."""
+    deny_list: bool
+    inherited: int
+    """Rules that were taken over from another backend's table; their evidence counts as documented."""
+
+
+def summarise(table: Table) -> TableSummary:
+    """``table`` in figures."""
+    releases = reviewed_releases(table.reviewed)
+    grades = Counter(strongest(rule) for rule in table.rule)
+    return TableSummary(
+        table.backend,
+        (releases[0], releases[-1]),
+        len(table.rule),
+        len({op for rule in table.rule for op in rule.ops}),
+        {grade: grades[grade] for grade in GRADES},
+        table.deny_list,
+        sum(is_inherited(rule) for rule in table.rule),
+    )
+
+
+def is_inherited(rule: Rule) -> bool:
+    """Whether a rule was taken over from another backend's table."""
+    return bool(rule.evidence) and all(row.ref.startswith("inherited from ") for row in rule.evidence)
+
+
+def strongest(rule: Rule) -> EvidenceKind:
+    """The best grade among a rule's evidence."""
+    kinds = {row.kind for row in rule.evidence}
+    return next(grade for grade in GRADES if grade in kinds)
+
+
+def by_version(table: Table) -> dict[str, Counter[EvidenceKind]]:
+    """For each reviewed release, rules by grade; a rule counts where one of its cases speaks of the release."""
+    return {
+        release: Counter(
+            strongest(rule) for rule in table.rule if any(speaks_of(case.torch, release) for case in rule.case)
+        )
+        for release in reviewed_releases(table.reviewed)
+    }

@@ -1,0 +1,63 @@
+"""Every table that ships, linted in one go: what ``tracer tables lint`` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from tracer.errors import TableError
+from tracer.tables.lint import lint_libraries, lint_table
+from tracer.tables.loading import existing_tables, load_libraries, load_table, table_file
+from tracer.tables.model import LibraryTable, Rule, Table
+from tracer.tables.versions import speaks_of
+
+Resolves = Callable[[str], bool]
+
+#: Namespaces that every build of torch has; ops of others come and go with builds and libraries.
+_TORCHS = ("aten", "prims")
+
+
+def faults_of_tables(resolves: Resolves | None = None, torch: str = "") -> list[str]:
+    """Everything that is wrong with the tables that ship, a line each, led by its file; none for sound ones.
+
+    ``resolves`` says whether the torch of version ``torch`` has an op; without it no op is looked up.
+    """
+    faults: list[str] = []
+    faults += _faults("libraries.toml", load_libraries, lint_libraries, resolves, torch)
+    for backend in existing_tables():
+        faults += _faults(table_file(backend).name, lambda name=backend: load_table(name), lint_table, resolves, torch)
+    return list(dict.fromkeys(faults))
+
+
+def counted() -> str:
+    """How much was proven, in one line."""
+    tables = [load_table(backend) for backend in existing_tables()]
+    rules: list[Rule] = [rule for table in tables for rule in table.rule]
+    rules += load_libraries().rule
+    cases = sum(len(rule.case) for rule in rules)
+    return f"{len(tables) + 1} tables, {len(rules):,} rules, {cases:,} cases: no gap, no overlap, no dead case."
+
+
+def unresolved(rules: Iterable[Rule], resolves: Resolves, torch: str) -> Iterator[str]:
+    """Ops of torch's own that a rule names for version ``torch`` and that version does not have."""
+    for rule in rules:
+        if any(speaks_of(case.torch, torch) for case in rule.case):
+            for op in rule.ops:
+                if op.partition(".")[0] in _TORCHS and not resolves(op):
+                    yield f"{rule.id}: torch {torch} has no {op}"
+
+
+def _faults(
+    name: str,
+    load: Callable[[], Table] | Callable[[], LibraryTable],
+    lint: Callable[..., list[str]],
+    resolves: Resolves | None,
+    torch: str,
+) -> Iterator[str]:
+    try:
+        table = load()
+    except TableError as problem:
+        yield str(problem)
+        return
+    yield from (f"{name}: {fault}" for fault in lint(table))
+    if resolves is not None:
+        yield from (f"{name}: {fault}" for fault in unresolved(table.rule, resolves, torch))
