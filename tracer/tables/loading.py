@@ -15,9 +15,9 @@ import msgspec
 from tracer.errors import TableError
 from tracer.names import Backend
 from tracer.tables.inheritance import with_inherited
-from tracer.tables.model import SCHEMA, Case, LibraryRule, LibraryTable, Rule, Table, Wanted
-from tracer.tables.versions import specifiers
-from tracer.tables.vocabulary import ASKED_FACTS, DOMAINS, Value, allowed
+from tracer.tables.model import SCHEMA, LibraryRule, LibraryTable, Rule, Table
+from tracer.tables.spelling import ID, OP, bad_range, misspelt_conditions
+from tracer.tables.vocabulary import ASKED_FACTS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -25,8 +25,6 @@ else:
     import tomli as tomllib
 
 _FOLDER = Path(__file__).parent
-_OP = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){1,2}")
-_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 _NAMESPACE = re.compile(r"[A-Za-z_]\w*\.\*")
 
@@ -173,48 +171,18 @@ def _misspelt_libraries(table: LibraryTable) -> Iterator[tuple[str, str]]:
 def _misspelt_head(table: Table | LibraryTable) -> Iterator[tuple[str, str]]:
     if table.schema != SCHEMA:
         yield "$.schema", f"schema {table.schema} is not {SCHEMA}, the one that this release reads"
-    yield from _bad_range("$.reviewed", table.reviewed or "nothing", ("<", "<=", ">="))
+    yield from bad_range("$.reviewed", table.reviewed or "nothing", ("<", "<=", ">="))
     for number, variable in enumerate(table.variables):
         if not _VARIABLE.fullmatch(variable):
             yield f"$.variables[{number}]", f"{variable!r} does not spell an environment variable"
 
 
 def _misspelt_rule(path: str, rule: Rule, leader: str) -> Iterator[tuple[str, str]]:
-    if not (_ID.fullmatch(rule.id) and rule.id.startswith(f"{leader}-")):
+    if not (ID.fullmatch(rule.id) and rule.id.startswith(f"{leader}-")):
         yield f"{path}.id", f"{rule.id!r} is not kebab-case led by `{leader}-`"
     for place, op in enumerate(rule.ops):
         whole = isinstance(rule, LibraryRule) and _NAMESPACE.fullmatch(op)
-        if not (whole or _OP.fullmatch(op)):
+        if not (whole or OP.fullmatch(op)):
             yield f"{path}.ops[{place}] ({rule.id})", f"{op!r} is not spelt namespace.name[.overload]"
     for place, case in enumerate(rule.case):
-        yield from _misspelt_case(f"{path}.case[{place}] ({rule.id})", case)
-
-
-def _misspelt_case(path: str, case: Case) -> Iterator[tuple[str, str]]:
-    if case.torch:
-        yield from _bad_range(path, case.torch, ("<", ">="))
-    for key, wanted in case.when.items():
-        if key not in DOMAINS:
-            yield path, f"unknown condition {key!r}"
-            continue
-        if wanted == []:
-            yield path, f"{key} lists no value"
-        for value in _values(wanted):
-            if not allowed(key, value):
-                yield path, f"{key} has no value {value!r}"
-
-
-def _values(wanted: Wanted) -> list[Value]:
-    return wanted if isinstance(wanted, list) else [wanted]
-
-
-def _bad_range(path: str, text: str, operators: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """A range is written on minor releases. A case's has no ``<=``: 2.6.1 would fall out of ``<=2.6``."""
-    try:
-        parts = list(specifiers(text))
-    except ValueError as problem:
-        yield path, str(problem)
-        return
-    for part in parts:
-        if part.operator not in operators or not re.fullmatch(r"\d+\.\d+", part.version):
-            yield path, f"{str(part)!r} is not one of {' '.join(operators)} with a minor release"
+        yield from misspelt_conditions(f"{path}.case[{place}] ({rule.id})", case.when, case.torch)
