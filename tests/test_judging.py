@@ -47,7 +47,7 @@ def test_a_recorded_target_has_the_recordings_version_and_settings() -> None:
             cudnn_deterministic=True,
             cudnn_benchmark=True,
             num_threads=1,
-            variables={"CUBLAS_WORKSPACE_CONFIG": ":16:8"},
+            variables={"CUBLAS_WORKSPACE_CONFIG": ":16:8", "NCCL_ALGO": "^NVLS"},
         )
     )
     assert (target.backend, target.torch, target.settings) == (Backend.RECORDED, "2.13.0", Settings.RECORDED)
@@ -59,6 +59,7 @@ def test_a_recorded_target_has_the_recordings_version_and_settings() -> None:
         "cudnn_deterministic": True,
         "cudnn_benchmark": True,
         "threads": "one",
+        "nccl_nvls": "excluded",
     }
 
 

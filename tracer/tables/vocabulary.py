@@ -75,8 +75,11 @@ ASKED_FACTS: Mapping[str, tuple[Value, ...]] = {
     "arg.sequence": BOOL,  # bucketizing: keep the order inside a bucket
     # Is a limit set on the update's norm (max_unorm > 0)?
     "arg.max_unorm": BOOL,
+    "arg.training": BOOL,
     # String arguments.
     "arg.reduce": ("sum", "prod", "mean", "amax", "amin", "add", "multiply"),
+    # A collective's reduction, where it is a string.
+    "arg.reduce_op": ("sum", "avg", "product", "premul_sum", "min", "max", "band", "bor", "bxor"),
     # None is "default": the driver that torch picks.
     "arg.driver": ("default", "gels", "gelsy", "gelsd", "gelss"),
     # Integer codes, spelled as the public API spells them.
@@ -86,17 +89,29 @@ ASKED_FACTS: Mapping[str, tuple[Value, ...]] = {
     "arg.padding_mode": ("zeros", "border", "reflection"),
     # The first entry of a gradient mask: is the input's gradient asked for?
     "arg.output_mask0": BOOL,
-    # Was dropout asked for (dropout_p > 0)?
+    # Was dropout asked for (a rate above 0, and not in evaluation)?
     "arg.dropout": BOOL,
     # Was an optional tensor given?
+    "given.attn_mask": BOOL,
     "given.weights": BOOL,
     "given.generator": BOOL,
     # Indexing: is every index that was given a mask (bool or uint8)? A mask addresses no element twice.
     "index.is_mask": BOOL,
+    # Is one single value written at every index? Then duplicates do no harm.
+    "index.one_value": BOOL,
+    # Products: are both factors sparse?
+    "operands.both_sparse": BOOL,
     # Sizes, reduced to the one question that a kernel's choice hangs on.
     "shape.numel_ge_32768": BOOL,  # elements read or written by the loop: those that the indices address
     "shape.scan_is_whole": BOOL,  # numel == size(dim): one scan over the whole tensor
-    "shape.windows_overlap": BOOL,  # pooling: some stride is smaller than its kernel
+    "shape.windows_overlap": BOOL,  # pooling: one element may lie in two windows
+    "shape.unit_stride_unpadded": BOOL,  # pooling: each stride is 1 and nothing is padded
+    "shape.channels_last": BOOL,  # the input is laid out in channels-last order
+    "shape.meets_thrice": BOOL,  # padding: some element occurs three times or more in the output
+    "shape.numel_gt_16777216": BOOL,  # more elements than float32 can count one by one
+    "shape.rows_repeat_long": BOOL,  # embedding: so many more indices than rows that CUDA may add by atomics
+    "shape.topk_radix": BOOL,  # topk: k is 64, 128, 256, 512 or 1024, along the last dimension
+    "shape.grows": BOOL,  # resizing: the storage is too small for the new size
     "shape.divides_evenly": BOOL,  # adaptive pooling: each input size is a multiple of its output size
     "shape.same_size": BOOL,  # resampling: output size equals input size
 }
@@ -105,6 +120,8 @@ ASKED_FACTS: Mapping[str, tuple[Value, ...]] = {
 DERIVED_FACTS: Mapping[str, tuple[Value, ...]] = {
     # Is the call made by the backward of an op that selects each element at most once (``SELECTING_NODES``)?
     "backward.selects": BOOL,
+    # Is it made by the backward of the softmax that attention's math route alone calls (_safe_softmax)?
+    "backward.attention_softmax": BOOL,
 }
 
 #: Autograd nodes whose backward writes each element of the input at most once.
@@ -121,6 +138,8 @@ SETTINGS: Mapping[str, tuple[Value, ...]] = {
     "cudnn_deterministic": BOOL,
     "cudnn_benchmark": BOOL,
     "threads": ("one", "many"),
+    # May NCCL reduce in the switch (NVLink SHARP)? NCCL_NVLS_ENABLE and NCCL_ALGO say.
+    "nccl_nvls": ("allowed", "excluded"),
 }
 
 #: Every key that a condition may use, with its domain.
