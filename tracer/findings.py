@@ -51,6 +51,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The verdict for the target's settings."""
     deterministic_mode: Verdict
     """The verdict under ``torch.use_deterministic_algorithms(True)``, all else as the target has it."""
+    route: str = ""
+    """What runs in the op's stead where the whole step runs in deterministic mode, forward included: a function of
+    torch that takes another way, or the op that this one hands its work to."""
     cause: Cause | None = None
     why: str = ""
     remedy: str = ""

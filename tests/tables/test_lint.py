@@ -154,3 +154,25 @@ def test_a_rule_that_asks_too_much_at_once_is_to_be_split() -> None:
         for value in DOMAINS[key]
     ]
     assert any("split the rule" in fault for fault in lint_table(table(rule_text(*cases))))
+
+
+@pytest.mark.parametrize(
+    ("case", "says"),
+    [
+        (
+            '{ when = { deterministic_mode = "on" }, verdict = "deterministic", route = "F.pad" }',
+            "is neither a function",
+        ),
+        ('{ verdict = "deterministic", route = "aten.index_put" }', "it holds without"),
+        ('{ when = { deterministic_mode = "on" }, verdict = "raises", route = "torch.pad" }', "what a direct call"),
+    ],
+)
+def test_a_route_is_spelt_taken_and_explained(case: str, says: str) -> None:
+    rest = '{ when = { deterministic_mode = ["off", "warn"] }, verdict = "raises" }'
+    (fault,) = lint_table(table(rule_text(case, *([rest] if "when" in case else []))))
+    assert says in fault
+
+
+def test_a_route_through_an_op_needs_no_warning() -> None:
+    on = '{ when = { deterministic_mode = ["warn", "on"] }, verdict = "deterministic", route = "aten.index_put" }'
+    assert lint_table(table(rule_text(OFF, on))) == []

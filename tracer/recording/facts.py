@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from tracer.recording.arguments import MISSING, Getter, Reader, argument_getter
+from tracer.recording.arguments import MISSING as MISSING
+from tracer.recording.arguments import Getter, Reader, argument_getter
 from tracer.recording.shapes import SHAPES, index_is_mask, one_value
 from tracer.tables.vocabulary import DOMAINS
 from tracer.trace.model import FactValue

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from tracer.names import Backend, Cause, UnknownReason, Verdict
 from tracer.tables.conditions import BoundRule
-from tracer.tables.model import Rule, Table
+from tracer.tables.derived import DERIVATIONS, derive
+from tracer.tables.model import Rule, RuleEvidence, Table
 from tracer.tables.versions import placed, release, reviewed_releases
 from tracer.tables.vocabulary import Value
 
@@ -37,6 +38,8 @@ class Ruling(NamedTuple):
     why: str = ""
     remedy: str = ""
     extrapolated: bool = False
+    route: str = ""
+    """What runs in the op's stead under deterministic mode; see ``model.Case.route``."""
 
     @property
     def is_safe(self) -> bool:
@@ -53,6 +56,15 @@ _WHY_UNKNOWN = {
 }
 _CAUSE_UNKNOWN = {UnknownReason.UNLISTED: Cause.VENDOR_UNLISTED, UnknownReason.OPAQUE: Cause.OPAQUE}
 _REMEDY_UNKNOWN = "Run the op twice on the target with the same input and compare the bits; then add a rule for it."
+
+
+class Lookup(NamedTuple):
+    """What a ruling on an op rests on."""
+
+    facts: tuple[str, ...]
+    """Recorded facts."""
+    derived: tuple[str, ...]
+    """Facts derived from the autograd node; see ``tables.derived``."""
 
 
 def safe_ruling(backend: Backend, *, extrapolated: bool = False) -> Ruling:
@@ -81,7 +93,7 @@ class _Plan(NamedTuple):
     """A rule bound both ways, and the facts that either asks for."""
 
     rule: Rule
-    keys: tuple[str, ...]
+    asks: Lookup
     as_is: BoundRule
     mode_on: BoundRule
 
@@ -106,10 +118,21 @@ class BoundTable:
             reason = UnknownReason.TABLE_NOT_REVIEWED
             self._refusal = unknown_ruling(table.backend, "not-reviewed", reason, detail)
 
-    def rule_on(self, op: str, facts: Mapping[str, Value]) -> Ruling:
+    @property
+    def version(self) -> str:
+        """The release whose verdicts stand: the target's, or the newest reviewed one."""
+        return self._version
+
+    @property
+    def refusal(self) -> Ruling | None:
+        """The ruling on every call, where the table does not speak of the version."""
+        return self._refusal
+
+    def rule_on(self, op: str, facts: Mapping[str, Value], node: str | None = None) -> Ruling:
         """The ruling for a call of ``op``, an overload as torch prints it, with ``facts``.
 
-        Rulings that say the same are the same object.
+        ``node`` is the autograd node that made a backward call, empty where it is not known, and ``None`` for a call
+        outside the backward pass. Rulings that say the same are the same object.
         """
         if self._refusal is not None:
             return self._refusal
@@ -119,11 +142,27 @@ class BoundTable:
         if isinstance(plan, Ruling):
             return plan
         get = facts.get
-        key = (op, tuple([get(name) for name in plan.keys]))
+        values: list[Value | None] = [get(name) for name in plan.asks.facts]
+        if plan.asks.derived:
+            derived = {key: derive(key, node) for key in plan.asks.derived}
+            values += derived.values()
+            facts = {**facts, **{key: value for key, value in derived.items() if value is not None}}
+        key = (op, tuple(values))
         ruling = self._kept.get(key)
         if ruling is None:
             ruling = self._kept[key] = self._ruling(plan, facts)
         return ruling
+
+    def asks(self, op: str) -> Lookup:
+        """What the ruling on ``op`` rests on."""
+        plan = self._plans.get(op)
+        if plan is None:
+            plan = self._plans[op] = self._plan(op)
+        return Lookup((), ()) if isinstance(plan, Ruling) else plan.asks
+
+    def same(self, ruling: Ruling) -> Ruling:
+        """The one object that stands for every ruling that says the same."""
+        return self._alike.setdefault(ruling[2:], ruling)
 
     def _plan(self, op: str) -> _Plan | Ruling:
         rule = self.table.find(op)
@@ -131,7 +170,11 @@ class BoundTable:
             return self._without_rule(op)
         as_is = BoundRule(rule, self._version, self._settings)
         mode_on = BoundRule(rule, self._version, {**self._settings, "deterministic_mode": "on"})
-        return _Plan(rule, tuple(dict.fromkeys((*as_is.facts, *mode_on.facts))), as_is, mode_on)
+        keys = dict.fromkeys((*as_is.facts, *mode_on.facts))
+        asks = Lookup(
+            tuple(key for key in keys if key not in DERIVATIONS), tuple(key for key in keys if key in DERIVATIONS)
+        )
+        return _Plan(rule, asks, as_is, mode_on)
 
     def _without_rule(self, op: str) -> Ruling:
         """A deny list holds what it does not name for deterministic, an allow list for unknown."""
@@ -159,5 +202,6 @@ class BoundTable:
             next((case.why for case in cases if case.why), rule.why),
             next((case.remedy for case in cases if case.remedy), rule.remedy),
             self.extrapolated,
+            mode_on.case.route if mode_on.case is not None else "",
         )
-        return self._alike.setdefault(ruling[2:], ruling)
+        return self.same(ruling)

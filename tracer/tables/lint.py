@@ -22,6 +22,7 @@ LIMIT = 100_000
 
 _FILE = re.compile(r"[\w/{},-]+\.(cu|cuh|cpp|h|py|mm|yaml|csv|md)\b")
 _THREAD = re.compile(r"\b(PR|issue) ([\w.-]+/[\w.-]+)?#\d+\b")
+_ROUTE = re.compile(r"(torch(\.[A-Za-z_]\w*)+|aten(\.\w+){1,2})(\([\w=, ]*\))?")
 _VERSION = re.compile(r"\b\d+\.\d+")
 
 
@@ -57,6 +58,7 @@ def _claimed_twice(rules: tuple[Rule, ...]) -> Iterator[str]:
 def _faults(rule: Rule, releases: tuple[str, ...]) -> Iterator[str]:
     yield from _incomplete(rule)
     yield from _bad_ops(rule)
+    yield from _bad_routes(rule)
     for number, case in enumerate(rule.case):
         for key in case.when:
             if len(wanted_values(case, key)) == len(DOMAINS[key]):
@@ -105,6 +107,19 @@ def _bad_ops(rule: Rule) -> Iterator[str]:
     for op in rule.ops:
         if op.count(".") == 2 and op.rpartition(".")[0] in rule.ops:
             yield f"{op} is listed beside its packet"
+
+
+def _bad_routes(rule: Rule) -> Iterator[str]:
+    """Routes that are spelt wrongly, that no mode takes, or whose reader is not warned of a direct call."""
+    for number, case in enumerate(rule.case):
+        if not case.route:
+            continue
+        if not _ROUTE.fullmatch(case.route):
+            yield f"case {number}: route {case.route!r} is neither a function of torch nor an op"
+        if "off" in wanted_values(case, "deterministic_mode"):
+            yield f"case {number}: its route is for deterministic mode, and it holds without"
+        if case.route.startswith("torch.") and "direct call" not in (case.why or rule.why):
+            yield f"case {number}: why does not say what a direct call of the op does"
 
 
 def _overlaps_and_gaps(rule: Rule, releases: tuple[str, ...]) -> Iterator[str]:

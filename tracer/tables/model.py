@@ -39,6 +39,10 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """In place of the rule's, where this case differs."""
     remedy: str = ""
     cause: Cause | None = None
+    route: str = ""
+    """What runs in this op's stead, from the case's first version on, once deterministic mode is on: a function of
+    torch (``torch.nn.functional.interpolate``) whose forward then never leads here, or an op that this one hands its
+    work to. Beside ``deterministic`` every call that takes the route is saved; beside ``raises`` it must be chosen."""
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
