@@ -1,0 +1,1 @@
+"""What the project is measured by; each module is a command."""
