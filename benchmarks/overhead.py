@@ -44,7 +44,7 @@ TRACER = "determinism tracer"
 Observer = Callable[[], AbstractContextManager[Any]]
 
 
-class EmptyMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class EmptyMode(TorchDispatchMode):
     """The floor: makes the call it was handed and does nothing else."""
 
     def __torch_dispatch__(
@@ -53,7 +53,7 @@ class EmptyMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
 
-class CountingMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class CountingMode(TorchDispatchMode):
     """Counts dispatched calls."""
 
     def __init__(self) -> None:

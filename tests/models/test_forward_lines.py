@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 from tests.bits import seed_everything
 from tests.models import graphs
@@ -43,6 +44,8 @@ def test_every_backward_call_of_a_model_names_the_line_that_anomaly_mode_names(n
 
 @pytest.mark.parametrize("name", graphs.GRAPHS)
 def test_every_backward_call_of_an_awkward_graph_names_the_line_that_anomaly_mode_names(name: str) -> None:
+    if name == "saved tensor hooks" and not hasattr(torch._C._autograd, "_top_saved_tensors_default_hooks"):
+        pytest.skip("this torch does not tell which function packs saved tensors")
     trace = record(graphs.GRAPHS[name])
     assert lines_of_trace(trace) == by_anomaly_mode(graphs.GRAPHS[name])
     assert count_unlinked(trace) == 0

@@ -78,7 +78,7 @@ def test_phases_and_module_paths_are_those_of_the_model(name: str) -> None:
     ran = {path for path, module in training.model.named_modules() if list(module.parameters(recurse=False))}
     assert ran - {group.module for group in trace.calls if group.phase is Phase.FORWARD} <= never_called(name)
     assert all(group.module == "" for group in trace.calls if group.phase is Phase.OPTIMIZER)
-    assert trace.sources[0].optimizer_steps == 2
+    assert trace.sources[0].optimizer_steps == 2 * training.optimizer_steps
 
 
 def never_called(name: str) -> set[str]:

@@ -23,6 +23,8 @@ class Training:
     optimizer: torch.optim.Optimizer
     step: Callable[[], Tensor]
     """Trains on one batch and returns its loss, detached."""
+    optimizer_steps: int = 1
+    """How often one step calls an optimizer's."""
 
 
 def _training(
@@ -220,6 +222,27 @@ def make_accumulation() -> Training:
     return Training(model, optimizer, step)
 
 
+def make_optimizer_in_backward() -> Training:
+    """One optimizer a parameter, each stepping as soon as its gradient is there."""
+    model = Stack().train()
+    inputs, labels = torch.randn(4, 5, 8), torch.tensor([0, 1, 2, 0])
+    optimizers = {parameter: torch.optim.SGD([parameter], lr=1e-2, momentum=0.9) for parameter in model.parameters()}
+
+    def step_of(parameter: Tensor) -> None:
+        optimizers[parameter].step()
+        optimizers[parameter].zero_grad()
+
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(step_of)
+
+    def step() -> Tensor:
+        loss = F.cross_entropy(model(inputs), labels)
+        loss.backward()
+        return loss.detach()
+
+    return Training(model, next(iter(optimizers.values())), step, len(optimizers))
+
+
 class Scale(torch.autograd.Function):
     """Multiplies, and says so itself in the backward pass."""
 
@@ -268,6 +291,7 @@ MAKERS: dict[str, Callable[[], Training]] = {
     "gradient accumulation": make_accumulation,
     "optimizer foreach": lambda: _stack_training(Stack(), foreach=True),
     "optimizer fused": lambda: _stack_training(Stack(), fused=True),
+    "optimizer in backward": make_optimizer_in_backward,
     "custom function": lambda: _stack_training(Custom()),
 }
 RECOMPUTES = frozenset(name for name in MAKERS if "checkpointed" in name) | {"custom function"}

@@ -1,0 +1,173 @@
+"""How recording grows: flat in the number of steps, linear in the number of distinct calls.
+
+    python benchmarks/scaling.py            # about a minute
+    python benchmarks/scaling.py --long     # up to 100,000 steps: a quarter of an hour
+    python benchmarks/scaling.py --quick    # a smoke test
+
+Memory is what ``tracemalloc`` sees held by the tracer's own files after a collection, so that torch's and the model's
+does not blur it; the tables that it loads once are left out. Time is the thread's own processor time, over an
+untouched run's in the same minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor, nn
+
+import tracer
+from tracer import DeterminismTracer
+
+#: Where the tracer allocates what a recording holds.
+_RECORDING = os.path.join(os.path.dirname(os.path.abspath(tracer.__file__)), "recording", "*")
+#: A long run may hold this much more than one of 100 steps: the links of the last few steps come and go.
+FLAT = 1.1
+#: One more group may cost this much more among many than among few.
+LINEAR = 1.5
+
+Step = Callable[[], None]
+
+
+@dataclass
+class Point:
+    """One recording, looked at."""
+
+    size: int
+    """Steps recorded, or lines of code that they came from."""
+    groups: int
+    """Distinct calls in its trace."""
+    memory: int
+    """Bytes that the recording holds."""
+    time: float
+    """Processor time of a recorded step over an untouched one's."""
+
+
+def make_step() -> tuple[nn.Module, Step]:
+    """A tiny training step that makes what is easily kept: a fresh loss module, fresh tensors."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
+    inputs, labels = torch.randn(3, 4), torch.tensor([0, 1, 0])
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        loss = nn.CrossEntropyLoss()(model(inputs), labels)
+        loss.backward()
+        optimizer.step()
+
+    return model, step
+
+
+def make_lines(count: int) -> Step:
+    """A step of ``count`` lines, each of which calls one op forward and one or two backward."""
+    body = "\n".join("    x = x * 1.0" for _ in range(count))
+    scope: dict[str, Any] = {}
+    exec(compile(f"def lines(x):\n{body}\n    return x", f"{count}_lines.py", "exec"), scope)
+    lines: Callable[[Tensor], Tensor] = scope["lines"]
+    inputs = torch.ones(3, requires_grad=True)
+    return lambda: torch.autograd.backward(lines(inputs).sum())
+
+
+def held() -> int:
+    """Bytes allocated by the recorder's files and not freed."""
+    gc.collect()
+    snapshot = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, _RECORDING)])
+    return sum(statistic.size for statistic in snapshot.statistics("filename"))
+
+
+def time_per_step(observer: AbstractContextManager[Any], step: Step, count: int) -> float:
+    """Processor time of one of ``count`` steps, in seconds."""
+    with observer:
+        step()
+        begun: float = time.thread_time()
+        for _ in range(count):
+            step()
+        taken: float = time.thread_time() - begun
+    return taken / count
+
+
+def measure(model: nn.Module | None, step: Step, size: int, steps: int) -> Point:
+    """Record ``steps`` steps twice: once for the memory (which slows allocation), once for the time."""
+    tracemalloc.start()
+    recorder = DeterminismTracer(model=model)
+    with recorder:
+        for _ in range(steps):
+            step()
+    memory = held()
+    tracemalloc.stop()
+    timed = max(10, min(steps, 2_000))
+    recorded = time_per_step(DeterminismTracer(model=model), step, timed)
+    return Point(size, len(recorder.trace.calls), memory, recorded / time_per_step(nullcontext(), step, timed))
+
+
+def make_table(title: str, points: list[Point]) -> Table:
+    """A row a recording, its memory as a ratio to the first's."""
+    table = Table(title=title)
+    for name in ("size", "groups", "memory", "ratio", "a group", "recorded / untouched"):
+        table.add_column(name, justify="right")
+    for point in points:
+        memory = point.memory
+        table.add_row(
+            f"{point.size:,}",
+            f"{point.groups:,}",
+            f"{memory / 1e3:,.0f} kB",
+            f"{memory / points[0].memory:.2f}",
+            f"{memory / point.groups:,.0f} B",
+            f"{point.time:.2f}",
+        )
+    return table
+
+
+def added_per_group(fewer: Point, more: Point) -> float:
+    """Bytes that one more group costs."""
+    return (more.memory - fewer.memory) / (more.groups - fewer.groups)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure and print; the exit code is 1 when ``--check`` was asked for and something grows."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--long", action="store_true", help="up to 100,000 steps")
+    parser.add_argument("--quick", action="store_true", help="few steps: does it run at all?")
+    parser.add_argument("--check", action="store_true", help="exit with 1 when memory is not flat, or not linear")
+    given = parser.parse_args(arguments)
+    steps = [10, 100, 300] if given.quick else [10, 100, 1_000, 5_000]
+    lines = [10, 100, 300] if given.quick else [10, 100, 1_000, 5_000]
+    if given.long:
+        steps.append(100_000)
+
+    torch.set_num_threads(1)
+    console = Console()
+    model, step = make_step()
+    measure(model, step, 1, 1)  # what is loaded and cached once
+    by_steps = [measure(model, step, count, count) for count in steps]
+    console.print(make_table("memory and time by steps", by_steps))
+    by_lines = [measure(None, make_lines(count), count, 3) for count in lines]
+    console.print(make_table("memory and time by distinct calls", by_lines))
+
+    growth = by_steps[-1].memory / next(point.memory for point in by_steps if point.size == 100)
+    slope = added_per_group(by_lines[-2], by_lines[-1]) / added_per_group(by_lines[-3], by_lines[-2])
+    is_flat, is_linear = growth <= FLAT, slope <= LINEAR
+    flat, linear = "flat" if is_flat else "NOT FLAT", "linear" if is_linear else "NOT LINEAR"
+    console.print(
+        f"{steps[-1]:,} steps hold {growth:.2f} times what 100 hold: {flat} (up to {FLAT}).",
+        f"The last {by_lines[-1].groups - by_lines[-2].groups:,} groups cost {slope:.2f} times as much each as the",
+        f"{by_lines[-2].groups - by_lines[-3].groups:,} before them: {linear} (up to {LINEAR}).",
+        soft_wrap=True,
+    )
+    return 1 if given.check and not (is_flat and is_linear) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
