@@ -16,7 +16,8 @@ from tracer.findings import Finding, Judgement
 from tracer.judging import judge_trace, make_target
 from tracer.names import Backend, BlindSpotKind, Cause, DeterministicMode, Phase, Settings, UnknownReason, Verdict
 from tracer.tables.loading import load_tables
-from tracer.trace.model import BlindSpot, CallGroup, Trace, TraceSource
+from tracer.tables.translation import load_translations
+from tracer.trace.model import BlindSpot, CallGroup, CudaDevice, Trace, TraceSource
 
 FLOAT = {"device": "cpu", "dtype": "float32", "layout": "strided", "ndim": 2}
 
@@ -25,7 +26,8 @@ def judge(*calls: CallGroup, strict: bool = False, hip: str | None = None, **tar
     """The verdict on ``calls`` for CUDA under torch's defaults, unless ``target`` says otherwise."""
     recorded = trace(*calls, environment=environment(hip=hip, num_threads=8))
     target = {"backend": "cuda", "settings": "default"} | target
-    return judge_trace(recorded, load_tables(), make_target(recorded.environment, **target), strict=strict)
+    made = make_target(recorded.environment, **target)
+    return judge_trace(recorded, load_tables(), made, strict=strict, translations=load_translations())
 
 
 def found(judgement: Judgement) -> Finding:
@@ -152,17 +154,100 @@ def test_an_op_of_nobodys_namespace_is_opaque() -> None:
     assert finding.reason_detail == "flash_attn.fwd.default"
 
 
-def test_an_op_that_exists_on_the_cpu_alone_says_what_it_becomes() -> None:
-    op = "aten._scaled_dot_product_flash_attention_for_cpu_backward.default"
-    finding = found(judge(call(op, facts=FLOAT)))
-    assert "aten._scaled_dot_product_flash_attention_backward" in finding.runs_as
+ATTENTION_BACKWARD = "aten._scaled_dot_product_flash_attention_for_cpu_backward.default"
+HALF = {**FLOAT, "dtype": "bfloat16"}
+
+
+def test_an_op_of_the_cpu_alone_is_judged_as_what_it_becomes_and_keeps_its_name() -> None:
+    finding = found(judge(call(ATTENTION_BACKWARD, facts=FLOAT)))
+    assert (finding.rule, finding.op) == ("cuda-efficient-attention-backward", ATTENTION_BACKWARD)
+    assert finding.runs_as == "aten._scaled_dot_product_efficient_attention_backward"
     assert finding.verdict is Verdict.NONDETERMINISTIC
-    assert judge(call(op, facts=FLOAT), backend="cpu").findings == ()
+    assert "exists on the CPU alone" in finding.why
+    assert any("sdp_utils.cpp" in row.ref for row in finding.evidence), "why it becomes that op"
+    assert any("attention_backward.cu" in row.ref for row in finding.evidence), "why that op varies"
+    assert judge(call(ATTENTION_BACKWARD, facts=FLOAT), backend="cpu").findings == ()
 
 
-def test_what_an_op_becomes_is_not_said_where_it_ran_there() -> None:
-    rnn = found(judge(call("aten._cudnn_rnn.default", facts={**FLOAT, "device": "cuda"})))
-    assert rnn.runs_as == ""
+def test_where_hardware_decides_and_is_not_known_every_candidate_is_named() -> None:
+    unmasked = {**HALF, "given.attn_mask": False}
+    runs_as = found(judge(call(ATTENTION_BACKWARD, facts=unmasked))).runs_as
+    assert [name.rpartition("product_")[2] for name in runs_as.split(" or ")] == [
+        "efficient_attention_backward",
+        "flash_attention_backward",
+        "cudnn_attention_backward",
+    ]
+    masked = found(judge(call(ATTENTION_BACKWARD, facts={**HALF, "given.attn_mask": True}))).runs_as
+    assert "flash" not in masked
+
+
+def test_hardware_that_the_recording_saw_narrows_the_candidates() -> None:
+    recorded = trace(
+        call(ATTENTION_BACKWARD, facts={**HALF, "given.attn_mask": False}),
+        environment=environment(devices=(CudaDevice(name="A100", capability="8.0"),)),
+    )
+    target = make_target(recorded.environment, backend="cuda", settings="default")
+    assert target.conditions["capability"] == "8.x"
+    runs_as = found(judge_trace(recorded, load_tables(), target, translations=load_translations())).runs_as
+    assert "cudnn" not in runs_as
+    assert "flash" in runs_as
+
+
+def test_the_worst_candidate_stands_and_the_reader_is_told() -> None:
+    group = call("aten._softmax_backward_data.default", phase="backward", node="SafeSoftmaxBackward0", facts=FLOAT)
+    finding = found(judge(group))
+    assert finding.verdict is Verdict.NONDETERMINISTIC
+    assert finding.runs_as == ("aten._scaled_dot_product_efficient_attention_backward or aten._softmax_backward_data")
+    assert finding.why.endswith("the worst of them is what is reported.")
+
+
+def test_the_backward_of_a_plain_softmax_stays_what_it_is() -> None:
+    group = call("aten._softmax_backward_data.default", phase="backward", node="SoftmaxBackward0", facts=FLOAT)
+    assert judge(group).findings == ()
+
+
+def test_deterministic_mode_has_candidates_of_its_own() -> None:
+    facts = {**HALF, "given.attn_mask": False}
+    on = found(judge(call(ATTENTION_BACKWARD, facts=facts), settings="deterministic", torch="2.4"))
+    assert "cudnn" not in on.runs_as
+    assert judge(call(ATTENTION_BACKWARD, facts=facts), settings="deterministic").findings == ()
+
+
+def test_a_version_without_the_function_is_unknown_with_its_reason() -> None:
+    finding = found(judge(call(ATTENTION_BACKWARD, facts=FLOAT), torch="1.13"))
+    assert (finding.verdict, finding.reason) == (Verdict.UNKNOWN, UnknownReason.NO_EVIDENCE)
+    assert finding.runs_as == ""
+    assert "came with 2.0" in finding.why
+
+
+@pytest.mark.parametrize("op", [ATTENTION_BACKWARD, "aten.mkldnn_rnn_layer.default", "aten.grid_sampler_2d.default"])
+def test_what_ran_on_the_target_itself_is_never_translated(op: str) -> None:
+    at_home = judge(call(op, facts={**FLOAT, "device": "cuda"}), backend="cuda")
+    assert all(finding.runs_as == "" for finding in at_home.findings)
+    own = judge(call(op, facts=FLOAT), backend="recorded")
+    assert all(finding.runs_as == "" for finding in own.findings)
+
+
+def test_a_candidate_is_judged_on_the_targets_device() -> None:
+    facts = {
+        **FLOAT,
+        "arg.interpolation_mode": "bilinear",
+        "arg.padding_mode": "zeros",
+        "arg.align_corners": True,
+        "arg.output_mask0": True,
+    }
+    finding = found(judge(call("aten.grid_sampler_2d_backward.default", facts=facts), torch="2.6"))
+    assert finding.runs_as == "aten.cudnn_grid_sampler_backward"
+    assert finding.deterministic_mode is Verdict.NONDETERMINISTIC, "cuDNN's sampler was not refused before 2.12"
+    other = {**facts, "arg.padding_mode": "border"}
+    plain = found(judge(call("aten.grid_sampler_2d_backward.default", facts=other), torch="2.6"))
+    assert (plain.runs_as, plain.deterministic_mode) == ("", Verdict.RAISES)
+
+
+def test_a_target_that_nobody_translated_for_says_unknown_for_the_cpus_own_ops() -> None:
+    finding = found(judge(call(ATTENTION_BACKWARD, facts=FLOAT), backend="npu"))
+    assert finding.verdict is Verdict.UNKNOWN
+    assert "was not established" in finding.why
 
 
 @pytest.mark.parametrize(
@@ -225,7 +310,9 @@ def test_a_cuda_device_of_a_rocm_build_is_judged_for_rocm() -> None:
 
 @pytest.mark.parametrize("device", ["mps", "npu", "other"])
 def test_a_device_without_a_table_is_unknown(device: str) -> None:
-    judgement = judge(call(facts={**FLOAT, "device": device}), backend="recorded")
+    recorded = trace(call(facts={**FLOAT, "device": device}))
+    only_cuda = {Backend.CUDA: load_tables()[Backend.CUDA]}
+    judgement = judge_trace(recorded, only_cuda, make_target(recorded.environment))
     assert found(judgement).reason is UnknownReason.NO_TABLE
     assert found(judgement).rule.endswith("-no-table")
     assert f"There is no table for {device}: its calls are unknown." in judgement.banners
@@ -344,7 +431,8 @@ TARGETS = st.fixed_dictionaries(
 
 
 def judged(recorded: Trace, target: dict[str, str]) -> Judgement:
-    return judge_trace(recorded, load_tables(), make_target(recorded.environment, **target))
+    made = make_target(recorded.environment, **target)
+    return judge_trace(recorded, load_tables(), made, translations=load_translations())
 
 
 @given(st.lists(GROUPS, min_size=1, max_size=8), TARGETS)

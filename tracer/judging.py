@@ -21,10 +21,11 @@ from tracer.names import (
     Settings,
     Verdict,
 )
-from tracer.tables.bench import Bench
+from tracer.tables.bench import Bench, device_of
 from tracer.tables.binding import Ruling
 from tracer.tables.model import Table
 from tracer.tables.settings import settings_of
+from tracer.tables.translation import NO_TRANSLATIONS, Translations
 from tracer.tables.versions import release, reviewed_releases
 from tracer.trace.model import CallGroup, Environment, Trace
 
@@ -59,9 +60,17 @@ def make_target(
     )
 
 
-def judge_trace(trace: Trace, tables: Mapping[Backend, Table], target: Target, *, strict: bool = False) -> Judgement:
+def judge_trace(
+    trace: Trace,
+    tables: Mapping[Backend, Table],
+    target: Target,
+    *,
+    strict: bool = False,
+    translations: Translations = NO_TRANSLATIONS,
+) -> Judgement:
     """Every call of ``trace`` under ``target``'s settings and under deterministic mode.
 
+    ``translations`` say what calls recorded on a CPU run as elsewhere; without them every op stands as recorded.
     ``strict`` makes ``unknown`` of verdicts that a newer torch only inherits. Each recorded call is counted
     exactly once in each of the tally's mappings. The order of findings is total: it does not depend on the
     order of the trace or of the rules.
@@ -73,6 +82,7 @@ def judge_trace(trace: Trace, tables: Mapping[Backend, Table], target: Target, *
         target.conditions,
         is_rocm=trace.environment.hip is not None,
         strict=strict,
+        translations=translations,
     )
     rulings: dict[int, Ruling] = {}
     counted: dict[tuple[int, str, str], int] = {}
@@ -136,36 +146,25 @@ def _identity(ruling: int, group: CallGroup) -> tuple[object, ...]:
 def _findings(
     gathered: Mapping[tuple[object, ...], list[CallGroup]], rulings: Mapping[int, Ruling]
 ) -> Iterator[Finding]:
-    evidence: dict[str, tuple[Evidence, ...]] = {}
+    evidence: dict[int, tuple[Evidence, ...]] = {}
     for (name, *_), groups in gathered.items():
         assert isinstance(name, int)
         ruling = rulings[name]
-        if ruling.rule_id not in evidence:
-            rows = ruling.rule.evidence if ruling.rule is not None else ()
-            evidence[ruling.rule_id] = tuple(Evidence(kind=row.kind, ref=row.ref) for row in rows)
-        yield _finding(groups, ruling, evidence[ruling.rule_id])
-
-
-def _runs_elsewhere(group: CallGroup, ruling: Ruling) -> bool:
-    """Whether the call was recorded on another backend than it is judged for."""
-    return group.facts.get("device") != _device_of(ruling.backend)
-
-
-def _device_of(backend: Backend) -> str:
-    """The device type that torch gives a backend's tensors: a ROCm build calls it ``cuda``."""
-    return str((Backend.CUDA if backend is Backend.ROCM else backend).value)
+        if name not in evidence:
+            evidence[name] = tuple(Evidence(kind=row.kind, ref=row.ref) for row in ruling.evidence)
+        yield _finding(groups, ruling, evidence[name])
 
 
 def _finding(groups: list[CallGroup], ruling: Ruling, evidence: tuple[Evidence, ...]) -> Finding:
     """One finding for groups that differ in nothing that it says; it keeps the facts on which they agree."""
-    first, rule = groups[0], ruling.rule
+    first = groups[0]
     facts = dict(first.facts)
     for group in groups[1:]:
         facts = {key: value for key, value in facts.items() if group.facts.get(key) == value}
     return Finding(
         rule=ruling.rule_id,
         op=first.op,
-        runs_as=rule.runs_as if rule is not None and _runs_elsewhere(first, ruling) else "",
+        runs_as=ruling.runs_as,
         phase=first.phase,
         module=first.module,
         location=first.location,
@@ -203,6 +202,7 @@ def _order(finding: Finding) -> tuple[object, ...]:
         finding.called_from,
         finding.backend,
         finding.reason_detail,
+        finding.runs_as,
         finding.why,
         finding.remedy,
         str(finding.facts.get("device")),
@@ -231,12 +231,10 @@ def _banners(trace: Trace, target: Target, bench: Bench, strict: bool) -> Iterat
                 f"{refused}: its calls are unknown."
             )
     elsewhere = sorted(bench.devices - {"none", "meta"})
-    if target.backend is not Backend.RECORDED and elsewhere and _device_of(target.backend) not in elsewhere:
-        yield (
-            f"Recorded on {' and '.join(elsewhere)}, judged for {target.backend}: composites that torch breaks up"
-            " on one device alone (attention with dropout, nn.GRU, nn.RNN) may run other ops there than this trace"
-            " shows."
-        )
+    if target.backend is not Backend.RECORDED and elsewhere and device_of(target.backend) not in elsewhere:
+        how = "calls that run as another op there are judged as that op" if bench.was_translated else "ops as recorded"
+        notes = "".join(f" {note.says}" for note in bench.notes())
+        yield f"Recorded on {' and '.join(elsewhere)}, judged for {target.backend}: {how}.{notes}"
     unlinked = sum(s.count for s in trace.blind_spots if s.kind is BlindSpotKind.NO_FORWARD_LINK)
     if unlinked:
         yield f"Backward calls without a link to their forward line: {unlinked}."

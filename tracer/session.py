@@ -160,6 +160,7 @@ def judge(
     from tracer.judging import judge_trace, make_target
     from tracer.report import Report
     from tracer.tables.loading import load_tables
+    from tracer.tables.translation import load_translations
 
     target = make_target(trace.environment, backend=backend, torch=torch, settings=settings)
-    return Report(judge_trace(trace, load_tables(), target, strict=strict))
+    return Report(judge_trace(trace, load_tables(), target, strict=strict, translations=load_translations()))

@@ -7,7 +7,10 @@ from collections.abc import Iterator, Mapping
 from tracer.names import Backend, Phase, UnknownReason
 from tracer.tables.binding import BoundTable, Ruling, safe_ruling, unknown_ruling
 from tracer.tables.model import Table
-from tracer.tables.vocabulary import SELECTING_NODES, Value
+from tracer.tables.retelling import Retold
+from tracer.tables.translating import Translator
+from tracer.tables.translation import NO_TRANSLATIONS, RECORDED_ON, Note, Translations
+from tracer.tables.vocabulary import Value
 from tracer.trace.model import CallGroup, FactValue
 
 
@@ -23,8 +26,12 @@ class Bench:
         *,
         is_rocm: bool = False,
         strict: bool = False,
+        translations: Translations = NO_TRANSLATIONS,
     ) -> None:
-        """``is_rocm``: the recording's ``cuda`` devices were AMD's. ``strict``: see ``BoundTable``."""
+        """``is_rocm``: the recording's ``cuda`` devices were AMD's. ``strict``: see ``BoundTable``.
+
+        ``translations`` holds for calls recorded on a CPU and judged for another device.
+        """
         self._tables = tables
         self._backend = backend
         self._version = version
@@ -35,6 +42,10 @@ class Bench:
         self._bound: dict[Backend, BoundTable | Ruling] = {}
         self._safe: dict[Backend, Ruling] = {}
         self._unseen: dict[tuple[Backend, str], Ruling] = {}
+        self._translations = translations
+        self._is_abroad = backend not in (Backend.RECORDED, Backend(RECORDED_ON))
+        self._translator: Translator | None = None
+        self._retold: dict[str, Retold | None] = {}
         self.devices: set[str] = set()
         """Devices that calls were recorded on."""
 
@@ -60,12 +71,31 @@ class Bench:
             bound = self._bound[backend] = self._bind(backend, str(device))
         if isinstance(bound, Ruling):
             return bound
-        if group.phase is Phase.BACKWARD:
-            selects = _selects(group.node)
-            facts = facts if selects is None else {**facts, "backward.selects": selects}
-        else:
-            facts = {**facts, "backward.selects": False}
-        return bound.rule_on(group.op, facts)
+        node = group.node if group.phase is Phase.BACKWARD else None
+        if device == RECORDED_ON and self._is_abroad:
+            retold = self._retold[group.op] if group.op in self._retold else self._retell(group.op, bound)
+            if retold is not None:
+                return retold.rule_on(facts, node)
+        return bound.rule_on(group.op, facts, node)
+
+    def _retell(self, op: str, bound: BoundTable) -> Retold | None:
+        """How calls of ``op`` are judged that run as another op on the target; ``None`` for one that stays itself."""
+        if self._translator is None:
+            self._translator = Translator(self._translations, self._backend, bound.version, self._settings)
+        row = None if bound.refusal is not None else self._translator.row_of(op)
+        retold = None if row is None else Retold(op, row, bound, device_of(self._backend))
+        self._retold[op] = retold
+        return retold
+
+    @property
+    def was_translated(self) -> bool:
+        """Whether some call came before the table as another op than was recorded."""
+        return any(retold is not None for retold in self._retold.values())
+
+    def notes(self) -> Iterator[Note]:
+        """What cannot be told from single ops and that some op that was met makes likely."""
+        if self._translator is not None:
+            yield from self._translator.notes.values()
 
     def used(self) -> Iterator[BoundTable]:
         """The tables that some call came before."""
@@ -105,6 +135,6 @@ class Bench:
         return self._unseen[key]
 
 
-def _selects(node: str) -> bool | None:
-    """Whether an autograd node writes each element at most once; ``None`` where the node is not known."""
-    return node.rstrip("0123456789") in SELECTING_NODES if node else None
+def device_of(backend: Backend) -> str:
+    """The device type that torch gives a backend's tensors: a ROCm build calls it ``cuda``."""
+    return str((Backend.CUDA if backend is Backend.ROCM else backend).value)

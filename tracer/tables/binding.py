@@ -40,6 +40,15 @@ class Ruling(NamedTuple):
     extrapolated: bool = False
     route: str = ""
     """What runs in the op's stead under deterministic mode; see ``model.Case.route``."""
+    runs_as: str = ""
+    """What the op becomes on the target, where that is another op; several, where which one is not known."""
+    translated_by: tuple[RuleEvidence, ...] = ()
+    """Why that is believed."""
+
+    @property
+    def evidence(self) -> tuple[RuleEvidence, ...]:
+        """Why the rule is believed, then why the call comes before it."""
+        return (*(self.rule.evidence if self.rule is not None else ()), *self.translated_by)
 
     @property
     def is_safe(self) -> bool:

@@ -8,12 +8,24 @@ answer is ``unknown``, naming the facts that would decide. Hence a further fact 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from tracer.names import UnknownReason, Verdict
-from tracer.tables.model import Case, Rule
+from tracer.tables.model import Case, Rule, Wanted
 from tracer.tables.versions import speaks_of
 from tracer.tables.vocabulary import DOMAINS, SETTINGS, Value, expand, in_domain
+
+
+class Conditioned(Protocol):
+    """What holds under conditions: a rule's case, a translation's candidate."""
+
+    @property
+    def when(self) -> dict[str, Wanted]:
+        """Keys joined by AND, a list's values by OR."""
+
+    @property
+    def torch(self) -> str:
+        """The versions that it speaks of."""
 
 
 class Outcome(NamedTuple):
@@ -37,7 +49,7 @@ class _Test(NamedTuple):
     """Settings that the target does not know and that the case asks for."""
 
 
-def wanted_values(case: Case, key: str) -> frozenset[Value]:
+def wanted_values(case: Conditioned, key: str) -> frozenset[Value]:
     """The domain values of ``key`` for which ``case`` holds; all of them where it does not ask."""
     if key not in case.when:
         return frozenset(DOMAINS[key])
@@ -51,7 +63,7 @@ class BoundRule:
     def __init__(self, rule: Rule, version: str, settings: Mapping[str, Value]) -> None:
         """``version`` is a release (``2.9.0``); a setting that ``settings`` lacks is unknown."""
         self.rule = rule
-        live = [case for case in rule.case if speaks_of(case.torch, version) and _may_hold(case, settings)]
+        live = [case for case in rule.case if speaks_of(case.torch, version) and may_hold(case, settings)]
         asked = dict.fromkeys(key for case in live for key in case.when if key not in SETTINGS)
         self.facts: tuple[str, ...] = tuple(asked)
         """Facts that can matter, in a fixed order."""
@@ -99,6 +111,6 @@ class BoundRule:
         return Outcome(Verdict.UNKNOWN, None, UnknownReason.FACT_NOT_RECORDED, tuple(sorted(missing)))
 
 
-def _may_hold(case: Case, settings: Mapping[str, Value]) -> bool:
+def may_hold(case: Conditioned, settings: Mapping[str, Value]) -> bool:
     """Whether no known setting contradicts the case."""
     return all(settings[key] in wanted_values(case, key) for key in case.when if key in SETTINGS and key in settings)

@@ -17,6 +17,7 @@ from tracer.names import Backend
 from tracer.tables.inheritance import with_inherited
 from tracer.tables.model import SCHEMA, LibraryRule, LibraryTable, Rule, Table
 from tracer.tables.spelling import ID, OP, bad_range, misspelt_conditions
+from tracer.tables.translation import load_translations, translated_facts
 from tracer.tables.vocabulary import ASKED_FACTS
 
 if sys.version_info >= (3, 11):
@@ -135,6 +136,8 @@ def required_facts() -> Mapping[str, frozenset[str]]:
         keys = {key for case in rule.case for key in case.when if key in ASKED_FACTS}
         for op in rule.ops if keys else ():
             wanted.setdefault(op, set()).update(keys)
+    for op, asked in translated_facts(load_translations(), load_tables()).items():
+        wanted.setdefault(op, set()).update(asked)
     return MappingProxyType({op: frozenset(keys) for op, keys in wanted.items()})
 
 

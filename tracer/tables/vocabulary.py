@@ -140,6 +140,8 @@ SETTINGS: Mapping[str, tuple[Value, ...]] = {
     "threads": ("one", "many"),
     # May NCCL reduce in the switch (NVLink SHARP)? NCCL_NVLS_ENABLE and NCCL_ALGO say.
     "nccl_nvls": ("allowed", "excluded"),
+    # Compute capability of NVIDIA's devices; known only where the recording process saw one.
+    "capability": ("below-8.0", "8.x", "9.x", "10-and-newer"),
 }
 
 #: Every key that a condition may use, with its domain.

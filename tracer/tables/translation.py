@@ -1,0 +1,159 @@
+"""What a step recorded on one device runs on another: the table's model, read from ``translations.toml``.
+
+A composite such as nn.LSTM or scaled_dot_product_attention is broken up differently on each device, so a recording
+made on a CPU shows ops that another device never runs. A translation names the ops that the CPU shows and what a
+target may run in their place. Often several ops may: the choice hangs on the dtype, on the hardware, on sizes. Each
+candidate says where it can be chosen; which of them is chosen among those that can be is not claimed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+
+import msgspec
+
+from tracer.errors import TableError
+from tracer.names import Backend
+from tracer.tables.model import SCHEMA, RuleEvidence, Table, Wanted
+from tracer.tables.spelling import ID, OP, bad_range, misspelt_conditions
+from tracer.tables.vocabulary import ASKED_FACTS, Value, in_domain
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_FILE = Path(__file__).parent / "translations.toml"
+#: What leads every id, so that none can be mistaken for a rule's.
+_LEAD = "to-"
+#: Devices whose recordings are translated. On any other the ops stand as they were recorded.
+RECORDED_ON = "cpu"
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An op that the target may run, and where it can be chosen."""
+
+    op: str = ""
+    """An overload, ``aten._cudnn_rnn.default``; empty: the target runs none that is known, as ``why`` says."""
+    when: dict[str, Wanted] = {}
+    """As in a rule's case: what must hold for this op to be possible. Empty: always."""
+    torch: str = ""
+    """Versions in which it is possible; empty: every reviewed one."""
+    facts: dict[str, Value] = {}
+    """What holds of this op although the recorded call cannot tell it."""
+    why: str = ""
+    """Why no op is known, where ``op`` is empty."""
+
+
+class Translation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Ops that a CPU recording shows and a target runs as others."""
+
+    id: str
+    """Permanent, kebab-case, led by ``to-``: ``to-cuda-attention-backward``."""
+    to: tuple[Backend, ...]
+    """Targets that it speaks of."""
+    ops: tuple[str, ...]
+    """Recorded ops, spelt as a rule spells them."""
+    why: str
+    """What decides between the candidates, as sentences for the reader of a finding."""
+    becomes: tuple[Candidate, ...]
+    """Every op that the target may run: where the conditions of several hold, any of those may be the one."""
+    evidence: tuple[RuleEvidence, ...]
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A difference that cannot be told from single ops: said, never applied."""
+
+    id: str
+    to: tuple[Backend, ...]
+    says: str
+    seen: tuple[str, ...] = ()
+    """Ops whose presence in a recording puts ``says`` at the top of the report; none: for readers of the table,
+    because the verdicts are the same either way."""
+    evidence: tuple[RuleEvidence, ...]
+
+
+class Translations(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Everything that is known of how a CPU recording differs from a run on another device."""
+
+    schema: int
+    reviewed: str
+    """Versions of torch that the rows were written for."""
+    translation: tuple[Translation, ...] = ()
+    note: tuple[Note, ...] = ()
+
+
+#: What stands where no table is given: every op runs as it was recorded.
+NO_TRANSLATIONS = Translations(schema=SCHEMA, reviewed=">=1.11")
+
+
+def parse_translations(text: str, source: str) -> Translations:
+    """Read the table from TOML; ``TableError`` in one line, led by ``source``, for what it may not hold."""
+    try:
+        table = msgspec.convert(tomllib.loads(text), Translations, strict=True)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as problem:
+        raise TableError(f"{source}: {problem}", hint="see docs/adding-a-rule.md") from problem
+    for path, fault in _misspelt(table):
+        raise TableError(f"{source}: {fault} at {path}", hint="see docs/adding-a-rule.md")
+    return table
+
+
+@cache
+def load_translations() -> Translations:
+    """The table that ships, read and checked once."""
+    try:
+        text = _FILE.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise TableError(f"cannot read {_FILE.name}: {problem}", hint="reinstall the package") from problem
+    return parse_translations(text, _FILE.name)
+
+
+def translated_facts(table: Translations, tables: Mapping[Backend, Table]) -> Mapping[str, frozenset[str]]:
+    """Recorded op to the facts that a recorder must note so that every op that it may become can be judged."""
+    wanted: dict[str, set[str]] = {}
+    for row in table.translation:
+        keys = {key for candidate in row.becomes for key in candidate.when}
+        for candidate in row.becomes:
+            rules = (tables[backend].find(candidate.op) for backend in row.to if backend in tables and candidate.op)
+            asked = {key for rule in rules if rule is not None for case in rule.case for key in case.when}
+            keys |= asked - candidate.facts.keys()
+        for op in row.ops:
+            wanted.setdefault(op, set()).update(keys.intersection(ASKED_FACTS))
+    return MappingProxyType({op: frozenset(keys) for op, keys in wanted.items() if keys})
+
+
+def _misspelt(table: Translations) -> Iterator[tuple[str, str]]:
+    """Every word that the types let through and the vocabulary does not, with its path."""
+    if table.schema != SCHEMA:
+        yield "$.schema", f"schema {table.schema} is not {SCHEMA}, the one that this release reads"
+    yield from bad_range("$.reviewed", table.reviewed or "nothing", ("<", "<=", ">="))
+    for number, row in enumerate(table.translation):
+        path = f"$.translation[{number}] ({row.id})"
+        yield from _misspelt_row(path, row.id, row.to, row.ops)
+        for place, candidate in enumerate(row.becomes):
+            yield from _misspelt_candidate(f"{path}.becomes[{place}]", candidate)
+    for number, note in enumerate(table.note):
+        yield from _misspelt_row(f"$.note[{number}] ({note.id})", note.id, note.to, note.seen)
+
+
+def _misspelt_row(path: str, id: str, to: tuple[Backend, ...], ops: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    if not (ID.fullmatch(id) and id.startswith(_LEAD)):
+        yield path, f"{id!r} is not kebab-case led by `{_LEAD}`"
+    if Backend.RECORDED in to or Backend(RECORDED_ON) in to:
+        yield path, f"a recording made on {RECORDED_ON} is translated to other backends only"
+    for op in ops:
+        if not OP.fullmatch(op):
+            yield path, f"{op!r} is not spelt namespace.name[.overload]"
+
+
+def _misspelt_candidate(path: str, candidate: Candidate) -> Iterator[tuple[str, str]]:
+    yield from misspelt_conditions(path, candidate.when, candidate.torch)
+    if candidate.op and (not OP.fullmatch(candidate.op) or candidate.op.count(".") != 2):
+        yield path, f"{candidate.op!r} is not spelt namespace.name.overload"
+    for key, value in candidate.facts.items():
+        if key not in ASKED_FACTS or not in_domain(key, value):
+            yield path, f"{key} = {value!r} is no recorded fact"
