@@ -155,6 +155,13 @@ def _findings(
         yield _finding(groups, ruling, evidence[name])
 
 
+def _runs_elsewhere(group: CallGroup, ruling: Ruling) -> str:
+    """What the rule itself says that the op becomes, for a call that was recorded on another device than judged for."""
+    if ruling.rule is None or group.facts.get("device") == device_of(ruling.backend):
+        return ""
+    return ruling.rule.runs_as
+
+
 def _finding(groups: list[CallGroup], ruling: Ruling, evidence: tuple[Evidence, ...]) -> Finding:
     """One finding for groups that differ in nothing that it says; it keeps the facts on which they agree."""
     first = groups[0]
@@ -164,7 +171,7 @@ def _finding(groups: list[CallGroup], ruling: Ruling, evidence: tuple[Evidence, 
     return Finding(
         rule=ruling.rule_id,
         op=first.op,
-        runs_as=ruling.runs_as,
+        runs_as=ruling.runs_as or _runs_elsewhere(first, ruling),
         phase=first.phase,
         module=first.module,
         location=first.location,
