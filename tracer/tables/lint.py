@@ -23,7 +23,8 @@ LIMIT = 100_000
 _FILE = re.compile(r"[\w/{},-]+\.(cu|cuh|cpp|h|py|mm|yaml|csv|md)\b")
 _THREAD = re.compile(r"\b(PR|issue) ([\w.-]+/[\w.-]+)?#\d+\b")
 _ROUTE = re.compile(r"(torch(\.[A-Za-z_]\w*)+|aten(\.\w+){1,2})(\([\w=, ]*\))?")
-_VERSION = re.compile(r"\b\d+\.\d+")
+#: A release, or a commit: what a project without releases is pinned by.
+_VERSION = re.compile(r"\b\d+\.\d+|\bat [0-9a-f]{7,40}\b")
 
 
 def lint_table(table: Table) -> list[str]:
@@ -78,14 +79,19 @@ def _incomplete(rule: Rule) -> Iterator[str]:
             yield f"{name} is empty"
     texts = [rule.why, rule.remedy, *(t for case in rule.case for t in (case.why, case.remedy) if t)]
     for text in texts:
-        if text.strip() and (text != " ".join(text.split()) or text[-1] not in ".`)"):
+        if text.strip() and not is_sentence(text):
             yield f"not a plain sentence: {text!r}"
     for evidence in rule.evidence:
-        if fault := _bad_reference(evidence):
+        if fault := bad_reference(evidence):
             yield f"evidence {evidence.ref!r} {fault}"
 
 
-def _bad_reference(evidence: RuleEvidence) -> str:
+def is_sentence(text: str) -> bool:
+    """Whether ``text`` is one line that ends as a sentence does."""
+    return bool(text) and text == " ".join(text.split()) and text[-1] in ".`)"
+
+
+def bad_reference(evidence: RuleEvidence) -> str:
     """What is wrong with a reference; empty for one that a reader can follow."""
     ref = evidence.ref
     if ref != " ".join(ref.split()) or not ref:
@@ -136,7 +142,7 @@ def _overlaps_and_gaps(rule: Rule, releases: tuple[str, ...]) -> Iterator[str]:
 def _check(cases: tuple[Case, ...], live: tuple[int, ...], release: str) -> Iterator[str]:
     keys = list(dict.fromkeys(key for i in live for key in cases[i].when))
     wanted = {i: [wanted_values(cases[i], key) for key in keys] for i in live}
-    choices = [_told_apart(key, [wanted[i][k] for i in live]) for k, key in enumerate(keys)]
+    choices = [told_apart(key, [wanted[i][k] for i in live]) for k, key in enumerate(keys)]
     size = 1
     for choice in choices:
         size *= len(choice)
@@ -156,7 +162,7 @@ def _check(cases: tuple[Case, ...], live: tuple[int, ...], release: str) -> Iter
             yield f"overlap in torch {release}: cases {' and '.join(map(str, holding))} both hold for {where}"
 
 
-def _told_apart(key: str, sets: list[frozenset[Value]]) -> list[Value]:
+def told_apart(key: str, sets: list[frozenset[Value]]) -> list[Value]:
     """One value of ``key`` for each way in which the cases answer it."""
     seen: dict[tuple[bool, ...], Value] = {}
     for value in DOMAINS[key]:
