@@ -23,7 +23,7 @@ from tracer.recording.attribution import Attribution
 from tracer.recording.groups import Cell, Plan
 from tracer.recording.higher_order import with_bodies_seen
 
-_getframe = sys._getframe
+_getframe: Any = sys._getframe
 _get_ident = get_ident
 _Tensor = torch.Tensor
 _is_grad_enabled = torch.is_grad_enabled
@@ -69,23 +69,26 @@ class RecordingMode(TorchDispatchMode):
         plan = self.plans.get(func)
         if plan is None:
             plan = self._plan(func)
+        try:
+            frame = _getframe(1)
+        except ValueError:  # one of the engine's own threads: no Python code called
+            frame = None
         if plan.rare or types or self._handed_over is not None or _function_modes():
-            return self._rare(plan, func, types, args, kwargs or {}, _getframe(0).f_back)
+            return self._rare(plan, func, types, args, kwargs or {}, frame)
         tensor = args[0]
         if plan.is_listed:
             tensor = tensor[0] if tensor else None
-        if tensor.__class__ is not _Tensor and not isinstance(tensor, _Tensor):
+        if type(tensor) is not _Tensor and not isinstance(tensor, _Tensor):
             # A number where the schema says tensor, an empty list.
-            return self._rare(plan, func, types, args, kwargs or {}, _getframe(0).f_back)
+            return self._rare(plan, func, types, args, kwargs or {}, frame)
         asked = plan.read(args, kwargs) if plan.readers else None
         node = _current_node()
-        if node is None:
-            if self._optimizer.active:
-                self._in_optimizer(plan, tensor, asked, _getframe(0).f_back)
-            else:
-                self._forward(plan, tensor, asked, _getframe(0).f_back)
+        if node is not None:
+            self._backward(plan, tensor, asked, node, frame)
+        elif self._optimizer.active:
+            self._in_optimizer(plan, tensor, asked, frame)
         else:
-            self._backward(plan, tensor, asked, node, _getframe(0).f_back)
+            self._forward(plan, tensor, asked, frame)
         if kwargs:
             return func(*args, **kwargs)
         return func(*args)
@@ -102,11 +105,12 @@ class RecordingMode(TorchDispatchMode):
         site: Any = None
         while frame is not None:
             code = frame.f_code
-            kind = kinds.get(code.co_filename)
+            filename = code.co_filename
+            kind = kinds.get(filename)
             if kind is None:
-                kind = self.attribution.sites.kind_of(code.co_filename)
+                kind = self.attribution.sites.kind_of(filename)
             if kind > 0:
-                site = (code.co_filename, code.co_firstlineno, frame.f_lasti, code)
+                site = (filename, code.co_firstlineno, frame.f_lasti, code)
                 break
             if kind < 0 and entry is not None and code.co_name == _MODULE_CALL:
                 if entry.site is not None:
@@ -124,10 +128,12 @@ class RecordingMode(TorchDispatchMode):
         phase = _FORWARD if scope.is_module or number != links.last else _OTHER
         if site is not None:
             filename, first, instruction, code = site
+            # fmt: off
             key: Any = (
-                *(scope, phase, filename, first, instruction, asked),
-                *(tensor.dtype, tensor.device, tensor.layout, tensor.ndim),
+                scope, phase, filename, first, instruction, asked,
+                tensor.dtype, tensor.device, tensor.layout, tensor.ndim,
             )
+            # fmt: on
         else:
             key = (scope, phase, asked, tensor.dtype, tensor.device, tensor.layout, tensor.ndim)
         cell = plan.cells.get(key)
