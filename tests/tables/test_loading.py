@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from tests.tables.samples import HEAD, rule_text, table
 from tracer.errors import TableError
 from tracer.names import Backend, Verdict
+from tracer.tables import loading
 from tracer.tables.loading import (
     existing_tables,
     load_table,
@@ -77,9 +79,22 @@ def test_a_malformed_variable_name_is_refused() -> None:
         table(head=HEAD + 'variables = ["lower case"]\n')
 
 
-def test_a_backend_without_a_table_is_named_with_those_that_have_one() -> None:
-    with pytest.raises(TableError, match="there is no table for xpu; tables exist for cpu, cuda"):
-        load_table(Backend.XPU)
+def test_a_backend_without_a_table_is_named_with_those_that_have_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("cpu", "cuda"):
+        (tmp_path / f"{name}.toml").write_text("", encoding="utf-8")
+    monkeypatch.setattr(loading, "_FOLDER", tmp_path)
+    cached = [each for each in vars(loading).values() if hasattr(each, "cache_clear")]
+    for each in cached:
+        each.cache_clear()
+    try:
+        with pytest.raises(TableError, match="there is no table for xpu; tables exist for cpu, cuda"):
+            load_table(Backend.XPU)
+    finally:
+        monkeypatch.undo()
+        for each in cached:
+            each.cache_clear()
 
 
 def test_every_table_loads_once_and_is_for_the_backend_it_is_named_after() -> None:

@@ -1,0 +1,109 @@
+"""What the tables for AMD, Intel and Apple devices say of the calls that people meet first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.build import call, environment, trace
+from tracer.findings import Finding
+from tracer.judging import judge_trace, make_target
+from tracer.names import Backend, Cause, EvidenceKind, UnknownReason
+from tracer.tables.loading import load_table, load_tables
+
+BOTH = ("nondeterministic", "nondeterministic")
+FLOAT = {"device": "cpu", "dtype": "float32", "layout": "strided", "ndim": 2}
+
+
+def verdicts(backend: str, op: str, torch: str = "2.13", settings: str = "default", **facts: Any) -> tuple[str, str]:
+    """The verdict of one float32 call as things stand, and under deterministic mode."""
+    found = finding(backend, op, torch, settings, **facts)
+    return (
+        ("deterministic", "deterministic") if found is None else (found.verdict.value, found.deterministic_mode.value)
+    )
+
+
+def finding(backend: str, op: str, torch: str = "2.13", settings: str = "default", **facts: Any) -> Finding | None:
+    given = {**FLOAT, **{key.replace("__", "."): value for key, value in facts.items()}}
+    recorded = environment(num_threads=2)
+    target = make_target(recorded, backend=backend, torch=torch, settings=settings)
+    judgement = judge_trace(trace(call(op, facts=given), environment=recorded), load_tables(), target)
+    return judgement.findings[0] if judgement.findings else None
+
+
+@pytest.mark.parametrize(
+    ("backend", "op", "torch", "facts", "expected"),
+    [
+        # ROCm: AMD's libraries in place of NVIDIA's, the rest as CUDA.
+        ("rocm", "aten.mm.default", "2.6", {}, ("nondeterministic", "unknown")),
+        ("rocm", "aten.miopen_convolution.default", "2.13", {}, ("nondeterministic", "nondeterministic")),
+        ("rocm", "aten.miopen_rnn.default", "2.13", {}, ("nondeterministic", "nondeterministic")),
+        ("rocm", "aten._flash_attention_backward.default", "2.13", {}, ("nondeterministic", "nondeterministic")),
+        ("rocm", "aten.index_add.default", "2.13", {}, ("nondeterministic", "deterministic")),
+        ("rocm", "aten.histc.default", "2.13", {}, ("conditional", "raises")),
+        ("rocm", "aten.cumsum.default", "2.13", {"shape__scan_is_whole": True}, ("nondeterministic", "deterministic")),
+        ("rocm", "aten.add.Tensor", "2.13", {}, ("deterministic", "deterministic")),
+        # MPS: silent in 2.6, refusing more from version to version.
+        ("mps", "aten.scatter_add.default", "2.6", {}, ("nondeterministic", "nondeterministic")),
+        ("mps", "aten.scatter_add.default", "2.13", {}, ("nondeterministic", "raises")),
+        ("mps", "aten.scatter_add.default", "2.13", {"dtype": "int64"}, ("deterministic", "deterministic")),
+        ("mps", "aten.embedding_dense_backward.default", "2.13", {}, ("nondeterministic", "nondeterministic")),
+        ("mps", "aten.embedding_dense_backward.default", "2.15", {}, ("nondeterministic", "raises")),
+        ("mps", "aten.mm.default", "2.15", {}, ("unknown", "unknown")),
+        ("mps", "aten.mul.Tensor", "2.15", {}, ("deterministic", "deterministic")),
+        ("mps", "aten.view.default", "2.15", {}, ("deterministic", "deterministic")),
+        ("mps", "aten.native_dropout.default", "2.15", {}, ("seeded", "seeded")),
+        # XPU: CUDA's refusals under other names, oneDNN asked for repeatable kernels in the mode alone.
+        ("xpu", "aten.addmm.default", "2.13", {}, ("nondeterministic", "deterministic")),
+        ("xpu", "aten.index_reduce.default", "2.6", {"arg__reduce": "prod"}, ("nondeterministic", "nondeterministic")),
+        ("xpu", "aten.index_reduce.default", "2.9", {"arg__reduce": "prod"}, ("nondeterministic", "unknown")),
+        ("xpu", "aten.index_reduce.default", "2.13", {"arg__reduce": "prod"}, ("nondeterministic", "raises")),
+        ("xpu", "aten.adaptive_max_pool3d_backward.default", "2.13", {"shape__divides_evenly": False}, BOTH),
+        ("xpu", "aten.grid_sampler_2d_backward.default", "2.13", {}, ("nondeterministic", "raises")),
+        ("xpu", "aten.relu.default", "2.13", {}, ("deterministic", "deterministic")),
+        ("xpu", "aten.native_batch_norm.default", "2.13", {}, ("unknown", "unknown")),
+    ],
+)
+def test_a_call_has_the_verdicts_that_the_evidence_supports(
+    backend: str, op: str, torch: str, facts: dict[str, Any], expected: tuple[str, str]
+) -> None:
+    assert verdicts(backend, op, torch, **facts) == expected
+
+
+@pytest.mark.parametrize("backend", ["xpu", "mps"])
+def test_silence_vouches_for_nothing_where_torch_documents_no_list(backend: str) -> None:
+    found = finding(backend, "aten.cdist.default")
+    assert found is not None
+    assert found.rule == f"{backend}-unlisted"
+    assert found.reason is UnknownReason.UNLISTED
+    assert found.why == load_table(Backend(backend)).unlisted
+
+
+@pytest.mark.parametrize("backend", ["rocm", "xpu", "mps"])
+def test_a_version_that_nobody_read_is_not_judged(backend: str) -> None:
+    found = finding(backend, "aten.relu.default", torch="2.5")
+    assert found is not None
+    assert found.reason is UnknownReason.TABLE_NOT_REVIEWED
+
+
+def test_rocm_marks_what_it_takes_over_from_cuda() -> None:
+    found = finding("rocm", "aten.index_add.default")
+    assert found is not None
+    assert found.rule == "rocm-cuda-index-add"
+    assert found.why.startswith("Taken over from cuda")
+    assert {one.kind for one in found.evidence} == {EvidenceKind.DOCUMENTED}
+
+
+def test_rocm_says_nothing_of_cublas_or_cudnn() -> None:
+    for rule in load_table(Backend.ROCM).rule:
+        keys = {key for case in rule.case for key in case.when}
+        assert "cublas_workspace" not in keys, rule.id
+        if rule.id.startswith("rocm-cuda-") and rule.cause is not Cause.RNG:
+            assert not any("cudnn" in op for op in rule.ops), rule.id
+
+
+@pytest.mark.parametrize("backend", ["rocm", "xpu", "mps"])
+def test_nothing_is_called_measured_that_nobody_ran(backend: str) -> None:
+    grades = {row.kind for rule in load_table(Backend(backend)).rule for row in rule.evidence}
+    assert EvidenceKind.MEASURED not in grades
