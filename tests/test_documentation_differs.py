@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tracer.explaining import is_rule_id
 from tracer.tables.loading import load_tables
+from tracer.tables.lookup import is_rule_id
 
 PAGE = Path(__file__).parent.parent / "docs" / "where-torch-documentation-differs.md"
 ROWS = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if re.match(r"\| (?!API \||---)", line)]

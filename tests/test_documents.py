@@ -20,10 +20,10 @@ from tests.documents.ascend import ASCEND
 from tests.documents.cases import ISSUE_4, Check, Document, Statement
 from tests.documents.notes import CUDNN_NOTE, NOTES
 from tests.documents.torch_pages import CURRENT, EARLY
-from tracer.explaining import find_rules
 from tracer.names import Backend, Settings
 from tracer.tables.binding import BoundTable
 from tracer.tables.loading import load_tables, table_file
+from tracer.tables.lookup import find_rules
 from tracer.tables.settings import settings_of
 from tracer.tables.versions import RELEASES, placed, release
 from tracer.tables.vocabulary import SETTINGS

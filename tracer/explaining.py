@@ -6,17 +6,19 @@ reaches several ops; each is explained with what its verdict hangs on and with t
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping
-from difflib import get_close_matches
+from collections.abc import Collection, Iterator, Mapping
 from itertools import product
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from tracer.errors import TargetError, UsageError
 from tracer.names import SEVERITY, Backend, DeterministicMode, Settings, Verdict
 from tracer.tables.conditions import wanted_values
+from tracer.tables.lookup import find_rules, find_translations, is_rule_id, is_torchs, refusal, spelled
 from tracer.tables.model import Case, Rule, Table
 from tracer.tables.settings import settings_of
+from tracer.tables.translation import NO_TRANSLATIONS, Translation, Translations
 from tracer.tables.versions import placed, release, reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DOMAINS, DTYPE_CLASSES, Value
 from tracer.trace.model import Environment
@@ -28,9 +30,6 @@ _NOBODYS = Environment(python="", platform="", torch="")
 _DEFAULTS: Mapping[str, Value] = {
     key: value for key, value in settings_of(_NOBODYS, Settings.DEFAULT).items() if key != _MODE
 }
-
-#: What people type, and what documents write.
-_SHORT = (("torch.ops.", ""), ("F.", "torch.nn.functional."), ("nn.", "torch.nn."), ("Tensor.", "torch.Tensor."))
 
 Conditions = dict[str, frozenset[Value]]
 
@@ -81,10 +80,18 @@ class Explanation(NamedTuple):
     table: Table
     rules: tuple[tuple[Rule, Span | None], ...]
     """Rules with the span that holds the version; ``None`` where the table was not reviewed for it."""
+    becomes: tuple[Translation, ...]
+    """Rows that say what the op runs as here, where a recording made on a CPU shows it; the rules are for both."""
+    is_torchs: bool
+    """Whether the name is torch's own: without a rule, the table's list decides."""
 
 
 def explain(
-    text: str, tables: Mapping[Backend, Table], version: str, backends: Collection[Backend] | None = None
+    text: str,
+    tables: Mapping[Backend, Table],
+    version: str,
+    backends: Collection[Backend] | None = None,
+    translations: Translations = NO_TRANSLATIONS,
 ) -> list[Explanation]:
     """What the tables of ``backends`` (of all where it is ``None``) say of an op, a rule's id or an API.
 
@@ -97,54 +104,18 @@ def explain(
         wanted = release(version)
     except ValueError as problem:
         raise TargetError(f"torch version {problem}", hint="write a release such as 2.13") from problem
-    found = find_rules(text, tables)
-    if not found:
+    found, becomes = find_rules(text, tables), find_translations(text, tables, translations)
+    if not found and not becomes:
         raise refusal(text, tables)
     asked = [b for b in (found if is_rule_id(text, tables) else tables) if backends is None or b in backends]
     if not asked:
         known = ", ".join(map(str, found))
         raise UsageError(f"{text!r} is a rule of another table", hint=f"ask for {known}")
-    return [_explanation(tables[backend], found.get(backend, ()), wanted) for backend in asked]
-
-
-def find_rules(text: str, tables: Mapping[Backend, Table]) -> dict[Backend, tuple[Rule, ...]]:
-    """The rules that ``text`` names, by backend, libraries' rules last; a backend without one is left out."""
-    names: Callable[[Rule, str], bool]
-    if is_rule_id(text, tables):
-        name, names = text.strip(), _is
-    else:
-        name = spelled(text)
-        names = _names_op if name.partition(".")[0] in _namespaces(tables) else _names_api
-    found = {
-        backend: tuple(rule for rule in rules_of(table) if names(rule, name) and _stands(rule, table, name))
-        for backend, table in tables.items()
-    }
-    return {backend: rules for backend, rules in found.items() if rules}
-
-
-def rules_of(table: Table) -> tuple[Rule, ...]:
-    """The rules that hold on a table's backend, its own before those for libraries."""
-    return (*table.rule, *table.libraries)
-
-
-def refusal(text: str, tables: Mapping[Backend, Table]) -> UsageError:
-    """What to raise where no table knows ``text``: one line, with the names nearest to it."""
-    return UsageError(f"no table knows {text!r}", hint=_hint(text, tables))
-
-
-def is_rule_id(text: str, tables: Mapping[Backend, Table]) -> bool:
-    """Whether ``text`` is a rule's id."""
-    return any(_is(rule, text.strip()) for table in tables.values() for rule in rules_of(table))
-
-
-def spelled(text: str) -> str:
-    """A name as tables spell it: ``aten.index_add_`` for ``aten::index_add_``, ``torch.nn.CTCLoss`` for
-    ``nn.CTCLoss``; what follows an opening bracket or a space says which calls are meant and is cut off."""
-    name = re.split(r"[\s(]", text.strip().replace("::", "."), maxsplit=1)[0]
-    for short, whole in _SHORT:
-        if name.startswith(short):
-            return whole + name[len(short) :]
-    return name
+    its_own = is_torchs(spelled(text))
+    return [
+        _explanation(tables[backend], found.get(backend, ()), wanted, becomes.get(backend, ()), its_own)
+        for backend in asked
+    ]
 
 
 def spans(rule: Rule, reviewed: str) -> tuple[Span, ...]:
@@ -184,15 +155,20 @@ def in_words(key: str, values: frozenset[Value]) -> str:
     return f"{key}: {' or '.join(_values_in_words(key, values))}"
 
 
-def _explanation(table: Table, rules: tuple[Rule, ...], version: str) -> Explanation:
+def _explanation(
+    table: Table, rules: tuple[Rule, ...], version: str, becomes: tuple[Translation, ...], its_own: bool
+) -> Explanation:
     place = placed(table.reviewed, version)
     known = reviewed_releases(table.reviewed)
     minor = known[-1] if place == "newer" else ".".join(version.split(".")[:2])
+    becomes = tuple(replace(row, becomes=tuple(c for c in row.becomes if speaks_of(c.torch, minor))) for row in becomes)
+    candidates = (table.find(candidate.op) for row in becomes for candidate in row.becomes if candidate.op)
+    there = [rule for rule in candidates if rule is not None]
     told: list[tuple[Rule, Span | None]] = []
-    for rule in rules:
+    for rule in {rule.id: rule for rule in (*rules, *there)}.values():
         history = spans(rule, table.reviewed) if place in ("reviewed", "newer") else ()
         told.append((rule, next((s for s in history if minor in _releases_of(s, known)), None)))
-    return Explanation(table.backend, version, place, table, tuple(told))
+    return Explanation(table.backend, version, place, table, tuple(told), becomes, its_own)
 
 
 def _releases_of(span: Span, known: tuple[str, ...]) -> tuple[str, ...]:
@@ -256,62 +232,3 @@ def _values_in_words(key: str, values: frozenset[Value]) -> list[str]:
     return words + [
         str(value).lower() if isinstance(value, bool) else str(value) for value in DOMAINS[key] if value in left
     ]
-
-
-def _namespaces(tables: Mapping[Backend, Table]) -> frozenset[str]:
-    """Namespaces of ops, as far as the tables name them."""
-    named = {op.partition(".")[0] for table in tables.values() for rule in rules_of(table) for op in rule.ops}
-    return frozenset({"aten", "prims"} | named) - {"torch"}
-
-
-def _stands(rule: Rule, table: Table, name: str) -> bool:
-    """Whether no better rule speaks in ``rule``'s place: for an overload, only one does."""
-    return name.count(".") != 2 or name.startswith(("torch", "lib")) or table.find(name) in (rule, None)
-
-
-def _is(rule: Rule, name: str) -> bool:
-    return rule.id == name
-
-
-def _names_op(rule: Rule, name: str) -> bool:
-    """Whether a rule speaks of an op; a packet stands for its overloads, and an overload for its packet's rule."""
-    namespace = f"{name.partition('.')[0]}.*"
-    return any(op in (name, namespace) or op.startswith(f"{name}.") or name.startswith(f"{op}.") for op in rule.ops)
-
-
-def _names_api(rule: Rule, name: str) -> bool:
-    """Whether a rule speaks of an API: one that it lists, or one that is called as one of its ops is.
-
-    A module and its function are one (``nn.CTCLoss``, ``F.ctc_loss``), and so are a function and its method.
-    """
-    root, _, last = name.rpartition(".")
-    if not root:
-        return False
-    key = _loose(last)
-    if any(_loose(api.rpartition(".")[2]) == key and _same_root(api, name) for api in map(spelled, rule.apis)):
-        return True
-    if root.split(".")[0] != "torch":
-        return False
-    return any(
-        _loose(op.split(".")[1]) in (key, f"{key}forward", f"{key}backward")
-        for op in rule.ops
-        if op.startswith("aten.")
-    )
-
-
-def _same_root(one: str, other: str) -> bool:
-    return one.partition(".")[0] == other.partition(".")[0]
-
-
-def _loose(name: str) -> str:
-    return name.replace("_", "").lower()
-
-
-def _hint(text: str, tables: Mapping[Backend, Table]) -> str:
-    """The names nearest to ``text``, or where all of them are listed."""
-    rules = [rule for table in tables.values() for rule in rules_of(table)]
-    known = {name for rule in rules for name in (rule.id, *rule.ops, *map(spelled, rule.apis))}
-    near = get_close_matches(spelled(text), sorted(known), n=3, cutoff=0.7)
-    if near:
-        return f"did you mean {' or '.join(near)}?"
-    return "`tracer tables list --backend B` lists what they know"

@@ -41,8 +41,9 @@ def command(name: str, backend: str | None, version: str | None) -> int:
     from tracer.report.rule_text import explanation_parts
     from tracer.report.terminal import printed
     from tracer.tables.loading import load_tables
+    from tracer.tables.translation import load_translations
 
-    told = explain(name, load_tables(), version or _version_here(), chosen(backend))
+    told = explain(name, load_tables(), version or _version_here(), chosen(backend), load_translations())
     show(printed(lambda width: explanation_parts(" ".join(name.split()), told, width)))
     return 0
 

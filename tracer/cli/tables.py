@@ -49,9 +49,9 @@ def list_tables(backend: str | None) -> int:
 @click.option("--backend", metavar="B", help="Look in this table only.")
 def show_rule(name: str, backend: str | None) -> int:
     """Show a rule, or each rule for an op or API: every version, every condition, words and evidence."""
-    from tracer.explaining import find_rules, refusal
     from tracer.report.rule_text import rule_parts
     from tracer.report.terminal import printed
+    from tracer.tables.lookup import find_rules, refusal
 
     tables = chosen(backend)
     found = find_rules(name, tables)

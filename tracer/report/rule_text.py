@@ -92,8 +92,11 @@ def _place(explanation: Explanation) -> Iterator[RenderableType]:
     """What stands above the rules: why there is none, or how far the table reaches."""
     table = explanation.table
     known = reviewed_releases(table.reviewed)
+    for row in explanation.becomes:
+        names = dict.fromkeys(candidate.op or "no op that is known" for candidate in row.becomes)
+        yield Padding(Text(f"Recorded on a CPU, it runs here as {' or '.join(names)}. {row.why}"), (0, 0, 0, 2))
     if not explanation.rules:
-        yield Padding(Text(_without_rule(table)), (0, 0, 0, 2))
+        yield Padding(Text(_without_rule(explanation)), (0, 0, 0, 2))
     elif explanation.place == "newer":
         yield Text(f"Reviewed up to torch {known[-1]}: its verdicts, extrapolated.", style="bold")
     elif explanation.place != "reviewed":
@@ -103,13 +106,18 @@ def _place(explanation: Explanation) -> Iterator[RenderableType]:
         )
 
 
-def _without_rule(table: Table) -> str:
-    if table.deny_list:
-        return (
-            "= deterministic: no rule names it, and torch's own page lists the exceptions (documented, the weakest"
-            " evidence). That holds for ops of aten and prims; any other is unknown."
-        )
-    return f"? unknown: {UNKNOWN_REASONS[UnknownReason.UNLISTED]}"
+def _without_rule(explanation: Explanation) -> str:
+    table = explanation.table
+    if not explanation.is_torchs:
+        return f"? unknown: {UNKNOWN_REASONS[UnknownReason.OPAQUE]}"
+    if any(not candidate.op for row in explanation.becomes for candidate in row.becomes):
+        return "? unknown: what it becomes here is not known in every case."
+    if not table.deny_list:
+        return f"? unknown: {table.unlisted or UNKNOWN_REASONS[UnknownReason.UNLISTED]}"
+    return (
+        "= deterministic: no rule names it, and torch's own page lists the exceptions (documented, the weakest"
+        " evidence)."
+    )
 
 
 def _rule_now(rule: Rule, span: Span, table: Table, width: int) -> Iterator[RenderableType]:

@@ -1,0 +1,138 @@
+"""From a name as people write it to the rules that speak of it: an op, a rule's id, or an API.
+
+An API reaches several ops, and documents name it in several ways: a module and its function are one
+(``nn.CTCLoss``, ``F.ctc_loss``), and so are a function and its method.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+
+from tracer.errors import UsageError
+from tracer.names import Backend
+from tracer.tables.model import Rule, Table
+from tracer.tables.translation import Translation, Translations
+
+#: What people type, and what documents write.
+_SHORT = (("torch.ops.", ""), ("F.", "torch.nn.functional."), ("nn.", "torch.nn."), ("Tensor.", "torch.Tensor."))
+
+#: Namespaces that a table without a rule for an op still speaks of, and the root of the APIs that lead to them.
+_TORCHS = ("aten", "prims", "torch")
+
+
+def find_rules(text: str, tables: Mapping[Backend, Table]) -> dict[Backend, tuple[Rule, ...]]:
+    """The rules that ``text`` names, by backend, libraries' rules last; a backend without one is left out."""
+    names: Callable[[Rule, str], bool]
+    if is_rule_id(text, tables):
+        name, names = text.strip(), _is
+    else:
+        name = spelled(text)
+        names = _names_op if is_op(name, tables) else _names_api
+    found = {
+        backend: tuple(rule for rule in rules_of(table) if names(rule, name) and _stands(rule, table, name))
+        for backend, table in tables.items()
+    }
+    return {backend: rules for backend, rules in found.items() if rules}
+
+
+def find_translations(
+    text: str, tables: Mapping[Backend, Table], translations: Translations
+) -> dict[Backend, tuple[Translation, ...]]:
+    """What an op that a CPU dispatches becomes elsewhere, by target; a target where it stays as it is is left out."""
+    name = spelled(text)
+    rows = [row for row in translations.translation if any(_same_op(op, name) for op in row.ops)]
+    found = {backend: tuple(row for row in rows if backend in row.to) for backend in tables}
+    return {backend: becomes for backend, becomes in found.items() if becomes}
+
+
+def is_op(name: str, tables: Mapping[Backend, Table]) -> bool:
+    """Whether a spelled name is an op's, by its namespace."""
+    named = {op.partition(".")[0] for table in tables.values() for rule in rules_of(table) for op in rule.ops}
+    return "." in name and name.partition(".")[0] in ({"aten", "prims"} | named) - {"torch"}
+
+
+def is_torchs(name: str) -> bool:
+    """Whether a spelled name is torch's own, so that a table without a rule for it speaks of it all the same."""
+    return name.partition(".")[0] in _TORCHS
+
+
+def rules_of(table: Table) -> tuple[Rule, ...]:
+    """The rules that hold on a table's backend, its own before those for libraries."""
+    return (*table.rule, *table.libraries)
+
+
+def refusal(text: str, tables: Mapping[Backend, Table]) -> UsageError:
+    """What to raise where no table knows ``text``: one line, with the names nearest to it."""
+    return UsageError(f"no table knows {text!r}", hint=_hint(text, tables))
+
+
+def is_rule_id(text: str, tables: Mapping[Backend, Table]) -> bool:
+    """Whether ``text`` is a rule's id."""
+    return any(_is(rule, text.strip()) for table in tables.values() for rule in rules_of(table))
+
+
+def spelled(text: str) -> str:
+    """A name as tables spell it: ``aten.index_add_`` for ``aten::index_add_``, ``torch.nn.CTCLoss`` for
+    ``nn.CTCLoss``; what follows an opening bracket or a space says which calls are meant and is cut off."""
+    name = re.split(r"[\s(]", text.strip().replace("::", "."), maxsplit=1)[0]
+    for short, whole in _SHORT:
+        if name.startswith(short):
+            return whole + name[len(short) :]
+    return name
+
+
+def _stands(rule: Rule, table: Table, name: str) -> bool:
+    """Whether no better rule speaks in ``rule``'s place: for an overload, only one does."""
+    return name.count(".") != 2 or name.startswith(("torch", "lib")) or table.find(name) in (rule, None)
+
+
+def _is(rule: Rule, name: str) -> bool:
+    return rule.id == name
+
+
+def _names_op(rule: Rule, name: str) -> bool:
+    """Whether a rule speaks of an op; a packet stands for its overloads, and an overload for its packet's rule."""
+    namespace = f"{name.partition('.')[0]}.*"
+    return any(op == namespace or _same_op(op, name) for op in rule.ops)
+
+
+def _same_op(one: str, other: str) -> bool:
+    return one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")
+
+
+def _names_api(rule: Rule, name: str) -> bool:
+    """Whether a rule speaks of an API: one that it lists, or one that is called as one of its ops is.
+
+    A name without a dot may be any package's.
+    """
+    key = _loose(name.rpartition(".")[2])
+    if any(_loose(api.rpartition(".")[2]) == key and _same_root(api, name) for api in map(spelled, rule.apis)):
+        return True
+    if not _same_root(name, "torch."):
+        return False
+    return any(
+        _loose(op.split(".")[1]) in (key, f"{key}forward", f"{key}backward")
+        for op in rule.ops
+        if op.startswith("aten.")
+    )
+
+
+def _same_root(one: str, other: str) -> bool:
+    """Whether two names begin in one package; a bare ``nll_loss`` may begin in any."""
+    return one.partition(".")[0] == other.partition(".")[0] or "." not in one or "." not in other
+
+
+def _loose(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def _hint(text: str, tables: Mapping[Backend, Table]) -> str:
+    """The names nearest to ``text``, or where all of them are listed."""
+    rules = [rule for table in tables.values() for rule in rules_of(table)]
+    known = {name for rule in rules for name in (rule.id, *rule.ops, *map(spelled, rule.apis))}
+    near = get_close_matches(spelled(text), sorted(known), n=3, cutoff=0.7)
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    return "`tracer tables list --backend B` lists what they know"
