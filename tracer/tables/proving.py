@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 from tracer.errors import TableError
 from tracer.tables.lint import lint_libraries, lint_table
-from tracer.tables.loading import existing_tables, load_libraries, load_table, table_file
+from tracer.tables.loading import existing_tables, load_libraries, load_table, load_tables, table_file
 from tracer.tables.model import LibraryTable, Rule, Table
+from tracer.tables.translation import TRANSLATIONS, load_translations
+from tracer.tables.translation_lint import lint_translations
 from tracer.tables.versions import speaks_of
 
 Resolves = Callable[[str], bool]
@@ -25,6 +27,13 @@ def faults_of_tables(resolves: Resolves | None = None, torch: str = "") -> list[
     faults += _faults("libraries.toml", load_libraries, lint_libraries, resolves, torch)
     for backend in existing_tables():
         faults += _faults(table_file(backend).name, lambda name=backend: load_table(name), lint_table, resolves, torch)
+    try:
+        translations = load_translations()
+    except TableError as problem:
+        return list(dict.fromkeys([*faults, str(problem)]))
+    if not faults:  # candidates are held against tables, which must load for it
+        wrong = lint_translations(translations, load_tables(), resolves, torch)
+        faults += [f"{TRANSLATIONS.name}: {fault}" for fault in wrong]
     return list(dict.fromkeys(faults))
 
 
@@ -34,7 +43,11 @@ def counted() -> str:
     rules: list[Rule] = [rule for table in tables for rule in table.rule]
     rules += load_libraries().rule
     cases = sum(len(rule.case) for rule in rules)
-    return f"{len(tables) + 1} tables, {len(rules):,} rules, {cases:,} cases: no gap, no overlap, no dead case."
+    translations = len(load_translations().translation)
+    return (
+        f"{len(tables) + 1} tables, {len(rules):,} rules, {cases:,} cases, {translations} translations:"
+        " no gap, no overlap, no dead case."
+    )
 
 
 def unresolved(rules: Iterable[Rule], resolves: Resolves, torch: str) -> Iterator[str]:

@@ -27,7 +27,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-_FILE = Path(__file__).parent / "translations.toml"
+#: Where the table lies.
+TRANSLATIONS = Path(__file__).parent / "translations.toml"
 #: What leads every id, so that none can be mistaken for a rule's.
 _LEAD = "to-"
 #: Devices whose recordings are translated. On any other the ops stand as they were recorded.
@@ -63,6 +64,8 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     becomes: tuple[Candidate, ...]
     """Every op that the target may run: where the conditions of several hold, any of those may be the one."""
     evidence: tuple[RuleEvidence, ...]
+    recorded_by: str = ""
+    """Versions of torch whose recordings show the ops; empty: every one."""
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -106,10 +109,10 @@ def parse_translations(text: str, source: str) -> Translations:
 def load_translations() -> Translations:
     """The table that ships, read and checked once."""
     try:
-        text = _FILE.read_text(encoding="utf-8")
+        text = TRANSLATIONS.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as problem:
-        raise TableError(f"cannot read {_FILE.name}: {problem}", hint="reinstall the package") from problem
-    return parse_translations(text, _FILE.name)
+        raise TableError(f"cannot read {TRANSLATIONS.name}: {problem}", hint="reinstall the package") from problem
+    return parse_translations(text, TRANSLATIONS.name)
 
 
 def translated_facts(table: Translations, tables: Mapping[Backend, Table]) -> Mapping[str, frozenset[str]]:
@@ -134,6 +137,7 @@ def _misspelt(table: Translations) -> Iterator[tuple[str, str]]:
     for number, row in enumerate(table.translation):
         path = f"$.translation[{number}] ({row.id})"
         yield from _misspelt_row(path, row.id, row.to, row.ops)
+        yield from misspelt_conditions(path, {}, row.recorded_by)
         for place, candidate in enumerate(row.becomes):
             yield from _misspelt_candidate(f"{path}.becomes[{place}]", candidate)
     for number, note in enumerate(table.note):

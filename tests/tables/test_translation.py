@@ -1,0 +1,274 @@
+"""Translations say what a CPU recording runs as elsewhere; the lint proves them, and each row is met and missed."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tests.build import call, trace
+from tests.tables.samples import GOOD_REF, rule_text, satisfying, split, table
+from tests.tables.test_schemas import ELSEWHERE, overloads
+from tracer.errors import TableError
+from tracer.findings import Judgement, Target
+from tracer.judging import judge_trace
+from tracer.names import Backend, Settings, Verdict
+from tracer.tables.conditions import wanted_values
+from tracer.tables.loading import load_tables, required_facts
+from tracer.tables.translating import Translator
+from tracer.tables.translation import Candidate, Note, Translation, Translations, load_translations, parse_translations
+from tracer.tables.translation_lint import lint_translations
+from tracer.tables.versions import release, reviewed_releases, speaks_of
+from tracer.tables.vocabulary import DERIVED_FACTS, DOMAINS, SETTINGS, Value
+
+HEAD = 'schema = 1\nreviewed = ">=1.11,<=2.15"\n'
+ROW = """
+[[translation]]
+id = "{id}"
+to = {to}
+ops = {ops}
+why = "The CPU runs another."
+becomes = [{becomes}]
+  [[translation.evidence]]
+  kind = "source"
+  ref = "{ref}"
+"""
+ALWAYS = '{ op = "aten.sample.default" }'
+CUDA = {Backend.CUDA: table(rule_text())}
+
+ROWS = [pytest.param(row, id=row.id) for row in load_translations().translation]
+CANDIDATES = [
+    pytest.param(row, candidate, id=f"{row.id}-{number}")
+    for row in load_translations().translation
+    for number, candidate in enumerate(row.becomes)
+]
+
+
+def row_text(
+    *becomes: str,
+    id: str = "to-cuda-sample",
+    to: str = '["cuda"]',
+    ops: str = '["aten.seen"]',
+    ref: str = GOOD_REF,
+) -> str:
+    """One translation; each candidate is an inline table's inside."""
+    return ROW.format(id=id, to=to, ops=ops, becomes=", ".join(becomes or (ALWAYS,)), ref=ref)
+
+
+def translations(*rows: str) -> Translations:
+    return parse_translations(HEAD + "".join(rows or (row_text(),)), "sample.toml")
+
+
+def faults(*rows: str) -> list[str]:
+    return lint_translations(translations(*rows), CUDA)
+
+
+# ------------------------------------------------------------------------------------ the table that ships
+
+
+def test_the_translations_that_ship_are_clean() -> None:
+    assert lint_translations(load_translations(), load_tables(), lambda op: bool(overloads(op)), "2.13.0") == []
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_every_op_of_a_row_is_known_to_torch_or_said_to_be_elsewhere(row: Translation) -> None:
+    for op in (*row.ops, *(candidate.op for candidate in row.becomes if candidate.op)):
+        assert overloads(op) or op in ELSEWHERE
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_recorder_notes_what_the_candidates_ask(row: Translation) -> None:
+    known = {key for candidate in row.becomes for key in candidate.facts}
+    for op in row.ops:
+        noted = required_facts().get(op, frozenset()) | required_facts().get(op.rpartition(".")[0], frozenset())
+        for candidate in row.becomes:
+            for key in candidate.when:
+                assert key in noted or not key.startswith(("arg.", "given.", "shape.", "index.")) or key in known
+
+
+@pytest.mark.parametrize(("row", "candidate"), CANDIDATES)
+def test_a_candidate_is_open_where_it_says_and_closed_at_a_near_miss(row: Translation, candidate: Candidate) -> None:
+    met = satisfying(candidate)  # type: ignore[arg-type]
+    version = release(next(r for r in reviewed_releases(">=1.11,<=2.15") if speaks_of(candidate.torch, r)))
+    assert candidate in open_candidates(row, version, met)
+    for key in candidate.when:
+        miss = next(value for value in DOMAINS[key] if value not in wanted_values(candidate, key))
+        assert candidate not in open_candidates(row, version, {**met, key: miss})
+    for key in split(met)[0]:
+        without = {k: v for k, v in met.items() if k != key}
+        assert candidate in open_candidates(row, version, without), f"{key} is not known, so it may be the one"
+
+
+def open_candidates(row: Translation, version: str, values: dict[str, Value]) -> tuple[Candidate, ...]:
+    """What a call may run as, as things stand."""
+    facts, settings = split(values)
+    only = Translations(schema=1, reviewed=">=1.11", translation=(row,))
+    bound = Translator(only, row.to[0], version, settings).row_of(row.ops[0])
+    assert bound is not None
+    return bound.candidates(facts)[0]
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_each_recorded_op_comes_out_as_one_of_its_candidates_and_a_neighbour_does_not(row: Translation) -> None:
+    names = {candidate.op.removesuffix(".default") for candidate in row.becomes}
+    for op in row.ops:
+        overload = op if op.count(".") == 2 else f"{op}.default"
+        for backend in row.to:
+            found = judged(overload, backend).findings
+            assert all(set(f.runs_as.split(" or ")) <= {*names, ""} for f in found)
+            assert all(not f.rule.startswith("to-") or f.rule == row.id for f in found)
+            neighbour = f"{'.'.join(op.split('.')[:2])}_of_nobody.default"
+            assert all(not f.runs_as for f in judged(neighbour, backend).findings)
+
+
+def judged(op: str, backend: Backend) -> Judgement:
+    """A backward call of ``op`` recorded on a CPU, under every setting's first value."""
+    target = Target(
+        backend=backend,
+        torch="2.13.0",
+        settings=Settings.RECORDED,
+        conditions={key: domain[0] for key, domain in SETTINGS.items()},
+    )
+    group = call(op, phase="backward", node="SafeSoftmaxBackward0", facts={"device": "cpu", "dtype": "float32"})
+    return judge_trace(trace(group), load_tables(), target, translations=load_translations())
+
+
+@pytest.mark.parametrize("note", [pytest.param(n, id=n.id) for n in load_translations().note])
+def test_a_note_is_said_where_its_ops_were_seen_and_only_there(note: Note) -> None:
+    for backend in note.to:
+        for op in note.seen:
+            overload = op if op.count(".") == 2 else f"{op}.Tensor"
+            assert note.says in judged(overload, backend).banners[-1]
+        assert not any(note.says in banner for banner in judged("aten.add.Tensor", backend).banners)
+
+
+def test_every_derived_fact_has_its_derivation() -> None:
+    from tracer.tables.derived import DERIVATIONS
+
+    assert set(DERIVATIONS) == set(DERIVED_FACTS)
+
+
+# ---------------------------------------------------------------------------------------------- the lint
+
+
+def test_a_row_whose_candidates_leave_nothing_out_is_sound() -> None:
+    split_by_dtype = (
+        '{ op = "aten.sample.default", when = { dtype = "float32" } }',
+        '{ op = "aten.other.default", when = { dtype = ["float64", "float16", "bfloat16", "float8"] } }',
+        '{ op = "aten.other.default", when = { dtype = ["complex", "integral", "boolean", "quantized", "none"] } }',
+    )
+    assert faults(row_text(*split_by_dtype)) == []
+
+
+def test_several_candidates_for_one_call_are_no_overlap() -> None:
+    assert faults(row_text(ALWAYS, '{ op = "aten.other.default" }')) == []
+
+
+def test_a_call_that_becomes_nothing_is_a_gap() -> None:
+    old = '{ op = "aten.sample.default", torch = "<2.1" }'
+    new = '{ op = "aten.sample.default", torch = ">=2.1", when = { cudnn_enabled = true } }'
+    assert faults(row_text(old, new)) == ["to-cuda-sample: gap in torch 2.1: no candidate for cudnn_enabled = False"]
+
+
+def test_a_candidate_within_another_of_the_same_op_says_nothing() -> None:
+    narrow = '{ op = "aten.sample.default", torch = ">=2.1", when = { cudnn_enabled = true } }'
+    assert faults(row_text(ALWAYS, narrow)) == [
+        "to-cuda-sample: overlap in torch 2.1: candidate 1 holds only where 0 does, for the same op"
+    ]
+
+
+def test_a_candidate_for_no_reviewed_version_is_dead() -> None:
+    assert faults(row_text(ALWAYS, '{ op = "aten.other.default", torch = ">=2.16" }')) == [
+        "to-cuda-sample: candidate 1 is dead: `>=2.16` holds no reviewed release"
+    ]
+
+
+def test_an_op_is_translated_by_one_row_for_each_target() -> None:
+    again = row_text(id="to-cuda-again")
+    assert faults(row_text(), again) == ["aten.seen: claimed by to-cuda-sample and to-cuda-again for cuda"]
+    overload = row_text(id="to-cuda-again", ops='["aten.seen.out"]')
+    assert faults(row_text(), overload) == ["aten.seen.out: claimed by to-cuda-again and to-cuda-sample for cuda"]
+    assert faults(row_text(), row_text(id="to-rocm-sample", to='["rocm"]')) == []
+
+
+def test_an_id_is_borne_once() -> None:
+    assert faults(row_text(), row_text(ops='["aten.other"]')) == ["to-cuda-sample: the id is borne by 2 rows"]
+
+
+def test_a_candidate_that_no_rule_judges_and_no_table_vouches_for_is_found() -> None:
+    assert faults(row_text('{ op = "theirs.op.default" }')) == [
+        "to-cuda-sample: the cuda table has no rule for theirs.op.default"
+    ]
+    allow = {Backend.CUDA: msgspec.structs.replace(CUDA[Backend.CUDA], deny_list=False)}
+    listed = lint_translations(translations(row_text('{ op = "aten.unlisted.default" }')), allow)
+    assert listed == ["to-cuda-sample: the cuda table has no rule for aten.unlisted.default"]
+
+
+def test_an_op_that_torch_does_not_have_is_found_where_the_version_should_have_it() -> None:
+    rows = translations(
+        row_text('{ op = "aten.old.default", torch = "<2.1" }', '{ op = "aten.new.default", torch = ">=2.1" }')
+    )
+    assert lint_translations(rows, CUDA, lambda op: "new" not in op, "2.0.0") == []
+    assert lint_translations(rows, CUDA, lambda op: "new" not in op, "2.6.0") == [
+        "to-cuda-sample: torch 2.6.0 has no aten.new.default"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("broken", "says"),
+    [
+        ("{ }", "candidate 0 names no op and does not say why"),
+        ('{ op = "aten.sample.default", why = "So." }', "candidate 0 has an op; its rule says why"),
+        (
+            '{ op = "aten.sample.default", when = { cudnn_enabled = [true, false] } }',
+            "candidate 0 asks cudnn_enabled for every value that it can have; leave the key out",
+        ),
+        ('{ why = "no sentence" }', "not a plain sentence: 'no sentence'"),
+    ],
+)
+def test_a_candidate_says_something(broken: str, says: str) -> None:
+    assert faults(row_text(broken)) == [f"to-cuda-sample: {says}"]
+
+
+def test_a_row_has_a_source() -> None:
+    assert faults(row_text(ref="somewhere")) == [
+        "to-cuda-sample: evidence 'somewhere' names neither a source file nor a pull request or issue"
+    ]
+    bare = row_text().partition("  [[translation.evidence]]")[0] + "evidence = []\n"
+    assert faults(bare) == ["to-cuda-sample: evidence is empty"]
+
+
+# ---------------------------------------------------------------------------------------------- loading
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        (row_text(id="cuda-sample"), "'cuda-sample' is not kebab-case led by `to-`"),
+        (row_text(to='["cpu"]'), "a recording made on cpu is translated to other backends only"),
+        (row_text(to='["recorded"]'), "a recording made on cpu is translated to other backends only"),
+        (row_text(ops='["index add"]'), "'index add' is not spelt namespace.name[.overload]"),
+        (row_text('{ op = "aten.sample" }'), "'aten.sample' is not spelt namespace.name.overload"),
+        (row_text('{ op = "aten.sample.default", when = { dtpye = "float32" } }'), "unknown condition 'dtpye'"),
+        (
+            row_text('{ op = "aten.sample.default", torch = "<=2.1" }'),
+            "'<=2.1' is not one of < >= with a minor release",
+        ),
+        (row_text('{ op = "aten.sample.default", facts = { dtype = "float32" } }'), "dtype = 'float32' is no recorded"),
+        (row_text().replace("becomes", "become"), "unknown field `become`"),
+        (row_text().replace('["cuda"]', '["gpu"]'), "Invalid enum value 'gpu'"),
+    ],
+)
+def test_a_word_that_does_not_exist_fails_the_load(row: str, says: str) -> None:
+    with pytest.raises(TableError) as error:
+        translations(row)
+    assert says in str(error.value)
+    assert str(error.value).startswith("sample.toml: ")
+
+
+def test_a_translation_that_names_no_op_makes_the_call_unknown() -> None:
+    why = "Nobody knows."
+    rows = translations(row_text(f'{{ why = "{why}" }}'))
+    group = call("aten.seen.default", facts={"device": "cpu"})
+    target = Target(backend=Backend.CUDA, torch="2.13.0", settings=Settings.DEFAULT)
+    (finding,) = judge_trace(trace(group), CUDA, target, translations=rows).findings
+    assert (finding.rule, finding.verdict, finding.why) == ("to-cuda-sample", Verdict.UNKNOWN, why)
