@@ -1,0 +1,224 @@
+"""Rules for ops that libraries bring along: when they are asked, for whom, and what they read of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from tests.build import call, trace
+from tests.tables.samples import GOOD_REF, HEAD, keys_of, near_misses, releases_of, rule_text, satisfying, split
+from tracer import DeterminismTracer, judge
+from tracer.errors import TableError
+from tracer.names import Backend, Cause, UnknownReason, Verdict
+from tracer.tables.conditions import BoundRule
+from tracer.tables.lint import lint_libraries
+from tracer.tables.loading import (
+    load_libraries,
+    load_table,
+    load_tables,
+    named_variables,
+    parse_libraries,
+    parse_table,
+    required_facts,
+)
+from tracer.tables.model import Case, LibraryRule, LibraryTable, Table
+from tracer.tables.versions import release
+
+LIBRARIES = load_libraries()
+CASES = [
+    pytest.param(rule, case, id=f"{rule.id}-{number}")
+    for rule in LIBRARIES.rule
+    for number, case in enumerate(rule.case)
+]
+LIBRARY_HEAD = HEAD.replace('backend = "cuda"\n', "")
+
+
+def libraries(*rules: str) -> LibraryTable:
+    return parse_libraries(LIBRARY_HEAD + "".join(rules), "sample.toml")
+
+
+def library_rule(*cases: str, backends: str = "", id: str = "lib-sample", ops: str = '["toy.sample"]') -> str:
+    text = rule_text(*cases, id=id, ops=ops)
+    return text.replace("[[rule]]", f"[[rule]]\nbackends = {backends}") if backends else text
+
+
+def test_the_libraries_that_ship_are_clean() -> None:
+    assert lint_libraries(LIBRARIES) == []
+
+
+@pytest.mark.parametrize(("rule", "case"), CASES)
+def test_a_case_matches_what_it_asks_for_and_no_near_miss(rule: LibraryRule, case: Case) -> None:
+    facts, settings = split(satisfying(case, keys_of(rule)))
+    for version in releases_of(LIBRARIES, case):
+        assert BoundRule(rule, release(version), settings).decide(facts).case is case
+    version = release(releases_of(LIBRARIES, case)[0])
+    for _, values in near_misses(case):
+        facts, settings = split(values)
+        assert BoundRule(rule, version, settings).decide(facts).case is not case
+
+
+@pytest.mark.parametrize("rule", LIBRARIES.rule, ids=lambda rule: rule.id)
+def test_a_backends_table_finds_a_rule_where_it_holds_and_nowhere_else(rule: LibraryRule) -> None:
+    for backend, holder in load_tables().items():
+        holds = not rule.backends or backend in rule.backends
+        for op in rule.ops:
+            found = holder.find(op.replace("*", "of_nobody") + ".default")
+            assert (found is rule) is holds or found in holder.rule
+
+
+@pytest.mark.parametrize("rule", LIBRARIES.rule, ids=lambda rule: rule.id)
+def test_a_rule_speaks_plainly(rule: LibraryRule) -> None:
+    for text in filter(None, [rule.why, rule.remedy, *(c.why for c in rule.case), *(c.remedy for c in rule.case)]):
+        assert len(text) < 500
+        assert "\n" not in text
+    assert len(rule.why.split()) > 5
+
+
+def test_a_backends_own_rule_comes_before_a_librarys() -> None:
+    own = parse_table(HEAD + rule_text(id="cuda-own", ops='["toy.sample"]'), "sample.toml")
+    shared = libraries(library_rule(ops='["toy.sample.default", "toy.*"]'))
+    both = Table(schema=1, backend=Backend.CUDA, reviewed=own.reviewed, rule=own.rule, libraries=shared.rule)
+    found = {op: both.find(op) for op in ("toy.sample.default", "toy.other.default", "other.sample.default")}
+    assert [rule.id if rule else None for rule in found.values()] == ["cuda-own", "lib-sample", None]
+
+
+def test_a_named_op_comes_before_its_namespace() -> None:
+    shared = libraries(library_rule(id="lib-whole", ops='["toy.*"]'), library_rule(id="lib-one"))
+    holder = Table(schema=1, backend=Backend.CPU, reviewed=">=1.11", rule=(), libraries=shared.rule)
+    found = [holder.find(op) for op in ("toy.sample.default", "toy.sample.out", "toy.other.default")]
+    assert [rule.id for rule in found if rule] == ["lib-one", "lib-one", "lib-whole"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (library_rule(id="cuda-sample"), "not kebab-case led by `lib-`"),
+        (library_rule(ops='["aten.sample"]'), "is torch's own"),
+        (library_rule(ops='["aten.*"]'), "is torch's own"),
+        (library_rule(ops='["*"]'), "not spelt namespace.name[.overload]"),
+        (library_rule(ops='["toy.sample.*"]'), "not spelt namespace.name[.overload]"),
+        (library_rule(backends='["recorded"]'), "not for `recorded`"),
+        (library_rule(backends='["tpu"]'), "Invalid enum value 'tpu'"),
+        (library_rule('{ when = { luck = true }, verdict = "raises" }'), "unknown condition 'luck'"),
+    ],
+)
+def test_a_misspelt_library_is_refused_in_one_line(text: str, says: str) -> None:
+    with pytest.raises(TableError) as error:
+        libraries(text)
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_backends_table_names_no_namespace_and_no_library() -> None:
+    with pytest.raises(TableError, match="not spelt"):
+        parse_table(HEAD + rule_text(ops='["toy.*"]'), "sample.toml")
+    misplaced = rule_text(id="lib-sample", ops='["toy.sample"]').replace("[[rule", "[[libraries")
+    with pytest.raises(TableError, match=r"stand in libraries\.toml at \$\.libraries"):
+        parse_table(HEAD + rule_text() + misplaced, "sample.toml")
+
+
+def test_two_rules_may_share_an_op_on_different_backends_alone() -> None:
+    apart = libraries(
+        library_rule(id="lib-one", backends='["cuda"]'), library_rule(id="lib-two", backends='["cpu", "rocm"]')
+    )
+    assert lint_libraries(apart) == []
+    together = libraries(library_rule(id="lib-one"), library_rule(id="lib-two", backends='["cpu", "cpu"]'))
+    assert lint_libraries(together) == [
+        "lib-two: cpu is listed 2 times",
+        "toy.sample: claimed by lib-one and lib-two",
+    ]
+
+
+def test_a_commit_pins_a_library_as_well_as_a_release_does() -> None:
+    pinned = library_rule().replace(GOOD_REF, "csrc/scatter.cpp of a/library at 648dda3")
+    assert lint_libraries(libraries(pinned)) == []
+    loose = library_rule().replace(GOOD_REF, "csrc/scatter.cpp of a/library at its newest")
+    assert len(lint_libraries(libraries(loose))) == 1
+
+
+def test_a_recorder_is_asked_for_what_library_rules_read() -> None:
+    assert required_facts()["flash_attn._flash_attn_backward"] == {"arg.deterministic"}
+    assert {"FLASH_ATTENTION_DETERMINISTIC", "NVTE_ALLOW_NONDETERMINISTIC_ALGO"} <= named_variables()
+
+
+def test_an_op_that_no_rule_names_stays_opaque() -> None:
+    (finding,) = judge(trace(call("nobody.knows.default")), backend="cuda").findings
+    assert (finding.verdict, finding.reason) == (Verdict.UNKNOWN, UnknownReason.OPAQUE)
+    assert (finding.rule, finding.cause) == ("cuda-opaque", Cause.OPAQUE)
+
+
+@pytest.mark.parametrize("backend", load_tables(), ids=str)
+def test_a_named_range_of_the_profiler_is_no_finding(backend: Backend) -> None:
+    with DeterminismTracer() as tracer, torch.profiler.record_function("step"):
+        pass
+    ranges = [group for group in tracer.trace.calls if group.op.startswith("profiler.")]
+    assert ranges
+    assert judge(trace(*ranges), backend=backend).findings == ()
+
+
+@pytest.fixture
+def flash_attention() -> Iterator[None]:
+    """An op of the library's name and signature (cut to what matters), which computes nothing."""
+    with torch.library._scoped_library("flash_attn", "DEF") as library:
+        library.define("_flash_attn_backward(Tensor dout, float dropout_p, bool deterministic) -> Tensor")
+        library.impl("_flash_attn_backward", lambda dout, dropout_p, deterministic: dout.clone(), "CPU")
+        yield
+
+
+@pytest.mark.usefixtures("flash_attention")
+@pytest.mark.parametrize(("asked", "verdict"), [(False, Verdict.NONDETERMINISTIC), (True, Verdict.DETERMINISTIC)])
+def test_flash_attentions_own_argument_decides_and_torchs_mode_does_not(asked: bool, verdict: Verdict) -> None:
+    gradient = torch.ones(2)
+    with DeterminismTracer() as tracer:
+        torch.ops.flash_attn._flash_attn_backward(gradient, 0.0, asked)
+    tally = judge(tracer.trace, backend="cuda", settings="default").tally
+    on = judge(tracer.trace, backend="cuda", settings="deterministic").tally
+    assert tally[verdict] == on[verdict] == 1
+
+
+@pytest.mark.parametrize(("limit", "verdict"), [(0.0, Verdict.DETERMINISTIC), (2.0, Verdict.NONDETERMINISTIC)])
+def test_an_optimizer_of_bitsandbytes_varies_where_it_limits_the_norm(limit: float, verdict: Verdict) -> None:
+    with torch.library._scoped_library("bitsandbytes", "DEF") as library:
+        library.define("optimizer_update_32bit(str optimizer_name, Tensor(a!) p, float max_unorm) -> ()")
+        library.impl("optimizer_update_32bit", lambda optimizer_name, p, max_unorm: None, "CPU")
+        weights = torch.ones(2)
+        with DeterminismTracer() as tracer:
+            torch.ops.bitsandbytes.optimizer_update_32bit("lamb", weights, limit)
+    assert judge(tracer.trace, backend="cuda", settings="default").tally[verdict] == 1
+
+
+@pytest.mark.parametrize(
+    ("op", "version", "off", "on"),
+    [
+        ("_roi_pool_backward", "2.0", Verdict.NONDETERMINISTIC, Verdict.NONDETERMINISTIC),
+        ("_roi_pool_backward", "2.6", Verdict.NONDETERMINISTIC, Verdict.RAISES),
+        ("_roi_pool_backward", "2.14", Verdict.NONDETERMINISTIC, Verdict.NONDETERMINISTIC),
+        ("_roi_align_backward", "2.0", Verdict.NONDETERMINISTIC, Verdict.NONDETERMINISTIC),
+        ("_roi_align_backward", "2.14", Verdict.NONDETERMINISTIC, Verdict.DETERMINISTIC),
+    ],
+)
+def test_torchvisions_refusals_came_and_went(op: str, version: str, off: Verdict, on: Verdict) -> None:
+    recorded = trace(call(f"torchvision.{op}.default"))
+    (finding,) = judge(recorded, backend="cuda", torch=version, settings="default").findings
+    assert (finding.verdict, finding.deterministic_mode) == (off, on)
+
+
+def test_an_op_registered_once_for_every_device_leaves_no_call_while_gradients_are_recorded() -> None:
+    """Why torch_scatter's kernels are not seen in training, as the table's head says."""
+    with torch.library._scoped_library("toy_scatter", "DEF") as library:
+        library.define("scatter(Tensor x) -> Tensor")
+        library.impl("scatter", lambda x: x * 2, "CompositeImplicitAutograd")
+        x = torch.ones(2, requires_grad=True)
+        with DeterminismTracer() as training:
+            torch.ops.toy_scatter.scatter(x).sum().backward()
+        with DeterminismTracer() as inference, torch.inference_mode():
+            torch.ops.toy_scatter.scatter(torch.ones(2))
+    assert "toy_scatter.scatter.default" not in {group.op for group in training.trace.calls}
+    assert "toy_scatter.scatter.default" in {group.op for group in inference.trace.calls}
+
+
+def test_the_libraries_reach_every_backend_that_has_a_table() -> None:
+    for backend in load_tables():
+        assert load_table(backend).libraries == LIBRARIES.speaking_of(backend)

@@ -1,0 +1,270 @@
+"""The Ascend table: the vendor's 49 APIs, what the rest is, and a real transformer step judged for an NPU."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.build import call, trace
+from tests.cli.command import Command
+from tracer import DeterminismTracer, Trace, judge
+from tracer.names import Backend, Cause, UnknownReason, Verdict
+from tracer.report import Report
+from tracer.tables.conditions import wanted_values
+from tracer.tables.loading import load_table, named_variables
+
+TABLE = load_table(Backend.NPU)
+APIS = {api: [rule for rule in TABLE.rule if api in rule.apis] for rule in TABLE.rule for api in rule.apis}
+
+#: Dropped from the list that first spoke of the mode being off: nothing is known by default.
+DROPPED = ("torch_npu.npu_convolution", "torch_npu.npu_ps_roi_pooling", "torch_npu.npu_group_norm_swish")
+#: The vendor's own ops, forward and backward.
+CUSTOM = {
+    "torch_npu.npu_convolution_transpose": (
+        "npu.npu_convolution_transpose",
+        "npu.npu_convolution_transpose_backward",
+    ),
+    "torch_npu.npu_convolution": ("npu.npu_convolution", "npu.npu_convolution_backward"),
+    "torch_npu.npu_linear": ("npu.npu_linear", "npu.npu_linear_backward"),
+    "torch_npu.npu_deformable_conv2d": ("npu.npu_deformable_conv2d", "npu.npu_deformable_conv2dbk"),
+    "torch_npu.npu_ps_roi_pooling": ("npu.npu_ps_roi_pooling", "npu.npu_ps_roi_pooling_backward"),
+    "torch_npu.npu_group_norm_swish": ("npu.npu_group_norm_swish",),
+}
+#: Composites that only an NPU runs as one op.
+ONE_OP_THERE = {
+    "torch.nn.functional.l1_loss": ("aten.l1_loss", "npu.l1_loss_backward"),
+    "torch.nn.functional.kl_div": ("aten.kl_div", "npu.kl_div_backward", "npu.kl_div_target_backward"),
+}
+
+
+def x(*shape: int) -> torch.Tensor:
+    return torch.rand(*shape, requires_grad=True)
+
+
+def places(*values: int) -> torch.Tensor:
+    return torch.tensor(values)
+
+
+def convolve() -> torch.Tensor:
+    return F.conv2d(x(1, 2, 5, 5), x(3, 2, 3, 3), x(3))
+
+
+def put() -> torch.Tensor:
+    return x(3, 3).clone().put_(places(0, 4), x(2))
+
+
+def nll_loss_2d() -> torch.Tensor:
+    with pytest.warns(FutureWarning):
+        loss = torch.nn.NLLLoss2d()
+    return loss(x(1, 3, 2, 2), torch.zeros(1, 2, 2, dtype=torch.long))
+
+
+#: Each API of the list that torch itself has, called once; its gradient is taken too.
+NATIVE: dict[str, Callable[[], torch.Tensor]] = {
+    "torch.nn.functional.batch_norm": lambda: F.batch_norm(x(4, 3), torch.zeros(3), torch.ones(3), training=True),
+    "torch.nn.functional.binary_cross_entropy": lambda: F.binary_cross_entropy(x(3), torch.ones(3)),
+    "torch.nn.functional.ctc_loss": lambda: F.ctc_loss(
+        x(5, 2, 4).log_softmax(2), torch.ones(2, 3, dtype=torch.long), (5, 5), (3, 2)
+    ),
+    "torch.cumsum": lambda: torch.cumsum(x(3), 0),
+    "torch.dot": lambda: torch.dot(x(3), x(3)),
+    "torch.matmul": lambda: torch.matmul(x(2, 3, 4), x(2, 4, 3)),
+    "torch.nn.functional.embedding": lambda: F.embedding(places(0, 1), x(3, 4)),
+    "torch.nn.functional.nll_loss": lambda: F.nll_loss(x(2, 3), places(0, 1)),
+    "torch.nn.functional.prelu": lambda: F.prelu(x(2, 3), x(3)),
+    "torch.mean": lambda: torch.mean(x(3)),
+    "torch.nn.functional.adaptive_avg_pool2d": lambda: F.adaptive_avg_pool2d(x(1, 2, 6, 6), 3),
+    "torch.nn.functional.avg_pool2d": lambda: F.avg_pool2d(x(1, 2, 6, 6), 2),
+    "torch.nn.functional.binary_cross_entropy_with_logits": lambda: F.binary_cross_entropy_with_logits(
+        x(3), torch.ones(3)
+    ),
+    "torch.nn.functional.mse_loss": lambda: F.mse_loss(x(3), torch.ones(3)),
+    "torch.addbmm": lambda: torch.addbmm(x(3, 5), x(2, 3, 4), x(2, 4, 5)),
+    "torch.Tensor.addbmm_": lambda: x(3, 5).clone().addbmm_(x(2, 3, 4), x(2, 4, 5)),
+    "torch.addmv": lambda: torch.addmv(x(3), x(3, 4), x(4)),
+    "torch.Tensor.addmv_": lambda: x(3).clone().addmv_(x(3, 4), x(4)),
+    "torch.nn.functional.smooth_l1_loss": lambda: F.smooth_l1_loss(x(3), torch.ones(3)),
+    "torch.addmm": lambda: torch.addmm(x(3, 5), x(3, 4), x(4, 5)),
+    "torch.Tensor.addmm": lambda: x(3, 5).addmm(x(3, 4), x(4, 5)),
+    "torch.mm": lambda: torch.mm(x(3, 4), x(4, 5)),
+    "torch.bmm": lambda: torch.bmm(x(2, 3, 4), x(2, 4, 5)),
+    "torch.nn.functional.layer_norm": lambda: F.layer_norm(x(3, 4), (4,), x(4), x(4)),
+    "Tensor.put_": put,
+    "torch.Tensor.index_put": lambda: x(4).index_put((places(0, 1),), x(2)),
+    "torch.Tensor.index_put_": lambda: x(4).clone().index_put_((places(0, 1),), x(2)),
+    "torch.ops.aten.convolution_backward": convolve,
+    "torch.nn.NLLLoss2d": nll_loss_2d,
+    "torch.nn.functional.fold": lambda: F.fold(x(1, 12, 4), (3, 3), 2),
+    "torch.nn.functional.unfold": lambda: F.unfold(x(1, 3, 4, 4), 2),
+    "torch.nn.functional.multilabel_margin_loss": lambda: F.multilabel_margin_loss(x(1, 3), places(0, -1, 0)[None]),
+    "torch.std_mean": lambda: torch.std_mean(x(3, 4), 1)[0],
+    "torch.std": lambda: torch.std(x(3, 4), 1),
+    "torch.var_mean": lambda: torch.var_mean(x(3, 4), 1)[0],
+    "torch.var": lambda: torch.var(x(3, 4), 1),
+    "torch.sum": lambda: torch.sum(x(3)),
+    "torch.nn.functional.interpolate": lambda: F.interpolate(x(1, 2, 4, 4), scale_factor=2, mode="bilinear"),
+    "torch.nn.functional.soft_margin_loss": lambda: F.soft_margin_loss(x(3), torch.ones(3)),
+    "torch.trace": lambda: torch.trace(x(3, 3)),
+    "torch.mv": lambda: torch.mv(x(3, 4), x(4)),
+}
+
+
+def judged(recorded: Trace, settings: str = "default") -> Report:
+    return judge(recorded, backend="npu", torch="2.13", settings=settings)
+
+
+def test_the_list_has_49_names_and_each_stands_in_a_rule() -> None:
+    names = {*NATIVE, *CUSTOM, *ONE_OP_THERE}
+    assert len(names) == 49
+    assert names <= set(APIS)
+
+
+@pytest.mark.parametrize("api", NATIVE)
+def test_a_listed_api_varies_by_default_and_is_repeatable_in_deterministic_mode(api: str) -> None:
+    with DeterminismTracer() as tracer:
+        NATIVE[api]().sum().backward()
+    mine = {rule.id for rule in APIS[api]}
+    found = [finding for finding in judged(tracer.trace).findings if finding.rule in mine]
+    assert found
+    for finding in found:
+        assert finding.verdict is Verdict.NONDETERMINISTIC
+        assert finding.deterministic_mode is Verdict.DETERMINISTIC
+    on = judged(tracer.trace, "deterministic").findings
+    assert not [finding for finding in on if finding.rule in mine and finding.verdict is not Verdict.DETERMINISTIC]
+
+
+@pytest.mark.parametrize(("api", "ops"), [*CUSTOM.items(), *ONE_OP_THERE.items()])
+def test_an_op_that_only_npus_have_is_known_forward_and_backward(api: str, ops: tuple[str, ...]) -> None:
+    facts = {"device": "npu", "dtype": "float32"}
+    findings = judged(trace(*(call(f"{op}.default", facts=facts) for op in ops))).findings
+    assert {f"{op}.default" for op in ops} == {finding.op for finding in findings}
+    expected = Verdict.UNKNOWN if api in DROPPED else Verdict.NONDETERMINISTIC
+    assert {(finding.verdict, finding.deterministic_mode) for finding in findings} == {
+        (expected, Verdict.DETERMINISTIC)
+    }
+
+
+def test_what_no_list_speaks_of_by_default_says_so() -> None:
+    (finding,) = judged(trace(call("npu.npu_convolution.default"))).findings
+    assert finding.reason is UnknownReason.NO_EVIDENCE
+    assert "said nowhere" in finding.why
+
+
+def test_the_gradient_of_a_dropped_op_is_known_from_the_list_of_kernels() -> None:
+    (finding,) = judged(trace(call("npu.npu_group_norm_swish_grad.default"))).findings
+    assert (finding.verdict, finding.deterministic_mode) == (Verdict.NONDETERMINISTIC, Verdict.DETERMINISTIC)
+
+
+@pytest.mark.parametrize("op", ["aten.add.Tensor", "aten.gelu.default", "aten._softmax.default", "aten.addmm_.default"])
+def test_an_unlisted_op_is_unknown_in_either_mode(op: str) -> None:
+    (finding,) = judged(trace(call(op))).findings
+    assert (finding.verdict, finding.deterministic_mode) == (Verdict.UNKNOWN, Verdict.UNKNOWN)
+    assert (finding.reason, finding.cause) == (UnknownReason.UNLISTED, Cause.VENDOR_UNLISTED)
+
+
+def test_the_forward_pass_of_a_convolution_is_unlisted_and_its_gradient_is_listed() -> None:
+    with DeterminismTracer() as tracer:
+        convolve().sum().backward()
+    verdicts = {finding.op: finding.verdict for finding in judged(tracer.trace).findings}
+    assert verdicts["aten.convolution.default"] is Verdict.UNKNOWN
+    assert verdicts["aten.convolution_backward.default"] is Verdict.NONDETERMINISTIC
+
+
+@pytest.mark.parametrize("rule", TABLE.rule, ids=lambda rule: rule.id)
+def test_nothing_raises_on_an_npu_and_warning_counts_as_on(rule) -> None:
+    for case in rule.case:
+        assert case.verdict is not Verdict.RAISES
+        modes = wanted_values(case, "deterministic_mode")
+        assert ("warn" in modes) is ("on" in modes)
+
+
+def test_no_rule_rests_on_torchs_version() -> None:
+    assert not [rule.id for rule in TABLE.rule for case in rule.case if case.torch]
+
+
+def test_every_op_among_the_views_returns_its_inputs_memory_or_a_number() -> None:
+    (rule,) = [rule for rule in TABLE.rule if rule.id == "npu-views"]
+    tells_no_alias = {"_unsafe_view", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "_reshape_alias"}
+    for op in rule.ops:
+        name = op.partition(".")[2]
+        packet = getattr(torch.ops.aten, name)
+        for overload in packet.overloads():
+            if overload.endswith("out") or name in tells_no_alias:
+                continue
+            returns = getattr(packet, overload)._schema.returns
+            assert all(one.alias_info is not None or "Tensor" not in str(one.type) for one in returns), op
+
+
+def test_the_variables_that_decide_on_collectives_may_be_recorded() -> None:
+    assert {"HCCL_DETERMINISTIC", "HCCL_ALGO", "LCCL_DETERMINISTIC"} <= named_variables()
+
+
+def test_a_sum_over_ranks_varies_and_moving_bits_does_not() -> None:
+    def verdicts(op: str, dtype: str) -> tuple[Verdict, Verdict]:
+        report = judged(trace(call(op, facts={"device": "npu", "dtype": dtype})))
+        ((as_is, _),), ((on, _),) = report.tally.as_is.items(), report.tally.deterministic_mode.items()
+        return as_is, on
+
+    assert verdicts("c10d.allreduce_.default", "float32") == (Verdict.NONDETERMINISTIC, Verdict.DETERMINISTIC)
+    assert verdicts("c10d.allreduce_.default", "int64") == (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
+    assert verdicts("c10d.broadcast_.default", "float32") == (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
+
+
+@pytest.fixture(scope="module")
+def gpt2_step() -> Trace:
+    """One training step of a GPT-2 with dropout, gradient clipping and AdamW."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(n_layer=1, n_head=2, n_embd=16, vocab_size=50, n_positions=16, bos_token_id=0, eos_token_id=0)
+    model = GPT2LMHeadModel(config)
+    optimizer = torch.optim.AdamW(model.parameters())
+    tokens = torch.randint(0, 50, (2, 8))
+    with DeterminismTracer(model) as tracer:
+        model(input_ids=tokens, labels=tokens).loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    return tracer.trace
+
+
+def test_a_transformer_step_gets_a_verdict_with_its_reason_for_every_op(gpt2_step: Trace) -> None:
+    report = judged(gpt2_step)
+    assert report.tally.total == gpt2_step.call_count
+    found = {finding.op: finding for finding in report.findings}
+    for op in ("aten.mm.default", "aten.addmm.default", "aten.bmm.default", "aten.native_layer_norm.default"):
+        assert (found[op].verdict, found[op].deterministic_mode) == (Verdict.NONDETERMINISTIC, Verdict.DETERMINISTIC)
+    for op in ("aten.embedding_dense_backward.default", "aten.nll_loss_forward.default", "aten.sum.dim_IntList"):
+        assert (found[op].verdict, found[op].deterministic_mode) == (Verdict.NONDETERMINISTIC, Verdict.DETERMINISTIC)
+    for op in ("aten.add.Tensor", "aten.tanh.default", "aten._log_softmax.default"):
+        assert (found[op].verdict, found[op].cause) == (Verdict.UNKNOWN, Cause.VENDOR_UNLISTED)
+    assert found["aten.bernoulli_.float"].verdict is Verdict.SEEDED
+    for group in gpt2_step.calls:
+        if group.op in found:
+            assert found[group.op].why
+            assert (found[group.op].reason is None) is (Verdict.UNKNOWN is not found[group.op].verdict)
+        else:
+            rule = TABLE.find(group.op)
+            assert rule is not None, f"{group.op} is taken for deterministic without a rule"
+            assert rule.evidence
+
+
+def test_in_deterministic_mode_a_transformer_step_holds_no_known_risk_on_an_npu(gpt2_step: Trace) -> None:
+    tally = judged(gpt2_step, "deterministic").tally
+    assert set(tally.as_is) == {Verdict.DETERMINISTIC, Verdict.SEEDED, Verdict.UNKNOWN}
+
+
+def test_the_command_line_reports_a_transformer_step_for_an_npu(
+    gpt2_step: Trace, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = tmp_path / "step.trace.json"
+    gpt2_step.save(saved)
+    done = Command(capsys, monkeypatch)("report", saved, "--backend", "npu", "--format", "csv")
+    assert done.code == 0
+    rows = list(csv.DictReader(done.out.splitlines()))
+    assert {row["backend"] for row in rows} == {"npu"}
+    assert {"nondeterministic", "unknown", "seeded"} == {row["verdict"] for row in rows}
+    assert all(row["cause"] for row in rows)
