@@ -82,7 +82,7 @@ POOLS = (
         "backward on CUDA, refused",
         "torch.nn.AdaptiveAvgPool3d",
         check(
-            "cuda-adaptive-avg-pool-backward", "aten._adaptive_avg_pool3d_backward", N, R, shape_divides_evenly=False
+            "cuda-adaptive-avg-pool3d-backward", "aten._adaptive_avg_pool3d_backward", N, R, shape_divides_evenly=False
         ),
     ),
     entry(
@@ -397,7 +397,7 @@ CURRENT_SAID = (
     fact(
         "memory that nobody wrote is filled with the mode and fill_uninitialized_memory on",
         check("cuda-resize", "aten.resize_", C, D, dtype="float32"),
-        check("cuda-resize", "aten.resize_", C, C, dtype="float32", fill_uninitialized_memory=False),
+        check("cuda-resize", "aten.resize_", C, C, dtype="float32", fill_uninitialized_memory=False, shape_grows=True),
         check("cpu-resize", "aten.resize_", C, D, dtype="float32"),
     ),
     SLOWER,
@@ -408,14 +408,6 @@ CURRENT_SAID = (
     fact(
         "warn_only warns where the mode would raise, and the op stays as it is",
         check("cuda-avg-pool3d-backward", "aten.avg_pool3d_backward", N, R, shape_windows_overlap=True),
-        check(
-            "cuda-avg-pool3d-backward",
-            "aten.avg_pool3d_backward",
-            N,
-            R,
-            shape_windows_overlap=True,
-            deterministic_mode="warn",
-        ),
     ),
     fact(
         "example: the backward of AvgPool3d(1) on CUDA is refused",
