@@ -477,10 +477,10 @@ def test_the_worst_come_first() -> None:
     judgement = judge(
         call("aten.rand.default", facts=FLOAT),
         call("mine.op.default", facts=FLOAT),
-        call("aten.index_copy.default", facts=FLOAT),
+        call("aten.index_copy.default", facts={**FLOAT, "index.one_value": False}),
         call("aten.index_add.default", facts=FLOAT, count=1),
         call("aten.index_add_.default", facts=FLOAT, count=7),
-        call("aten.put_.default", facts={**FLOAT, "arg.accumulate": True}),
+        call("aten.put_.default", facts={**FLOAT, "arg.accumulate": True, "index.one_value": False}),
         call("aten.max_unpool2d.default", facts=FLOAT),
     )
     assert [(f.verdict.value, f.deterministic_mode.value, f.count) for f in judgement.findings] == [
@@ -503,7 +503,7 @@ def test_groups_that_differ_in_facts_alone_are_one_finding() -> None:
 
 
 def test_groups_with_another_verdict_stay_apart() -> None:
-    facts = [{**FLOAT, "arg.accumulate": True}, {**FLOAT, "arg.accumulate": False, "index.is_mask": False}]
+    facts = [{**FLOAT, "arg.accumulate": accumulate, "index.one_value": False} for accumulate in (True, False)]
     judgement = judge(*(call("aten.put_.default", facts=f) for f in facts))
     assert [f.verdict for f in judgement.findings] == [Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL]
 

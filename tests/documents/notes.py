@@ -94,14 +94,14 @@ RECURRENT = (
 MEMORY = (
     fact(
         "empty and resize_ may show memory that nobody wrote",
-        check("cuda-resize", "aten.resize_", C, D, "2.6 2.13", dtype="float32"),
+        check("cuda-resize", "aten.resize_", C, D, "2.6 2.13", dtype="float32", shape_grows=True),
         check("cuda-empty", "aten.empty.memory_format", D, D),
         corrected="allocating alone makes no two runs differ; reading before writing does",
     ),
     pending("to feed such a tensor to another op is a fault of the program, which nothing stops"),
     fact(
         "with the mode on such memory is filled, as fill_uninitialized_memory says by default",
-        check("cuda-resize", "aten.resize_", C, D, "2.6 2.13", dtype="float32"),
+        check("cuda-resize", "aten.resize_", C, D, "2.6 2.13", dtype="float32", shape_grows=True),
         check(
             "cuda-resize",
             "aten.resize_",

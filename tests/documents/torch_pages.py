@@ -373,8 +373,8 @@ CURRENT_REFUSED = (
     entry(
         "of a quantized tensor, refused",
         "torch.Tensor.resize_",
-        check("cpu-resize", "aten.resize_", C, R, dtype="quantized"),
-        check("cuda-resize", "aten.resize_", C, R, dtype="quantized"),
+        check("cpu-resize", "aten.resize_", C, R, dtype="quantized", shape_grows=True),
+        check("cuda-resize", "aten.resize_", C, R, dtype="quantized", shape_grows=True),
     ),
 )
 
@@ -396,9 +396,9 @@ CURRENT_SAID = (
     pending("set_deterministic_debug_mode is another way to set it"),
     fact(
         "memory that nobody wrote is filled with the mode and fill_uninitialized_memory on",
-        check("cuda-resize", "aten.resize_", C, D, dtype="float32"),
+        check("cuda-resize", "aten.resize_", C, D, dtype="float32", shape_grows=True),
         check("cuda-resize", "aten.resize_", C, C, dtype="float32", fill_uninitialized_memory=False, shape_grows=True),
-        check("cpu-resize", "aten.resize_", C, D, dtype="float32"),
+        check("cpu-resize", "aten.resize_", C, D, dtype="float32", shape_grows=True),
     ),
     SLOWER,
     pending("switching the mode on switches Inductor's on too, which then times nothing that changes numbers"),

@@ -115,7 +115,7 @@ def test_an_overload_finds_its_own_rule_before_its_packets() -> None:
 
 def test_required_facts_are_what_rules_ask_a_recorder_for_and_nothing_else() -> None:
     facts = required_facts()
-    assert facts["aten.index_put_"] == {"arg.accumulate", "index.is_mask", "shape.numel_ge_32768"}
+    assert facts["aten.index_put_"] == {"arg.accumulate", "index.is_mask", "index.one_value", "shape.numel_ge_32768"}
     assert facts["aten.scatter.reduce"] == {"arg.reduce"}
     assert "aten.index_add" not in facts, "it asks for common facts alone"
     assert set().union(*facts.values()) <= set(ASKED_FACTS)

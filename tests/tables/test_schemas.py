@@ -15,6 +15,8 @@ ELSEWHERE = {
     "aten._philox_uniform_": "2.13 and newer",
     "aten._philox_normal": "2.13 and newer",
     "aten._philox_normal_": "2.13 and newer",
+    "c10d_functional.all_reduce": "2.0 to 2.3",
+    "fsdp.set_": "2.6, where torch.distributed.fsdp is imported",
     "aten._batch_norm_with_update": "2.4 and newer",
     "aten.batch_norm_backward": "2.4 and newer",
     "mkldnn._convolution_pointwise": "builds with oneDNN",
@@ -56,4 +58,4 @@ def test_every_argument_that_a_condition_asks_for_exists(op: str) -> None:
         if kind in ("arg", "given"):
             assert SPELT.get(key, {name}) & names, f"{op} has no argument for {key}"
         elif kind == "index":
-            assert "indices" in names
+            assert ({"values", "source"} if name == "one_value" else {"indices"}) & names
