@@ -4,15 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test test-all lint format bench clean
+.PHONY: help demo test test-all lint format bench docs clean
 
 help:
 	@echo "make demo      record and report a bundled training step"
 	@echo "make test      ruff, mypy and the tests"
 	@echo "make test-all  the tests that take minutes too"
-	@echo "make lint      ruff and mypy alone"
+	@echo "make lint      ruff, mypy and the tables' own lint alone"
 	@echo "make format    let ruff rewrite the sources"
 	@echo "make bench     print the figures that the README quotes"
+	@echo "make docs      write the pages that are made from the tables"
 	@echo "make clean     remove the virtual environment and the caches"
 
 demo: $(STAMP)
@@ -28,6 +29,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/tracer tables lint
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
@@ -37,6 +39,9 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/scaling.py
 	$(BIN)/python benchmarks/report_time.py
+
+docs: $(STAMP)
+	$(BIN)/python docs/make_docs.py
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

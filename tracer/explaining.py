@@ -121,23 +121,30 @@ def explain(
 def spans(rule: Rule, reviewed: str) -> tuple[Span, ...]:
     """The rule's history: neighbouring versions with the same answers taken together, oldest first."""
     made: list[Span] = []
+    spoken: list[Case] = []
     for version in reviewed_releases(reviewed):
-        rows = rows_of(rule, version)
-        if made and _answers(made[-1].rows) == _answers(rows):
+        live = _live(rule, version)
+        if made and (live == spoken or _answers(made[-1].rows) == _answers(_rows(live))):
             made[-1] = made[-1]._replace(last=version)
         else:
-            made.append(Span(version, version, rows))
+            made.append(Span(version, version, _rows(live)))
+        spoken = live
     return tuple(made)
 
 
 def rows_of(rule: Rule, version: str) -> tuple[Row, ...]:
-    """What the rule says for one version: sets of calls that leave no call out and share none.
+    """What the rule says for one release: sets of calls that leave no call out and share none."""
+    return _rows(_live(rule, version))
 
-    The cases for each state of the mode are such sets already (the lint proves it), so their meets are too;
-    neighbours that agree are joined again.
-    """
-    live = [case for case in rule.case if speaks_of(case.torch, version)]
-    by_mode = [[c for c in live if str(mode) in wanted_values(c, _MODE)] for mode in DeterministicMode]
+
+def _live(rule: Rule, version: str) -> list[Case]:
+    return [case for case in rule.case if speaks_of(case.torch, version)]
+
+
+def _rows(live: list[Case]) -> tuple[Row, ...]:
+    """The cases for each state of the mode share no call and leave none out (the lint proves it), so their meets do
+    neither; rows that agree are joined again."""
+    by_mode = [[case for case in live if str(mode) in wanted_values(case, _MODE)] for mode in DeterministicMode]
     rows: list[Row] = []
     for off, warn, on in product(*by_mode):
         when = _meet(off, warn, on)

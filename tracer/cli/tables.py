@@ -21,7 +21,9 @@ Examples:
   tracer tables lint"""
 
 
-@click.group("tables", epilog=EXAMPLES, short_help="List, show and prove the determinism tables.")
+@click.group(
+    "tables", epilog=EXAMPLES, short_help="List, show and prove the determinism tables.", no_args_is_help=False
+)
 def command() -> None:
     """List, show and prove the determinism tables: one reviewed file a backend."""
 

@@ -1,0 +1,105 @@
+"""``tracer explain`` answers for a name in one screen, plainly, at any width."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Command, tracer_process
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "torch.cumsum",
+        "F.interpolate",
+        "torch.nn.functional.interpolate",
+        "nn.CTCLoss",
+        "aten.index_add_",
+        "aten::index_add_",
+        "cuda-index-put",
+    ],
+)
+def test_a_name_is_explained(name: str, tracer: Command) -> None:
+    done = tracer("explain", name, "--backend", "cuda", "--torch", "2.13")
+    assert (done.code, done.err) == (0, "")
+    for part in ("on cuda, torch 2.13.0", "By default:", "Under deterministic mode:", "Why:", "Remedy:", "Evidence, "):
+        assert part in done.out
+
+
+def test_each_backend_answers(tracer: Command) -> None:
+    out = tracer("explain", "torch.cumsum", "--torch", "2.13").out
+    for backend in ("cpu", "cuda", "rocm", "xpu", "mps", "npu"):
+        assert f"torch.cumsum on {backend}, torch 2.13.0" in out
+
+
+def test_the_version_decides_the_verdict(tracer: Command) -> None:
+    def mode_on(version: str) -> str:
+        out = tracer("explain", "nn.ReflectionPad2d", "--backend", "cuda", "--torch", version).out
+        return next(line.strip() for line in out.splitlines() if "Under deterministic mode" in line)
+
+    assert mode_on("2.6") == "Under deterministic mode: ! raises"
+    assert mode_on("2.13") == "Under deterministic mode: = deterministic"
+
+
+def test_the_versions_at_which_an_answer_changed_are_named(tracer: Command) -> None:
+    out = " ".join(tracer("explain", "cuda-kthvalue", "--torch", "2.13").out.split())
+    assert "changed in 2.10 (by default conditional → deterministic, under the mode raises → deterministic)" in out
+
+
+def test_conditions_stand_by_call(tracer: Command) -> None:
+    out = tracer("explain", "cuda-bincount", "--torch", "2.13").out
+    assert "given.weights: true" in out
+    assert "any other call" in out or "given.weights: false" in out
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("torch.indexadd_typo",), "no table knows 'torch.indexadd_typo'"),
+        (("aten.index_ad_",), "did you mean aten.index_add_"),
+        (("torch.cumsum", "--backend", "tpu"), "there is no table for 'tpu'; tables exist for cpu, "),
+        (("torch.cumsum", "--torch", "latest"), "torch version 'latest' is not a version"),
+        (("cuda-cumsum", "--backend", "cpu"), "is a rule of another table"),
+        ((), "Missing argument"),
+    ],
+)
+def test_what_cannot_be_explained_is_one_line_and_exit_code_2(
+    args: tuple[str, ...], says: str, tracer: Command
+) -> None:
+    done = tracer("explain", *args)
+    assert (done.code, done.out) == (2, "")
+    assert says in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_an_op_from_elsewhere_is_unknown_on_a_backend_that_does_not_know_it(tracer: Command) -> None:
+    out = tracer("explain", "npu.npu_linear", "--backend", "cuda", "--torch", "2.13").out
+    assert "? unknown" in out
+    assert "deterministic" not in out
+
+
+@pytest.mark.parametrize("columns", [30, 60, 80, 140])
+def test_lines_keep_to_the_width_and_a_pipe_gets_no_colour(columns: int, tmp_path: Path) -> None:
+    done = tracer_process("explain", "cuda-put", "--torch", "2.13", cwd=tmp_path, COLUMNS=str(columns))
+    assert done.code == 0
+    assert "\x1b" not in done.out
+    assert max(map(len, done.out.splitlines())) <= columns
+
+
+def test_torch_is_not_imported(tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom tracer.cli.main import main\n"
+        "try:\n    main(['explain', 'torch.cumsum'])\nexcept SystemExit:\n    assert 'torch' not in sys.modules\n"
+    )
+    from tests.cli.command import process
+
+    done = process("-c", code, cwd=tmp_path)
+    assert (done.code, done.err) == (0, "")
+
+
+def test_a_terminal_that_cannot_spell_a_sign_gets_a_question_mark(tmp_path: Path) -> None:
+    done = tracer_process("explain", "cuda-kthvalue", "--torch", "2.6", cwd=tmp_path, PYTHONIOENCODING="ascii")
+    assert (done.code, done.err) == (0, "")
+    assert "? conditional" in done.out

@@ -1,0 +1,136 @@
+"""``tracer tables`` lists, shows and proves, and its exit code tells a script what it found."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Command, process
+from tests.tables.samples import HEAD, rule_text
+from tracer.names import Backend
+from tracer.tables import loading
+from tracer.tables.loading import existing_tables, load_tables
+
+
+def test_the_tables_that_ship_are_clean_in_one_line(tracer: Command) -> None:
+    done = tracer("tables", "lint")
+    assert (done.code, done.err) == (0, "")
+    assert re.fullmatch(r"\d+ tables, [\d,]+ rules, [\d,]+ cases.*: no gap, no overlap, no dead case\.\n", done.out)
+
+
+def test_the_installed_torch_has_what_the_tables_name(tracer: Command) -> None:
+    done = tracer("tables", "lint", "--against-torch")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.count("\n") == 1
+
+
+def linted(tracer: Command, monkeypatch: pytest.MonkeyPatch, folder: Path, text: str, *args: str) -> tuple[int, str]:
+    """Lint a folder of tables that holds the shipped ones, and ``text`` in place of that for CUDA."""
+    for path in Path(loading.__file__).parent.glob("*.toml"):
+        (folder / path.name).write_bytes(path.read_bytes())
+    (folder / "cuda.toml").write_text(text)
+    (folder / "rocm.toml").unlink()  # it inherits CUDA's rules, and would repeat the fault
+    monkeypatch.setattr(loading, "_FOLDER", folder)
+    caches = [name for name in vars(loading).values() if hasattr(name, "cache_clear")]
+    for cached in caches:
+        cached.cache_clear()
+    try:
+        done = tracer("tables", "lint", *args)
+    finally:
+        monkeypatch.undo()
+        for cached in caches:
+            cached.cache_clear()
+    assert done.err == ""
+    return done.code, done.out
+
+
+def test_a_fault_is_one_line_with_file_and_rule_and_exit_code_1(
+    tracer: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    gap = '{ when = { deterministic_mode = "off" }, verdict = "nondeterministic" }'
+    code, out = linted(tracer, monkeypatch, tmp_path, HEAD + rule_text(gap))
+    assert code == 1
+    assert out == "cuda.toml: cuda-sample: gap in torch 1.11: no case for deterministic_mode = warn\n"
+
+
+def test_a_table_that_does_not_load_is_a_fault(
+    tracer: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    code, out = linted(tracer, monkeypatch, tmp_path, HEAD + rule_text().replace("cause", "course"))
+    assert code == 1
+    assert out.startswith("cuda.toml: ")
+    assert "course" in out
+    assert out.count("\n") == 1
+
+
+def test_an_op_that_the_installed_torch_lacks_is_a_fault_on_request_only(
+    tracer: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    text = HEAD + rule_text(ops='["aten.no_such_op"]')
+    code, out = linted(tracer, monkeypatch, tmp_path, text)
+    assert code == 0
+    code, out = linted(tracer, monkeypatch, tmp_path, text, "--against-torch")
+    assert code == 1
+    assert re.fullmatch(r"cuda\.toml: cuda-sample: torch \S+ has no aten\.no_such_op\n", out)
+
+
+def test_every_backend_is_listed_with_its_counts(tracer: Command) -> None:
+    done = tracer("tables", "list")
+    assert (done.code, done.err) == (0, "")
+    for backend, table in load_tables().items():
+        (line,) = [line for line in done.out.splitlines() if line.strip().startswith(f"{backend} ")]
+        assert str(len(table.rule)) in line.split()
+
+
+@pytest.mark.parametrize("backend", existing_tables(), ids=str)
+def test_every_rule_of_a_table_is_listed(backend: Backend, tracer: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    out = tracer("tables", "list", "--backend", str(backend)).out
+    for rule in load_tables()[backend].rule:
+        assert f" {rule.id} " in out
+
+
+def test_a_rule_is_shown_whole(tracer: Command) -> None:
+    out = " ".join(tracer("tables", "show", "cuda-cumsum").out.split())
+    rule = next(rule for rule in load_tables()[Backend.CUDA].rule if rule.id == "cuda-cumsum")
+    for part in (*rule.ops, *rule.apis, f"Cause: {rule.cause}", rule.why, rule.remedy):
+        assert part in out
+    assert out.count("Evidence, ") == len(rule.evidence)
+    for span in ("torch 1.11 to 1.12", "torch 1.13 to 2.5", "torch 2.6 to 2.15"):
+        assert span in out
+
+
+def test_an_op_shows_the_rule_of_each_table(tracer: Command) -> None:
+    out = tracer("tables", "show", "aten.index_put_").out
+    assert "cpu-index-put" in out
+    assert "cuda-index-put" in out
+    assert "cpu-index-put" not in tracer("tables", "show", "aten.index_put_", "--backend", "cuda").out
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("show", "cuda-cumsun"), "did you mean cuda-cumsum"),
+        (("show", "aten.cumsum", "--backend", "cpu"), "no table knows"),
+        (("list", "--backend", "gpu"), "there is no table for 'gpu'"),
+        (("prove",), "No such command"),
+        ((), "Missing command"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(args: tuple[str, ...], says: str, tracer: Command) -> None:
+    done = tracer("tables", *args)
+    assert done.code == 2
+    assert says in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_torch_is_imported_on_request_only(tmp_path: Path) -> None:
+    for args in (["list"], ["lint"], ["show", "cuda-put"]):
+        code = (
+            "import sys\nfrom tracer.cli.main import main\n"
+            f"try:\n    main({['tables', *args]!r})\nexcept SystemExit:\n    assert 'torch' not in sys.modules\n"
+        )
+        done = process("-c", code, cwd=tmp_path)
+        assert (done.code, done.err) == (0, "")

@@ -1,0 +1,188 @@
+"""A name leads to the rules that speak of it, and a rule's rows say what its cases say."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from tests.tables.samples import HEAD, keys_of, rule_text, table
+from tracer.errors import TargetError, UsageError
+from tracer.explaining import explain, in_words, rows_of, spans
+from tracer.names import Backend, DeterministicMode, Verdict
+from tracer.tables.conditions import BoundRule, wanted_values
+from tracer.tables.loading import load_tables, parse_table
+from tracer.tables.lookup import find_rules, spelled
+from tracer.tables.model import Rule, Table
+from tracer.tables.translation import load_translations
+from tracer.tables.versions import release, reviewed_releases
+from tracer.tables.vocabulary import DOMAINS, SETTINGS
+
+OFF = '{ when = { deterministic_mode = "off" }, verdict = "nondeterministic" }'
+SWITCHED = '{ torch = ">=2.1", when = { deterministic_mode = ["warn", "on"] }, verdict = "deterministic" }'
+OLD_WARN = '{ torch = "<2.1", when = { deterministic_mode = "warn" }, verdict = "nondeterministic" }'
+OLD_ON = '{ torch = "<2.1", when = { deterministic_mode = "on" }, verdict = "raises" }'
+
+RULES = [
+    pytest.param(holder, rule, id=rule.id)
+    for backend, holder in load_tables().items()
+    if backend in (Backend.CPU, Backend.CUDA)
+    for rule in holder.rule
+]
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("aten::index_add_", "aten.index_add_"),
+        ("torch.ops.aten.index_add_", "aten.index_add_"),
+        ("F.interpolate", "torch.nn.functional.interpolate"),
+        ("nn.CTCLoss", "torch.nn.CTCLoss"),
+        ("Tensor.put_", "torch.Tensor.put_"),
+        (" torch.bmm() ", "torch.bmm"),
+        ("torch.scatter(reduce='add')", "torch.scatter"),
+        ("torch.index_select (backward)", "torch.index_select"),
+    ],
+)
+def test_a_name_is_read_as_people_write_it(written: str, name: str) -> None:
+    assert spelled(written) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("torch.cumsum", "cuda-cumsum"),
+        ("F.interpolate", "cuda-upsample-bilinear2d-backward"),
+        ("torch.nn.functional.interpolate", "cuda-upsample-trilinear3d-backward"),
+        ("nn.CTCLoss", "cuda-ctc-loss-backward"),
+        ("F.ctc_loss", "cuda-ctc-loss-backward"),
+        ("aten.index_add_", "cuda-index-add"),
+        ("aten::index_add_", "cuda-index-add"),
+        ("aten.index_add_.default", "cuda-index-add"),
+        ("cuda-index-add", "cuda-index-add"),
+        ("torch.gather", "cuda-scatter-add"),
+        ("torch.Tensor.__getitem__", "cpu-index-put"),
+        ("nn.AvgPool3d", "cuda-avg-pool3d-backward"),
+        ("F.avg_pool3d", "cuda-avg-pool3d-backward"),
+        ("ctc_loss", "npu-ctc-loss"),
+        ("torch_npu.npu_linear", "npu-npu-linear"),
+        ("profiler._record_function_exit", "lib-profiler"),
+    ],
+)
+def test_a_name_leads_to_its_rule(name: str, rule: str) -> None:
+    assert rule in {found.id for rules in find_rules(name, load_tables()).values() for found in rules}
+
+
+def test_an_overload_leads_to_its_own_rule_alone() -> None:
+    (rule,) = find_rules("aten.scatter.src", load_tables())[Backend.CUDA]
+    assert rule.id == "cuda-scatter-src"
+    assert len(find_rules("aten.scatter", load_tables())[Backend.CUDA]) > 1
+
+
+@pytest.mark.parametrize("name", ["torch.indx_ad", "aten.bincoun", "cuda-index-ad", "nothing.like.this", "", "()"])
+def test_an_unknown_name_is_refused_in_one_line_with_what_is_near(name: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        explain(name, load_tables(), "2.13")
+    assert "\n" not in str(refused.value)
+    near = {"aten.bincoun": "aten.bincount", "cuda-index-ad": "cuda-index-add"}
+    assert near.get(name, "") in str(refused.value)
+
+
+def test_a_version_that_is_none_is_refused() -> None:
+    with pytest.raises(TargetError, match="'new' is not a version"):
+        explain("torch.cumsum", load_tables(), "new")
+
+
+def test_a_table_without_a_rule_answers_by_its_list() -> None:
+    tables = load_tables()
+    told = {one.backend: one for one in explain("torch.cumsum", tables, "2.13")}
+    assert told.keys() == tables.keys()
+    assert told[Backend.CPU].rules == ()
+    assert told[Backend.CPU].is_torchs
+    assert not explain("npu.npu_linear", tables, "2.13", [Backend.CUDA])[0].is_torchs
+
+
+def test_a_rules_id_is_a_question_to_its_own_table() -> None:
+    assert [one.backend for one in explain("cuda-cumsum", load_tables(), "2.13")] == [Backend.CUDA]
+    with pytest.raises(UsageError, match="a rule of another table; ask for cuda"):
+        explain("cuda-cumsum", load_tables(), "2.13", [Backend.CPU])
+
+
+def test_an_op_of_the_cpu_alone_is_explained_by_what_it_becomes() -> None:
+    name = "aten._scaled_dot_product_flash_attention_for_cpu_backward"
+    (told,) = explain(name, load_tables(), "2.13", [Backend.CUDA], load_translations())
+    becomes = {candidate.op for row in told.becomes for candidate in row.becomes}
+    assert "aten._scaled_dot_product_flash_attention_backward.default" in becomes
+    assert "cuda-flash-attention-backward" in {rule.id for rule, _ in told.rules}
+    (old,) = explain(name, load_tables(), "1.13", [Backend.CUDA], load_translations())
+    assert [candidate.op for row in old.becomes for candidate in row.becomes] == [""]
+
+
+@pytest.mark.parametrize(("version", "place", "known"), [("1.8", "older", False), ("2.99", "newer", True)])
+def test_a_version_beyond_the_review_is_said_to_be_one(version: str, place: str, known: bool) -> None:
+    (told,) = explain("torch.cumsum", load_tables(), version, [Backend.CUDA])
+    ((_, span),) = told.rules
+    assert told.place == place
+    assert (span is not None) is known
+
+
+def test_versions_with_the_same_answers_are_one_span() -> None:
+    (rule,) = table(rule_text(OFF, SWITCHED, OLD_WARN, OLD_ON)).rule
+    before, after = spans(rule, ">=1.11,<=2.15")
+    assert (before.first, before.last, after.first, after.last) == ("1.11", "2.0", "2.1", "2.15")
+    assert (before.as_is, before.mode_on) == ((Verdict.NONDETERMINISTIC,), (Verdict.RAISES,))
+    assert (after.as_is, after.mode_on) == ((Verdict.NONDETERMINISTIC,), (Verdict.DETERMINISTIC,))
+
+
+def test_defaults_leave_out_calls_that_only_other_settings_make() -> None:
+    timed = '{ when = { cudnn_benchmark = true }, verdict = "nondeterministic" }'
+    plain = '{ when = { cudnn_benchmark = false }, verdict = "deterministic" }'
+    (rule,) = table(rule_text(timed, plain)).rule
+    (span,) = spans(rule, ">=1.11,<=2.15")
+    assert span.as_is == (Verdict.DETERMINISTIC,)
+    assert len(span.rows) == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "words"),
+    [
+        ("arg.accumulate", {True}, "arg.accumulate: true"),
+        ("dtype", {"float32", "float64", "float16", "bfloat16", "float8"}, "dtype: floating"),
+        ("deterministic_mode", {"off"}, "deterministic_mode: off"),
+        ("device", set(DOMAINS["device"]) - {"cuda"}, "device: not cuda"),
+        ("arg.reduce", {"sum", "mean"}, "arg.reduce: sum or mean"),
+    ],
+)
+def test_a_condition_reads_as_words(key: str, values: set[str], words: str) -> None:
+    assert in_words(key, frozenset(values)) == words
+
+
+@pytest.mark.parametrize(("holder", "rule"), RULES)
+def test_rows_say_what_the_cases_say_of_every_call(holder: Table, rule: Rule) -> None:
+    """For one value of each key for each way in which the cases tell its values apart."""
+    keys = [key for key in keys_of(rule) if key != "deterministic_mode"]
+    choices = [
+        {tuple(value in wanted_values(case, key) for case in rule.case): value for value in DOMAINS[key]}.values()
+        for key in keys
+    ]
+    for version in (reviewed_releases(holder.reviewed)[0], reviewed_releases(holder.reviewed)[-1]):
+        rows = rows_of(rule, version)
+        for values in list(product(*choices))[:300]:
+            call = dict(zip(keys, values, strict=True))
+            (row,) = [row for row in rows if all(call[key] in wanted for key, wanted in row.when.items())]
+            for mode, verdict in zip(DeterministicMode, row.verdicts, strict=True):
+                settings = {key: value for key, value in call.items() if key in SETTINGS}
+                bound = BoundRule(rule, release(version), {**settings, "deterministic_mode": str(mode)})
+                facts = {key: value for key, value in call.items() if key not in SETTINGS}
+                assert bound.decide(facts).verdict is verdict
+
+
+def test_a_table_of_two_rules_for_one_api_gives_both() -> None:
+    apis = 'apis = ["torch.sample"]\ncause'
+    text = (
+        HEAD
+        + rule_text().replace("cause", apis)
+        + rule_text(id="cuda-again", ops='["aten.again"]').replace("cause", apis)
+    )
+    found = find_rules("torch.sample", {Backend.CUDA: parse_table(text, "sample.toml")})
+    assert [rule.id for rule in found[Backend.CUDA]] == ["cuda-sample", "cuda-again"]

@@ -1,0 +1,62 @@
+"""Pages that are made from the tables, or that show how to write them, agree with the tables and the lint."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.tables.samples import HEAD
+from tracer.tables.lint import lint_table
+from tracer.tables.loading import load_libraries, load_tables, parse_table
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+(EXAMPLE,) = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def make_docs() -> ModuleType:
+    """``docs/make_docs.py``, which is no part of the package."""
+    spec = importlib.util.spec_from_file_location("make_docs", ROOT / "docs" / "make_docs.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_of_tables_is_up_to_date(make_docs: ModuleType) -> None:
+    page = (ROOT / "docs" / "tables.md").read_text(encoding="utf-8")
+    assert page == make_docs.tables_page(), "run `make docs`"
+
+
+def test_the_page_of_tables_has_a_line_for_each_rule(make_docs: ModuleType) -> None:
+    rules = [rule.id for table in load_tables().values() for rule in table.rule]
+    rules += [rule.id for rule in load_libraries().rule]
+    assert re.findall(r"^\| `([a-z0-9-]+)` \|", make_docs.tables_page(), re.MULTILINE) == rules
+
+
+def test_the_readmes_rule_is_ten_lines_that_the_lint_accepts() -> None:
+    assert len(EXAMPLE.splitlines()) == 10
+    table = parse_table(HEAD + EXAMPLE, "README.md")
+    assert lint_table(table) == []
+
+
+def test_the_readmes_rule_says_what_the_table_says() -> None:
+    (shown,) = parse_table(HEAD + EXAMPLE, "README.md").rule
+    real = next(rule for table in load_tables().values() for rule in table.rule if rule.id == shown.id)
+    assert set(shown.ops) <= set(real.ops)
+    assert shown.cause == real.cause
+    assert {str(case.when): case.verdict for case in shown.case} == {str(case.when): case.verdict for case in real.case}
+
+
+def test_the_readmes_rule_with_a_case_left_out_is_refused() -> None:
+    broken = EXAMPLE.replace('["off", "warn"]', '"off"')
+    assert broken != EXAMPLE
+    assert lint_table(parse_table(HEAD + broken, "README.md")) == [
+        "cuda-median-indices: gap in torch 1.11: no case for deterministic_mode = warn"
+    ]
