@@ -140,9 +140,9 @@ def test_a_table_loads_in_a_blink(backend: Backend) -> None:
     text = table_file(backend).read_text(encoding="utf-8")
     taken = []
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.process_time()  # other processes must not count
         parse_table(text, "table")
-        taken.append(time.perf_counter() - start)
+        taken.append(time.process_time() - start)
     assert min(taken) < 0.030
 
 
