@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed._functional_collectives  # registers c10d_functional and _c10d_functional
+import torch.distributed.fsdp  # registers fsdp
 
 from tracer.tables.loading import load_libraries, load_tables, required_facts
 
