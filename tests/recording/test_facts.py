@@ -34,6 +34,9 @@ def _bag(mode: str) -> Callable[[], object]:
             "aten.scatter_reduce",
             {"arg.reduce": "amax"},
         ),
+        (lambda: torch.ones(4).cumsum(0, dtype=torch.int32), "aten.cumsum", {"dtype": "int32"}),
+        (lambda: torch.ones(4, dtype=torch.int32).cumsum(0, dtype=torch.float32), "aten.cumsum", {"dtype": "float32"}),
+        (lambda: torch.ones(4).cumsum(0), "aten.cumsum", {"dtype": "float32"}),
         (_bag("max"), "aten._embedding_bag_backward", {"arg.mode": "max"}),
         (_bag("sum"), "aten._embedding_bag_backward", {"arg.mode": "sum"}),
         (lambda: torch.bincount(torch.tensor([1])), "aten.bincount", {"given.weights": False}),
@@ -116,5 +119,5 @@ def test_every_recorded_fact_is_of_the_vocabulary() -> None:
 def test_an_argument_of_an_unforeseen_type_leaves_the_fact_out() -> None:
     from tracer.recording.groups import Plan
 
-    plan = Plan(torch.ops.aten.cumsum.default, {"aten.cumsum": frozenset({"shape.scan_is_whole"})})
+    plan = Plan(torch.ops.aten.logcumsumexp.default, {"aten.logcumsumexp": frozenset({"shape.scan_is_whole"})})
     assert plan.read((object(), 0), {}) == (facts.MISSING,)

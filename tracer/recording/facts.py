@@ -30,6 +30,8 @@ _CODES: Mapping[str, Mapping[int, str]] = {
 }
 #: Products that take a sparse operand in a place other than the first.
 _PRODUCTS = frozenset({"addmm", "addmm_", "baddbmm", "baddbmm_", "addmv", "addmv_", "mm", "_sparse_addmm"})
+#: Scans convert their input to the dtype that they are asked for before they add.
+_SCANS = frozenset({"cumsum", "cumsum_", "cumprod", "cumprod_"})
 _KNOWN_DTYPES = frozenset(DOMAINS["dtype"])
 _KNOWN_LAYOUTS = frozenset(DOMAINS["layout"])
 _KNOWN_DEVICES = frozenset(DOMAINS["device"])
@@ -66,8 +68,12 @@ def first_tensor(values: Iterable[Any]) -> torch.Tensor | None:
 def asked_readers(func: Any, keys: Iterable[str]) -> dict[str, Reader]:
     """A reader for each of ``keys`` that ``func`` has an argument for; each returns a vocabulary value."""
     readers: dict[str, Reader] = {}
-    if str(func).split(".")[1:2] and str(func).split(".")[1] in _PRODUCTS:
+    _, _, name = str(func).partition(".")
+    packet = name.partition(".")[0]
+    if packet in _PRODUCTS:
         readers["layout"] = _any_sparse_layout
+    if packet in _SCANS:
+        readers["dtype"] = _dtype_asked_for
     for key in sorted(keys):
         reader = _reader(func, key)
         if reader is not None:
@@ -141,6 +147,12 @@ def _both_sparse(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
     """Are both factors of a product sparse? They are its last two tensors; an addend comes before them."""
     factors = [value for value in args if isinstance(value, torch.Tensor)][-2:]
     return len(factors) == 2 and all(factor.layout is not torch.strided for factor in factors)
+
+
+def _dtype_asked_for(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """The ``dtype`` argument, where there is one: it stands in place of the input's."""
+    dtype = kwargs.get("dtype")
+    return MISSING if dtype is None else dtype_word(dtype)
 
 
 def _any_sparse_layout(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
