@@ -259,7 +259,7 @@ class Attribution:
             frame = self._engine_frame(frame) or frame  # past a custom function's own backward
             site = self.sites.innermost(frame)
             called_from = NOWHERE if site.kind == USER else self.sites.users_own(frame)
-            if len(self._backward_calls) > 64:
+            if len(self._backward_calls) >= 8:  # passes that ended; few nest
                 self._backward_calls.clear()
             known = self._backward_calls[task] = (site, called_from)
         return known
