@@ -131,6 +131,14 @@ def test_two_rules_may_share_an_op_on_different_backends_alone() -> None:
     ]
 
 
+def test_a_rule_for_a_whole_namespace_asks_nothing_that_is_recorded_by_an_ops_name() -> None:
+    both = [f'{{ when = {{ "arg.deterministic" = {asked} }}, verdict = "raises" }}' for asked in ("true", "false")]
+    assert lint_libraries(libraries(library_rule(*both))) == []
+    assert lint_libraries(libraries(library_rule(*both, ops='["toy.*"]'))) == [
+        "lib-sample: asks arg.deterministic of a whole namespace"
+    ]
+
+
 def test_a_commit_pins_a_library_as_well_as_a_release_does() -> None:
     pinned = library_rule().replace(GOOD_REF, "csrc/scatter.cpp of a/library at 648dda3")
     assert lint_libraries(libraries(pinned)) == []

@@ -30,7 +30,9 @@ ELSEWHERE = {
 SPELT = {"arg.output_mask0": {"output_mask"}, "arg.dropout": {"dropout_p", "dropout", "p"}}
 
 #: Namespaces of code that is not torch's own: what they register cannot be looked up here.
-BROUGHT_ALONG = {"npu"} | {op.partition(".")[0] for rule in load_libraries().rule for op in rule.ops}
+BROUGHT_ALONG = {"npu"} | {
+    op.partition(".")[0] for rule in load_libraries().rule for op in rule.ops if not op.endswith(".*")
+}
 
 OPS = sorted({op for holder in load_tables().values() for rule in holder.rule for op in rule.ops})
 

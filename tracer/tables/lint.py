@@ -15,7 +15,7 @@ from tracer.names import Backend, EvidenceKind
 from tracer.tables.conditions import wanted_values
 from tracer.tables.model import Case, LibraryTable, Rule, RuleEvidence, Table
 from tracer.tables.versions import reviewed_releases, speaks_of
-from tracer.tables.vocabulary import DOMAINS, Value
+from tracer.tables.vocabulary import ASKED_FACTS, DOMAINS, Value
 
 #: A product above this means that a rule asks too much at once and should be two.
 LIMIT = 100_000
@@ -37,6 +37,9 @@ def lint_libraries(table: LibraryTable) -> list[str]:
     faults = _lint("libraries", table.reviewed, table.rule)
     for rule in table.rule:
         faults += [f"{rule.id}: {backend} is listed {n} times" for backend, n in _repeated(rule.backends)]
+        asked = sorted({key for case in rule.case for key in case.when if key in ASKED_FACTS})
+        if asked and any(op.endswith(".*") for op in rule.ops):  # recorded by an op's name, so never for these
+            faults.append(f"{rule.id}: asks {' and '.join(asked)} of a whole namespace")
     claimed = (_claimed_twice(table.speaking_of(b)) for b in Backend if b is not Backend.RECORDED)
     return [*faults, *dict.fromkeys(fault for faults_there in claimed for fault in faults_there)]
 
