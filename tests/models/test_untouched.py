@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from tracer.names import Phase
 STEPS = 3
 #: Modules that a model makes while it runs, and which ``named_modules()`` cannot know: they bear their class's name.
 MADE_ON_THE_WAY = {"whisper": {"CrossEntropyLoss"}}
+#: A hook on a parameter that reaches the parameter is a cycle that Python does not see.
+KEPT_BY_THEMSELVES = {"optimizer in backward"}
 every_workload = pytest.mark.parametrize("name", MAKERS)
 
 
@@ -105,8 +108,8 @@ def test_groups_stop_growing_after_the_second_step(name: str) -> None:
     assert calls[2] - calls[1] == calls[1] - calls[0]
 
 
-@every_workload
-def test_no_tensor_outlives_its_training(name: str) -> None:
+def survivors(name: str, observe: Callable[[torch.nn.Module], AbstractContextManager[Any]]) -> int:
+    """How many of a training's tensors are alive when it is gone and what observed it is not."""
     training = make(name)
     watched: list[weakref.ref[torch.Tensor]] = []
 
@@ -115,22 +118,29 @@ def test_no_tensor_outlives_its_training(name: str) -> None:
 
     for module in training.model.modules():
         module.register_forward_hook(watch)
-    tracer = DeterminismTracer(model=training.model)
-    with tracer:
+    observer = observe(training.model)
+    with observer:
         for _ in range(2):
             training.step()
-    trace = tracer.trace
+    trace = observer.trace if isinstance(observer, DeterminismTracer) else None
     for parameter in training.model.parameters():
         watched.append(weakref.ref(parameter))
         if parameter.grad is not None:
             watched.append(weakref.ref(parameter.grad))
-    for held in training.optimizer.state.values():
-        watched.extend(weakref.ref(value) for value in held.values() if isinstance(value, torch.Tensor))
+        for value in training.optimizer.state[parameter].values():
+            if isinstance(value, torch.Tensor):
+                watched.append(weakref.ref(value))
     assert len(watched) > 20
-    del training, module, parameter, held
+    del training, module, parameter, value
     gc.collect()
-    assert [ref for ref in watched if ref() is not None] == []
-    assert trace.calls == tracer.trace.calls
+    assert trace is None or trace.calls
+    return sum(ref() is not None for ref in watched)
+
+
+@every_workload
+def test_no_tensor_outlives_its_training(name: str) -> None:
+    kept_anyway = survivors(name, lambda model: nullcontext()) if name in KEPT_BY_THEMSELVES else 0
+    assert survivors(name, lambda model: DeterminismTracer(model=model)) == kept_anyway
 
 
 @every_workload

@@ -112,10 +112,17 @@ def complaints(op: Any, count: int) -> Iterator[str]:
 
 
 def differs_anyway(op: Any, sample: Any, untouched: Outcome, traced: Outcome) -> bool:
-    """Is the difference that of an empty mode too, or does the op differ from itself?"""
-    return run(op, sample, EmptyMode()).results == traced.results or any(
-        run(op, sample).results != untouched.results for _ in range(3)
-    )
+    """Is the difference that of an empty mode too, or does the op differ from itself?
+
+    ``linalg.lstsq`` does once in some runs, by where in memory its operands happen to lie: so what ran is kept, and
+    the next run lies elsewhere.
+    """
+    kept = []
+    for _ in range(40):
+        kept += [run(op, sample), run(op, sample, EmptyMode())]
+        if kept[-1].results == traced.results or kept[-2].results != untouched.results:
+            return True
+    return False
 
 
 @pytest.fixture(scope="module", autouse=True)
