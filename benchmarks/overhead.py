@@ -191,8 +191,8 @@ def make_table(times: dict[str, list[int]], ops: int) -> Table:
     table.add_column("observer", no_wrap=True)
     table.add_column("ratio", justify="right")
     table.add_column("quartiles", justify="right", no_wrap=True)
-    table.add_column("whole step", justify="right")
-    table.add_column("per op", justify="right")
+    table.add_column("step", justify="right")
+    table.add_column("per op", justify="right", no_wrap=True)
     bare = times[UNTOUCHED]
     for name, taken in times.items():
         whole = Spread.of([one / other for one, other in zip(taken, bare, strict=True)])

@@ -1,7 +1,7 @@
 """How recording grows: flat in the number of steps, linear in the number of distinct calls.
 
-    python benchmarks/scaling.py            # about a minute
-    python benchmarks/scaling.py --long     # up to 100,000 steps: a quarter of an hour
+    python benchmarks/scaling.py            # about two minutes
+    python benchmarks/scaling.py --long     # up to 100,000 steps: some minutes
     python benchmarks/scaling.py --quick    # a smoke test
 
 Memory is what ``tracemalloc`` sees held by the tracer's own files after a collection, so that torch's and the model's
