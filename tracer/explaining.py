@@ -44,6 +44,8 @@ class Row(NamedTuple):
     on: Verdict
     notes: tuple[str, ...] = ()
     """What the cases themselves add to the rule's ``why``."""
+    route: str = ""
+    """What takes the op's place with the mode on, where something does; see ``Case.route``."""
 
     @property
     def verdicts(self) -> tuple[Verdict, Verdict, Verdict]:
@@ -150,7 +152,7 @@ def _rows(live: list[Case]) -> tuple[Row, ...]:
         when = _meet(off, warn, on)
         if when is not None:
             notes = tuple(dict.fromkeys(case.why for case in (off, warn, on) if case.why))
-            rows.append(Row(when, off.verdict, warn.verdict, on.verdict, notes))
+            rows.append(Row(when, off.verdict, warn.verdict, on.verdict, notes, on.route))
     return tuple(_joined(rows))
 
 
@@ -221,7 +223,7 @@ def _neighbours(rows: list[Row]) -> Iterator[tuple[int, int, str]]:
     for first, one in enumerate(rows):
         for second in range(first + 1, len(rows)):
             other = rows[second]
-            if one.verdicts != other.verdicts or one.when.keys() != other.when.keys():
+            if (one.verdicts, one.route) != (other.verdicts, other.route) or one.when.keys() != other.when.keys():
                 continue
             apart = [key for key, values in one.when.items() if other.when[key] != values]
             if len(apart) == 1:

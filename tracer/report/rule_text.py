@@ -24,6 +24,8 @@ from tracer.tables.versions import reviewed_releases
 
 #: Columns from which conditions stand beside their verdicts.
 _GRID_FROM = 64
+#: Ops of a rule that an explanation names; ``tracer tables show`` names all.
+_OPS_SHOWN = 12
 
 
 def explanation_parts(name: str, told: Sequence[Explanation], width: int) -> Iterator[RenderableType]:
@@ -77,15 +79,22 @@ def rules_parts(table: Table) -> Iterator[RenderableType]:
     """One table's rules, a line each, for the newest version that it was reviewed for."""
     newest = reviewed_releases(table.reviewed)[-1]
     yield Text(f"{table.backend}, torch {newest}: {plural(len(table.rule), 'rule')}", style="bold")
-    grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
-    grid.add_column("Rule", overflow="fold", ratio=4)
-    grid.add_column("By default", overflow="fold", ratio=3)
-    grid.add_column("Deterministic mode", overflow="fold", ratio=3)
-    grid.add_column("Evidence", overflow="fold", ratio=2)
+    grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for heading in ("Rule", "By default", "Under the mode", ""):
+        grid.add_column(heading, overflow="fold")
     for rule in table.rule:
         span = spans(rule, table.reviewed)[-1]
-        grid.add_row(rule.id, _or(span.as_is), _or(span.mode_on), str(strongest(rule)))
+        grid.add_row(rule.id, _worst(span.as_is), _worst(span.mode_on), str(strongest(rule))[0])
     yield grid
+    yield Text(
+        "*: the worst of several, by call. m, s, d: the best evidence is measured, read in a source, or documented.",
+        style="dim",
+    )
+
+
+def _worst(verdicts: tuple[Verdict, ...]) -> Text:
+    words = VERDICTS[verdicts[0]]
+    return Text(f"{words.label}{' *' if len(verdicts) > 1 else ''}", style=words.style)
 
 
 def _place(explanation: Explanation) -> Iterator[RenderableType]:
@@ -122,8 +131,8 @@ def _without_rule(explanation: Explanation) -> str:
 
 def _rule_now(rule: Rule, span: Span, table: Table, width: int) -> Iterator[RenderableType]:
     yield Text(rule.id, style="bold")
-    yield from _names(rule)
-    by_call = len(span.rows) > 1
+    yield from _names(rule, _OPS_SHOWN)
+    by_call = len(span.rows) > 1 or any(row.route for row in span.rows)
     yield Padding(_verdict_line("By default", span.as_is), (0, 0, 0, 2))
     yield Padding(_verdict_line("Under deterministic mode", span.mode_on), (0, 0, 0, 2))
     if by_call:
@@ -140,8 +149,10 @@ def _verdict_line(label: str, verdicts: tuple[Verdict, ...]) -> Text:
     return line
 
 
-def _names(rule: Rule) -> Iterator[RenderableType]:
-    yield Padding(Text(f"Ops: {', '.join(rule.ops)}"), (0, 0, 0, 2))
+def _names(rule: Rule, limit: int | None = None) -> Iterator[RenderableType]:
+    more = len(rule.ops) - limit if limit is not None else 0
+    shown = f"{', '.join(rule.ops[:limit])} and {more} more" if more > 0 else ", ".join(rule.ops)
+    yield Padding(Text(f"Ops: {shown}"), (0, 0, 0, 2))
     if rule.runs_as:
         yield Padding(Text(f"Runs as: {rule.runs_as}"), (0, 0, 0, 2))
     if rule.apis:
@@ -168,7 +179,7 @@ def _conditions(rows: tuple[Row, ...], width: int) -> Iterator[RenderableType]:
         return
     grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     grid.add_column("Calls", overflow="fold")
-    grid.add_column("Deterministic mode", no_wrap=True)
+    grid.add_column("Deterministic mode", overflow="fold")
     for words, row in short:
         grid.add_row(words, _by_mode(row))
     yield Padding(grid, (0, 0, 0, 2))
@@ -182,16 +193,18 @@ def _by_mode(row: Row) -> Text:
         modes = [name for name, one in zip(("off", "warn_only", "on"), row.verdicts, strict=True) if one is verdict]
         text.append("\n" if text else "")
         text.append(f"{'any' if len(lines) == 1 else ', '.join(modes)}: ").append_text(_or((verdict,)))
+    if row.route:
+        text.append(f"\nthrough {row.route}")
     return text
 
 
 def _in_short(rows: tuple[Row, ...]) -> list[tuple[str, Row]]:
     """Rows with their conditions in words; the answer that most rows give stands last, for every other call."""
-    answer, times = Counter(row.verdicts for row in rows).most_common(1)[0]
+    answer, times = Counter((row.verdicts, row.route) for row in rows).most_common(1)[0]
     if times < 2:
         return [(_when(row), row) for row in rows]
-    short = [(_when(row), row) for row in rows if row.verdicts != answer]
-    rest = next(row for row in rows if row.verdicts == answer)
+    short = [(_when(row), row) for row in rows if (row.verdicts, row.route) != answer]
+    rest = next(row for row in rows if (row.verdicts, row.route) == answer)
     return [*short, ("any other call" if short else "any call", rest)]
 
 
