@@ -73,7 +73,7 @@ def provoking(device: str) -> Iterator[Sample]:
         yield Sample(name, 0, "float32", function, args, kwargs)
     if device == "cpu":
         yield Sample("lstsq", 0, "float32", torch.linalg.lstsq, (_uneven((50, 30), "cpu"), _uneven((50, 30), "cpu")))
-    for name, number, function, *given in _layers(device, scale=8):
+    for name, number, function, *given in _layers(device, scale=4):
         yield Sample(f"{name} (large)", number, "float32", function, tuple(given))
 
 
