@@ -39,6 +39,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/scaling.py
 	$(BIN)/python benchmarks/report_time.py
+	$(BIN)/python benchmarks/judging.py
 
 docs: $(STAMP)
 	$(BIN)/python docs/make_docs.py

@@ -113,18 +113,20 @@ def judge_trace(
 def _tally(counted: Mapping[tuple[int, str, str], int], rulings: Mapping[int, Ruling]) -> Tally:
     as_is: Counter[Verdict] = Counter()
     mode_on: Counter[Verdict] = Counter()
-    by_phase: dict[Phase, Counter[Verdict]] = {}
+    by_phase: dict[str, Counter[Verdict]] = {}
     by_module: dict[str, Counter[Verdict]] = {}
     for (name, phase, module), count in counted.items():
         verdict = rulings[name].verdict
         as_is[verdict] += count
         mode_on[rulings[name].mode_on] += count
-        by_phase.setdefault(Phase(phase), Counter())[verdict] += count
-        by_module.setdefault(module, Counter())[verdict] += count
+        for counts, key in ((by_phase, phase), (by_module, module)):
+            if key not in counts:
+                counts[key] = Counter()
+            counts[key][verdict] += count
     return Tally(
         as_is=dict(as_is),
         deterministic_mode=dict(mode_on),
-        by_phase={phase: dict(counts) for phase, counts in by_phase.items()},
+        by_phase={Phase(phase): dict(counts) for phase, counts in by_phase.items()},
         by_module={module: dict(counts) for module, counts in by_module.items()},
     )
 

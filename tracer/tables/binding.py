@@ -119,6 +119,7 @@ class BoundTable:
         self._version = release(reviewed_releases(table.reviewed)[-1]) if self.extrapolated else version
         self._settings = settings
         self._plans: dict[str, _Plan | Ruling] = {}
+        self._by_rule: dict[str, _Plan] = {}
         self._kept: dict[tuple[str, tuple[Value | None, ...]], Ruling] = {}
         self._alike: dict[tuple[object, ...], Ruling] = {}
         self._refusal: Ruling | None = None
@@ -177,13 +178,16 @@ class BoundTable:
         rule = self.table.find(op)
         if rule is None:
             return self._without_rule(op)
-        as_is = BoundRule(rule, self._version, self._settings)
-        mode_on = BoundRule(rule, self._version, {**self._settings, "deterministic_mode": "on"})
-        keys = dict.fromkeys((*as_is.facts, *mode_on.facts))
-        asks = Lookup(
-            tuple(key for key in keys if key not in DERIVATIONS), tuple(key for key in keys if key in DERIVATIONS)
-        )
-        return _Plan(rule, asks, as_is, mode_on)
+        plan = self._by_rule.get(rule.id)
+        if plan is None:
+            as_is = BoundRule(rule, self._version, self._settings)
+            mode_on = BoundRule(rule, self._version, {**self._settings, "deterministic_mode": "on"})
+            keys = dict.fromkeys((*as_is.facts, *mode_on.facts))
+            asks = Lookup(
+                tuple(key for key in keys if key not in DERIVATIONS), tuple(key for key in keys if key in DERIVATIONS)
+            )
+            plan = self._by_rule[rule.id] = _Plan(rule, asks, as_is, mode_on)
+        return plan
 
     def _without_rule(self, op: str) -> Ruling:
         """A deny list holds what it does not name for deterministic, an allow list for unknown."""

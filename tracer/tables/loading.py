@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeVar
 
 import msgspec
 
@@ -16,14 +14,10 @@ from tracer.errors import TableError
 from tracer.names import Backend
 from tracer.tables.inheritance import with_inherited
 from tracer.tables.model import SCHEMA, LibraryRule, LibraryTable, Rule, Table
+from tracer.tables.reading import parse, read
 from tracer.tables.spelling import ID, OP, bad_range, misspelt_conditions
 from tracer.tables.translation import load_translations, translated_facts
 from tracer.tables.vocabulary import ASKED_FACTS
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _FOLDER = Path(__file__).parent
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -35,32 +29,18 @@ _LIBRARY_ID = "lib"
 #: Namespaces that belong to torch's own tables.
 _TORCHS = frozenset({"aten", "prims"})
 
-AnyTable = TypeVar("AnyTable", Table, LibraryTable)
-
 #: Settings whose value lies in an environment variable, whatever a table says.
 _SETTING_VARIABLES = frozenset({"CUBLAS_WORKSPACE_CONFIG"})
 
 
 def parse_table(text: str, source: str) -> Table:
     """Read a table from TOML; ``TableError`` in one line, led by ``source``, for what it may not hold."""
-    return _parse(text, source, Table, _misspelt)
+    return parse(text, source, Table, _misspelt)
 
 
 def parse_libraries(text: str, source: str) -> LibraryTable:
     """Read the rules for libraries from TOML; ``TableError`` as for ``parse_table``."""
-    return _parse(text, source, LibraryTable, _misspelt_libraries)
-
-
-def _parse(
-    text: str, source: str, model: type[AnyTable], misspelt: Callable[[AnyTable], Iterator[tuple[str, str]]]
-) -> AnyTable:
-    try:
-        table = msgspec.convert(tomllib.loads(text), model, strict=True)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as problem:
-        raise TableError(f"{source}: {problem}", hint="see docs/adding-a-rule.md") from problem
-    for path, fault in misspelt(table):
-        raise TableError(f"{source}: {fault} at {path}", hint="see docs/adding-a-rule.md")
-    return table
+    return parse(text, source, LibraryTable, _misspelt_libraries)
 
 
 def table_file(backend: Backend) -> Path:
@@ -91,7 +71,7 @@ def _own_rules(backend: Backend) -> Table:
     if not path.is_file():
         known = ", ".join(str(b) for b in existing_tables())
         raise TableError(f"there is no table for {backend}", hint=f"tables exist for {known}")
-    table = parse_table(_read(path), path.name)
+    table = parse_table(read(path), path.name)
     if table.backend is not backend:
         raise TableError(f"{path.name}: the table says that it is for {table.backend}", hint="rename one of them")
     return msgspec.structs.replace(table, libraries=load_libraries().speaking_of(backend))
@@ -100,14 +80,7 @@ def _own_rules(backend: Backend) -> Table:
 @cache
 def load_libraries() -> LibraryTable:
     """The rules for ops outside torch's own namespaces, read and checked once."""
-    return parse_libraries(_read(_FOLDER / _LIBRARIES), _LIBRARIES)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise TableError(f"cannot read {path.name}: {problem}", hint="reinstall the package") from problem
+    return parse_libraries(read(_FOLDER / _LIBRARIES), _LIBRARIES)
 
 
 @cache
@@ -116,10 +89,25 @@ def existing_tables() -> tuple[Backend, ...]:
     return tuple(b for b in Backend if b is not Backend.RECORDED and table_file(b).is_file())
 
 
+class _Shelf(Mapping[Backend, Table]):
+    """Every table that exists, each read when it is first asked for: most judgements need one."""
+
+    def __getitem__(self, backend: Backend) -> Table:
+        if backend not in existing_tables():
+            raise KeyError(backend)
+        return load_table(backend)
+
+    def __iter__(self) -> Iterator[Backend]:
+        return iter(existing_tables())
+
+    def __len__(self) -> int:
+        return len(existing_tables())
+
+
 @cache
 def load_tables() -> Mapping[Backend, Table]:
     """Every table that exists."""
-    return MappingProxyType({backend: load_table(backend) for backend in existing_tables()})
+    return _Shelf()
 
 
 @cache

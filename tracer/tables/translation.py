@@ -8,7 +8,6 @@ candidate says where it can be chosen; which of them is chosen among those that 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -16,16 +15,11 @@ from types import MappingProxyType
 
 import msgspec
 
-from tracer.errors import TableError
 from tracer.names import Backend
 from tracer.tables.model import SCHEMA, RuleEvidence, Table, Wanted
+from tracer.tables.reading import parse, read
 from tracer.tables.spelling import ID, OP, bad_range, misspelt_conditions
 from tracer.tables.vocabulary import ASKED_FACTS, Value, in_domain
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 #: Where the table lies.
 TRANSLATIONS = Path(__file__).parent / "translations.toml"
@@ -96,23 +90,13 @@ NO_TRANSLATIONS = Translations(schema=SCHEMA, reviewed=">=1.11")
 
 def parse_translations(text: str, source: str) -> Translations:
     """Read the table from TOML; ``TableError`` in one line, led by ``source``, for what it may not hold."""
-    try:
-        table = msgspec.convert(tomllib.loads(text), Translations, strict=True)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as problem:
-        raise TableError(f"{source}: {problem}", hint="see docs/adding-a-rule.md") from problem
-    for path, fault in _misspelt(table):
-        raise TableError(f"{source}: {fault} at {path}", hint="see docs/adding-a-rule.md")
-    return table
+    return parse(text, source, Translations, _misspelt)
 
 
 @cache
 def load_translations() -> Translations:
     """The table that ships, read and checked once."""
-    try:
-        text = TRANSLATIONS.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise TableError(f"cannot read {TRANSLATIONS.name}: {problem}", hint="reinstall the package") from problem
-    return parse_translations(text, TRANSLATIONS.name)
+    return parse_translations(read(TRANSLATIONS), TRANSLATIONS.name)
 
 
 def translated_facts(table: Translations, tables: Mapping[Backend, Table]) -> Mapping[str, frozenset[str]]:

@@ -81,8 +81,16 @@ def distilbert() -> tuple[nn.Module, Callable[[nn.Module], Any]]:
 def t5() -> tuple[nn.Module, Callable[[nn.Module], Any]]:
     from transformers import T5Config, T5ForConditionalGeneration
 
-    shape: dict[str, Any] = {"vocab_size": 96, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4}
-    model = T5ForConditionalGeneration(T5Config(**shape, decoder_start_token_id=0))
+    shape: dict[str, Any] = {
+        "vocab_size": 96,
+        "d_model": 32,
+        "d_kv": 8,
+        "d_ff": 48,
+        "num_layers": 2,
+        "num_heads": 4,
+        "decoder_start_token_id": 0,
+    }
+    model = T5ForConditionalGeneration(T5Config(**shape))
     ids, labels = tokens(), tokens(7)
     return model, lambda m: m(input_ids=ids, labels=labels).loss
 
