@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from tracer.errors import TableError
 from tracer.tables.lint import lint_libraries, lint_table
 from tracer.tables.loading import existing_tables, load_libraries, load_table, load_tables, table_file
+from tracer.tables.measured import faults_of_measurements
 from tracer.tables.model import LibraryTable, Rule, Table
 from tracer.tables.translation import TRANSLATIONS, load_translations
 from tracer.tables.translation_lint import lint_translations
@@ -34,6 +35,7 @@ def faults_of_tables(resolves: Resolves | None = None, torch: str = "") -> list[
     if not faults:  # candidates are held against tables, which must load for it
         wrong = lint_translations(translations, load_tables(), resolves, torch)
         faults += [f"{TRANSLATIONS.name}: {fault}" for fault in wrong]
+        faults += faults_of_measurements(load_tables())
     return list(dict.fromkeys(faults))
 
 
