@@ -98,6 +98,7 @@ class Plan:
 
     __slots__ = (
         "_position",
+        "call",
         "cells",
         "decomposes",
         "is_composite",
@@ -113,6 +114,7 @@ class Plan:
         schema = getattr(func, "_schema", None)
         self.cells: dict[Any, Cell] = {}
         self.name = spell_op(func)
+        self.call = seams.direct_call(func)
         self._position = facts.primary_position(func)
         self.mutates = bool(getattr(schema, "is_mutable", False))
         self.makes_tensors = schema is not None and self._position is None

@@ -90,8 +90,8 @@ class RecordingMode(TorchDispatchMode):
         else:
             self._forward(plan, tensor, asked, frame)
         if kwargs:
-            return func(*args, **kwargs)
-        return func(*args)
+            return plan.call(*args, **kwargs)
+        return plan.call(*args)
 
     def _forward(self, plan: Plan, tensor: Any, asked: Any, frame: FrameType | None) -> None:
         """Count a call that neither the engine nor an optimizer made.

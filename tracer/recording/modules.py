@@ -30,10 +30,14 @@ OWN_HOOK = "_is_the_recorders"
 class Scope:
     """A module path and the user's line that led into it. Compared by identity: one object per pair."""
 
-    __slots__ = ("called_from", "children", "is_module", "kind", "path")
+    __slots__ = ("called_from", "children", "is_module", "is_recurrent", "kind", "path")
 
-    def __init__(self, path: str, called_from: Site, *, is_module: bool, kind: int = USER) -> None:
+    def __init__(
+        self, path: str, called_from: Site, *, is_module: bool, kind: int = USER, is_recurrent: bool = False
+    ) -> None:
         self.path = path
+        self.is_recurrent = is_recurrent
+        """Whether the module is torch's own nn.RNN, nn.GRU or nn.LSTM: a GPU runs each as one op."""
         self.called_from = called_from
         self.is_module = is_module
         self.kind = kind
@@ -173,7 +177,9 @@ class ModuleStack:
         key = (known.path, called_from, kind)
         scope = self._scopes.get(key)
         if scope is None:
-            scope = self._scopes[key] = Scope(known.path, called_from, is_module=True, kind=kind)
+            is_recurrent = isinstance(module, torch.nn.RNNBase)
+            scope = Scope(known.path, called_from, is_module=True, kind=kind, is_recurrent=is_recurrent)
+            self._scopes[key] = scope
         entry = Entry(module, self.entry, parent)
         if not parent.is_module:
             self._on_outermost()

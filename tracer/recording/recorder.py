@@ -122,6 +122,8 @@ class Recorder:
             for key, value in zip(plan.readers, cell.asked, strict=True):
                 if value is not facts.MISSING:
                     found[key] = value
+        if cell.origin.scope.is_recurrent:
+            found["module.recurrent"] = True
         if cell.extra is not None:
             name, value = cell.extra
             if name == "subclass":

@@ -88,6 +88,19 @@ _plain_dispatch = {
 }
 
 
+#: Does calling an overload do nothing but call its ``_op``?
+_FORWARDS_TO_OP = torch._ops.OpOverload.__call__.__code__.co_names == ("_op",)
+
+
+def direct_call(func: Any) -> Callable[..., Any]:
+    """What calling ``func`` comes to: torch's own entry, without the Python function that forwards to it."""
+    if _FORWARDS_TO_OP and type(func) is torch._ops.OpOverload:
+        entry: Callable[..., Any] = func._op
+        return entry
+    forward: Callable[..., Any] = func
+    return forward
+
+
 def dispatches_itself(cls: type) -> bool:
     """Is ``cls`` a tensor subclass with a ``__torch_dispatch__`` of its own?"""
     return getattr(cls, "__torch_dispatch__", None) not in _plain_dispatch
