@@ -17,14 +17,30 @@ ELSEWHERE = {
     "aten._philox_uniform_": "2.13 and newer",
     "aten._philox_normal": "2.13 and newer",
     "aten._philox_normal_": "2.13 and newer",
-    "c10d_functional.all_reduce": "2.0 to 2.3",
-    "fsdp.set_": "2.6, where torch.distributed.fsdp is imported",
     "aten._batch_norm_with_update": "2.4 and newer",
     "aten.batch_norm_backward": "2.4 and newer",
     "mkldnn._convolution_pointwise": "builds with oneDNN",
     "mkldnn._convolution_pointwise_": "builds with oneDNN",
     "mkldnn._convolution_transpose_pointwise": "builds with oneDNN",
     "rngprims.philox_rand": "registered when torch._prims.rng_prims is imported",
+}
+#: Newer than the oldest torch that these tests run on (2.4).
+NEWER = (
+    "_cudnn_attention_backward _cudnn_attention_forward _flash_attention_forward_no_dropout_inplace _foreach_clone"
+    " _foreach_max _foreach_powsum _foreach_rsqrt _foreach_rsqrt_ _fused_rms_norm _fused_rms_norm_backward _grouped_mm"
+    " _index_put_impl _scaled_grouped_mm _scaled_grouped_mm_v2 _scaled_mm_v2 _unsafe_masked_index_put_accumulate"
+    " _weight_int4pack_mm_with_scales_and_zeros rrelu_with_noise_functional"
+).split()
+ELSEWHERE |= {f"aten.{name}": "newer than 2.4" for name in NEWER}
+#: Registered by parts of torch.distributed that a process need not import, or by some versions alone.
+IMPORTED_APART = {
+    "_c10d_functional",
+    "_c10d_functional_autograd",
+    "_dtensor",
+    "c10d",
+    "c10d_functional",
+    "fsdp",
+    "symm_mem",
 }
 #: What stands behind a key that is not named after one argument.
 SPELT = {"arg.output_mask0": {"output_mask"}, "arg.dropout": {"dropout_p", "dropout", "p"}}
@@ -49,13 +65,14 @@ def overloads(op: str) -> list[Any]:
 
 @pytest.mark.parametrize("op", OPS)
 def test_every_op_is_known_to_torch_or_said_to_be_elsewhere(op: str) -> None:
-    assert overloads(op) or op in ELSEWHERE or op.partition(".")[0] in BROUGHT_ALONG
+    apart = BROUGHT_ALONG | IMPORTED_APART
+    assert overloads(op) or op in ELSEWHERE or op.partition(".")[0] in apart
 
 
 @pytest.mark.parametrize("op", sorted(required_facts()))
 def test_every_argument_that_a_condition_asks_for_exists(op: str) -> None:
-    if not overloads(op) and op.partition(".")[0] in BROUGHT_ALONG:
-        pytest.skip("the library is not installed")
+    if not overloads(op) and (op in ELSEWHERE or op.partition(".")[0] in BROUGHT_ALONG | IMPORTED_APART):
+        pytest.skip("this torch does not have it")
     names = {argument.name for overload in overloads(op) for argument in overload._schema.arguments}
     for key in required_facts()[op]:
         kind, _, name = key.partition(".")
