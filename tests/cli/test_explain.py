@@ -88,6 +88,13 @@ def test_lines_keep_to_the_width_and_a_pipe_gets_no_colour(columns: int, tmp_pat
     assert max(map(len, done.out.splitlines())) <= columns
 
 
+def test_a_name_cannot_drive_the_terminal(tracer: Command) -> None:
+    done = tracer("explain", "torch.cumsum (\x1b[31m)", "--backend", "cuda", "--torch", "2.13")
+    assert done.code == 0
+    assert "\x1b" not in done.out
+    assert "\x1b" not in tracer("explain", "\x1b[31m").err
+
+
 def test_torch_is_not_imported(tmp_path: Path) -> None:
     code = (
         "import sys\nfrom tracer.cli.main import main\n"

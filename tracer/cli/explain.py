@@ -44,7 +44,7 @@ def command(name: str, backend: str | None, version: str | None) -> int:
     from tracer.tables.translation import load_translations
 
     told = explain(name, load_tables(), version or _version_here(), chosen(backend), load_translations())
-    show(printed(lambda width: explanation_parts(" ".join(name.split()), told, width)))
+    show(printed(lambda width: explanation_parts(name, told, width)))
     return 0
 
 

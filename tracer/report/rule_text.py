@@ -17,6 +17,7 @@ from rich.text import Text
 
 from tracer.explaining import Explanation, Row, Span, in_words, spans
 from tracer.names import UnknownReason, Verdict
+from tracer.report.plain import one_line
 from tracer.report.words import UNKNOWN_REASONS, VERDICTS, plural
 from tracer.tables.model import Rule, Table
 from tracer.tables.overview import TableSummary, strongest
@@ -33,7 +34,9 @@ def explanation_parts(name: str, told: Sequence[Explanation], width: int) -> Ite
     for number, explanation in enumerate(told):
         if number:
             yield Text()
-        yield Text(f"{name} on {explanation.backend}, torch {explanation.version}", style="bold underline")
+        yield Text(
+            f"{one_line(name, 120)} on {explanation.backend}, torch {explanation.version}", style="bold underline"
+        )
         yield from _place(explanation)
         for rule, span in explanation.rules:
             if span is not None:

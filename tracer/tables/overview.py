@@ -51,9 +51,9 @@ def is_inherited(rule: Rule) -> bool:
 
 
 def strongest(rule: Rule) -> EvidenceKind:
-    """The best grade among a rule's evidence."""
+    """The best grade among a rule's evidence; the weakest where there is none, which the lint refuses."""
     kinds = {row.kind for row in rule.evidence}
-    return next(grade for grade in GRADES if grade in kinds)
+    return next((grade for grade in GRADES if grade in kinds), GRADES[-1])
 
 
 def by_version(table: Table) -> dict[str, Counter[EvidenceKind]]:
