@@ -25,12 +25,26 @@ ELSEWHERE = {
     "rngprims.philox_rand": "registered when torch._prims.rng_prims is imported",
 }
 #: Newer than the oldest torch that these tests run on (2.4).
-NEWER = (
-    "_cudnn_attention_backward _cudnn_attention_forward _flash_attention_forward_no_dropout_inplace _foreach_clone"
-    " _foreach_max _foreach_powsum _foreach_rsqrt _foreach_rsqrt_ _fused_rms_norm _fused_rms_norm_backward _grouped_mm"
-    " _index_put_impl _scaled_grouped_mm _scaled_grouped_mm_v2 _scaled_mm_v2 _unsafe_masked_index_put_accumulate"
-    " _weight_int4pack_mm_with_scales_and_zeros rrelu_with_noise_functional"
-).split()
+NEWER = [
+    "_cudnn_attention_backward",
+    "_cudnn_attention_forward",
+    "_flash_attention_forward_no_dropout_inplace",
+    "_foreach_clone",
+    "_foreach_max",
+    "_foreach_powsum",
+    "_foreach_rsqrt",
+    "_foreach_rsqrt_",
+    "_fused_rms_norm",
+    "_fused_rms_norm_backward",
+    "_grouped_mm",
+    "_index_put_impl",
+    "_scaled_grouped_mm",
+    "_scaled_grouped_mm_v2",
+    "_scaled_mm_v2",
+    "_unsafe_masked_index_put_accumulate",
+    "_weight_int4pack_mm_with_scales_and_zeros",
+    "rrelu_with_noise_functional",
+]
 ELSEWHERE |= {f"aten.{name}": "newer than 2.4" for name in NEWER}
 #: Registered by parts of torch.distributed that a process need not import, or by some versions alone.
 IMPORTED_APART = {
