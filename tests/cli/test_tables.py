@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 from tests.cli.command import Command, process
 from tests.tables.samples import HEAD, rule_text
@@ -20,6 +22,7 @@ def test_the_tables_that_ship_are_clean_in_one_line(tracer: Command) -> None:
     assert re.fullmatch(r"\d+ tables, [\d,]+ rules, [\d,]+ cases.*: no gap, no overlap, no dead case\.\n", done.out)
 
 
+@pytest.mark.skipif(Version(version("torch")) < Version("2.13"), reason="some ops are newer than this torch")
 def test_the_installed_torch_has_what_the_tables_name(tracer: Command) -> None:
     done = tracer("tables", "lint", "--against-torch")
     assert (done.code, done.err) == (0, "")

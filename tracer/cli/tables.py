@@ -69,7 +69,11 @@ def show_rule(name: str, backend: str | None) -> int:
 
 
 @command.command("lint", short_help="Prove every table: no gap, no overlap, no claim without evidence.")
-@click.option("--against-torch", is_flag=True, help="Check too that the installed torch has every op; imports it.")
+@click.option(
+    "--against-torch",
+    is_flag=True,
+    help="Name the ops that the installed torch lacks too, as an older one may; imports it.",
+)
 def lint(against_torch: bool) -> int:
     """Prove every table, for every version that it was reviewed for.
 
