@@ -244,6 +244,16 @@ def test_a_candidate_is_judged_on_the_targets_device() -> None:
     assert (plain.runs_as, plain.deterministic_mode) == ("", Verdict.RAISES)
 
 
+@pytest.mark.parametrize(("phase", "op", "node"), [("forward", "addmm", ""), ("backward", "mm", "AddmmBackward0")])
+def test_a_recurrent_layer_computed_step_by_step_is_one_call_of_cudnn(phase: str, op: str, node: str) -> None:
+    inside = call(f"aten.{op}.default", phase=phase, node=node, facts={**FLOAT, "module.recurrent": True})
+    finding = found(judge(inside))
+    assert finding.runs_as == ("aten._cudnn_rnn" if phase == "forward" else "aten._cudnn_rnn_backward")
+    assert finding.verdict is Verdict.NONDETERMINISTIC
+    elsewhere = call(f"aten.{op}.default", phase=phase, node=node, facts=FLOAT)
+    assert judge(elsewhere).findings == ()
+
+
 def test_a_target_that_nobody_translated_for_says_unknown_for_the_cpus_own_ops() -> None:
     finding = found(judge(call(ATTENTION_BACKWARD, facts=FLOAT), backend="npu"))
     assert finding.verdict is Verdict.UNKNOWN

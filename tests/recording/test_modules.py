@@ -12,6 +12,7 @@ from torch.nn.modules import module as hooks
 
 from tests.recording.lines import groups, one, record
 from tracer import DeterminismTracer
+from tracer.names import Phase
 
 
 class Block(nn.Module):
@@ -134,3 +135,18 @@ def test_a_recorded_model_dies_with_its_last_owner() -> None:
     gc.collect()
     assert not [ref for ref in kept if ref() is not None]
     assert tracer.trace.calls
+
+
+@pytest.mark.parametrize(
+    ("layer", "recurrent"), [(torch.nn.GRU(3, 3), True), (torch.nn.RNN(3, 3), True), (torch.nn.GRUCell(3, 3), False)]
+)
+def test_what_torchs_recurrent_layers_compute_is_noted_forward_and_backward(
+    layer: torch.nn.Module, recurrent: bool
+) -> None:
+    def step() -> None:
+        out = layer(torch.ones(2, 3))
+        (out[0] if isinstance(out, tuple) else out).sum().backward()
+
+    found = groups(record(step), "aten.addmm") + groups(record(step), "aten.mm")
+    assert {group.phase for group in found} == {Phase.FORWARD, Phase.BACKWARD}
+    assert {group.facts.get("module.recurrent", False) for group in found} == {recurrent}

@@ -15,7 +15,15 @@ from tracer.names import Backend, Settings, Verdict
 from tracer.tables.conditions import wanted_values
 from tracer.tables.loading import load_tables, required_facts
 from tracer.tables.translating import Translator
-from tracer.tables.translation import Candidate, Note, Translation, Translations, load_translations, parse_translations
+from tracer.tables.translation import (
+    STAYS,
+    Candidate,
+    Note,
+    Translation,
+    Translations,
+    load_translations,
+    parse_translations,
+)
 from tracer.tables.translation_lint import lint_translations
 from tracer.tables.versions import release, reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DERIVED_FACTS, DOMAINS, SETTINGS, Value
@@ -71,7 +79,7 @@ def test_the_translations_that_ship_are_clean() -> None:
 
 @pytest.mark.parametrize("row", ROWS)
 def test_every_op_of_a_row_is_known_to_torch_or_said_to_be_elsewhere(row: Translation) -> None:
-    for op in (*row.ops, *(candidate.op for candidate in row.becomes if candidate.op)):
+    for op in (*row.ops, *(candidate.op for candidate in row.becomes if candidate.op not in ("", STAYS))):
         assert overloads(op) or op in ELSEWHERE
 
 
@@ -104,14 +112,17 @@ def open_candidates(row: Translation, version: str, values: dict[str, Value]) ->
     only = Translations(schema=1, reviewed=">=1.11", translation=(row,))
     bound = Translator(only, row.to[0], version, settings).row_of(row.ops[0])
     assert bound is not None
-    return bound.candidates(facts)[0]
+    stays = [candidate for candidate in row.becomes if candidate.op == STAYS]
+    named = {repr(one.when): one for one in stays}
+    return tuple(named.get(repr(one.when), one) if one.op == row.ops[0] else one for one in bound.candidates(facts)[0])
 
 
 @pytest.mark.parametrize("row", ROWS)
 def test_each_recorded_op_comes_out_as_one_of_its_candidates_and_a_neighbour_does_not(row: Translation) -> None:
-    names = {candidate.op.removesuffix(".default") for candidate in row.becomes}
     for op in row.ops:
         overload = op if op.count(".") == 2 else f"{op}.default"
+        becomes = {overload if candidate.op == STAYS else candidate.op for candidate in row.becomes}
+        names = {name.removesuffix(".default") for name in becomes}
         for backend in row.to:
             found = judged(overload, backend).findings
             assert all(set(f.runs_as.split(" or ")) <= {*names, ""} for f in found)

@@ -154,7 +154,7 @@ class BoundTable:
         get = facts.get
         values: list[Value | None] = [get(name) for name in plan.asks.facts]
         if plan.asks.derived:
-            derived = {key: derive(key, node) for key in plan.asks.derived}
+            derived = {key: derive(key, node, facts) for key in plan.asks.derived}
             values += derived.values()
             facts = {**facts, **{key: value for key, value in derived.items() if value is not None}}
         key = (op, tuple(values))

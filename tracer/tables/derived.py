@@ -1,27 +1,38 @@
-"""Facts that no recorder notes: what a call group says of itself, in a condition's words."""
+"""Facts that a call group says of itself, in a condition's words."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tracer.tables.vocabulary import SELECTING_NODES
+from tracer.tables.vocabulary import SELECTING_NODES, Value
 
 #: A softmax that attention's math route alone calls: rows that a mask left empty come out as zeros.
 _ATTENTION_SOFTMAX = "SafeSoftmaxBackward"
 
+_Derivation = Callable[[str | None, Mapping[str, Value]], bool | None]
 
-def derive(key: str, node: str | None) -> bool | None:
-    """The derived fact ``key`` of a call made by the autograd node ``node``.
 
-    ``node`` is ``None`` outside the backward pass, and empty where it is not known; then nor is the fact.
+def derive(key: str, node: str | None, facts: Mapping[str, Value]) -> bool | None:
+    """The derived fact ``key`` of a call with ``facts`` that was made by the autograd node ``node``.
+
+    ``node`` is ``None`` outside the backward pass, and empty where it is not known; then nor is what rests on it.
     """
-    if node is None:
-        return False
-    return DERIVATIONS[key](node.rstrip("0123456789")) if node else None
+    return DERIVATIONS[key](node, facts)
 
 
-#: How each key of ``vocabulary.DERIVED_FACTS`` follows from an autograd node's name.
-DERIVATIONS: Mapping[str, Callable[[str], bool]] = {
-    "backward.selects": lambda name: name in SELECTING_NODES,
-    "backward.attention_softmax": lambda name: name == _ATTENTION_SOFTMAX,
+def _of_node(is_one: Callable[[str], bool]) -> _Derivation:
+    def from_node(node: str | None, facts: Mapping[str, Value]) -> bool | None:
+        if node is None:
+            return False
+        return is_one(node.rstrip("0123456789")) if node else None
+
+    return from_node
+
+
+#: How each key of ``vocabulary.DERIVED_FACTS`` follows.
+DERIVATIONS: Mapping[str, _Derivation] = {
+    "backward.selects": _of_node(lambda name: name in SELECTING_NODES),
+    "backward.attention_softmax": _of_node(lambda name: name == _ATTENTION_SOFTMAX),
+    "phase.backward": lambda node, facts: node is not None,
+    "module.recurrent": lambda node, facts: facts.get("module.recurrent") is True,
 }

@@ -35,7 +35,7 @@ class Retold:
         """The ruling for a call with ``facts``; ``node`` as for ``BoundTable.rule_on``."""
         get = facts.get
         values: list[Value | None] = [get(name) for name in self._asks.facts]
-        values += [derive(key, node) for key in self._asks.derived]
+        values += [derive(key, node, facts) for key in self._asks.derived]
         key = tuple(values)
         ruling = self._kept.get(key)
         if ruling is None:
@@ -43,7 +43,7 @@ class Retold:
         return ruling
 
     def _ruling(self, facts: Mapping[str, Value], node: str | None) -> Ruling:
-        derived = {key: derive(key, node) for key in self._asks.derived}
+        derived = {key: derive(key, node, facts) for key in self._asks.derived}
         known = {**facts, **{key: value for key, value in derived.items() if value is not None}}
         as_is, mode_on = self._translation.candidates(known)
         here = [self._judged(candidate, facts, node) for candidate in as_is]

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from tracer.names import Backend
 from tracer.tables.conditions import may_hold, wanted_values
-from tracer.tables.translation import Candidate, Note, Translation, Translations
+from tracer.tables.translation import STAYS, Candidate, Note, Translation, Translations
 from tracer.tables.versions import speaks_of
 from tracer.tables.vocabulary import SETTINGS, Value, in_domain
 
@@ -33,10 +35,11 @@ class _Choice(NamedTuple):
 class BoundTranslation:
     """One row for one version, as things stand and in deterministic mode."""
 
-    def __init__(self, row: Translation, version: str, settings: Mapping[str, Value]) -> None:
+    def __init__(self, row: Translation, op: str, version: str, settings: Mapping[str, Value]) -> None:
+        """``op`` is the recorded overload."""
         self.row = row
-        self._as_is = tuple(_choices(row, version, settings))
-        self._mode_on = tuple(_choices(row, version, {**settings, "deterministic_mode": "on"}))
+        self._as_is = tuple(_choices(row, op, version, settings))
+        self._mode_on = tuple(_choices(row, op, version, {**settings, "deterministic_mode": "on"}))
         choices = (*self._as_is, *self._mode_on)
         self.facts = tuple(dict.fromkeys(key for choice in choices for key, _ in choice.asks))
         """Facts that can matter, in a fixed order."""
@@ -70,11 +73,12 @@ class Translator:
         if note is not None:
             self.notes[note.id] = note
         row = self._rows.get(op) or self._rows.get(packet)
-        return None if row is None else BoundTranslation(row, self._version, self._settings)
+        return None if row is None else BoundTranslation(row, op, self._version, self._settings)
 
 
-def _choices(row: Translation, version: str, settings: Mapping[str, Value]) -> Iterator[_Choice]:
-    for candidate in row.becomes:
+def _choices(row: Translation, op: str, version: str, settings: Mapping[str, Value]) -> Iterator[_Choice]:
+    for named in row.becomes:
+        candidate = replace(named, op=op) if named.op == STAYS else named
         if speaks_of(candidate.torch, version) and may_hold(candidate, settings):
             asks = tuple((key, wanted_values(candidate, key)) for key in candidate.when if key not in SETTINGS)
             yield _Choice(candidate, asks)

@@ -25,6 +25,8 @@ from tracer.tables.vocabulary import ASKED_FACTS, Value, in_domain
 TRANSLATIONS = Path(__file__).parent / "translations.toml"
 #: What leads every id, so that none can be mistaken for a rule's.
 _LEAD = "to-"
+#: Stands for the recorded op, where a target may run that too.
+STAYS = "recorded"
 #: Devices whose recordings are translated. On any other the ops stand as they were recorded.
 RECORDED_ON = "cpu"
 
@@ -33,7 +35,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """An op that the target may run, and where it can be chosen."""
 
     op: str = ""
-    """An overload, ``aten._cudnn_rnn.default``; empty: the target runs none that is known, as ``why`` says."""
+    """An overload, ``aten._cudnn_rnn.default``; ``recorded``: the recorded op itself; empty: the target runs none that
+    is known, as ``why`` says."""
     when: dict[str, Wanted] = {}
     """As in a rule's case: what must hold for this op to be possible. Empty: always."""
     torch: str = ""
@@ -105,7 +108,9 @@ def translated_facts(table: Translations, tables: Mapping[Backend, Table]) -> Ma
     for row in table.translation:
         keys = {key for candidate in row.becomes for key in candidate.when}
         for candidate in row.becomes:
-            rules = (tables[backend].find(candidate.op) for backend in row.to if backend in tables and candidate.op)
+            if candidate.op in ("", STAYS):  # a recorder notes for an op what its own rules ask
+                continue
+            rules = (tables[backend].find(candidate.op) for backend in row.to if backend in tables)
             asked = {key for rule in rules if rule is not None for case in rule.case for key in case.when}
             keys |= asked - candidate.facts.keys()
         for op in row.ops:
@@ -140,7 +145,7 @@ def _misspelt_row(path: str, id: str, to: tuple[Backend, ...], ops: tuple[str, .
 
 def _misspelt_candidate(path: str, candidate: Candidate) -> Iterator[tuple[str, str]]:
     yield from misspelt_conditions(path, candidate.when, candidate.torch)
-    if candidate.op and (not OP.fullmatch(candidate.op) or candidate.op.count(".") != 2):
+    if candidate.op and candidate.op != STAYS and (not OP.fullmatch(candidate.op) or candidate.op.count(".") != 2):
         yield path, f"{candidate.op!r} is not spelt namespace.name.overload"
     for key, value in candidate.facts.items():
         if key not in ASKED_FACTS or not in_domain(key, value):

@@ -10,7 +10,7 @@ from tracer.names import Backend
 from tracer.tables.conditions import wanted_values
 from tracer.tables.lint import LIMIT, bad_reference, is_sentence, told_apart
 from tracer.tables.model import RuleEvidence, Table
-from tracer.tables.translation import Candidate, Note, Translation, Translations
+from tracer.tables.translation import STAYS, Candidate, Note, Translation, Translations
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DOMAINS
 
@@ -57,7 +57,7 @@ def _faults(row: Translation, releases: tuple[str, ...], tables: Mapping[Backend
 def _unresolved(row: Translation, resolves: Resolves, torch: str) -> Iterator[str]:
     """Ops of torch's own that the row names for version ``torch`` and that version does not have."""
     recorded = row.ops if speaks_of(row.recorded_by, torch) else ()
-    named = (*recorded, *(c.op for c in row.becomes if c.op and speaks_of(c.torch, torch)))
+    named = (*recorded, *(c.op for c in row.becomes if c.op not in ("", STAYS) and speaks_of(c.torch, torch)))
     return (op for op in dict.fromkeys(named) if _is_torchs(op) and not resolves(op))
 
 
@@ -103,7 +103,7 @@ def _unjudged(row: Translation, tables: Mapping[Backend, Table]) -> Iterator[str
     """A candidate must have a rule, or be one of those that the table vouches for by not naming them."""
     for backend in row.to:
         table = tables.get(backend)
-        for op in dict.fromkeys(c.op for c in row.becomes if c.op and table is not None):
+        for op in dict.fromkeys(c.op for c in row.becomes if c.op not in ("", STAYS) and table is not None):
             assert table is not None
             if table.find(op) is None and not (table.deny_list and _is_torchs(op)):
                 yield f"the {backend} table has no rule for {op}"

@@ -116,12 +116,16 @@ ASKED_FACTS: Mapping[str, tuple[Value, ...]] = {
     "shape.same_size": BOOL,  # resampling: output size equals input size
 }
 
-#: Facts that no recorder notes: the judge derives them from what a call group says of itself.
+#: Facts that the judge derives from what a call group says of itself; none of them is ever missing for want of asking.
 DERIVED_FACTS: Mapping[str, tuple[Value, ...]] = {
     # Is the call made by the backward of an op that selects each element at most once (``SELECTING_NODES``)?
     "backward.selects": BOOL,
     # Is it made by the backward of the softmax that attention's math route alone calls (_safe_softmax)?
     "backward.attention_softmax": BOOL,
+    # Is the call made in the backward pass?
+    "phase.backward": BOOL,
+    # Is it made by nn.RNN, nn.GRU or nn.LSTM? A recorder notes that it is, and nothing where it is not.
+    "module.recurrent": BOOL,
 }
 
 #: Autograd nodes whose backward writes each element of the input at most once.
