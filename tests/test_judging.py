@@ -201,6 +201,16 @@ def test_the_worst_candidate_stands_and_the_reader_is_told() -> None:
     assert finding.why.endswith("the worst of them is what is reported.")
 
 
+@pytest.mark.parametrize(("fused", "risks"), [([True], 1), ([False], 0), ([True, False], 1)])
+def test_attention_that_the_step_itself_restricts_to_the_math_route_stays_there(fused: list[bool], risks: int) -> None:
+    forward = [call("aten._safe_softmax.default", facts={**FLOAT, "sdp.fused": allowed}) for allowed in fused]
+    backward = call("aten._softmax_backward_data.default", phase="backward", node="SafeSoftmaxBackward0", facts=FLOAT)
+    judgement = judge(backward, *forward)
+    assert judgement.tally["nondeterministic"] == risks
+    if fused == [True]:
+        assert found(judgement).runs_as == "aten._scaled_dot_product_efficient_attention_backward"
+
+
 def test_the_backward_of_a_plain_softmax_stays_what_it_is() -> None:
     group = call("aten._softmax_backward_data.default", phase="backward", node="SoftmaxBackward0", facts=FLOAT)
     assert judge(group).findings == ()

@@ -84,6 +84,7 @@ def judge_trace(
         strict=strict,
         translations=translations,
     )
+    bench.look_ahead(trace.calls)
     rulings: dict[int, Ruling] = {}
     counted: dict[tuple[int, str, str], int] = {}
     gathered: dict[tuple[object, ...], list[CallGroup]] = {}

@@ -121,3 +121,20 @@ def test_an_argument_of_an_unforeseen_type_leaves_the_fact_out() -> None:
 
     plan = Plan(torch.ops.aten.logcumsumexp.default, {"aten.logcumsumexp": frozenset({"shape.scan_is_whole"})})
     assert plan.read((object(), 0), {}) == (facts.MISSING,)
+
+
+@pytest.mark.parametrize("restricted", [False, True])
+def test_attention_restricted_to_the_math_route_is_noted(restricted: bool) -> None:
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    query = torch.ones(1, 1, 4, 8)
+
+    def attend() -> None:
+        F.scaled_dot_product_attention(query, query, query, dropout_p=0.5)
+
+    def attend_plainly() -> None:
+        with sdpa_kernel(SDPBackend.MATH):
+            attend()
+
+    (softmax,) = groups(record(attend_plainly if restricted else attend), "aten._safe_softmax")
+    assert softmax.facts["sdp.fused"] is not restricted

@@ -93,6 +93,8 @@ def _reader(func: Any, key: str) -> Reader | None:
         return index_is_mask(func) if name == "is_mask" else one_value(func)
     if key == "operands.both_sparse":
         return _both_sparse
+    if key == "sdp.fused":
+        return _may_fuse_attention
     if kind != "arg":
         return None
     if name == "output_mask0":
@@ -147,6 +149,12 @@ def _both_sparse(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
     """Are both factors of a product sparse? They are its last two tensors; an addend comes before them."""
     factors = [value for value in args if isinstance(value, torch.Tensor)][-2:]
     return len(factors) == 2 and all(factor.layout is not torch.strided for factor in factors)
+
+
+def _may_fuse_attention(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Is any fused backend of attention switched on here, where ``sdpa_kernel`` may have switched them off?"""
+    cuda = torch.backends.cuda
+    return any((cuda.flash_sdp_enabled(), cuda.mem_efficient_sdp_enabled(), cuda.cudnn_sdp_enabled()))
 
 
 def _dtype_asked_for(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

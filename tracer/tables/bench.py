@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from tracer.names import Backend, Phase, UnknownReason
 from tracer.tables.binding import BoundTable, Ruling, safe_ruling, unknown_ruling
@@ -46,6 +46,7 @@ class Bench:
         self._is_abroad = backend not in (Backend.RECORDED, Backend(RECORDED_ON))
         self._translator: Translator | None = None
         self._retold: dict[str, Retold | None] = {}
+        self._at_forward: dict[tuple[str, str, str], dict[str, FactValue]] = {}
         self.devices: set[str] = set()
         """Devices that calls were recorded on."""
 
@@ -75,8 +76,23 @@ class Bench:
         if device == RECORDED_ON and self._is_abroad:
             retold = self._retold[group.op] if group.op in self._retold else self._retell(group.op, bound)
             if retold is not None:
+                if retold.forward:
+                    place = (retold.forward, group.module, group.location)
+                    facts = {**facts, **self._at_forward.get(place, {})}
                 return retold.rule_on(facts, node)
         return bound.rule_on(group.op, facts, node)
+
+    def look_ahead(self, calls: Iterable[CallGroup]) -> None:
+        """Note what forward calls say that translations of their backward ask for; before any ruling."""
+        asked = {row.forward for row in self._translations.translation if row.forward and self._backend in row.to}
+        for group in calls if asked and self._is_abroad else ():
+            packet = group.op.rpartition(".")[0]
+            if packet not in asked:
+                continue
+            place = (packet, group.module, group.location)
+            said = self._at_forward.setdefault(place, dict(group.facts))
+            for key in [key for key, value in said.items() if group.facts.get(key) != value]:
+                del said[key]  # calls at one place that disagree: the backward may be of either
 
     def _retell(self, op: str, bound: BoundTable) -> Retold | None:
         """How calls of ``op`` are judged that run as another op on the target; ``None`` for one that stays itself."""

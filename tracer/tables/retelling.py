@@ -19,6 +19,8 @@ class Retold:
     """The calls of one recorded op that a translation speaks of, before one table; rulings are kept by their facts."""
 
     def __init__(self, op: str, translation: BoundTranslation, bound: BoundTable, device: str) -> None:
+        self.forward = translation.row.forward
+        """The forward op whose facts hold of these calls too; empty for none."""
         self._op = op
         self._translation = translation
         self._bound = bound

@@ -61,6 +61,8 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     becomes: tuple[Candidate, ...]
     """Every op that the target may run: where the conditions of several hold, any of those may be the one."""
     evidence: tuple[RuleEvidence, ...]
+    forward: str = ""
+    """For backward ops: the forward op, by packet, whose facts at the same place hold of them too."""
     recorded_by: str = ""
     """Versions of torch whose recordings show the ops; empty: every one."""
 
@@ -113,7 +115,7 @@ def translated_facts(table: Translations, tables: Mapping[Backend, Table]) -> Ma
             rules = (tables[backend].find(candidate.op) for backend in row.to if backend in tables)
             asked = {key for rule in rules if rule is not None for case in rule.case for key in case.when}
             keys |= asked - candidate.facts.keys()
-        for op in row.ops:
+        for op in (*row.ops, row.forward) if row.forward else row.ops:
             wanted.setdefault(op, set()).update(keys.intersection(ASKED_FACTS))
     return MappingProxyType({op: frozenset(keys) for op, keys in wanted.items() if keys})
 
@@ -127,6 +129,8 @@ def _misspelt(table: Translations) -> Iterator[tuple[str, str]]:
         path = f"$.translation[{number}] ({row.id})"
         yield from _misspelt_row(path, row.id, row.to, row.ops)
         yield from misspelt_conditions(path, {}, row.recorded_by)
+        if row.forward and not (OP.fullmatch(row.forward) and row.forward.count(".") == 1):
+            yield path, f"{row.forward!r} is not spelt namespace.name"
         for place, candidate in enumerate(row.becomes):
             yield from _misspelt_candidate(f"{path}.becomes[{place}]", candidate)
     for number, note in enumerate(table.note):

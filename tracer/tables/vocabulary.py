@@ -93,6 +93,8 @@ ASKED_FACTS: Mapping[str, tuple[Value, ...]] = {
     "arg.dropout": BOOL,
     # Was an optional tensor given?
     "given.attn_mask": BOOL,
+    # May attention take a fused kernel, or did the step restrict it to SDPBackend.MATH?
+    "sdp.fused": BOOL,
     "given.weights": BOOL,
     "given.generator": BOOL,
     # Indexing: is every index that was given a mask (bool or uint8)? A mask addresses no element twice.
