@@ -10,6 +10,8 @@ import tracer
 
 _OURS = os.path.dirname(os.path.abspath(tracer.__file__)) + os.sep
 _BUNDLED = os.path.join(_OURS, "bundled") + os.sep
+# The recorder's mode calls torch's entry of an ordinary op from here: an error that ends here is the op's.
+_MODE = (os.path.join(_OURS, "recording", "mode.py"), "__torch_dispatch__")
 # How the recorder's mode calls the op that it was handed; the untouched call goes there from C++.
 _OP_CALL = os.path.join("torch", "_ops.py")
 
@@ -21,7 +23,7 @@ def trim(error: BaseException) -> None:
     """
     for one in _chain(error):
         frames = list(_frames(one.__traceback__))
-        if frames and _is_ours(frames[-1]) and isinstance(one, Exception):
+        if frames and _is_ours(frames[-1]) and not _made_a_call(frames[-1]) and isinstance(one, Exception):
             continue
         one.__traceback__ = _rebuilt(frames)
 
@@ -48,6 +50,11 @@ def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
 def _is_ours(frame: TracebackType) -> bool:
     path = frame.tb_frame.f_code.co_filename
     return path.startswith(_OURS) and not path.startswith(_BUNDLED)
+
+
+def _made_a_call(frame: TracebackType) -> bool:
+    code = frame.tb_frame.f_code
+    return (code.co_filename, code.co_name) == _MODE
 
 
 def _rebuilt(frames: list[TracebackType]) -> TracebackType | None:
