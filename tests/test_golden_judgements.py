@@ -104,7 +104,8 @@ def test_no_verdict_is_missing_for_want_of_a_fact(name: str) -> None:
     for version in VERSIONS:
         lacking = {
             (finding.op, finding.reason_detail)
-            for finding in judgement(name, version, "default").findings
+            for settings in ("default", "deterministic")
+            for finding in judgement(name, version, settings).findings
             if finding.reason is UnknownReason.FACT_NOT_RECORDED
         }
         assert not lacking

@@ -21,12 +21,15 @@ from tracer.report.plain import one_line
 from tracer.report.words import UNKNOWN_REASONS, VERDICTS, plural
 from tracer.tables.model import Rule, Table
 from tracer.tables.overview import TableSummary, strongest
+from tracer.tables.translation import STAYS
 from tracer.tables.versions import reviewed_releases
 
 #: Columns from which conditions stand beside their verdicts.
 _GRID_FROM = 64
 #: Ops of a rule that an explanation names; ``tracer tables show`` names all.
 _OPS_SHOWN = 12
+#: How a candidate reads that is no op's name.
+_SPOKEN = {"": "no op that is known", STAYS: "itself"}
 
 
 def explanation_parts(name: str, told: Sequence[Explanation], width: int) -> Iterator[RenderableType]:
@@ -105,7 +108,7 @@ def _place(explanation: Explanation) -> Iterator[RenderableType]:
     table = explanation.table
     known = reviewed_releases(table.reviewed)
     for row in explanation.becomes:
-        names = dict.fromkeys(candidate.op or "no op that is known" for candidate in row.becomes)
+        names = dict.fromkeys(_SPOKEN.get(candidate.op, candidate.op) for candidate in row.becomes)
         yield Padding(Text(f"Recorded on a CPU, it runs here as {' or '.join(names)}. {row.why}"), (0, 0, 0, 2))
     if not explanation.rules:
         yield Padding(Text(_without_rule(explanation)), (0, 0, 0, 2))
