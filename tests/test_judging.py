@@ -423,6 +423,9 @@ GROUPS = st.builds(
             "aten.histc.default",
             "aten.rand.default",
             "mine.op.default",
+            "aten._safe_softmax.default",
+            "aten._softmax_backward_data.default",
+            "aten.mm.default",
         ]
     ),
     phase=st.sampled_from(list(Phase)),
@@ -430,13 +433,15 @@ GROUPS = st.builds(
     location=st.sampled_from(["", "a.py:1", "a.py:2"]),
     called_from=st.sampled_from(["", "b.py:1"]),
     count=st.integers(1, 5),
-    node=st.sampled_from(["", "MaxBackward0", "IndexBackward0"]),
+    node=st.sampled_from(["", "MaxBackward0", "IndexBackward0", "SafeSoftmaxBackward0"]),
     facts=st.fixed_dictionaries(
         {},
         optional={
             "device": st.sampled_from(["cpu", "cuda", "mps", "meta"]),
             "dtype": st.sampled_from(["float32", "float16", "int64"]),
             "arg.reduction": st.sampled_from(["none", "mean"]),
+            "sdp.fused": st.booleans(),
+            "module.recurrent": st.just(True),
             "subclass": st.just("Wrapper"),
         },
     ),
