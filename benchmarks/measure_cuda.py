@@ -30,9 +30,7 @@ from benchmarks.extra import left_out, provoking
 from benchmarks.refusals import Mode
 from benchmarks.repeating import measure
 from benchmarks.samples import Sample, dtypes_of, operator_database, samples_of
-from benchmarks.threads import file_of, keep, lines
-from tracer.tables.loading import load_tables
-from tracer.tables.measured import contradictions
+from benchmarks.threads import conclude, file_of, keep, lines
 
 
 def inputs(device: str, count: int, only: str) -> Iterator[Sample]:
@@ -78,10 +76,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"written to {keep(measurement, options.to / file_of(measurement).name)}")
     elif options.write:
         print(f"written to {keep(measurement)}")
-    faults = list(contradictions(measurement, load_tables()))
-    for fault in faults:
-        print(f"CONTRADICTION: {fault}")
-    return 1 if faults else 0
+    return conclude(measurement)
 
 
 if __name__ == "__main__":

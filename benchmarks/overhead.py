@@ -23,14 +23,18 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from rich.console import Console
 from rich.table import Table
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
+if __package__ in (None, ""):  # run as a file
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.modes import CountingMode, EmptyMode
 from tracer import DeterminismTracer
 
 TARGET = 1.6
@@ -42,29 +46,6 @@ EMPTY = "empty TorchDispatchMode"
 TRACER = "determinism tracer"
 
 Observer = Callable[[], AbstractContextManager[Any]]
-
-
-class EmptyMode(TorchDispatchMode):
-    """The floor: makes the call it was handed and does nothing else."""
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        return func(*args, **(kwargs or {}))
-
-
-class CountingMode(TorchDispatchMode):
-    """Counts dispatched calls."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.count = 0
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        self.count += 1
-        return func(*args, **(kwargs or {}))
 
 
 @dataclass
@@ -126,7 +107,7 @@ def count_ops(step: Callable[[], None]) -> int:
     """How many calls one step dispatches."""
     with CountingMode() as mode:
         step()
-    return int(mode.count)
+    return int(mode.counts.total())
 
 
 def time_step(observer: Observer, step: Callable[[], None], steps: int) -> int:

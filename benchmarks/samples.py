@@ -45,7 +45,7 @@ class Sample:
 
     def prepared(self) -> Callable[[], list[torch.Tensor]]:
         """A function that runs the sample once, on inputs of its own."""
-        args, kwargs = _copied((self.args, self.kwargs))
+        args, kwargs = copied((self.args, self.kwargs))
         seed_everything(1)
 
         def run() -> list[torch.Tensor]:
@@ -73,7 +73,7 @@ def tensors(tree: Any) -> list[torch.Tensor]:
     return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
-def _copied(tree: Any) -> Any:
+def copied(tree: Any) -> Any:
     """``tree`` with fresh leaf tensors; a tensor that stands in two places stays one."""
     made: dict[int, torch.Tensor] = {}
 

@@ -73,6 +73,14 @@ def lines(measurement: Measurement) -> Iterator[str]:
     yield f"rules whose risk was seen: {', '.join(sorted(rules)) or 'none'}"
 
 
+def conclude(measurement: Measurement) -> int:
+    """Print what contradicts the tables, if anything does; the exit code."""
+    faults = list(contradictions(measurement, load_tables()))
+    for fault in faults:
+        print(f"CONTRADICTION: {fault}")
+    return 1 if faults else 0
+
+
 def keep(measurement: Measurement, path: Path | None = None) -> Path:
     """Write a measurement, among the tables or at ``path``, with the explanations that stood in the file before."""
     path = path or file_of(measurement)
@@ -97,10 +105,7 @@ def main(arguments: list[str] | None = None) -> int:
     print("\n".join(lines(measurement)))
     if options.write:
         print(f"written to {keep(measurement).name}")
-    faults = list(contradictions(measurement, load_tables()))
-    for fault in faults:
-        print(f"CONTRADICTION: {fault}")
-    return 1 if faults else 0
+    return conclude(measurement)
 
 
 if __name__ == "__main__":

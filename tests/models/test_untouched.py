@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import torch
 
+from benchmarks.modes import CountingMode
 from tests.bits import bits, random_state
 from tests.models.workloads import MAKERS, RECOMPUTES, Training, make
-from tests.modes import CountingMode
 from tracer import DeterminismTracer, Trace
 from tracer.names import Phase
 

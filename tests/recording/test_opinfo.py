@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils import _pytree as pytree
 
+from benchmarks.modes import CountingMode, EmptyMode
+from benchmarks.samples import copied, tensors
 from tests.bits import bits, random_state, seed_everything, shape_of
-from tests.modes import CountingMode, EmptyMode
 from tracer import DeterminismTracer
 
 CHUNKS = 32
@@ -56,22 +56,6 @@ def run(op: Any, sample: Any, *observers: AbstractContextManager[Any]) -> Outcom
         outcome.results = [read(t) for t in (*outputs, *gradients, *tensors(given))]
     outcome.random_state = random_state()
     return outcome
-
-
-def tensors(tree: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
-
-
-def copied(tree: Any) -> Any:
-    """``tree`` with fresh leaf tensors; a tensor that stands in two places stays one."""
-    made: dict[int, torch.Tensor] = {}
-
-    def copy(tensor: torch.Tensor) -> torch.Tensor:
-        if id(tensor) not in made:
-            made[id(tensor)] = tensor.detach().clone().requires_grad_(tensor.requires_grad)
-        return made[id(tensor)]
-
-    return pytree.tree_map_only(torch.Tensor, copy, tree)
 
 
 def samples_of(op: Any, count: int) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Plain dispatch modes, independent of the tracer, that its record is compared with."""
+"""Plain dispatch modes, independent of the tracer, that its cost and its record are compared with."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CountingMode(TorchDispatchMode):
     """Counts calls by overload."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.counts: Counter[str] = Counter()
 
     def __torch_dispatch__(
