@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -151,6 +151,30 @@ def test_composites_that_arrive_whole_in_inference_mode_show_their_parts() -> No
     tracer = record(step)
     assert one(tracer, "aten.linear").facts["body_recorded"] is True
     assert one(tracer, "aten.addmm").count == 1
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: nn.functional.interpolate(x, scale_factor=2.0, mode="linear"),
+        lambda x: nn.functional.dropout(x, 0.5),
+        lambda x: nn.LSTM(4, 4)(x)[0],
+        lambda x: x @ x.mT,
+    ],
+)
+def test_composites_run_their_own_kernel_in_inference_mode_and_not_a_compilers_decomposition(
+    function: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    def step() -> bytes:
+        torch.manual_seed(0)
+        x = torch.randn(2, 3, 4)
+        with torch.inference_mode():
+            result: bytes = function(x).clone().numpy().tobytes()
+        return result
+
+    expected = step()
+    with DeterminismTracer():
+        assert step() == expected
 
 
 def test_a_users_function_mode_is_not_called_by_the_recorder() -> None:

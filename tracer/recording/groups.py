@@ -121,7 +121,7 @@ class Plan:
         keys = asked.get(self.name, frozenset()) | asked.get(self.name.rpartition(".")[0], frozenset())
         self.readers = facts.asked_readers(func, keys)
         self.is_composite = schema is not None and seams.has_composite_kernel(func)
-        self.decomposes = self.is_composite and hasattr(func, "decompose")
+        self.decomposes = self.is_composite and seams.can_call_composite(func)
         first = str(schema.arguments[0].type) if schema is not None and schema.arguments else ""
         self.is_listed = first == "List[Tensor]"
         """Is the first argument a list of tensors (``_foreach_*``, ``cat``)?"""

@@ -257,12 +257,9 @@ class RecordingMode(TorchDispatchMode):
     ) -> Any:
         """A composite op that arrived whole (inference mode): run its only kernel with this mode active."""
         if plan.decomposes:
-            cell = self._record(plan, raw, asked, frame, None, ("body_recorded", True))
+            self._record(plan, raw, asked, frame, None, ("body_recorded", True))
             with self:
-                result = func.decompose(*args, **kwargs)
-            if result is not NotImplemented:
-                return result
-            cell.count -= 1
+                return seams.call_composite(func, args, kwargs)
         self._record(plan, raw, asked, frame, None)
         return func(*args, **kwargs)
 

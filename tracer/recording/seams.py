@@ -143,6 +143,20 @@ def has_composite_kernel(func: Any) -> bool:
         return False
 
 
+def can_call_composite(func: Any) -> bool:
+    """Can the composite kernel of ``func`` be called by itself?"""
+    return hasattr(func, "_op_dk")
+
+
+def call_composite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run the composite kernel that torch itself would have run.
+
+    ``func.decompose`` prefers a decomposition written in Python where there is one (``matmul``, ``dropout``, ``lstm``,
+    ``upsample_*``); it is made for compilers, and its results differ in the last bits.
+    """
+    return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
+
+
 def is_engine_frame(frame: FrameType) -> bool:
     """Is this the Python frame that started the autograd engine?"""
     code = frame.f_code
