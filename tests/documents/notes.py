@@ -69,7 +69,7 @@ ALGORITHMS = (
         check("cuda-bmm", "aten.bmm", C, R, "2.6", dtype="float32", layout="strided"),
         check("cuda-cublas", "aten.mm", D, D, dtype="float32", layout="strided", cublas_workspace="set"),
         check("cuda-cublas", "aten.mm", D, D, "2.13", dtype="float32", layout="strided"),
-        corrected="since 2.9 torch hands cuBLAS a workspace of its own and checks nothing",
+        corrected="since 2.10 torch hands cuBLAS a workspace of its own and checks nothing",
     ),
 )
 CONVOLUTIONS = (

@@ -123,19 +123,24 @@ def interpolations(**found: str) -> tuple[Statement, ...]:
     )
 
 
-REFLECTION_PADS = tuple(
-    entry(
-        "backward on CUDA, refused",
-        f"torch.nn.ReflectionPad{n}d",
-        check(
-            "cuda-reflection-pad2d-backward" if n == 2 else "cuda-reflection-pad-backward",
-            f"aten.reflection_pad{n}d_backward",
-            N,
-            R,
-        ),
+def reflection_pads(plane: str = "") -> tuple[Statement, ...]:
+    """ReflectionPad1d to 3d, refused; `plane` is what corrects the second where it is switched."""
+    return tuple(
+        entry(
+            "backward on CUDA, refused",
+            f"torch.nn.ReflectionPad{n}d",
+            check(
+                "cuda-reflection-pad2d-backward" if n == 2 else "cuda-reflection-pad-backward",
+                f"aten.reflection_pad{n}d_backward",
+                N,
+                D if n == 2 and plane else R,
+            ),
+            corrected=plane if n == 2 else "",
+        )
+        for n in (1, 2, 3)
     )
-    for n in (1, 2, 3)
-)
+
+
 LOSSES = (
     entry(
         "on CUDA, refused",
@@ -213,7 +218,7 @@ EARLY_SWITCHED = (
 EARLY_REFUSED = (
     *POOLS,
     *interpolations(),
-    *REFLECTION_PADS,
+    *reflection_pads(),
     *(
         entry(
             "backward on CUDA, refused",
@@ -346,10 +351,16 @@ CURRENT_REFUSED = (
         bilinear="F.interpolate has another route since 2.1 where the mode is on in the forward",
         trilinear="F.interpolate has another route since 2.9 where the mode is on in the forward",
     ),
-    *REFLECTION_PADS,
+    *reflection_pads(plane="since 2.7 deterministic mode takes a kernel that gathers"),
     *LOSSES,
     *PUTS,
-    HISTC,
+    entry(
+        "on CUDA, refused",
+        "torch.histc",
+        check("cuda-histc", "aten.histc", C, R, **PLAIN),
+        check("cuda-histc", "aten.histc", D, D, dtype="int64"),
+        corrected="since 2.8 floating-point input alone is refused",
+    ),
     entry(
         "with weights on CUDA, refused",
         "torch.bincount",

@@ -52,7 +52,7 @@ BRANCHES = [
 ]  # fmt: skip
 
 UNDOCUMENTED = [
-    Claim("gelsy's unwritten pivots", "aten.linalg_lstsq", "cpu-lstsq", "NNN NDD NDD NDD", {"arg.driver": "default"}),
+    Claim("gelsy's unwritten pivots", "aten.linalg_lstsq", "cpu-lstsq", "NNN NDD NDD DDD", {"arg.driver": "default"}),
     Claim("another driver", "aten.linalg_lstsq", "cpu-lstsq", "DDD", {"arg.driver": "gelsd"}),
     *(
         Claim("duplicates of one slice meet in one thread", f"aten.{op}", "cpu-scatter", "DDD")
