@@ -9,12 +9,19 @@ function element(tag, text, className) {
   return node;
 }
 
+// A place's text, whose line number, ".py:102", never breaks.
+function placed(text) {
+  const node = document.createDocumentFragment();
+  text.split(/(\.[A-Za-z]\w{0,4}:\d+)/).forEach((piece, index) => node.append(index % 2 ? element("span", piece, "whole") : piece));
+  return node;
+}
+
 // Lets a long path or op wrap after its separators; far too long ones lose their middle until the row is opened.
 function breakable(text, className) {
   const node = element("span", "", className);
   const short = text.length > 160 ? `${text.slice(0, 90)} … ${text.slice(-60)}` : text;
-  for (const part of short.split(/(?<=[./_:])/)) {
-    node.append(part, document.createElement("wbr"));
+  for (const part of short.split(/(?<=[./_:])(?![A-Za-z]\w{0,4}:\d)(?<!\.\w+:)/)) {
+    node.append(placed(part), document.createElement("wbr"));
   }
   return node;
 }
@@ -29,7 +36,8 @@ function lines(first, second, title) {
   const cell = element("span", "", "lines");
   cell.append(first);
   if (second) {
-    cell.append(element("span", second, "faint"));
+    cell.append(element("span", "", "faint"));
+    cell.lastChild.append(placed(second));
     if (title) cell.lastChild.title = title;
   }
   return cell;
@@ -160,7 +168,11 @@ function start(data) {
       pair.append(value);
       list.append(pair);
     };
-    const code = (field) => text(row, field) && element("code", text(row, field));
+    const code = (field) => {
+      const node = text(row, field) && element("code");
+      if (node) node.append(placed(text(row, field)));
+      return node;
+    };
     add("Why", text(row, "why") && prose(text(row, "why")));
     add("Unknown because", text(row, "reason"));
     add("What to do", text(row, "remedy") && prose(text(row, "remedy")));

@@ -76,6 +76,21 @@ def test_the_workspace_variable_is_asked_for_until_it_is_set() -> None:
     assert "CUBLAS_WORKSPACE_CONFIG" not in change.code
 
 
+def test_the_workspace_is_one_that_every_rule_takes() -> None:
+    usual = finding("cuda-cublas", cause="workspace", remedy="Set `CUBLAS_WORKSPACE_CONFIG=:4096:8`.")
+    either = finding("cuda-bmm", cause="workspace", remedy="Set it to `:4096:8` or `:16:8`.")
+    recurrent = finding("cuda-rnn", cause="workspace", remedy="Set it to `:16:8` (or `:4096:2`).")
+    (change,) = make_plan(judgement(usual, either))
+    assert '":4096:8"' in change.code
+    (change,) = make_plan(judgement(usual, either, recurrent))
+    assert '":16:8"' in change.code
+
+
+def test_a_mode_that_only_warns_is_to_be_made_strict() -> None:
+    (change,) = make_plan(judgement(finding(), target=target(conditions={"deterministic_mode": "warn"})))
+    assert change.title == "Turn deterministic mode on without warn_only"
+
+
 def test_the_autotuner_is_switched_off_only_where_it_is_on() -> None:
     convolution = finding("cuda-autotune", cause="autotune", deterministic_mode="nondeterministic")
     (change,) = make_plan(judgement(convolution, target=target(conditions={"cudnn_benchmark": True})))

@@ -36,6 +36,9 @@ HOW_TO_FIND_OUT = {
     UnknownReason.NO_EVIDENCE: "Run the step twice from the same seed and compare bits",
 }
 
+#: The values of cuBLAS's variable that torch takes. Some rules, cuDNN's recurrent layers, take the second alone.
+_USUAL_WORKSPACE, _SMALL_WORKSPACE = ":4096:8", ":16:8"
+
 _AT_RISK = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)
 
 
@@ -46,7 +49,7 @@ def make_plan(judgement: Judgement) -> tuple[Change, ...]:
         by_step.setdefault(step_of(finding, judgement.target), []).append(finding)
     changes: list[Change] = []
     for step in sorted(by_step):
-        for draft in _WRITERS[step](by_step[step]):
+        for draft in _WRITERS[step](by_step[step], judgement.target):
             changes.append(draft(len(changes) + 1))
     return tuple(changes)
 
@@ -113,25 +116,28 @@ def _change(findings: Iterable[Finding], title: str, *, code: str = "", where: s
     return numbered
 
 
-def _switch_mode_on(findings: list[Finding]) -> Iterator[_Draft]:
+def _switch_mode_on(findings: list[Finding], target: Target) -> Iterator[_Draft]:
+    warns = target.conditions.get("deterministic_mode") == DeterministicMode.WARN.value
     yield _change(
         findings,
-        "Turn deterministic mode on",
+        "Turn deterministic mode on" + (" without warn_only" if warns else ""),
         code="torch.use_deterministic_algorithms(True)",
-        where="at the top of the script, before the model is built and before CUDA starts",
+        where="at the top of the script, before the model is built and any op runs",
     )
 
 
-def _set_workspace(findings: list[Finding]) -> Iterator[_Draft]:
+def _set_workspace(findings: list[Finding], _: Target) -> Iterator[_Draft]:
+    needs_small = any(_SMALL_WORKSPACE in one.remedy and _USUAL_WORKSPACE not in one.remedy for one in findings)
+    value = _SMALL_WORKSPACE if needs_small else _USUAL_WORKSPACE
     yield _change(
         findings,
         "Give cuBLAS a fixed workspace",
-        code='os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"',
+        code=f'os.environ["CUBLAS_WORKSPACE_CONFIG"] = "{value}"',
         where="before torch is imported, or in the shell that starts the script",
     )
 
 
-def _stop_autotuning(findings: list[Finding]) -> Iterator[_Draft]:
+def _stop_autotuning(findings: list[Finding], _: Target) -> Iterator[_Draft]:
     yield _change(
         findings,
         "Stop cuDNN from choosing algorithms by a stopwatch",
@@ -140,7 +146,7 @@ def _stop_autotuning(findings: list[Finding]) -> Iterator[_Draft]:
     )
 
 
-def _seed(findings: list[Finding]) -> Iterator[_Draft]:
+def _seed(findings: list[Finding], _: Target) -> Iterator[_Draft]:
     yield _change(
         findings,
         "Seed torch's generators",
@@ -149,7 +155,7 @@ def _seed(findings: list[Finding]) -> Iterator[_Draft]:
     )
 
 
-def _replace_what_raises(findings: list[Finding]) -> Iterator[_Draft]:
+def _replace_what_raises(findings: list[Finding], _: Target) -> Iterator[_Draft]:
     for group in _by_site(findings):
         first = group[0]
         when = "raises now" if first.verdict is Verdict.RAISES else "raises under deterministic mode"
@@ -160,7 +166,7 @@ def _replace_what_raises(findings: list[Finding]) -> Iterator[_Draft]:
         )
 
 
-def _change_what_stays(findings: list[Finding]) -> Iterator[_Draft]:
+def _change_what_stays(findings: list[Finding], _: Target) -> Iterator[_Draft]:
     for group in _by_site(findings):
         first = group[0]
         yield _change(
@@ -170,7 +176,7 @@ def _change_what_stays(findings: list[Finding]) -> Iterator[_Draft]:
         )
 
 
-def _find_out(findings: list[Finding]) -> Iterator[_Draft]:
+def _find_out(findings: list[Finding], _: Target) -> Iterator[_Draft]:
     groups: dict[UnknownReason | None, list[Finding]] = {}
     for finding in findings:
         groups.setdefault(finding.reason, []).append(finding)
@@ -186,7 +192,7 @@ def _find_out(findings: list[Finding]) -> Iterator[_Draft]:
 
 
 #: The functions that write each step's changes.
-_WRITERS: dict[Step, Callable[[list[Finding]], Iterator[_Draft]]] = {
+_WRITERS: dict[Step, Callable[[list[Finding], Target], Iterator[_Draft]]] = {
     Step.MODE: _switch_mode_on,
     Step.WORKSPACE: _set_workspace,
     Step.AUTOTUNE: _stop_autotuning,

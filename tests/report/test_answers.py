@@ -34,6 +34,19 @@ def test_a_target_with_the_mode_on_is_not_told_to_switch_it_on() -> None:
     on = target(conditions={"deterministic_mode": "on"})
     _, second, _ = answers(report(finding(deterministic_mode="nondeterministic"), target=on))
     assert second.sentence.startswith("It is on for this target already")
+    assert "0 calls raise and 1 call stays at risk" in second.sentence
+
+
+def test_a_line_of_a_library_is_named_with_the_users_own() -> None:
+    first, _, _ = answers(report(finding(location="transformers/attention.py:5", called_from="train.py:61")))
+    assert "attention.py:5, called from train.py:61." in first.sentence
+
+
+def test_two_edits_of_one_line_are_two_edits_and_one_place() -> None:
+    both = (finding(rule, op=f"aten.{rule}.default", deterministic_mode="raises") for rule in ("cuda-a", "cuda-b"))
+    _, second, third = answers(report(*both))
+    assert second.figures[1].sites == 1
+    assert "2 code edits" in third.sentence
 
 
 @pytest.mark.parametrize(
@@ -43,6 +56,10 @@ def test_a_target_with_the_mode_on_is_not_told_to_switch_it_on() -> None:
         ([finding(verdict="seeded", deterministic_mode="seeded")], "No risk found once seeded"),
         ([finding(verdict="unknown", deterministic_mode="unknown")], "No risk found in what is known"),
         ([finding(verdict="conditional")], "Two runs can differ for some data"),
+        (
+            [finding(verdict="conditional", cause="reduction-order")],
+            "Two runs can differ under some conditions",
+        ),
         ([finding()], "Two runs of this step can differ"),
         ([finding(verdict="raises", deterministic_mode="raises")], "The step would stop with an error"),
     ],
@@ -54,7 +71,10 @@ def test_the_headline_is_the_worst_that_was_found(found: list[Finding], words: s
 def test_nothing_recorded_is_not_called_safe() -> None:
     empty = report(clean=0)
     assert headline(empty)[1] == "Nothing was recorded"
-    assert "nothing can be said" in answers(empty)[0].sentence
+    first, second, third = (answer.sentence for answer in answers(empty))
+    assert "nothing can be said" in first
+    assert "nothing can be said" in second
+    assert "Record a step" in third
 
 
 @given(st.lists(ANYTHING, max_size=8))

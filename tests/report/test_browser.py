@@ -135,6 +135,22 @@ def test_a_narrow_screen_sorts_without_headings(chromium: Any, tmp_path: Path) -
     opened.done()
 
 
+@pytest.mark.parametrize("width", [400, 1280])
+def test_a_line_number_never_breaks(chromium: Any, tmp_path: Path, width: int) -> None:
+    folder = "project/source/"
+    places = [f"{folder}{'x' * length}.py:1024" for length in range(8, 60)]
+    long = report(*(finding(location=place, called_from=f"runs/{place}") for place in places))
+    opened = Opened(chromium, written(long, tmp_path), width=width)
+    opened.page.evaluate("document.querySelectorAll('.opener').forEach(button => button.click())")
+    numbers = opened.page.evaluate(
+        "[...document.querySelectorAll('.whole')].map(one => [one.textContent, one.getClientRects().length])"
+    )
+    assert len(numbers) > len(places)
+    assert {(".py:1024", rects) for rects in (0, 1)} >= set(map(tuple, numbers))
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+    opened.done()
+
+
 def test_an_address_opens_its_finding_on_whichever_page_it_is(chromium: Any, tmp_path: Path) -> None:
     many = report(*(finding(location=f"train.py:{line:03}") for line in range(90)))
     path = written(many, tmp_path)

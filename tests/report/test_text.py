@@ -12,6 +12,7 @@ import pytest
 
 from tests.build import finding, report
 from tests.report.samples import full_report
+from tracer.report.plain import breaks
 
 WIDE = 120
 
@@ -34,6 +35,29 @@ def test_every_width_tells_the_same_story(width: int) -> None:
         "model.py:88",
     ):
         assert part in squeezed, part
+
+
+@pytest.mark.parametrize("width", range(30, 100, 3))
+def test_a_long_place_never_breaks_inside_its_line_number(width: int) -> None:
+    long = report(finding(location="transformers/models/gpt2/modeling_gpt2.py:1224", called_from="runs/train.py:102"))
+    lines = long.to_text(width=width, color=False).splitlines()
+    assert any("gpt2.py:1224" in line for line in lines)
+    assert any("train.py:102" in line for line in lines)
+    assert max(map(len, lines)) <= width
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "broken"),
+    [
+        ("short/name.py:1", 15, ["short/name.py:1"]),
+        ("one two/three.py:44", 12, ["one two/", "three.py:44"]),
+        ("GPT2.transformer.h.3", 12, ["GPT2.", "transformer.", "h.3"]),
+        ("x" * 30, 10, ["x" * 30]),
+    ],
+)
+def test_long_names_break_after_a_separator(text: str, width: int, broken: list[str]) -> None:
+    ends = [*breaks(text, width), len(text)]
+    assert [text[start:end] for start, end in zip([0, *ends], ends, strict=False)] == broken
 
 
 def test_each_verdict_has_a_word_beside_its_colour() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracer.findings import Finding, Target
-from tracer.names import EvidenceKind, Verdict
+from tracer.names import Cause, EvidenceKind, Verdict
 from tracer.plan import Step, is_mode_on, name_of, place_of, step_of
 from tracer.report.plain import one_line
 from tracer.report.words import EVIDENCE_STRENGTH, plural
@@ -21,10 +21,15 @@ if TYPE_CHECKING:
 #: Characters from which a path is shortened in a sentence.
 _LONG = 40
 
+_NOTHING = "Nothing was recorded, so nothing can be said."
+
 #: Kinds of evidence by how much they weigh.
 _STRENGTH = {kind: weight for weight, kind in enumerate(EvidenceKind)}
 
 _RISK = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)
+
+#: Causes by which a conditional call hangs on its data; by others it hangs on the machine or its settings.
+_DATA = (Cause.ATOMIC_ACCUMULATION, Cause.TIE_ORDER, Cause.WRITE_RACE, None)
 
 
 class Figure(NamedTuple):
@@ -61,7 +66,7 @@ def headline(report: Report) -> tuple[Verdict, str]:
     if tally[Verdict.NONDETERMINISTIC]:
         return Verdict.NONDETERMINISTIC, "Two runs of this step can differ"
     if tally[Verdict.CONDITIONAL]:
-        return Verdict.CONDITIONAL, "Two runs can differ for some data"
+        return Verdict.CONDITIONAL, f"Two runs can differ {_condition(report)}"
     if tally[Verdict.UNKNOWN]:
         return Verdict.UNKNOWN, "No risk found in what is known"
     if tally[Verdict.SEEDED]:
@@ -85,14 +90,14 @@ def _can_runs_differ(report: Report) -> Answer:
     at_risk = tally[Verdict.NONDETERMINISTIC] + tally[Verdict.CONDITIONAL]
     total = plural(tally.total, "recorded call")
     if not tally.total:
-        sentence = "Nothing was recorded, so nothing can be said."
+        sentence = _NOTHING
     elif refused:
         sentence = (
             f"The step stops before that question: {plural(tally[Verdict.RAISES], 'call')} "
             f"at {plural(_sites(refused), 'place')} would raise, first at {_where(refused[0])}."
         )
     elif at_risk:
-        sure = "Yes" if tally[Verdict.NONDETERMINISTIC] else "Only for some data (ties, duplicate indices)"
+        sure = "Yes" if tally[Verdict.NONDETERMINISTIC] else f"Only {_condition(report)}"
         sentence = (
             f"{sure}: {at_risk:,} of {total}, from {plural(_sites(risky), 'place')}, can give different "
             f"bits{_most(risky)}."
@@ -121,6 +126,12 @@ def _can_runs_differ(report: Report) -> Answer:
     )
 
 
+def _condition(report: Report) -> str:
+    """What conditional calls hang on, in three words."""
+    conditional = (one for one in report.findings if one.verdict is Verdict.CONDITIONAL)
+    return "for some data" if all(one.cause in _DATA for one in conditional) else "under some conditions"
+
+
 def _what_does_the_mode_do(report: Report) -> Answer:
     question = "If I switch deterministic mode on, what becomes deterministic, and what raises?"
     fixed = [one for one in report.findings if _changes_to(one, Verdict.DETERMINISTIC)]
@@ -135,7 +146,8 @@ def _what_does_the_mode_do(report: Report) -> Answer:
         Figure(_calls(raising), "raise", Verdict.RAISES, _sites(raising)),
         Figure(_calls(stays), "stay at risk or unknown", Verdict.UNKNOWN, _sites(stays)),
     )
-    return Answer(question, _mode_sentence(report.target, fixed, raising, stays), figures)
+    sentence = _mode_sentence(report.target, fixed, raising, stays) if report.tally.total else _NOTHING
+    return Answer(question, sentence, figures)
 
 
 def _mode_sentence(target: Target, fixed: list[Finding], raising: list[Finding], stays: list[Finding]) -> str:
@@ -143,8 +155,8 @@ def _mode_sentence(target: Target, fixed: list[Finding], raising: list[Finding],
         if not raising and not stays:
             return "It is on for this target already; no call that was recorded raises."
         return (
-            f"It is on for this target already: {plural(_calls(raising), 'call')} raise and "
-            f"{plural(_calls(stays), 'call')} stay at risk or unknown."
+            f"It is on for this target already: {plural(_calls(raising), 'call raises', 'calls raise')} and "
+            f"{plural(_calls(stays), 'call stays', 'calls stay')} at risk or unknown."
         )
     if not fixed and not raising and not stays:
         return "It changes no verdict: nothing that was recorded needs it, and nothing raises."
@@ -154,8 +166,8 @@ def _mode_sentence(target: Target, fixed: list[Finding], raising: list[Finding],
     if raising:
         sites = _sites(raising)
         where = _where(raising[0])
-        at = f"at {where}, until it is" if sites == 1 else f"at {sites:,} places, first {where}, until they are"
-        parts.append(f"it stops the step with an error {at} replaced")
+        at = f"at {where}, until that is" if sites == 1 else f"at {sites:,} places, first {where}, until they are"
+        parts.append(f"it stops the step with an error {at} changed as planned")
     if stays:
         parts.append(f"it does nothing known for {plural(_calls(stays), 'call')}")
     text = "; ".join(parts)
@@ -169,7 +181,9 @@ def _what_to_change(report: Report) -> Answer:
     settled = len(report.findings) - unknown
     to_make = [change for change in plan if change.code]
     by_hand = len(plan) - len(to_make) - sum(1 for _ in _unknown_reasons(report))
-    if not report.findings:
+    if not report.tally.total:
+        sentence = "Record a step first: no op ran while recording."
+    elif not report.findings:
         sentence = "Nothing: no change is known that would help. The proof is two runs from one seed, compared."
     elif not settled:
         sentence = f"Nothing yet: {plural(unknown, 'finding')} must be found out first; the plan says how."
@@ -184,7 +198,7 @@ def _what_to_change(report: Report) -> Answer:
         sentence,
         (
             Figure(len(to_make), "lines of settings" if len(to_make) != 1 else "line of settings"),
-            Figure(by_hand, "places to edit" if by_hand != 1 else "place to edit"),
+            Figure(by_hand, "code edits" if by_hand != 1 else "code edit"),
             Figure(unknown, "findings to find out" if unknown != 1 else "finding to find out"),
         ),
     )
@@ -199,7 +213,7 @@ def _lines(settings: int, by_hand: int) -> str:
     if settings:
         parts.append(plural(settings, "line of settings", "lines of settings"))
     if by_hand:
-        parts.append(plural(by_hand, "edited place"))
+        parts.append(plural(by_hand, "code edit"))
     return " and ".join(parts)
 
 
@@ -216,7 +230,8 @@ def _most(risky: list[Finding]) -> str:
         return ""
     places: Counter[tuple[str, str]] = Counter()
     for one in risky:
-        places[(_where(one), one_line(name_of(one.op), 2 * _LONG))] += one.count
+        led_here = f", called from {_brief(one.called_from)}" if one.location and one.called_from else ""
+        places[(f"{_where(one)}{led_here}", one_line(name_of(one.op), 2 * _LONG))] += one.count
     (place, op), calls = places.most_common(1)[0]
     return f"; {f'the most ({calls:,})' if len(places) > 1 else 'all'} through {op} at {place}"
 
@@ -227,7 +242,11 @@ def _changes_to(finding: Finding, verdict: Verdict) -> bool:
 
 def _where(finding: Finding) -> str:
     """The place as a sentence can bear it: of a long path, the file alone."""
-    place = finding.location or place_of(finding)
+    return _brief(finding.location or place_of(finding))
+
+
+def _brief(place: str) -> str:
+    """``place``; of a long path, the file alone."""
     _, slash, file = place.rpartition("/")
     return one_line(f"…/{file}" if slash and len(place) > _LONG else place, 2 * _LONG)
 

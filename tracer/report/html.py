@@ -14,9 +14,9 @@ from tracer.names import SEVERITY
 from tracer.report.answers import answers, headline
 from tracer.report.assets import datatables_script, template_folder
 from tracer.report.page import page_context
-from tracer.report.plain import one_line
+from tracer.report.plain import LINE_NUMBER, one_line
 from tracer.report.table_data import findings_json
-from tracer.report.words import VERDICTS, plural
+from tracer.report.words import VERDICTS, plural, target_words
 
 if TYPE_CHECKING:
     from tracer.report.report import Report
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _LONGEST = 400
 #: Characters of a module path beside its bar.
 _BRIEF = 30
+_WHOLE = Markup('<span class="whole">{}</span>')
 _NOTEBOOK_ROWS = 10
 
 
@@ -50,12 +51,15 @@ def render(report: Report) -> str:
 def to_notebook(report: Report) -> str:
     """A fragment for a notebook cell: the headline, the answers and the first findings; no script."""
     verdict, line = headline(report)
+    backend, settings = target_words(report.judgement)
     return (
         _environment()
         .get_template("notebook.html")
         .render(
             verdict=verdict,
             headline=line,
+            backend=backend,
+            settings=settings,
             target=report.target,
             answers=answers(report),
             findings=report.findings[:_NOTEBOOK_ROWS],
@@ -76,6 +80,7 @@ def _environment() -> Environment:
     )
     environment.globals.update(words=VERDICTS, severity=SEVERITY, plural=plural)
     environment.filters["shown"] = lambda text: one_line(str(text), _LONGEST)
+    environment.filters["placed"] = lambda text: _whole_numbers(one_line(str(text), _LONGEST))
     environment.filters["prose"] = lambda text: _prose(one_line(str(text), _LONGEST))
     environment.filters["brief"] = lambda text: one_line(str(text), _BRIEF)
     environment.filters["grouped"] = lambda count: f"{count:,}"
@@ -86,10 +91,23 @@ def _prose(text: str) -> Markup:
     """``text`` with what stands between backticks as code; tables write code so. Every piece is escaped."""
     pieces = text.split("`")
     if len(pieces) % 2 == 0:
-        return escape(text)
+        return _whole_numbers(text)
     return Markup().join(
-        Markup("<code>{}</code>").format(piece) if index % 2 else escape(piece) for index, piece in enumerate(pieces)
+        Markup("<code>{}</code>").format(piece) if index % 2 else _whole_numbers(piece)
+        for index, piece in enumerate(pieces)
     )
+
+
+def _whole_numbers(text: str) -> Markup:
+    """``text`` escaped, with each place's line number, ``.py:102``, kept from breaking."""
+    if ":" not in text:
+        return escape(text)
+    pieces: list[Markup] = []
+    end = 0
+    for match in LINE_NUMBER.finditer(text):
+        pieces += escape(text[end : match.start()]), _WHOLE.format(match.group())
+        end = match.end()
+    return Markup().join([*pieces, escape(text[end:])])
 
 
 @lru_cache(maxsize=1)

@@ -12,7 +12,7 @@ from tracer.names import SEVERITY, Cause, Phase, UnknownReason, Verdict, Word
 from tracer.plan import name_of, place_of
 from tracer.report.answers import answers, evidence_counts, headline
 from tracer.report.environment_rows import environment_rows
-from tracer.report.words import GUARANTEE, UNKNOWN_REASONS, by_severity, plural
+from tracer.report.words import GUARANTEE, UNKNOWN_REASONS, by_severity, plural, target_words
 
 if TYPE_CHECKING:
     from tracer.report.report import Report
@@ -68,6 +68,7 @@ def page_context(report: Report) -> dict[str, Any]:
     """Everything that ``report.html`` names, so that it is complete without a script."""
     verdict, line = headline(report)
     judgement = report.judgement
+    backend, settings = target_words(judgement)
     shown = report.plan[:PLAN_ROWS]
     phases = report.tally.by_phase
     return {
@@ -77,6 +78,8 @@ def page_context(report: Report) -> dict[str, Any]:
         "headline": line,
         "traced": _traced(report),
         "target": report.target,
+        "backend": backend,
+        "settings": settings,
         "tables": sorted(judgement.tables.items()),
         "banners": report.banners,
         "answers": answers(report),

@@ -13,6 +13,10 @@ import re
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\ufffe\uffff]"
 )
+#: A place's last part, which says little in pieces: ``.py:102``.
+LINE_NUMBER = re.compile(r"\.[A-Za-z]\w{0,4}:\d+")
+#: Where a long name may be broken: after a separator, but not before or in a line number.
+_PIECE = re.compile(rf"[^/._]*{LINE_NUMBER.pattern}[^/._]*|[^/._]*[/._]+|[^/._]+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -35,6 +39,19 @@ def one_line(text: str, limit: int | None = None) -> str:
         return line
     head = (limit - 1) // 2
     return f"{line[:head]}…{line[len(line) - (limit - 1 - head) :]}"
+
+
+def breaks(text: str, width: int) -> list[int]:
+    """Where to break the words of ``text`` that are longer than ``width``: after a separator, where one is."""
+    found: list[int] = []
+    for word in re.finditer(r"\S+", text):
+        if len(word.group()) <= width:
+            continue
+        start = word.start()
+        for piece in _PIECE.finditer(text, *word.span()):
+            if piece.end() - start > width and piece.start() > start:
+                found.append(start := piece.start())
+    return found
 
 
 def _written_out(match: re.Match[str]) -> str:

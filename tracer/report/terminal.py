@@ -8,7 +8,30 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable
 
-from rich.console import Console, RenderableType
+from rich.console import Console, JustifyMethod, OverflowMethod, RenderableType
+from rich.containers import Lines
+from rich.text import Text
+
+from tracer.report.plain import breaks
+
+
+class Prose(Text):
+    """Text whose paths and ops break after a separator where they must, and never inside a line number."""
+
+    def wrap(
+        self,
+        console: Console,
+        width: int,
+        *,
+        justify: JustifyMethod | None = None,
+        overflow: OverflowMethod | None = None,
+        tab_size: int = 8,
+        no_wrap: bool | None = None,
+    ) -> Lines:
+        """As ``Text.wrap``, with the breaks put in first."""
+        parts = self.divide(breaks(self.plain, width))
+        text = self.blank_copy("\n").join(parts) if len(parts) > 1 else self
+        return Text.wrap(text, console, width, justify=justify, overflow=overflow, tab_size=tab_size, no_wrap=no_wrap)
 
 
 def printed(

@@ -12,15 +12,14 @@ from rich import box
 from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
 from tracer.findings import Change, Finding
 from tracer.names import Verdict
 from tracer.plan import name_of, place_of
 from tracer.report.answers import answers, evidence_counts, headline
 from tracer.report.plain import one_line
-from tracer.report.terminal import printed
-from tracer.report.words import GUARANTEE, UNKNOWN_REASONS, VERDICTS, by_severity, plural
+from tracer.report.terminal import Prose, printed
+from tracer.report.words import GUARANTEE, UNKNOWN_REASONS, VERDICTS, by_severity, plural, target_words
 
 if TYPE_CHECKING:
     from tracer.report.report import Report
@@ -46,16 +45,16 @@ def to_text(report: Report, *, width: int | None, color: bool | None, limit: int
 def _parts(report: Report, width: int, limit: int | None) -> Iterator[RenderableType]:
     """What is printed, from the top."""
     verdict, line = headline(report)
-    target = report.target
-    yield Text(f"{VERDICTS[verdict].sign} {line}", style=f"bold {VERDICTS[verdict].style}")
-    yield Text(f"Judged for {target.backend}, torch {one_line(target.torch, _LONGEST)}, settings {target.settings}.")
-    yield Text(GUARANTEE, style="dim")
+    backend, settings = target_words(report.judgement)
+    yield Prose(f"{VERDICTS[verdict].sign} {line}", style=f"bold {VERDICTS[verdict].style}")
+    yield Prose(f"Judged for {backend}, torch {one_line(report.target.torch, _LONGEST)}, settings {settings}.")
+    yield Prose(GUARANTEE, style="dim")
     for banner in report.banners:
-        yield Text(f"Note: {one_line(banner, _LONGEST)}", style="bold")
+        yield Prose(f"Note: {one_line(banner, 2 * _LONGEST)}", style="bold")
     for answer in answers(report):
-        yield Text()
-        yield Text(answer.question, style="bold")
-        yield Padding(Text(answer.sentence), (0, 0, 0, 2))
+        yield Prose()
+        yield Prose(answer.question, style="bold")
+        yield Padding(Prose(answer.sentence), (0, 0, 0, 2))
     yield from _tally(report)
     yield from _plan(report.plan)
     yield from _findings(report, width, limit)
@@ -78,29 +77,29 @@ def _plan(plan: tuple[Change, ...]) -> Iterator[RenderableType]:
         return
     yield _heading("What to change")
     for change in plan[:_PLAN_LIMIT]:
-        title = Text(f"{change.number}. {one_line(change.title, 2 * _LONGEST)}")
+        title = Prose(f"{change.number}. {one_line(change.title, 2 * _LONGEST)}")
         yield Padding(title, (0, 0, 0, 2))
         lines = [one_line(change.code)] if change.code else []
         lines.append(one_line(change.where, _LONGEST))
         lines.append(f"closes {plural(change.closes, 'finding')}, {plural(change.calls, 'call')}")
         for index, line in enumerate(lines):
-            yield Padding(Text(line, style="bold" if change.code and not index else "dim"), (0, 0, 0, 5))
+            yield Padding(Prose(line, style="bold" if change.code and not index else "dim"), (0, 0, 0, 5))
     if len(plan) > _PLAN_LIMIT:
-        yield Padding(Text(f"and {plural(len(plan) - _PLAN_LIMIT, 'more change')}."), (0, 0, 0, 2))
+        yield Padding(Prose(f"and {plural(len(plan) - _PLAN_LIMIT, 'more change')}."), (0, 0, 0, 2))
 
 
 def _findings(report: Report, width: int, limit: int | None) -> Iterator[RenderableType]:
     findings = report.findings
     yield _heading(f"Findings ({len(findings):,})")
     if not findings:
-        yield Padding(Text("None. Calls without a finding are in the tally alone."), (0, 0, 0, 2))
+        yield Padding(Prose("None. Calls without a finding are in the tally alone."), (0, 0, 0, 2))
         return
     shown = findings if limit is None else findings[:limit]
     yield _table(shown) if width >= _TABLE_FROM else Padding(_paragraphs(shown), (0, 0, 0, 2))
     if len(shown) < len(findings):
-        yield Text(f"{len(findings) - len(shown):,} more; the HTML, CSV and JSON reports have them all.")
+        yield Prose(f"{len(findings) - len(shown):,} more; the HTML, CSV and JSON reports have them all.")
     kinds = "; ".join(f"{count:,} {kind}" for kind, count in evidence_counts(findings))
-    yield Text(f"Best evidence for each finding: {kinds}.", style="dim")
+    yield Prose(f"Best evidence for each finding: {kinds}.", style="dim")
 
 
 def _table(findings: tuple[Finding, ...]) -> Table:
@@ -113,14 +112,14 @@ def _table(findings: tuple[Finding, ...]) -> Table:
         verdicts = _signed(finding.verdict)
         if finding.deterministic_mode is not finding.verdict:
             verdicts.append("\n→ ").append_text(_signed(finding.deterministic_mode))
-        table.add_row(verdicts, f"{finding.count:,}", _place(finding), Text(_advice(finding)))
+        table.add_row(verdicts, f"{finding.count:,}", _place(finding), Prose(_advice(finding)))
         table.add_section()
     return table
 
 
-def _paragraphs(findings: tuple[Finding, ...]) -> Text:
+def _paragraphs(findings: tuple[Finding, ...]) -> Prose:
     """What fits a narrow terminal: a few lines a finding, nothing side by side."""
-    text = Text(overflow="fold")
+    text = Prose(overflow="fold")
     for finding in findings:
         text.append_text(_signed(finding.verdict))
         if finding.deterministic_mode is not finding.verdict:
@@ -132,8 +131,8 @@ def _paragraphs(findings: tuple[Finding, ...]) -> Text:
     return text
 
 
-def _place(finding: Finding) -> Text:
-    text = Text(one_line(name_of(finding.op), _LONGEST), style="bold")
+def _place(finding: Finding) -> Prose:
+    text = Prose(one_line(name_of(finding.op), _LONGEST), style="bold")
     text.append(f" {finding.phase}\n{one_line(place_of(finding), _LONGEST)}", style="not bold")
     if finding.module:
         text.append(f"\n{one_line(finding.module, _LONGEST)}", style="not bold dim")
@@ -156,13 +155,13 @@ def _blind_spots(report: Report) -> Iterator[RenderableType]:
         place = f" at {one_line(spot.location, _LONGEST)}" if spot.location else ""
         times = f", {spot.count:,} times" if spot.count > 1 else ""
         line = f"{spot.kind}: {one_line(spot.detail, _LONGEST)}{place}{times}"
-        yield Padding(Text(line, overflow="fold"), (0, 0, 0, 2))
+        yield Padding(Prose(line, overflow="fold"), (0, 0, 0, 2))
 
 
 def _heading(text: str) -> RenderableType:
-    return Padding(Text(text, style="bold underline"), (1, 0, 0, 0))
+    return Padding(Prose(text, style="bold underline"), (1, 0, 0, 0))
 
 
-def _signed(verdict: Verdict) -> Text:
+def _signed(verdict: Verdict) -> Prose:
     words = VERDICTS[verdict]
-    return Text(f"{words.sign} {words.label}", style=words.style)
+    return Prose(f"{words.sign} {words.label}", style=words.style)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tracer.names import SEVERITY, EvidenceKind, UnknownReason, Verdict
+from tracer.findings import Judgement
+from tracer.names import SEVERITY, Backend, EvidenceKind, Settings, UnknownReason, Verdict
 
 
 class VerdictWords(NamedTuple):
@@ -26,7 +27,10 @@ VERDICTS: Mapping[Verdict, VerdictWords] = {
         "≠", "nondeterministic", "Two runs can give different bits for the same input.", "dark_orange3"
     ),
     Verdict.CONDITIONAL: VerdictWords(
-        "≈", "conditional", "Runs differ only if the data has ties, duplicate indices and the like.", "yellow"
+        "≈",
+        "conditional",
+        "Runs differ only where a condition is met: ties or duplicate indices in the data, for one.",
+        "yellow",
     ),
     Verdict.UNKNOWN: VerdictWords("?", "unknown", "No answer is known; the reason is given.", "magenta"),
     Verdict.SEEDED: VerdictWords("#", "seeded", "Random by design; the same seed gives the same bits.", "cyan"),
@@ -65,3 +69,11 @@ def plural(count: int, one: str, many: str = "") -> str:
 def by_severity(counts: Mapping[Verdict, int]) -> list[tuple[Verdict, int]]:
     """The verdicts that were counted at all, worst first."""
     return [(verdict, counts[verdict]) for verdict in SEVERITY if counts.get(verdict)]
+
+
+def target_words(judgement: Judgement) -> tuple[str, str]:
+    """What was judged for, and under which settings; a recorded device is named where a table was asked."""
+    target = judgement.target
+    asked = ", ".join(sorted(judgement.tables))
+    backend = f"{target.backend} ({asked})" if target.backend is Backend.RECORDED and asked else target.backend.value
+    return backend, "as recorded" if target.settings is Settings.RECORDED else target.settings.value
