@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import torch
@@ -152,3 +154,32 @@ def test_the_graph_may_be_walked_twice_and_after_an_optimizer_step() -> None:
     found = groups(record(step), "aten.sigmoid_backward")
     assert sum(group.count for group in found) == 2
     assert lines(found) == {line_of(step, "# the forward")}
+
+
+def test_a_custom_function_made_in_every_step_leaves_no_tensor_and_no_group_behind() -> None:
+    held: list[weakref.ref[torch.Tensor]] = []
+
+    def step() -> None:
+        factor = torch.full((3,), 2.0)
+        held.append(weakref.ref(factor))
+
+        class Scaled(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+                return x * factor
+
+            @staticmethod
+            def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+                return grad * factor
+
+        Scaled.apply(torch.ones(3, requires_grad=True)).sum().backward()
+
+    step()
+    tracer = DeterminismTracer()
+    with tracer:
+        for _ in range(3):
+            step()
+    gc.collect()
+    assert [ref for ref in held if ref() is not None] == []
+    assert one(tracer, "aten.mul", node="ScaledBackward").count == 3
+    assert sum(len(plan.cells) for plan in tracer._recorder.mode.plans.values()) == len(tracer.trace.calls)

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch._ops import HigherOrderOperator
+from torch.autograd.function import BackwardCFunction
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tracer.names import Phase
@@ -167,6 +168,9 @@ class RecordingMode(TorchDispatchMode):
         key = (origin, type(node), asked, tensor.dtype, tensor.device, tensor.layout, tensor.ndim)
         cell = plan.cells.get(key)
         if cell is None:
+            if isinstance(node, BackwardCFunction):  # a class that must not be kept
+                self._record(plan, self._raw(tensor), asked, frame, tensor)
+                return
             name = self.attribution.node_name(node)
             cell = plan.cells[key] = Cell(origin, key[-4:], asked, name)
         cell.count += 1
@@ -198,7 +202,8 @@ class RecordingMode(TorchDispatchMode):
         else:
             origin, links = where.inside_engine(node, frame)
             if origin.phase is _BACKWARD:
-                kind = type(node)
+                # A custom function's class may hold tensors, or be made anew in every step: its name stands for it.
+                kind = type(node).__name__ if isinstance(node, BackwardCFunction) else type(node)
         key = (origin, kind, raw, asked, extra)
         cell = plan.cells.get(key)
         if cell is None:
