@@ -203,6 +203,8 @@ def test_paper_shows_every_finding_and_what_to_do(chromium: Any, tmp_path: Path)
     page.emulate_media(media="print")
     assert page.locator("#rows tbody tr[id]").count() == 90
     assert page.locator("#rows tbody td.print-only").first.is_visible()
+    sizes = "[...document.querySelectorAll('#rows td code')].map(one => parseFloat(getComputedStyle(one).fontSize))"
+    assert all(size < 11 for size in page.evaluate(sizes))
     assert not page.locator(".filters").is_visible()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     page.evaluate("dispatchEvent(new Event('afterprint'))")

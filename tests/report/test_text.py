@@ -46,6 +46,11 @@ def test_a_long_place_never_breaks_inside_its_line_number(width: int) -> None:
     assert max(map(len, lines)) <= width
 
 
+def test_a_module_that_is_the_place_is_said_once() -> None:
+    lost = report(finding(location="", called_from="", module="net.fc"))
+    assert lost.to_text(width=WIDE, color=False).split("Findings")[1].count("net.fc") == 1
+
+
 @pytest.mark.parametrize(
     ("text", "width", "broken"),
     [

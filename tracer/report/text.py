@@ -134,7 +134,7 @@ def _paragraphs(findings: tuple[Finding, ...]) -> Prose:
 def _place(finding: Finding) -> Prose:
     text = Prose(one_line(name_of(finding.op), _LONGEST), style="bold")
     text.append(f" {finding.phase}\n{one_line(place_of(finding), _LONGEST)}", style="not bold")
-    if finding.module:
+    if finding.module and (finding.location or finding.called_from):
         text.append(f"\n{one_line(finding.module, _LONGEST)}", style="not bold dim")
     return text
 
