@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import weakref
 
@@ -74,6 +75,36 @@ def test_a_module_that_raises_out_of_the_region_leaves_nothing_behind() -> None:
         torch.ones(1).cos()
     assert one(tracer, "aten.cos").phase == "other"
     assert tracer.trace.partial == "ValueError"
+
+
+def test_a_module_that_was_interrupted_claims_nothing_that_follows() -> None:
+    class Interrupted(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x.sin()
+            raise KeyboardInterrupt
+
+    class Outer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Interrupted()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            with contextlib.suppress(KeyboardInterrupt):
+                self.inner(x)
+            return x.cos()
+
+    outer = Outer()
+
+    def step() -> None:
+        outer(torch.ones(2))
+        with contextlib.suppress(KeyboardInterrupt):
+            outer.inner(torch.ones(2))
+        torch.ones(2).exp()
+
+    tracer = record(step, outer)
+    assert {group.module for group in groups(tracer, "aten.sin")} == {"inner"}
+    assert (one(tracer, "aten.cos").module, one(tracer, "aten.cos").phase) == ("", "forward")
+    assert one(tracer, "aten.exp").phase == "other"
 
 
 def test_a_shared_module_bears_its_first_name_wherever_it_is_called() -> None:

@@ -122,6 +122,14 @@ def test_cond_runs_and_shows_itself_and_its_body() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_the_backward_body_of_cond_is_backward_work() -> None:
+    x = torch.ones(3, requires_grad=True)
+    tracer = record(lambda: torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,)).sum().backward())
+    assert not [group for group in tracer.trace.calls if group.phase == "recompute"]
+    assert {group.phase for group in groups(tracer, "aten.cos")} == {"backward"}
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_while_loop_and_flex_attention_run() -> None:
     from torch._higher_order_ops.while_loop import while_loop
 

@@ -102,6 +102,7 @@ class RecordingMode(TorchDispatchMode):
         """
         modules = self._modules
         entry = modules.entry
+        caller = frame
         kinds = self._kinds
         site: Any = None
         while frame is not None:
@@ -139,6 +140,9 @@ class RecordingMode(TorchDispatchMode):
             key = (scope, phase, asked, tensor.dtype, tensor.device, tensor.layout, tensor.ndim)
         cell = plan.cells.get(key)
         if cell is None:
+            if scope.is_module and modules.forget_if_left(caller):
+                self._forward(plan, tensor, asked, caller)
+                return
             place = None if site is None else self.attribution.sites.resolve(site[3], site[2])
             origin = self.attribution.forward_origin(phase, scope, place, frame)
             cell = plan.cells[key] = Cell(origin, key[-4:], asked)

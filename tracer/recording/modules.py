@@ -183,7 +183,7 @@ class ModuleStack:
         entry = Entry(module, self.entry, parent)
         if not parent.is_module:
             self._on_outermost()
-            if inside_engine:
+            if inside_engine and not seams.is_generated_module(module):
                 entry.inside_engine = True
                 self.recompute_depth += 1
         elif not crosses:
@@ -191,6 +191,30 @@ class ModuleStack:
                 parent.children.clear()
             parent.children[id(module)] = (known.ref, scope)
         self.entry, self.scope = entry, scope
+
+    def forget_if_left(self, frame: FrameType | None) -> bool:
+        """Drop module calls that ended without their hook, and say whether there were any.
+
+        torch runs its hooks after an ``Exception``; a ``KeyboardInterrupt`` leaves without them. Each running call
+        has a frame of torch's own on the stack.
+        """
+        running = 0
+        while frame is not None:
+            if frame.f_code.co_name == seams.MODULE_CALL_NAME and self._sites.kind_of(frame.f_code.co_filename) < 0:
+                running += 1
+            frame = frame.f_back
+        entries = []
+        entry = self.entry
+        while entry is not None:
+            entries.append(entry)
+            entry = entry.outer
+        left = len(entries) - running
+        if left <= 0:
+            return False
+        innermost_left = entries[left - 1]
+        self.recompute_depth -= sum(one.inside_engine for one in entries[:left])
+        self.entry, self.scope = innermost_left.outer, innermost_left.scope
+        return True
 
     def _leave(self, module: torch.nn.Module) -> None:
         if get_ident() != self.thread and seams.graph_task_id() == -1:
