@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from tests.bits import seed_everything
+from tests.models.graphs import Scale
 
 
 @dataclass
@@ -241,19 +242,6 @@ def make_optimizer_in_backward() -> Training:
         return loss.detach()
 
     return Training(model, next(iter(optimizers.values())), step, len(optimizers))
-
-
-class Scale(torch.autograd.Function):
-    """Multiplies, and says so itself in the backward pass."""
-
-    @staticmethod
-    def forward(ctx: Any, inputs: Tensor, factor: float) -> Tensor:
-        ctx.factor = factor
-        return inputs * factor
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return gradient * ctx.factor, None
 
 
 class Custom(nn.Module):

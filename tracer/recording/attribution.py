@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from _thread import get_ident
 from types import FrameType
@@ -19,6 +20,7 @@ from tracer.recording.optimizers import OptimizerWatch
 from tracer.recording.sites import NOWHERE, USER, Site, Sites
 
 _WALK_LIMIT = 200
+_MODE_FILE = os.path.join(os.path.dirname(__file__), "mode.py")
 
 
 class Attribution:
@@ -26,7 +28,6 @@ class Attribution:
 
     def __init__(self, sites: Sites, modules: ModuleStack, optimizer: OptimizerWatch) -> None:
         self.sites = sites
-        self.kinds = sites.kinds
         self.modules = modules
         self.optimizer = optimizer
         optimizer.locate = self.step_origin
@@ -237,7 +238,7 @@ class Attribution:
         origin = self._accumulations.get((name, site))
         if origin is None:
             scope = Scope(path, called_from, is_module=bool(path))
-            origin = Origin(Phase.BACKWARD, scope, site, called_from, label=name)
+            origin = Origin(Phase.BACKWARD, scope, site, called_from)
             self._accumulations[(name, site)] = origin
         return origin
 
@@ -263,6 +264,3 @@ class Attribution:
                 self._backward_calls.clear()
             known = self._backward_calls[task] = (site, called_from)
         return known
-
-
-_MODE_FILE = __file__.replace("attribution", "mode")

@@ -171,7 +171,7 @@ class _Watches:
             lambda _: (BlindSpotKind.CUDA_GRAPH, "a CUDA graph was replayed: its kernels are not dispatched"),
         )
         self._patch(
-            getattr(torch._C, "ScriptFunction", None),
+            torch.jit.ScriptFunction,
             "__call__",
             lambda function: (
                 BlindSpotKind.SCRIPTED,

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from tracer.recording import seams
 from tracer.recording.arguments import MISSING as MISSING
 from tracer.recording.arguments import Getter, Reader, argument_getter
 from tracer.recording.shapes import SHAPES, index_is_mask, one_value
@@ -204,7 +205,7 @@ def layout_word(layout: Any) -> str | None:
 def _device(device: Any) -> str:
     name = getattr(device, "type", None) or str(device)
     if name == "privateuseone":
-        name = torch._C._get_privateuse1_backend_name()
+        name = seams.private_backend_name()
     return _word(name, _KNOWN_DEVICES, "other")
 
 

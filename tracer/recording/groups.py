@@ -6,8 +6,6 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from torch._ops import HigherOrderOperator
-
 from tracer.names import Phase
 from tracer.recording import facts, seams
 from tracer.recording.modules import Scope
@@ -23,7 +21,6 @@ class Origin:
         "called_from",
         "certain",
         "is_linked",
-        "label",
         "phase",
         "scope",
         "site",
@@ -36,7 +33,6 @@ class Origin:
         site: Site,
         called_from: Site,
         *,
-        label: str = "",
         is_linked: bool = True,
         certain: bool = True,
     ) -> None:
@@ -44,8 +40,6 @@ class Origin:
         self.scope = scope
         self.site = site
         self.called_from = called_from
-        self.label = label
-        """The parameter's name, for a gradient accumulation."""
         self.is_linked = is_linked
         """False for a backward call whose forward op is not known."""
         self.certain = certain
@@ -64,9 +58,7 @@ class Origin:
     def doubtful(self) -> Origin:
         """The same place, for a node that another line may have made."""
         if self._doubtful is None:
-            self._doubtful = Origin(
-                self.phase, self.scope, self.site, self.called_from, label=self.label, certain=False
-            )
+            self._doubtful = Origin(self.phase, self.scope, self.site, self.called_from, certain=False)
             self._doubtful._backward = self.backward()
         return self._doubtful
 
@@ -128,7 +120,7 @@ class Plan:
         self.rare = (
             self._position != 0
             or self.is_composite
-            or isinstance(func, HigherOrderOperator)
+            or isinstance(func, seams.HigherOrderOperator)
             or first not in ("Tensor", "List[Tensor]")
         )
         """Does a call need the longer path: no tensor in the first place, or no ordinary overload?"""
@@ -156,6 +148,6 @@ class Plan:
 
 def spell_op(func: Any) -> str:
     """The overload as torch prints it; a higher-order op is led by ``higher_order``."""
-    if isinstance(func, HigherOrderOperator):
+    if isinstance(func, seams.HigherOrderOperator):
         return f"higher_order.{func.name()}"
     return str(func)

@@ -14,7 +14,6 @@ from types import FrameType
 from typing import Any
 
 import torch
-from torch._ops import HigherOrderOperator
 from torch.autograd.function import BackwardCFunction
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -161,10 +160,9 @@ class RecordingMode(TorchDispatchMode):
     def _backward(self, plan: Plan, tensor: Any, asked: Any, node: Any, frame: FrameType | None) -> None:
         """Count a call that the engine made: a C++ node's at once, everything else the longer way."""
         links = self._links
-        if frame is None or frame.f_code is not _ENGINE or _get_ident() != self._modules.thread:
-            self._record(plan, self._raw(tensor), asked, frame, tensor)
-            return
-        forward = links.current.get(node._sequence_nr())
+        forward = None
+        if frame is not None and frame.f_code is _ENGINE and _get_ident() == self._modules.thread:
+            forward = links.current.get(node._sequence_nr())
         if forward is None or not forward.certain:
             self._record(plan, self._raw(tensor), asked, frame, tensor)
             return
@@ -214,11 +212,10 @@ class RecordingMode(TorchDispatchMode):
             name = where.node_name(node) if kind is not None else ""
             cell = plan.cells[key] = Cell(origin, raw, asked, name, extra)
         cell.count += 1
-        if links is not None:
-            number = _next_number()
-            is_view = plan.mutates and tensor is not None and tensor._is_view()
-            if is_view or number != links.last:
-                where.link(links, number, origin, frame, is_view)
+        number = _next_number()
+        is_view = plan.mutates and tensor is not None and tensor._is_view()
+        if is_view or number != links.last:
+            where.link(links, number, origin, frame, is_view)
         return cell
 
     def _rare(
@@ -237,7 +234,7 @@ class RecordingMode(TorchDispatchMode):
             tensor = plan.primary(args, kwargs)
             raw = None if tensor is None else self._raw(tensor)
             asked = plan.read(args, kwargs) if plan.readers else None
-        if isinstance(func, HigherOrderOperator):
+        if isinstance(func, seams.HigherOrderOperator):
             cell = self._record(plan, raw, asked, frame, None, ("body_recorded", False))
             return with_bodies_seen(self, cell, func, args, kwargs)
         if wrappers:

@@ -102,7 +102,6 @@ class Recorder:
 
     def _group(self, plan: Plan, cell: Cell) -> CallGroup:
         origin = cell.origin
-        node = cell.node
         return CallGroup(
             op=plan.name,
             phase=origin.phase,
@@ -111,7 +110,7 @@ class Recorder:
             function=origin.site.function,
             called_from=spell(origin.called_from, self._working_directory),
             count=cell.count,
-            node=node,
+            node=cell.node,
             facts=self._facts(plan, cell),
         )
 

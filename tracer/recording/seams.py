@@ -1,6 +1,6 @@
 """Every private name of torch that the recorder leans on, each behind a feature test with a named fallback.
 
-Checked on torch 2.4.1 and 2.13.0. Nothing else in the package touches ``torch._C`` or an underscore of torch.
+Checked on torch 2.4.1 and 2.13.0. Nothing else in the package calls into ``torch._C`` or ``torch._ops``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch.utils import _python_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
+
+HigherOrderOperator = torch._ops.HigherOrderOperator
 
 #: What autograd gives nodes without a number (gradient accumulation).
 NO_NUMBER = 2**64 - 1
@@ -126,9 +128,10 @@ def skip_in_dynamo(*functions: Callable[..., Any]) -> None:
         skip(function.__code__)
 
 
-def is_inference() -> bool:
-    """Is ``torch.inference_mode`` active on this thread?"""
-    return torch.is_inference_mode_enabled()
+def private_backend_name() -> str:
+    """What the backend that registered itself under ``privateuseone`` is called: ``npu``, for torch_npu."""
+    get = _find(torch._C, "_get_privateuse1_backend_name")
+    return "privateuseone" if get is None else str(get())
 
 
 def has_composite_kernel(func: Any) -> bool:
