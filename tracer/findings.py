@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from tracer.names import Backend, Cause, EvidenceKind, Phase, Settings, UnknownReason, Verdict
+from tracer.names import About, Backend, Cause, Differs, EvidenceKind, Phase, Settings, UnknownReason, Verdict
 from tracer.trace.model import BlindSpot, Environment, FactValue, TraceSource
+from tracer.trace.process import Allocation, Draw, Generator, Loader
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +31,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings
     conditions: dict[str, FactValue] = {}
     """Every setting that conditions may read, as this target has it; see ``tables.vocabulary.SETTINGS``."""
+    sets: dict[str, FactValue] = {}
+    """Settings that were asked for in place of the recorded ones, by name; see ``tables.rows.Row.sets``."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -68,10 +71,55 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The target's torch is newer than the table was reviewed for; the newest reviewed verdict stands."""
     backend: Backend = Backend.RECORDED
     """The backend whose table judged this call."""
+    about: About = About.CALL
+    """What the finding speaks of: a call, or something of the process that no op shows."""
+    subject: str = ""
+    """For the process: the setting and its value (``torch.backends.cudnn.benchmark = True``), the generator, the
+    ``DataLoader``; empty for a call."""
+    ops: dict[str, int] = {}
+    """For the process: the ops that make it matter, with their calls. ``op`` is empty then, but for memory that an op
+    read or wrote; ``count`` is the sum, or what was counted."""
+    code: str = ""
+    """The lines to paste that close it, where there are any."""
+    where: str = ""
+    """Where they must stand."""
+    sets: dict[str, FactValue] = {}
+    """What those lines make of the settings, as ``judge(..., settings=...)`` takes them."""
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A setting that makes no two runs differ, and to which other machines or versions would answer otherwise."""
+
+    rule: str
+    subject: str
+    """The setting and its value."""
+    why: str
+    remedy: str = ""
+    differs: Differs = Differs.MACHINES
+    ops: dict[str, int] = {}
+    """Calls that depend on it."""
+    evidence: tuple[Evidence, ...] = ()
+    backend: Backend = Backend.RECORDED
+
+
+class FillCost(msgspec.Struct, frozen=True, kw_only=True):
+    """What filling unwritten memory costs in deterministic mode, and whether the step needs it."""
+
+    calls: int
+    """Calls that ``fill_uninitialized_memory`` would fill after."""
+    bytes: int
+    """Bytes that it would write."""
+    reads: int
+    """Calls that were seen to read before writing."""
+    unfollowed: int
+    """Calls whose memory could not be followed."""
+    is_on: bool
+    """Is it filled under the target's settings?"""
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True):
-    """Calls by verdict: every recorded call is counted exactly once in each mapping."""
+    """Calls by verdict: every recorded call is counted exactly once in each mapping. Findings about the process are
+    not calls, and not in it."""
 
     as_is: dict[Verdict, int]
     """Under the target's settings."""
@@ -105,6 +153,10 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     calls: int = 0
     """Calls behind those findings."""
     rules: tuple[str, ...] = ()
+    findings: tuple[int, ...] = ()
+    """Positions in the judgement's findings, from 0, of those that it closes."""
+    sets: dict[str, FactValue] = {}
+    """What it makes of the settings, as ``judge(..., settings=...)`` takes them; empty for an edit elsewhere."""
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,3 +174,12 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     differing_settings: tuple[str, ...] = ()
     tables: Mapping[str, str] = {}
     """Tables that were used: backend to the versions of torch that its table was reviewed for."""
+    notes: tuple[Note, ...] = ()
+    """Settings that matter between machines only."""
+    draws: tuple[Draw, ...] = ()
+    """The ledger of random draws."""
+    generators: tuple[Generator, ...] = ()
+    allocations: tuple[Allocation, ...] = ()
+    fill: FillCost | None = None
+    """``None`` where nothing was allocated without being written, or nobody looked."""
+    loaders: tuple[Loader, ...] = ()

@@ -147,3 +147,92 @@ class BlindSpotKind(Word):
     """A tensor subclass whose inner calls could not be seen."""
     NO_FORWARD_LINK = "no-forward-link"
     """Backward calls whose forward line is not known."""
+
+
+class SeedOrigin(Word):
+    """Where the state that a generator draws from came from."""
+
+    PROGRAM = "program"
+    """The program seeded it."""
+    RESTORED = "restored"
+    """The program gave it a saved state."""
+    FIXED = "fixed"
+    """Nobody seeded it, and torch starts such a generator from one fixed number: a new ``torch.Generator``."""
+    MACHINE = "machine"
+    """It was left to the machine: another state in every process."""
+    UNSEEN = "unseen"
+    """It may have been seeded before recording began: nobody was watching."""
+
+
+class EventKind(Word):
+    """Something that the program did once and that later calls depend on."""
+
+    FIRST_USE = "first-use"
+    """A part of torch or a library was used for the first time (``Subsystem``)."""
+    VARIABLE = "variable"
+    """An environment variable was set or removed."""
+    SETTING = "setting"
+    """A process-wide setting of torch took another value."""
+    SEED = "seed"
+    """A generator was seeded, or given a saved state."""
+
+
+class Subsystem(Word):
+    """What reads settings once, at its first use."""
+
+    PYTHON = "python"
+    """The interpreter: before the first line of the program."""
+    TORCH = "torch"
+    """``import torch``."""
+    CUDA = "cuda"
+    """The first CUDA call of the process."""
+    CUBLAS = "cublas"
+    """The first matrix product on CUDA."""
+    CUDNN = "cudnn"
+    NCCL = "nccl"
+    """The first process group or collective over NCCL."""
+    NPU = "npu"
+    HCCL = "hccl"
+    INDUCTOR = "inductor"
+    """The first compilation by ``torch.compile``."""
+
+
+class Overlap(Word):
+    """How the memory that an op writes overlaps."""
+
+    ITSELF = "itself"
+    """Several elements of the written tensor lie at one address."""
+    SOURCE = "source"
+    """The written tensor shares some, not all, of its memory with one that the same op reads."""
+
+
+class About(Word):
+    """What a finding, or a row of the table of settings, speaks of."""
+
+    CALL = "call"
+    """A call of an op: the tables of backends and libraries."""
+    SETTING = "setting"
+    """A process-wide setting or an environment variable, as it stood."""
+    LATE = "late"
+    """A setting that was made after what reads it had read it."""
+    CHANGED = "changed"
+    """A setting or seed that changed in the middle of the recorded region."""
+    GENERATOR = "generator"
+    """A generator that the step drew from."""
+    MEMORY = "memory"
+    """Memory that was read before it was wholly written."""
+    OVERLAP = "overlap"
+    """A write to memory that overlaps."""
+    LOADER = "loader"
+    """A ``DataLoader``."""
+    COMPILED = "compiled"
+    """Code that ``torch.compile`` compiled, or would have."""
+
+
+class Differs(Word):
+    """Between which executions a setting makes a difference."""
+
+    RUNS = "runs"
+    """Two runs on the same machine with the same versions and settings."""
+    MACHINES = "machines"
+    """Only other machines, versions or values of the setting: each repeats itself."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from typing import Any
 
 from tracer.names import Phase
 from tracer.recording import facts, seams
+from tracer.recording.events import ORDER
 from tracer.recording.modules import Scope
 from tracer.recording.sites import Site
 
@@ -63,9 +63,6 @@ class Origin:
         return self._doubtful
 
 
-_order = itertools.count()
-
-
 class Cell:
     """One group while it is counted."""
 
@@ -82,7 +79,7 @@ class Cell:
         """One more fact, as ``(name, value)``."""
         self.inner_seen = False
         self.count = 0
-        self.order = next(_order)
+        self.order = next(ORDER)
 
 
 class Plan:

@@ -11,11 +11,10 @@ import os
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import NamedTuple
-
-import torch
 
 #: ``torch/nn/modules/module.py``: passed over too, and the place where one module calls another.
 MODULE_CALL = -1
@@ -26,7 +25,14 @@ LIBRARY = 1
 #: Everything else.
 USER = 2
 
-_TORCH = os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), "")
+
+def _folder_of(package: str) -> str:
+    """Where ``package`` lies, found without importing it: variables are watched before the script imports torch."""
+    found = find_spec(package)
+    return os.path.join(os.path.dirname(os.path.abspath(found.origin)), "") if found and found.origin else os.devnull
+
+
+_TORCH = _folder_of("torch")
 _TRACER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 #: A bundled example is a user's code that happens to ship with the package.
 _BUNDLED = os.path.join(_TRACER, "bundled", "")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from tracer.names import UnknownReason, Verdict
-from tracer.tables.model import Case, Rule, Wanted
+from tracer.tables.model import Case, Wanted
 from tracer.tables.versions import speaks_of
 from tracer.tables.vocabulary import DOMAINS, SETTINGS, Value, expand, in_domain
 
@@ -26,6 +26,14 @@ class Conditioned(Protocol):
     @property
     def torch(self) -> str:
         """The versions that it speaks of."""
+
+
+class Cased(Protocol):
+    """What answers by cases: a rule, a row of the table of settings."""
+
+    @property
+    def case(self) -> tuple[Case, ...]:
+        """Disjoint cases without a gap."""
 
 
 class Outcome(NamedTuple):
@@ -60,7 +68,7 @@ def wanted_values(case: Conditioned, key: str) -> frozenset[Value]:
 class BoundRule:
     """A rule for one version of torch and one set of settings; answers are kept by the facts they rest on."""
 
-    def __init__(self, rule: Rule, version: str, settings: Mapping[str, Value]) -> None:
+    def __init__(self, rule: Cased, version: str, settings: Mapping[str, Value]) -> None:
         """``version`` is a release (``2.9.0``); a setting that ``settings`` lacks is unknown."""
         self.rule = rule
         live = [case for case in rule.case if speaks_of(case.torch, version) and may_hold(case, settings)]

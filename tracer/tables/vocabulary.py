@@ -150,12 +150,39 @@ SETTINGS: Mapping[str, tuple[Value, ...]] = {
     "capability": ("below-8.0", "8.x", "9.x", "10-and-newer"),
 }
 
+#: What rows of the table of settings ask of what the process did (``tables.rows``); settings they may ask too.
+PROCESS_FACTS: Mapping[str, tuple[Value, ...]] = {
+    # A setting: not made, made to one of the row's safe values, or to another one.
+    "value": ("unset", "safe", "other"),
+    # A late setting: is it certain that its reader had read it, or only that it may have?
+    "late": ("certain", "possible"),
+    # A change in the middle: did deterministic mode differ between forward and backward, or merely change?
+    "change": ("between-phases", "within"),
+    # A generator's state: see ``names.SeedOrigin``.
+    "origin": ("program", "restored", "fixed", "machine", "unseen"),
+    # Memory that overlaps: see ``names.Overlap``.
+    "overlap": ("itself", "source"),
+    # A DataLoader.
+    "loader.workers": BOOL,
+    "loader.worker_init": BOOL,
+    "loader.shuffles": BOOL,
+    "loader.generator": BOOL,
+    "loader.in_order": BOOL,
+    "loader.persistent": BOOL,
+    "loader.worker_draws": ("none", "seen", "unseen"),  # from Python's or NumPy's global generator
+    "loader.start_method": ("none", "fork", "spawn", "forkserver"),
+    "loader.epoch_set": ("set", "never", "other"),  # other: no DistributedSampler, or not watched
+    # Code that was compiled: did Inductor compile it here, or would it without the recorder?
+    "compiled": ("ran", "would"),
+}
+
 #: Every key that a condition may use, with its domain.
 DOMAINS: Mapping[str, tuple[Value, ...]] = {
     **COMMON_FACTS,
     **ASKED_FACTS,
     **DERIVED_FACTS,
     **SETTINGS,
+    **PROCESS_FACTS,
 }
 
 

@@ -1,5 +1,6 @@
 """A trace: what was seen of a training step, as typed, frozen data with a versioned file format."""
 
+from tracer.trace.draws import DrawDifference, compare_draws
 from tracer.trace.file import load_trace, save_trace
 from tracer.trace.merging import merge_traces
 from tracer.trace.model import (
@@ -18,10 +19,12 @@ __all__ = [
     "BlindSpot",
     "CallGroup",
     "CudaDevice",
+    "DrawDifference",
     "Environment",
     "FactValue",
     "Trace",
     "TraceSource",
+    "compare_draws",
     "load_trace",
     "merge_traces",
     "save_trace",

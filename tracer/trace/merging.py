@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import msgspec
 
 from tracer.errors import TraceError
 from tracer.trace.model import BlindSpot, CallGroup, Environment, Trace
+from tracer.trace.process import Allocation, Draw, Event, Generator, Loader, OverlapWrite, UnwrittenRead
+
+Counted = TypeVar("Counted", Draw, Allocation, UnwrittenRead, OverlapWrite, Loader)
+
+#: Fields that are added up where everything else agrees.
+_SUMS = ("count", "bytes", "unfollowed", "iterations")
 
 
 def merge_groups(groups: Iterable[CallGroup]) -> tuple[CallGroup, ...]:
@@ -41,6 +48,55 @@ def merge_blind_spots(spots: Iterable[BlindSpot]) -> tuple[BlindSpot, ...]:
     return tuple(merged.values())
 
 
+def merge_counted(records: Iterable[Counted]) -> tuple[Counted, ...]:
+    """Join records that agree in everything but what they count; the first one seen keeps its place."""
+    merged: dict[tuple[object, ...], Counted] = {}
+    for record in records:
+        fields = record.__struct_fields__
+        key = tuple(getattr(record, name) for name in fields if name not in _SUMS)
+        known = merged.get(key)
+        if known is None:
+            merged[key] = record
+            continue
+        sums = {name: getattr(known, name) + getattr(record, name) for name in fields if name in _SUMS}
+        merged[key] = msgspec.structs.replace(known, **sums)
+    return tuple(merged.values())
+
+
+def _merge_events(events: Iterable[Event]) -> tuple[Event, ...]:
+    """Events of several processes: alike in all but when and how often, they are one; the earliest positions stand."""
+    merged: dict[tuple[object, ...], Event] = {}
+    for event in events:
+        key = (event.kind, event.name, event.before, event.location, event.called_from, event.phase)
+        known = merged.get(key)
+        if known is not None:
+            event = msgspec.structs.replace(
+                known,
+                count=known.count + event.count,
+                values_differ=known.values_differ or event.values_differ or known.value != event.value,
+            )
+        merged[key] = event
+    return tuple(merged.values())
+
+
+def _merge_generators(generators: Iterable[Generator]) -> tuple[Generator, ...]:
+    """A generator a name and origin; digests of several processes that differ are left out."""
+    merged: dict[tuple[object, ...], Generator] = {}
+    for generator in generators:
+        key = (generator.name, generator.origin, generator.seeded_at)
+        known = merged.get(key)
+        if known is not None:
+            drew = (known.drew, generator.drew)
+            generator = msgspec.structs.replace(
+                known,
+                before=known.before if known.before == generator.before else "",
+                after=known.after if known.after == generator.after else "",
+                drew=True if True in drew else None if None in drew else False,
+            )
+        merged[key] = generator
+    return tuple(merged.values())
+
+
 def merge_traces(traces: Sequence[Trace]) -> Trace:
     """One trace whose counts are the sums; settings that differ are named, and the first recording's stand.
 
@@ -57,10 +113,19 @@ def merge_traces(traces: Sequence[Trace]) -> Trace:
         if any(getattr(trace.environment, name) != value for trace in traces[1:]):
             differing[name] = None
     return Trace(
+        schema=min(trace.schema for trace in traces),
         tracer_version=first.tracer_version,
         environment=first.environment,
         calls=merge_groups(group for trace in traces for group in trace.calls),
         blind_spots=merge_blind_spots(spot for trace in traces for spot in trace.blind_spots),
         sources=tuple(source for trace in traces for source in trace.sources),
         differing_settings=tuple(differing),
+        watched_from_start=all(trace.watched_from_start for trace in traces),
+        events=_merge_events(event for trace in traces for event in trace.events),
+        generators=_merge_generators(generator for trace in traces for generator in trace.generators),
+        host_draws=merge_counted(draw for trace in traces for draw in trace.host_draws),
+        allocations=merge_counted(one for trace in traces for one in trace.allocations),
+        unwritten_reads=merge_counted(read for trace in traces for read in trace.unwritten_reads),
+        overlaps=merge_counted(write for trace in traces for write in trace.overlaps),
+        loaders=merge_counted(loader for trace in traces for loader in trace.loaders),
     )

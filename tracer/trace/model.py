@@ -12,9 +12,10 @@ from typing import Union
 import msgspec
 
 from tracer.names import BlindSpotKind, DeterministicMode, Phase
+from tracer.trace.process import Allocation, Draw, Event, Generator, Loader, OverlapWrite, UnwrittenRead
 
-#: The schema that this release writes, and the newest that it reads.
-SCHEMA = 1
+#: The schema that this release writes, and the newest that it reads. 2: settings, events, generators, memory, loaders.
+SCHEMA = 2
 
 FactValue = Union[bool, int, str]  # noqa: UP007 (msgspec reads it on Python 3.10)
 """What a recorded fact can be; the vocabulary (``tracer.tables.vocabulary``) lists each fact's values."""
@@ -105,6 +106,9 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The first CUDA device's initial seed; ``None`` when CUDA was not started."""
     variables: dict[str, str] = {}
     """Environment variables that the tables name and that were set. No others."""
+    settings: dict[str, FactValue] = {}
+    """Further settings by their dotted names, ``torch.backends.cuda.matmul.allow_fp16_accumulation``: those that the
+    table of settings names and that could be read."""
 
 
 class TraceSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -135,6 +139,29 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[TraceSource, ...] = ()
     differing_settings: tuple[str, ...] = ()
     """Names of ``Environment`` fields in which merged recordings differ; the first recording's values stand."""
+    watched_from_start: bool = False
+    """Was the process watched from its import of torch on (``tracer run``), or only while recording?"""
+    events: tuple[Event, ...] = ()
+    """What the program set, seeded and first used, in order."""
+    generators: tuple[Generator, ...] = ()
+    """The process's own generators: torch's default one of each device in use, Python's and NumPy's global one."""
+    host_draws: tuple[Draw, ...] = ()
+    """Draws from Python's and NumPy's global generators, as far as their calls were seen."""
+    allocations: tuple[Allocation, ...] = ()
+    """Calls that allocated memory without writing it."""
+    unwritten_reads: tuple[UnwrittenRead, ...] = ()
+    """Calls that read such memory before it was wholly written."""
+    overlaps: tuple[OverlapWrite, ...] = ()
+    """Calls that wrote to overlapping memory."""
+    loaders: tuple[Loader, ...] = ()
+    """Each ``DataLoader`` that was iterated."""
+
+    @property
+    def draws(self) -> tuple[Draw, ...]:
+        """The ledger of random draws: from every generator, grouped by op and place, first drawn first."""
+        from tracer.trace.draws import draws_of
+
+        return draws_of(self)
 
     @property
     def partial(self) -> str:

@@ -1,0 +1,87 @@
+"""Planted faults: small scripts, run by ``tracer run`` as a user would, each with a clean twin.
+
+``NAME.py`` holds one fault or more, and ``NAME_clean.py`` the same program without. A comment marks what must be found:
+
+- ``# planted: RULE-ID`` behind a line of code: a finding of that rule at that very line;
+- ``# planted: RULE-ID`` on a line of its own: a finding of that rule, wherever it is.
+
+Comments in the first lines say how to run and judge: ``# judge: backend=cuda``, ``# run: --steps 0:2``, ``# env: NAME=VALUE``.
+A clean twin gives no finding but draws from generators that it seeded.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tracer import Trace, judge
+from tracer.names import Verdict
+from tracer.report import Report
+
+HERE = Path(__file__).parent
+SCRIPTS = sorted(path for path in HERE.glob("*/*.py") if path.stem != "__init__")
+FAULTS = [path for path in SCRIPTS if not path.stem.endswith("_clean")]
+CLEAN = [path for path in SCRIPTS if path.stem.endswith("_clean")]
+_MARK = re.compile(r"#\s*planted:\s*([\w-]+)\s*$")
+_DIRECTIVE = re.compile(r"^#\s*(judge|run|env):\s*(.+)$")
+
+
+class Planted(NamedTuple):
+    """What must be found."""
+
+    rule: str
+    location: str
+    """Empty: anywhere."""
+
+
+def planted_in(script: Path) -> list[Planted]:
+    """Every mark of ``script``."""
+    found = []
+    for number, line in enumerate(script.read_text(encoding="utf-8").splitlines(), 1):
+        mark = _MARK.search(line)
+        if mark:
+            found.append(Planted(mark[1], "" if line.lstrip().startswith("#") else f"{script.name}:{number}"))
+    return found
+
+
+def report_on(script: Path, folder: Path) -> Report:
+    """Run ``script`` in ``folder`` under ``tracer run``, and judge its trace as it asks."""
+    said: dict[str, list[str]] = {"judge": [], "run": [], "env": []}
+    for line in script.read_text(encoding="utf-8").splitlines():
+        if directive := _DIRECTIVE.match(line):
+            said[directive[1]] += directive[2].split()
+    shutil.copy(script, folder)
+    command = [sys.executable, "-m", "tracer", "run", "-o", "trace.json", *said["run"], script.name]
+    environment = os.environ | {"PYTHONPATH": str(HERE.parents[1])} | dict(one.split("=", 1) for one in said["env"])
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return judge(Trace.load(folder / "trace.json"), **dict(one.split("=", 1) for one in said["judge"]))
+
+
+@pytest.mark.parametrize("script", FAULTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_planted_fault_is_found_at_its_line(script: Path, tmp_path: Path) -> None:
+    planted = planted_in(script)
+    assert planted, "nothing is planted"
+    report = report_on(script, tmp_path)
+    risky = {(one.rule, one.location) for one in report.findings if one.verdict is not Verdict.DETERMINISTIC}
+    for fault in planted:
+        places = {location for rule, location in risky if rule == fault.rule}
+        assert places, f"{fault.rule} was not found, but {sorted(risky)}"
+        assert not fault.location or fault.location in places
+
+
+@pytest.mark.parametrize("script", CLEAN, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_clean_twin_raises_nothing(script: Path, tmp_path: Path) -> None:
+    report = report_on(script, tmp_path)
+    assert [one for one in report.findings if one.verdict is not Verdict.SEEDED] == []
+
+
+def test_each_fault_has_a_clean_twin() -> None:
+    assert {path.stem for path in FAULTS} == {path.stem.removesuffix("_clean") for path in CLEAN}
