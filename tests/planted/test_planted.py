@@ -5,7 +5,8 @@
 - ``# planted: RULE-ID`` behind a line of code: a finding of that rule at that very line;
 - ``# planted: RULE-ID`` on a line of its own: a finding of that rule, wherever it is.
 
-Comments in the first lines say how to run and judge: ``# judge: backend=cuda``, ``# run: --steps 0:2``, ``# env: NAME=VALUE``.
+Comments in the first lines say how to run and judge: ``# judge: backend=cuda``, ``# run: --steps 0:2``,
+``# env: NAME=VALUE``.
 A clean twin gives no finding but draws from generators that it seeded.
 """
 

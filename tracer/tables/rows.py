@@ -59,7 +59,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     """What ``code`` makes of the settings, as ``judge(..., settings=...)`` takes them: an ``Environment`` field, a
     variable or a dotted name to its value; ``seed.torch``, ``seed.python``, ``seed.numpy`` to ``true``."""
     field: str = ""
-    """The ``Environment`` field that holds the setting. A row about a setting has one of this, ``variable`` and ``read``,
+    """The ``Environment`` field that holds the setting. A row about a setting has one of the three,
     or none where a process cannot read it."""
     variable: str = ""
     """The environment variable that holds it."""
