@@ -37,5 +37,9 @@ class ReportError(TracerError):
     """A report that cannot be rendered or written."""
 
 
+class BaselineError(TracerError):
+    """A lock file of accepted findings that cannot be read or written."""
+
+
 class UsageError(TracerError):
     """A command line or an API call with arguments that do not fit together."""

@@ -1,0 +1,221 @@
+"""The baseline: accepted findings in a lock file that people review, and how a judgement compares with it.
+
+A line accepts one risk: a rule at one op, phase, module, file and function, up to a verdict. Line numbers, counts and
+values are left out, so that moving code or training longer changes nothing in the file; a worse verdict does.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from tracer.errors import BaselineError
+from tracer.files import write_whole
+from tracer.findings import Finding
+from tracer.names import SEVERITY, Verdict
+
+#: The lock file's first line; the number is its format's.
+HEADER = "# determinism.lock 1: findings that were looked at and accepted, one a line, sorted."
+COLUMNS = ("rule", "op", "phase", "module", "file", "function", "verdict", "until", "reason")
+LEGEND = f"# {' | '.join(COLUMNS)}"
+#: What `--update-baseline` writes for a finding that nobody has spoken about yet.
+NO_REASON = "not reviewed"
+
+
+class Risk(NamedTuple):
+    """What is accepted or found, without anything that changes when code moves."""
+
+    rule: str
+    op: str
+    phase: str
+    module: str
+    file: str
+    """Path of the user's own file, relative as in the trace; empty where no line is known."""
+    function: str
+
+    @property
+    def fingerprint(self) -> str:
+        """Thirty-two hexadecimal digits that stay while the risk does."""
+        return hashlib.sha256("\0".join(self).encode("utf-8")).hexdigest()[:32]
+
+
+class Accepted(NamedTuple):
+    """One line of the lock file."""
+
+    risk: Risk
+    verdict: Verdict
+    """The worst verdict that is accepted."""
+    until: datetime.date | None = None
+    """The day from which it is accepted no longer."""
+    reason: str = NO_REASON
+    line: int = 0
+    """Where it stands in the file, from 1."""
+
+
+class Comparison(NamedTuple):
+    """A judgement's findings against a baseline: each finding is in one of the first four."""
+
+    known: tuple[Finding, ...]
+    """Accepted, and no worse than was accepted."""
+    new: tuple[Finding, ...]
+    worsened: tuple[Finding, ...]
+    """Accepted with a better verdict than they have now."""
+    expired: tuple[Finding, ...]
+    """Accepted until a day that has come."""
+    fixed: tuple[Accepted, ...]
+    """Accepted, and found no longer: stale lines."""
+
+
+def risk_of(finding: Finding) -> Risk:
+    """What ``finding`` is, whatever its line and count."""
+    cells = (
+        finding.rule,
+        finding.op or finding.subject.partition(" = ")[0],
+        finding.phase.value,
+        finding.module,
+        file_of(finding.location),
+        finding.function,
+    )
+    # A file's name may hold what no text file can: it becomes a question mark here as in the lock file.
+    return Risk(*(cell.encode("utf-8", "replace").decode("utf-8") for cell in cells))
+
+
+def file_of(location: str) -> str:
+    """``train.py:10`` without its line."""
+    path, colon, line = location.rpartition(":")
+    return path if colon and line.isdigit() else location
+
+
+def compare(findings: Iterable[Finding], accepted: Iterable[Accepted], today: datetime.date) -> Comparison:
+    """Hold ``findings`` against what was ``accepted``, as of ``today``."""
+    lines = {one.risk: one for one in accepted}
+    known, new, worsened, expired = [], [], [], []
+    met = set()
+    for finding in findings:
+        risk = risk_of(finding)
+        line = lines.get(risk)
+        met.add(risk)
+        if line is None:
+            new.append(finding)
+        elif line.until is not None and line.until <= today:
+            expired.append(finding)
+        elif _rank(finding.verdict) < _rank(line.verdict):
+            worsened.append(finding)
+        else:
+            known.append(finding)
+    fixed = tuple(line for risk, line in lines.items() if risk not in met)
+    return Comparison(tuple(known), tuple(new), tuple(worsened), tuple(expired), fixed)
+
+
+def updated(findings: Iterable[Finding], accepted: Iterable[Accepted]) -> tuple[Accepted, ...]:
+    """The baseline that accepts every one of ``findings``: reasons and days of the lines that stay are kept."""
+    lines = {one.risk: one for one in accepted}
+    worst: dict[Risk, Verdict] = {}
+    for finding in findings:
+        risk = risk_of(finding)
+        if risk not in worst or _rank(finding.verdict) < _rank(worst[risk]):
+            worst[risk] = finding.verdict
+    kept = (
+        lines[risk]._replace(verdict=verdict) if risk in lines else Accepted(risk, verdict)
+        for risk, verdict in worst.items()
+    )
+    return tuple(sorted(kept, key=lambda one: one.risk))
+
+
+def read_baseline(path: str | os.PathLike[str]) -> tuple[Accepted, ...]:
+    """Read a lock file; ``BaselineError`` in one line, with the line's number, for what is none."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError as problem:
+        hint = "write it with --update-baseline"
+        raise BaselineError(f"there is no baseline {os.fspath(path)}", hint=hint) from problem
+    except (OSError, UnicodeDecodeError, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or str(problem)
+        raise BaselineError(f"cannot read {os.fspath(path)}: {reason}", hint="check the file") from problem
+    return parse_baseline(text, os.fspath(path))
+
+
+def parse_baseline(text: str, source: str) -> tuple[Accepted, ...]:
+    """The lines of a lock file's ``text``; ``source`` names it in errors."""
+    lines = text.split("\n")
+    if lines[0].strip() != HEADER:
+        hint = "write it with --update-baseline; a newer release may have written this one"
+        raise BaselineError(f"{source} is no baseline of this release: its first line is not its header", hint=hint)
+    accepted: dict[Risk, Accepted] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        one = _parse_line(line, f"{source}:{number}", number)
+        if one.risk in accepted:
+            raise BaselineError(
+                f"{source}:{number} accepts what line {accepted[one.risk].line} accepts", hint="drop one"
+            )
+        accepted[one.risk] = one
+    return tuple(accepted.values())
+
+
+def _parse_line(line: str, where: str, number: int) -> Accepted:
+    cells = _split(line)
+    if len(cells) != len(COLUMNS):
+        raise BaselineError(f"{where} has {len(cells)} columns in place of {len(COLUMNS)}", hint=LEGEND[2:])
+    *risk, verdict, until, reason = cells
+    try:
+        worst = Verdict(verdict)
+    except ValueError as problem:
+        known = ", ".join(SEVERITY)
+        raise BaselineError(f"{where}: there is no verdict {verdict!r}", hint=f"choose one of {known}") from problem
+    try:
+        day = datetime.date.fromisoformat(until) if until else None
+    except ValueError as problem:
+        raise BaselineError(
+            f"{where}: {until!r} is no day", hint="write it as 2027-01-31, or leave it empty"
+        ) from problem
+    return Accepted(Risk(*risk), worst, day, reason, number)
+
+
+def format_baseline(accepted: Iterable[Accepted]) -> str:
+    """The lock file's text, sorted; the same findings give the same bytes."""
+    lines = [HEADER, LEGEND]
+    for one in sorted(accepted, key=lambda one: one.risk):
+        until = one.until.isoformat() if one.until else ""
+        lines.append(" | ".join(_escape(cell) for cell in (*one.risk, one.verdict.value, until, one.reason)))
+    return "\n".join(lines) + "\n"
+
+
+def write_baseline(path: str | os.PathLike[str], accepted: Iterable[Accepted]) -> None:
+    """Write the lock file, whole or not at all."""
+    write_whole(path, format_baseline(accepted).encode("utf-8"), error=BaselineError)
+
+
+_ESCAPES: Mapping[str, str] = {"\\": "\\\\", "|": "\\|", "\n": "\\n", "\r": "\\r"}
+_TOKEN = re.compile(r"\\.?|[^\\]", re.DOTALL)
+_ESCAPED = re.compile(r"\\(.?)", re.DOTALL)
+_MEANINGS: Mapping[str, str] = {"n": "\n", "r": "\r", "s": " "}
+
+
+def _escape(cell: str) -> str:
+    """``cell`` on one line, bars escaped; spaces at its ends are spelt out, for those around a bar do not count."""
+    inner = cell.strip(" ")
+    start = len(cell) - len(cell.lstrip(" ")) if inner else len(cell)
+    end = len(cell) - len(cell.rstrip(" ")) if inner else 0
+    return "\\s" * start + "".join(_ESCAPES.get(letter, letter) for letter in inner) + "\\s" * end
+
+
+def _split(line: str) -> list[str]:
+    """Cells between bars; a backslash takes the next character for itself."""
+    cells = [""]
+    for token in _TOKEN.findall(line):
+        if token == "|":
+            cells.append("")
+        else:
+            cells[-1] += token
+    return [_ESCAPED.sub(lambda found: _MEANINGS.get(found[1], found[1]), cell.strip(" ")) for cell in cells]
+
+
+def _rank(verdict: Verdict) -> int:
+    return SEVERITY.index(verdict)
