@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tracer.findings import Judgement
-from tracer.names import SEVERITY, Backend, EvidenceKind, Settings, UnknownReason, Verdict
+from tracer.names import SEVERITY, About, Backend, EvidenceKind, SeedOrigin, Settings, UnknownReason, Verdict
 
 
 class VerdictWords(NamedTuple):
@@ -52,6 +52,59 @@ EVIDENCE_STRENGTH: Mapping[EvidenceKind, str] = {
     EvidenceKind.MEASURED: "measured on a device",
 }
 
+
+class AboutWords(NamedTuple):
+    """How a kind of finding is called."""
+
+    label: str
+    """In a filter and beside a finding."""
+    one: str
+    """One that puts a run at risk, in a sentence."""
+    many: str
+    known: str
+    """One of which it is not known whether it does."""
+
+
+ABOUT: Mapping[About, AboutWords] = {
+    About.CALL: AboutWords("call", "call", "calls", "call"),
+    About.SETTING: AboutWords("setting", "setting", "settings", "setting"),
+    About.LATE: AboutWords("set too late", "setting made too late", "settings made too late", "late setting"),
+    About.CHANGED: AboutWords("changed midway", "change midway", "changes midway", "change midway"),
+    About.GENERATOR: AboutWords("generator", "unseeded generator", "unseeded generators", "generator"),
+    About.MEMORY: AboutWords(
+        "unwritten memory", "read of unwritten memory", "reads of unwritten memory", "read of unwritten memory"
+    ),
+    About.OVERLAP: AboutWords(
+        "overlapping write", "write to overlapping memory", "writes to overlapping memory", "overlapping write"
+    ),
+    About.LOADER: AboutWords("data loading", "data loader", "data loaders", "data loader"),
+    About.COMPILED: AboutWords("torch.compile", "torch.compile setting", "torch.compile settings", "compiled region"),
+}
+
+
+class OriginWords(NamedTuple):
+    """How a generator's start is called, and the verdict whose colour it bears."""
+
+    label: str
+    said: str
+    """What stands before ``at train.py:3``, or alone."""
+    verdict: Verdict
+
+
+SEED_ORIGINS: Mapping[SeedOrigin, OriginWords] = {
+    SeedOrigin.PROGRAM: OriginWords("seeded", "seeded by the program", Verdict.SEEDED),
+    SeedOrigin.RESTORED: OriginWords("restored", "given a saved state by the program", Verdict.SEEDED),
+    SeedOrigin.FIXED: OriginWords(
+        "fixed", "never seeded; torch starts such a generator from a fixed number", Verdict.SEEDED
+    ),
+    SeedOrigin.MACHINE: OriginWords(
+        "not seeded", "not seeded: another state in every process", Verdict.NONDETERMINISTIC
+    ),
+    SeedOrigin.UNSEEN: OriginWords(
+        "not known", "not known: it may have been seeded before recording began", Verdict.UNKNOWN
+    ),
+}
+
 #: What every report speaks of, and what it does not.
 GUARANTEE = "Run-to-run only: the same machine, versions and settings. Nothing here speaks of two different machines."
 
@@ -64,6 +117,16 @@ def number(count: int) -> str:
 def plural(count: int, one: str, many: str = "") -> str:
     """``count`` and its noun: ``1 call``, ``1,200 calls``."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def mebibytes(count: int) -> str:
+    """``count`` bytes in MiB, to a tenth: ``45.2 MiB``."""
+    return f"{count / 2**20:,.1f} MiB" if count >= 2**20 // 10 or not count else "less than 0.1 MiB"
+
+
+def joined(parts: Sequence[str]) -> str:
+    """``parts`` as a sentence lists them: ``a, b and c``."""
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def by_severity(counts: Mapping[Verdict, int]) -> list[tuple[Verdict, int]]:

@@ -1,0 +1,62 @@
+"""How a finding is called: by its op and place or, where it speaks of the process, by its subject."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tracer.findings import Finding
+from tracer.names import About, Phase
+from tracer.plan import name_of, place_of
+from tracer.report.words import ABOUT, joined, number, plural
+
+#: Where something is that no line made.
+WHOLE_PROCESS = "whole process"
+
+
+def is_call(finding: Finding) -> bool:
+    """Does ``finding`` speak of recorded calls, which the tally counts?"""
+    return finding.about is About.CALL
+
+
+def subject_of(finding: Finding) -> str:
+    """The op or, where there is none, what of the process it is."""
+    return name_of(finding.op) or finding.subject or finding.rule
+
+
+def placed(finding: Finding) -> str:
+    """Where it is; what no line made is in the whole process."""
+    if is_call(finding) or finding.location or finding.called_from or finding.module:
+        return place_of(finding)
+    return WHOLE_PROCESS
+
+
+def phase_of(finding: Finding) -> str:
+    """The phase; empty for what belongs to none, as a setting does."""
+    return "" if not finding.op and not is_call(finding) and finding.phase is Phase.OTHER else finding.phase.value
+
+
+def counted(finding: Finding) -> str:
+    """How often: ``12 calls``; what was counted of the process may be no calls."""
+    return plural(finding.count, "call") if is_call(finding) or finding.ops or finding.op else number(finding.count)
+
+
+def calls_by_op(ops: Mapping[str, int], limit: int = 6) -> str:
+    """The ops that make something matter, the most called first: ``aten.mm 120, aten.bmm 24 and 3 more``."""
+    ordered = sorted(ops.items(), key=lambda item: (-item[1], item[0]))
+    named = ", ".join(f"{name_of(op)} {calls:,}" for op, calls in ordered[:limit])
+    return named + (f" and {len(ordered) - limit:,} more" if len(ordered) > limit else "")
+
+
+def of_the_process(findings: Iterable[Finding], *, at_risk: bool = True) -> str:
+    """What of the process ``findings`` speak of, counted: ``2 settings and 1 unseeded generator``."""
+    things: dict[About, set[tuple[str, str, str]]] = {}
+    for one in findings:
+        if not is_call(one):
+            things.setdefault(one.about, set()).add((one.subject, one.op, one.location))
+    parts = []
+    for about in About:
+        if about in things:
+            words = ABOUT[about]
+            count = len(things[about])
+            parts.append(plural(count, words.one, words.many) if at_risk else plural(count, words.known))
+    return joined(parts)
