@@ -65,6 +65,9 @@ KEEPS_COMPILED_CODE = hasattr(TorchDispatchMode, "ignore_compile_internals")
 
 #: Functions of dynamo that a compiled callable goes through at each call, newest torch first.
 COMPILED_CALL_STEPS = ("_callback_from_stance", "_maybe_set_eval_frame", "maybe_set_eval_frame", "set_eval_frame")
+#: What ``torch.compile`` hands each graph to where Inductor is its backend, and where Inductor itself begins.
+inductor_wrapper: Any = _find(torch, "_TorchCompileInductorWrapper")
+INDUCTOR_ENTRY = ("torch._inductor.compile_fx", "compile_fx")
 #: Up to about torch 2.5, a higher-order op refuses a mode class that was not registered with it.
 _NEEDS_REGISTRATION = not hasattr(TorchDispatchMode, "supports_higher_order_operators")
 
@@ -132,6 +135,21 @@ def private_backend_name() -> str:
     """What the backend that registered itself under ``privateuseone`` is called: ``npu``, for torch_npu."""
     get = _find(torch._C, "_get_privateuse1_backend_name")
     return "privateuseone" if get is None else str(get())
+
+
+def seed_queue(device: Any) -> Any | None:
+    """Where seeds wait until ``device`` (``torch.cuda``, ``torch.xpu``) starts; ``None`` where torch tells nothing."""
+    queue = getattr(device, "_lazy_seed_tracker", None)
+    return queue if hasattr(queue, "get_calls") else None
+
+
+def inductor_settings() -> Any | None:
+    """Inductor's settings, where they have a flag of their own for deterministic mode (torch 2.10 and newer)."""
+    try:
+        from torch._inductor import config
+    except ImportError:
+        return None
+    return config if hasattr(config, "deterministic") else None
 
 
 def has_composite_kernel(func: Any) -> bool:

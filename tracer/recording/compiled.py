@@ -1,0 +1,83 @@
+"""When Inductor compiles: deterministic mode and its settings are read then, and not when the code runs."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+from typing import Any
+
+import torch
+
+from tracer.names import DeterministicMode, EventKind, Subsystem
+from tracer.recording import seams
+from tracer.recording.events import EventLog
+from tracer.recording.listening import Tell, Watched
+
+
+class InductorWatch:
+    """Notes in ``events`` each graph that Inductor compiles, with the deterministic mode that it was compiled under.
+
+    Code that falls back to eager compiles nothing, and leaves no event.
+    """
+
+    def __init__(self, events: EventLog) -> None:
+        self._events = events
+        self._starts = 0
+        self.is_recording = False
+        """Are ops recorded at the moment?"""
+
+    def start(self) -> None:
+        """Begin to watch; as many ``stop`` as ``start`` end it."""
+        self._starts += 1
+        if self._starts == 1:
+            _INDUCTOR.add(self)
+
+    def stop(self) -> None:
+        """Watch no more."""
+        self._starts -= 1
+        if self._starts == 0:
+            _INDUCTOR.discard(self)
+
+    def look_again(self) -> None:
+        """Watch what was loaded since: torch loads its compiler when it is first used."""
+        _INDUCTOR.look_again()
+
+    def compiles(self, frame: FrameType) -> None:
+        """Inductor was handed a graph."""
+        self._events.note(
+            EventKind.FIRST_USE,
+            Subsystem.INDUCTOR,
+            frame=frame,
+            value=f"deterministic_mode={_deterministic_mode()}",
+            while_recording=self.is_recording,
+        )
+
+
+def _deterministic_mode() -> DeterministicMode:
+    if not torch.are_deterministic_algorithms_enabled():
+        return DeterministicMode.OFF
+    warns = torch.is_deterministic_algorithms_warn_only_enabled()
+    return DeterministicMode.WARN if warns else DeterministicMode.ON
+
+
+def _on_wrapper(watch: InductorWatch, frame: FrameType, _: Any) -> None:
+    watch.compiles(frame)
+    watch.look_again()
+
+
+def _on_compile(watch: InductorWatch, frame: FrameType, _: Any) -> None:
+    """``compile_fx`` calls itself for each of its settings, and ``torch.compile`` reaches it through its wrapper."""
+    if frame.f_code is not _WRAPPER_CODE and frame.f_globals.get("__name__") != seams.INDUCTOR_ENTRY[0]:
+        watch.compiles(frame)
+
+
+#: Code of what ``torch.compile`` hands graphs to; it is there before Inductor is loaded.
+_WRAPPER_CODE = getattr(getattr(seams.inductor_wrapper, "__call__", None), "__code__", None)
+
+
+def _entries() -> list[tuple[Any, str, Tell[InductorWatch]]]:
+    module, name = seams.INDUCTOR_ENTRY
+    return [(seams.inductor_wrapper, "__call__", _on_wrapper), (sys.modules.get(module), name, _on_compile)]
+
+
+_INDUCTOR: Watched[InductorWatch] = Watched(_entries)
