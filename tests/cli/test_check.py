@@ -1,0 +1,205 @@
+"""``tracer check``: the exit code and the last line for verdicts, baselines, comments and formats."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tests.build import call, environment, trace
+from tests.cli.command import Command
+from tracer.baseline import HEADER, LEGEND
+from tracer.names import Verdict
+from tracer.trace import TraceSource
+
+RULE, OP = "cuda-index-add", "aten.index_add_.default"
+#: A lock file's line for the finding of ``saved``; what follows differs from test to test.
+LINE = f"{RULE} | {OP} | forward | net.fc | train.py | forward"
+
+
+@pytest.fixture
+def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A trace with one call that CUDA makes nondeterministic, in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "t.json"
+    trace(call(OP, count=3), call("aten.add.Tensor")).save(path)
+    return path
+
+
+def lock(*ends: str) -> str:
+    """Write a lock file in the working directory."""
+    lines = [f"{LINE} | {end}" for end in ends]
+    Path("determinism.lock").write_text("\n".join([HEADER, LEGEND, *lines]) + "\n", encoding="utf-8")
+    return "determinism.lock"
+
+
+def code_line(comment: str = "") -> None:
+    """The user's file, with ``comment`` at the line of the finding."""
+    Path("train.py").write_text("\n" * 9 + f"x.index_add_(0, i, y)  {comment}\n", encoding="utf-8")
+
+
+BASELINES = {
+    "none": (None, "1 new"),
+    "empty": ((), "1 new"),
+    "accepted": (("nondeterministic |  | seen",), ""),
+    "accepted-worse": (("raises |  | seen",), ""),
+    "worsened": (("conditional |  | seen",), "1 worsened"),
+    "expired": (("nondeterministic | 2020-01-01 | seen",), "1 expired"),
+    "not-yet": (("nondeterministic | 2999-01-01 | seen",), ""),
+}
+COMMENTS = {
+    "none": ("", False),
+    "rule": ("# tracer: ignore[cuda-index-add] sums of two rows", True),
+    "glob": ("# tracer: ignore[cuda-*]", True),
+    "other": ("# tracer: ignore[cuda-scatter]", False),
+}
+
+
+@pytest.mark.parametrize(("baseline", "comment"), product(BASELINES, COMMENTS))
+def test_a_finding_fails_unless_a_baseline_or_a_comment_accepts_it(
+    saved: Path, tracer: Command, baseline: str, comment: str
+) -> None:
+    ends, state = BASELINES[baseline]
+    text, is_silenced = COMMENTS[comment]
+    code_line(text)
+    given = [] if ends is None else ["--baseline", lock(*ends)]
+    done = tracer("check", saved, "--backend", "cuda", *given, "--select", RULE)
+    fails = bool(state) and not is_silenced
+    assert done.code == (1 if fails else 0), done.out
+    last = done.out.splitlines()[-1]
+    assert last.startswith("tracer check: failed: " + state if fails else "tracer check: passed")
+    assert ("1 silenced by comments" in last) is is_silenced
+    if fails:
+        assert f"train.py:10: {RULE}: {OP} is nondeterministic" in done.out
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "code"),
+    [
+        ("raises", 0),
+        ("conditional", 0),
+        ("unknown", 0),
+        ("seeded", 0),
+        ("nondeterministic", 1),
+        ("raises,nondeterministic", 1),
+        ("new", 1),
+        (" New , raises ", 1),
+    ],
+)
+def test_the_verdicts_that_fail_are_named(saved: Path, tracer: Command, fail_on: str, code: int) -> None:
+    done = tracer("check", saved, "--backend", "cuda", "--select", RULE, "--fail-on", fail_on)
+    assert done.code == code
+    assert ("1 below the gate" in done.out) is (code == 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (["--ignore", RULE], 0),
+        (["--ignore", "aten.index_add_"], 0),
+        (["--ignore", "net.*"], 0),
+        (["--ignore", "train.py"], 0),
+        (["--ignore", "other.py"], 1),
+        (["--select", "aten.index_add_.*"], 1),
+        (["--select", "cuda-scatter"], 0),
+        (["--select", RULE, "--ignore", "net.fc"], 0),
+    ],
+)
+def test_globs_choose_rules_ops_modules_and_files(saved: Path, tracer: Command, options: list[str], code: int) -> None:
+    always = ["--ignore", "environment-*"] if "--select" not in options else []
+    assert tracer("check", saved, "--backend", "cuda", *options, *always).code == code
+
+
+@pytest.mark.parametrize(("settings", "code"), [("default", 1), ("deterministic", 0)])
+def test_the_gate_holds_for_the_settings_that_are_asked_for(
+    saved: Path, tracer: Command, settings: str, code: int
+) -> None:
+    assert tracer("check", saved, "--backend", "cuda", "--settings", settings, "--select", RULE).code == code
+
+
+def test_updating_writes_what_the_next_check_accepts_and_keeps_reasons(saved: Path, tracer: Command) -> None:
+    arguments = ("check", saved, "--backend", "cuda", "--baseline", "determinism.lock")
+    done = tracer(*arguments, "--update-baseline")
+    assert done.code == 0
+    assert " added, 0 dropped, 0 kept" in done.out
+    assert tracer(*arguments, "--fail-on", "new").code == 0
+    path = Path("determinism.lock")
+    path.write_text(path.read_text(encoding="utf-8").replace("not reviewed", "sums of two rows"), encoding="utf-8")
+    before = path.read_bytes()
+    tracer(*arguments, "--update-baseline")
+    assert path.read_bytes() == before
+
+
+def test_a_line_that_nothing_needs_any_more_is_reported(saved: Path, tracer: Command) -> None:
+    lock("nondeterministic | | seen")
+    trace(call("aten.add.Tensor")).save(saved)
+    done = tracer("check", saved, "--backend", "cuda", "--baseline", "determinism.lock")
+    assert done.code == 0
+    assert "1 accepted and found no longer" in done.out
+
+
+@pytest.mark.parametrize("name", ["json", "csv", "html"])
+def test_a_report_is_written_whether_or_not_the_gate_fails(saved: Path, tracer: Command, name: str) -> None:
+    done = tracer("check", saved, "--backend", "cuda", "-o", f"out.{name}")
+    assert done.code == 1
+    assert Path(f"out.{name}").stat().st_size
+
+
+def test_a_partial_trace_is_no_pass(saved: Path, tracer: Command) -> None:
+    trace(call("aten.add.Tensor"), sources=(TraceSource(calls=1, partial="interrupted"),)).save(saved)
+    assert tracer("check", saved, "--backend", "cuda").code == 3
+
+
+def test_the_configuration_gives_what_the_command_line_does_not(saved: Path, tracer: Command) -> None:
+    Path("pyproject.toml").write_text(
+        '[tool.tracer]\nbackend = "cuda"\nignore = ["environment-*"]\nfail-on = ["raises"]\n', encoding="utf-8"
+    )
+    assert tracer("check", saved).code == 0
+    assert tracer("check", saved, "--fail-on", "nondeterministic").code == 1
+    assert tracer("check", saved, "--fail-on", "nondeterministic", "--backend", "cpu").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--fail-on", "often"], "there is no verdict 'often'"),
+        (["--baseline", "missing.lock"], "there is no baseline missing.lock"),
+        (["--update-baseline"], "--update-baseline needs a file"),
+        (["--backend", "tpu"], "'tpu' does not exist"),
+        (["-o", "out.docx"], "cannot tell a report format"),
+    ],
+)
+def test_what_cannot_be_checked_is_refused_in_one_line(
+    saved: Path, tracer: Command, arguments: list[str], says: str
+) -> None:
+    done = tracer("check", saved, *arguments)
+    assert done.code == 2
+    assert says in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "table", ["backend = 3", "fail_on = []", "surprise = 1", 'fail-on = "raises"', "this is no TOML"]
+)
+def test_a_configuration_with_a_fault_is_refused_in_one_line(saved: Path, tracer: Command, table: str) -> None:
+    Path("pyproject.toml").write_text(f"[tool.tracer]\n{table}\n", encoding="utf-8")
+    done = tracer("check", saved)
+    assert done.code == 2
+    assert "pyproject.toml" in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_a_comment_in_a_file_outside_the_working_directory_is_not_read(saved: Path, tracer: Command) -> None:
+    code_line("# tracer: ignore[cuda-index-add]")
+    outside = Path.cwd().parent / "outside.py"
+    outside.write_text(Path("train.py").read_text(encoding="utf-8"), encoding="utf-8")
+    trace(call(OP, location="../outside.py:10"), environment=environment()).save(saved)
+    assert tracer("check", saved, "--backend", "cuda", "--select", RULE).code == 1
+
+
+def test_every_risky_verdict_can_be_named() -> None:
+    from tracer.gating import parse_fail_on
+
+    words = [verdict.value for verdict in Verdict if verdict is not Verdict.DETERMINISTIC]
+    assert parse_fail_on(",".join(words)) == (frozenset(map(Verdict, words)), False)

@@ -1,0 +1,185 @@
+"""``tracer check``: a gate for continuous integration."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tracer.cli.destinations import destinations
+from tracer.cli.output import show
+from tracer.cli.progress import progress
+from tracer.cli.report import PARTIAL
+from tracer.errors import ReportError, UsageError
+from tracer.files import write_whole
+
+if TYPE_CHECKING:
+    from tracer.baseline import Accepted
+    from tracer.findings import Finding
+    from tracer.gating import Decision
+
+FAILED = 1
+BASELINE = "determinism.lock"
+#: Failing findings that are printed, a line each.
+_SHOWN = 50
+
+EXAMPLES = """\b
+Examples:
+  tracer check trace.json --backend cuda
+  tracer check trace.json --baseline determinism.lock --update-baseline
+  tracer check trace.json --baseline determinism.lock --fail-on new
+  tracer check trace.json --ignore 'cuda-cublas' --ignore 'vendor/*'
+
+A comment silences the findings of a rule at its line of code: # tracer: ignore[cuda-index-add] reason.
+Options may stand in pyproject.toml under [tool.tracer]. Exit code 0: nothing fails; 1: something does;
+2: wrong usage or input; 3: nothing fails, and a trace is partial."""
+
+
+@click.command("check", epilog=EXAMPLES, short_help="Fail when a trace holds findings that nobody accepted.")
+@click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
+@click.option("--backend", metavar="B", help="Judge for this backend; by default each call's own device.")
+@click.option("--torch", "torch_version", metavar="V", help="Judge for this version of torch.")
+@click.option("--settings", metavar="S", help="Judge under recorded, default, warn or deterministic settings.")
+@click.option("--strict", is_flag=True, help="Call a torch newer than the tables unknown; guess nothing.")
+@click.option("--fail-on", metavar="V[,V]", help="Verdicts that fail, and `new`.  [default: raises,nondeterministic]")
+@click.option("--select", multiple=True, metavar="GLOB", help="Look at these rules, ops, modules or files only.")
+@click.option("--ignore", multiple=True, metavar="GLOB", help="Pass over these rules, ops, modules or files.")
+@click.option("--baseline", metavar="FILE", help=f"Accept what this lock file accepts, such as {BASELINE}.")
+@click.option("--update-baseline", is_flag=True, help="Accept every finding; keep the reasons that stand there.")
+@click.option("--format", "formats", metavar="F[,F]", help="Write the report too: as for tracer report.")
+@click.option("-o", "--output", metavar="PATH", help="Where the report goes: as for tracer report.")
+def command(
+    traces: tuple[str, ...],
+    backend: str | None,
+    torch_version: str | None,
+    settings: str | None,
+    strict: bool,
+    fail_on: str | None,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    baseline: str | None,
+    update_baseline: bool,
+    formats: str | None,
+    output: str | None,
+) -> int:
+    """Judge TRACE and exit with 1 when the gate fails.
+
+    A finding fails when its verdict is one of --fail-on and neither the baseline nor a comment at its line of code
+    accepts it.
+    """
+    from tracer.configuration import load_configuration
+    from tracer.gating import DEFAULT_FAIL_ON, Gate, decide, parse_fail_on
+
+    configured = load_configuration(Path.cwd())
+    wanted = destinations(formats, output, inputs=traces) if formats or output else ()
+    verdicts, new = parse_fail_on(fail_on or ",".join(configured.fail_on) or ",".join(DEFAULT_FAIL_ON))
+    gate = Gate(verdicts, new, select or configured.select, ignore or configured.ignore)
+    lock = baseline or configured.baseline
+    if update_baseline and not lock:
+        raise UsageError("--update-baseline needs a file to write", hint=f"add --baseline {BASELINE}")
+    accepted = _accepted(lock, may_be_missing=update_baseline)
+    with progress("judging"):
+        from tracer.session import judge
+        from tracer.suppressions import Suppressions
+        from tracer.trace import load_trace, merge_traces
+
+        trace = merge_traces([load_trace(path) for path in traces])
+        report = judge(
+            trace,
+            backend=backend or configured.backend,
+            torch=torch_version or configured.torch,
+            settings=settings or configured.settings,
+            strict=strict or configured.strict,
+        )
+        comments = Suppressions(Path.cwd())
+        decision = decide(
+            report.findings, gate, accepted=accepted, is_silenced=comments.silences, today=datetime.date.today()
+        )
+    if wanted:
+        from tracer.report.formats import render
+
+        for name, path in wanted:
+            text = render(name, report)
+            if path is None:
+                show(text)
+            else:
+                write_whole(path, text.encode("utf-8"), error=ReportError)
+    if update_baseline:
+        return _update(lock, decision, accepted)
+    lines = list(_lines(decision))
+    for line in lines[:_SHOWN]:
+        show(line)
+    if len(lines) > _SHOWN:
+        show(f"and {len(lines) - _SHOWN:,} more")
+    show(summary(decision))
+    if decision.failing:
+        return FAILED
+    if trace.partial:
+        click.echo(f"tracer: the trace is partial ({trace.partial}); the rest was not judged", err=True)
+        return PARTIAL
+    return 0
+
+
+def _accepted(lock: str, *, may_be_missing: bool) -> tuple[Accepted, ...]:
+    from tracer.baseline import read_baseline
+
+    if not lock or (may_be_missing and not Path(lock).exists()):
+        return ()
+    return read_baseline(lock)
+
+
+def _update(lock: str, decision: Decision, before: tuple[Accepted, ...]) -> int:
+    """Write the baseline that accepts what stands, and say what changed in it."""
+    from tracer.baseline import updated, write_baseline
+
+    after = updated([*decision.failing, *decision.passing, *decision.compared.known], before)
+    write_baseline(lock, after)
+    old, new = {one.risk for one in before}, {one.risk for one in after}
+    show(
+        f"tracer check: {lock} accepts {len(after):,} findings: {len(new - old):,} added, {len(old - new):,} dropped,"
+        f" {len(new & old):,} kept"
+    )
+    return 0
+
+
+def _lines(decision: Decision) -> Iterator[str]:
+    """Each failing finding: where, what, and what to do."""
+    state = _states(decision)
+    for one in decision.failing:
+        place = one.location or one.called_from or one.subject or one.module or "place not recorded"
+        remedy = f": {one.remedy}" if one.remedy else ""
+        said = f"{place}: {one.rule}: {one.op or one.subject} is {one.verdict}{state.get(id(one), '')}{remedy}"
+        yield " ".join(said.split())
+
+
+def _states(decision: Decision) -> dict[int, str]:
+    compared = decision.compared
+    said = {id(one): ", worse than was accepted" for one in compared.worsened}
+    return said | {id(one): ", accepted no longer" for one in compared.expired}
+
+
+def summary(decision: Decision) -> str:
+    """The one line that says how the gate ended, and what was let through."""
+    compared = decision.compared
+    failing: tuple[Finding, ...] = decision.failing
+    failed = set(map(id, failing))
+    parts = [
+        (len([one for one in compared.new if id(one) in failed]), "new"),
+        (len([one for one in compared.worsened if id(one) in failed]), "worsened"),
+        (len([one for one in compared.expired if id(one) in failed]), "expired"),
+    ]
+    told = [f"{count:,} {what}" for count, what in parts if count]
+    through = [
+        (len(compared.known), "accepted"),
+        (len(decision.silenced), "silenced by comments"),
+        (len(decision.ignored), "not selected"),
+        (len(decision.passing), "below the gate"),
+    ]
+    rest = [f"{count:,} {what}" for count, what in through if count]
+    if compared.fixed:
+        rest.append(f"{len(compared.fixed):,} accepted and found no longer: update the baseline")
+    ending = f"failed: {', '.join(told)}" if failing else "passed"
+    return f"tracer check: {ending}{'; ' if rest else ''}{', '.join(rest)}"

@@ -1,0 +1,106 @@
+"""A gate: which findings of a judgement stop a pull request, and which were chosen out, silenced or accepted.
+
+Nothing is dropped in silence: each finding ends in exactly one of a decision's groups, and every group is counted.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from tracer.baseline import Accepted, Comparison, compare, file_of
+from tracer.errors import UsageError
+from tracer.findings import Finding
+from tracer.names import Verdict
+
+#: What ``--fail-on`` takes beside verdicts: any finding that no baseline accepts, whatever its verdict.
+NEW = "new"
+#: Verdicts that stop by default.
+DEFAULT_FAIL_ON = (Verdict.RAISES, Verdict.NONDETERMINISTIC)
+
+
+class Gate(NamedTuple):
+    """What a gate stops."""
+
+    verdicts: frozenset[Verdict] = frozenset(DEFAULT_FAIL_ON)
+    """Verdicts that stop, unless the baseline accepts the finding."""
+    new: bool = False
+    """Does every finding stop that the baseline does not accept?"""
+    select: tuple[str, ...] = ()
+    """Globs of rules, ops, modules or files to look at; empty: all."""
+    ignore: tuple[str, ...] = ()
+    """Globs of those to pass over."""
+
+
+class Decision(NamedTuple):
+    """Where every finding went."""
+
+    failing: tuple[Finding, ...]
+    """What stops, worst first."""
+    passing: tuple[Finding, ...]
+    """Found, and let through by the gate's verdicts."""
+    ignored: tuple[Finding, ...]
+    """Chosen out by ``select`` or ``ignore``."""
+    silenced: tuple[Finding, ...]
+    """A comment on their line speaks for them."""
+    compared: Comparison
+    """The rest against the baseline."""
+
+
+def parse_fail_on(text: str) -> tuple[frozenset[Verdict], bool]:
+    """``raises,nondeterministic,new`` as verdicts and whether new findings stop; ``UsageError`` for another word."""
+    words = [word.strip().lower() for word in text.split(",") if word.strip()]
+    known = [verdict.value for verdict in Verdict if verdict is not Verdict.DETERMINISTIC]
+    for word in words:
+        if word != NEW and word not in known:
+            raise UsageError(f"--fail-on: there is no verdict {word!r}", hint=f"choose from {', '.join([*known, NEW])}")
+    if not words:
+        raise UsageError("--fail-on names nothing", hint=f"choose from {', '.join([*known, NEW])}")
+    return frozenset(Verdict(word) for word in words if word != NEW), NEW in words
+
+
+def decide(
+    findings: Sequence[Finding],
+    gate: Gate,
+    *,
+    accepted: Iterable[Accepted] = (),
+    is_silenced: Callable[[Finding], bool] = lambda finding: False,
+    today: datetime.date,
+) -> Decision:
+    """Put each of ``findings`` through ``gate``; ``accepted`` is the baseline, as of ``today``."""
+    ignored: list[Finding] = []
+    silenced: list[Finding] = []
+    judged: list[Finding] = []
+    for one in findings:
+        if not is_chosen(one, gate.select, gate.ignore):
+            ignored.append(one)
+        else:
+            (silenced if is_silenced(one) else judged).append(one)
+    compared = compare(judged, accepted, today)
+    known = set(map(id, compared.known))
+    failing: list[Finding] = []
+    passing: list[Finding] = []
+    for one in judged:
+        if id(one) not in known:
+            (failing if gate.new or one.verdict in gate.verdicts else passing).append(one)
+    return Decision(tuple(failing), tuple(passing), tuple(ignored), tuple(silenced), compared)
+
+
+def is_chosen(finding: Finding, select: Iterable[str], ignore: Iterable[str]) -> bool:
+    """Whether ``finding`` is looked at: some glob of ``select`` names it (or there is none), and none of ``ignore``."""
+    names = names_of(finding)
+    select = tuple(select)
+    return (not select or _any_matches(select, names)) and not _any_matches(ignore, names)
+
+
+def names_of(finding: Finding) -> tuple[str, ...]:
+    """What a glob may name ``finding`` by: its rule, op (with and without overload), module, and files."""
+    packet = finding.op.rpartition(".")[0]
+    files = (file_of(finding.location), file_of(finding.called_from))
+    return tuple(name for name in (finding.rule, finding.op, packet, finding.module, *files) if name)
+
+
+def _any_matches(globs: Iterable[str], names: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, glob) for glob in globs for name in names)
