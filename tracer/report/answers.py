@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from tracer.findings import Finding, Target
-from tracer.names import Cause, EvidenceKind, Verdict
+from tracer.findings import Change, Finding, Target
+from tracer.names import SEVERITY, Cause, EvidenceKind, Verdict
 from tracer.plan import Step, is_mode_on, name_of, place_of, step_of
+from tracer.report.naming import is_call, of_the_process
 from tracer.report.plain import one_line
-from tracer.report.words import EVIDENCE_STRENGTH, plural
+from tracer.report.words import EVIDENCE_STRENGTH, joined, plural
 
 if TYPE_CHECKING:
     from tracer.report.report import Report
@@ -57,21 +58,23 @@ def answers(report: Report) -> tuple[Answer, Answer, Answer]:
 
 
 def headline(report: Report) -> tuple[Verdict, str]:
-    """The whole report in one short sentence, and the verdict whose colour it bears."""
-    tally = report.tally
-    if not tally.total:
+    """The whole report in one short sentence, and the verdict whose colour it bears.
+
+    What holds for the process weighs as much as what holds for a call.
+    """
+    met = _met(report)
+    if not met:
         return Verdict.UNKNOWN, "Nothing was recorded"
-    if tally[Verdict.RAISES]:
-        return Verdict.RAISES, "The step would stop with an error"
-    if tally[Verdict.NONDETERMINISTIC]:
-        return Verdict.NONDETERMINISTIC, "Two runs of this step can differ"
-    if tally[Verdict.CONDITIONAL]:
-        return Verdict.CONDITIONAL, f"Two runs can differ {_condition(report)}"
-    if tally[Verdict.UNKNOWN]:
-        return Verdict.UNKNOWN, "No risk found in what is known"
-    if tally[Verdict.SEEDED]:
-        return Verdict.SEEDED, "No risk found once seeded"
-    return Verdict.DETERMINISTIC, "No risk found"
+    verdict = min(met, key=SEVERITY.index)
+    said = {
+        Verdict.RAISES: "The step would stop with an error",
+        Verdict.NONDETERMINISTIC: "Two runs of this step can differ",
+        Verdict.CONDITIONAL: f"Two runs can differ {_condition(report)}",
+        Verdict.UNKNOWN: "No risk found in what is known",
+        Verdict.SEEDED: "No risk found once seeded",
+        Verdict.DETERMINISTIC: "No risk found",
+    }
+    return verdict, said[verdict]
 
 
 def evidence_counts(findings: Iterable[Finding]) -> list[tuple[str, int]]:
@@ -82,52 +85,76 @@ def evidence_counts(findings: Iterable[Finding]) -> list[tuple[str, int]]:
     return named + ([("without evidence", best[-1])] if best[-1] else [])
 
 
+def _met(report: Report) -> set[Verdict]:
+    """The verdicts that hold as the settings stand, of calls and of the process; empty where nothing was recorded."""
+    of_process = {one.verdict for one in report.findings if not is_call(one)}
+    return of_process | {verdict for verdict, count in report.tally.as_is.items() if count}
+
+
 def _can_runs_differ(report: Report) -> Answer:
-    tally = report.tally
-    risky = [one for one in report.findings if one.verdict in _RISK]
-    refused = [one for one in report.findings if one.verdict is Verdict.RAISES]
-    unknown = [one for one in report.findings if one.verdict is Verdict.UNKNOWN]
-    at_risk = tally[Verdict.NONDETERMINISTIC] + tally[Verdict.CONDITIONAL]
-    total = plural(tally.total, "recorded call")
-    if not tally.total:
-        sentence = _NOTHING
-    elif refused:
-        sentence = (
-            f"The step stops before that question: {plural(tally[Verdict.RAISES], 'call')} "
-            f"at {plural(_sites(refused), 'place')} would raise, first at {_where(refused[0])}."
-        )
-    elif at_risk:
-        sure = "Yes" if tally[Verdict.NONDETERMINISTIC] else f"Only {_condition(report)}"
-        sentence = (
-            f"{sure}: {at_risk:,} of {total}, from {plural(_sites(risky), 'place')}, can give different "
-            f"bits{_most(risky)}."
-        )
-    elif unknown:
-        sentence = (
-            f"No risk found in what is known; for {plural(tally[Verdict.UNKNOWN], 'call')} at "
-            f"{plural(_sites(unknown), 'place')} there is no answer."
-        )
-    elif tally[Verdict.SEEDED]:
-        sentence = f"Not once seeded: no other risk found in {total}."
-    else:
-        sentence = (
-            f"No risk found in {total}. The evidence is the tables' rules and, for ops that no rule names, "
-            f"the vendor's documentation."
-        )
     return Answer(
         "Can two runs of my step differ, and because of which lines of mine?",
-        sentence,
+        _can_differ_sentence(report),
         (
             *_verdict_figures(report, Verdict.RAISES, only_if_any=True),
             *_verdict_figures(report, Verdict.NONDETERMINISTIC),
             *_verdict_figures(report, Verdict.CONDITIONAL),
             *_verdict_figures(report, Verdict.UNKNOWN),
+            *_process_figures(report),
         ),
     )
 
 
+def _can_differ_sentence(report: Report) -> str:
+    tally = report.tally
+    met = _met(report)
+    risky = _with_verdict(report, *_RISK)
+    refused = _with_verdict(report, Verdict.RAISES)
+    unknown = _with_verdict(report, Verdict.UNKNOWN)
+    at_risk = tally[Verdict.NONDETERMINISTIC] + tally[Verdict.CONDITIONAL]
+    total = plural(tally.total, "recorded call")
+    process = of_the_process(_with_verdict(report, *_RISK, calls=False))
+    also = f" {process} can also make runs differ." if process else ""
+    if not met:
+        return _NOTHING
+    if refused:
+        return (
+            f"The step stops before that question: {plural(tally[Verdict.RAISES], 'call')} "
+            f"at {plural(_sites(refused), 'place')} would raise, first at {_where(refused[0])}.{also}"
+        )
+    if Verdict.RAISES in met:
+        stops = of_the_process(_with_verdict(report, Verdict.RAISES, calls=False))
+        return f"The step stops before that question: {stops} would raise an error.{also}"
+    if at_risk:
+        sure = "Yes" if Verdict.NONDETERMINISTIC in met else f"Only {_condition(report)}"
+        return (
+            f"{sure}: {at_risk:,} of {total}, from {plural(_sites(risky), 'place')}, can give different "
+            f"bits{_most(risky)}.{also}"
+        )
+    if process:
+        sure = "Yes" if Verdict.NONDETERMINISTIC in met else f"Only {_condition(report)}"
+        by_calls = f"none of {total} does so by itself" if tally.total else "no op was recorded"
+        return f"{sure}: {process} can make runs differ; {by_calls}."
+    if Verdict.UNKNOWN in met:
+        calls = f"{plural(tally[Verdict.UNKNOWN], 'call')} at {plural(_sites(unknown), 'place')}" if unknown else ""
+        things = of_the_process(_with_verdict(report, Verdict.UNKNOWN, calls=False), at_risk=False)
+        no_answer = joined([part for part in (calls, things) if part])
+        return f"No risk found in what is known; for {no_answer or 'some calls'} there is no answer."
+    if Verdict.SEEDED in met:
+        return f"Not once seeded: no other risk found in {total}."
+    return (
+        f"No risk found in {total}. The evidence is the tables' rules and, for ops that no rule names, "
+        f"the vendor's documentation."
+    )
+
+
+def _with_verdict(report: Report, *verdicts: Verdict, calls: bool = True) -> list[Finding]:
+    """Findings about calls, or about the process, that have one of ``verdicts`` as the settings stand."""
+    return [one for one in report.findings if is_call(one) is calls and one.verdict in verdicts]
+
+
 def _condition(report: Report) -> str:
-    """What conditional calls hang on, in three words."""
+    """What conditional findings hang on, in three words."""
     conditional = (one for one in report.findings if one.verdict is Verdict.CONDITIONAL)
     return "for some data" if all(one.cause in _DATA for one in conditional) else "under some conditions"
 
@@ -146,7 +173,7 @@ def _what_does_the_mode_do(report: Report) -> Answer:
         Figure(_calls(raising), "raise", Verdict.RAISES, _sites(raising)),
         Figure(_calls(stays), "stay at risk or unknown", Verdict.UNKNOWN, _sites(stays)),
     )
-    sentence = _mode_sentence(report.target, fixed, raising, stays) if report.tally.total else _NOTHING
+    sentence = _mode_sentence(report.target, fixed, raising, stays) if _met(report) else _NOTHING
     return Answer(question, sentence, figures)
 
 
@@ -154,34 +181,45 @@ def _mode_sentence(target: Target, fixed: list[Finding], raising: list[Finding],
     if is_mode_on(target):
         if not raising and not stays:
             return "It is on for this target already; no call that was recorded raises."
+        beside = of_the_process([*raising, *stays])
         return (
             f"It is on for this target already: {plural(_calls(raising), 'call raises', 'calls raise')} and "
-            f"{plural(_calls(stays), 'call stays', 'calls stay')} at risk or unknown."
+            f"{plural(_calls(stays), 'call stays', 'calls stay')} at risk or unknown"
+            f"{f'; beside them stand {beside}' if beside else ''}."
         )
     if not fixed and not raising and not stays:
         return "It changes no verdict: nothing that was recorded needs it, and nothing raises."
     parts = []
     if fixed:
-        parts.append(f"it settles {plural(_calls(fixed), 'call')} at {plural(_sites(fixed), 'place')}")
-    if raising:
+        parts.append(f"it settles {_calls_and_things(fixed, sites=True)}")
+    if _calls(raising):
         sites = _sites(raising)
-        where = _where(raising[0])
+        where = _where(next(filter(is_call, raising)))
         at = f"at {where}, until that is" if sites == 1 else f"at {sites:,} places, first {where}, until they are"
         parts.append(f"it stops the step with an error {at} changed as planned")
+    elif raising:
+        parts.append(f"it stops the step with an error by {of_the_process(raising)}")
     if stays:
-        parts.append(f"it does nothing known for {plural(_calls(stays), 'call')}")
+        parts.append(f"it does nothing known for {_calls_and_things(stays)}")
     text = "; ".join(parts)
     return f"{text[0].upper()}{text[1:]}."
 
 
+def _calls_and_things(findings: list[Finding], *, sites: bool = False) -> str:
+    """The calls behind ``findings``, then what they say of the process: ``3 calls at 1 place and 1 setting``."""
+    at = f" at {plural(_sites(findings), 'place')}" if sites else ""
+    calls = f"{plural(_calls(findings), 'call')}{at}" if any(map(is_call, findings)) else ""
+    return joined([part for part in (calls, of_the_process(findings)) if part])
+
+
 def _what_to_change(report: Report) -> Answer:
-    plan = report.plan
     steps = Counter(step_of(one, report.target) for one in report.findings)
     unknown = steps[Step.UNKNOWN]
     settled = len(report.findings) - unknown
-    to_make = [change for change in plan if change.code]
-    by_hand = len(plan) - len(to_make) - sum(1 for _ in _unknown_reasons(report))
-    if not report.tally.total:
+    closing = [change for change in report.plan if change.closes]
+    to_make = [change for change in closing if _is_setting(change)]
+    by_hand = len(closing) - len(to_make) - len(_unknown_reasons(report))
+    if not _met(report):
         sentence = "Record a step first: no op ran while recording."
     elif not report.findings:
         sentence = "Nothing: no change is known that would help. The proof is two runs from one seed, compared."
@@ -204,6 +242,11 @@ def _what_to_change(report: Report) -> Answer:
     )
 
 
+def _is_setting(change: Change) -> bool:
+    """Is ``change`` a line to put at the top, and no edit of the code that is there?"""
+    return bool(change.sets) or bool(change.code and "\n" not in change.code)
+
+
 def _unknown_reasons(report: Report) -> set[object]:
     return {one.reason for one in report.findings if step_of(one, report.target) is Step.UNKNOWN}
 
@@ -220,8 +263,16 @@ def _lines(settings: int, by_hand: int) -> str:
 def _verdict_figures(report: Report, verdict: Verdict, *, only_if_any: bool = False) -> tuple[Figure, ...]:
     if only_if_any and not report.tally[verdict]:
         return ()
-    sites = _sites(one for one in report.findings if one.verdict is verdict)
-    return (Figure(report.tally[verdict], verdict.value, verdict, sites),)
+    return (Figure(report.tally[verdict], verdict.value, verdict, _sites(_with_verdict(report, verdict))),)
+
+
+def _process_figures(report: Report) -> tuple[Figure, ...]:
+    """How much beside the calls puts a run at risk, where anything does."""
+    found = _with_verdict(report, Verdict.RAISES, *_RISK, calls=False)
+    if not found:
+        return ()
+    worst = min((one.verdict for one in found), key=SEVERITY.index)
+    return (Figure(len(found), "of the process", worst),)
 
 
 def _most(risky: list[Finding]) -> str:
@@ -252,8 +303,10 @@ def _brief(place: str) -> str:
 
 
 def _sites(findings: Iterable[Finding]) -> int:
-    return len({place_of(one) for one in findings})
+    """Distinct places of those of ``findings`` that speak of calls."""
+    return len({place_of(one) for one in findings if is_call(one)})
 
 
 def _calls(findings: Iterable[Finding]) -> int:
-    return sum(one.count for one in findings)
+    """Recorded calls behind ``findings``; what is counted of the process is none."""
+    return sum(one.count for one in findings if is_call(one))
