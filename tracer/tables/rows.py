@@ -8,7 +8,7 @@ judges.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -23,6 +23,13 @@ from tracer.tables.vocabulary import PROCESS_FACTS, SETTINGS, Value, in_domain
 ROWS = Path(__file__).with_name("environment.toml")
 #: What leads every row's id.
 LEADER = "environment"
+#: Names in ``Row.needs`` that no group lists: the judge knows their calls.
+RESERVED: Mapping[str, str] = {
+    "fixed-by-mode": "calls that vary as things stand and that deterministic mode makes deterministic",
+    "raised-by-mode": "calls that raise in deterministic mode",
+    "unwritten-reads": "calls that read memory before it was wholly written",
+    "unseen": "none: whether a step depends on it shows nowhere; only setting it too late makes a finding",
+}
 
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+(\(\))?")
@@ -60,7 +67,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     variable or a dotted name to its value; ``seed.torch``, ``seed.python``, ``seed.numpy`` to ``true``."""
     field: str = ""
     """The ``Environment`` field that holds the setting. A row about a setting has one of the three,
-    or none where a process cannot read it."""
+    or none where a process cannot read it: such a row is there to be explained, and makes no finding. A field of
+    several words is read as one, joined by commas."""
     variable: str = ""
     """The environment variable that holds it."""
     read: str = ""
@@ -81,9 +89,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     backends: tuple[Backend, ...] = ()
     """Backends that it bears on; empty: every one."""
     needs: tuple[str, ...] = ()
-    """Groups of calls that make it matter; empty: every recorded step, or whatever was observed."""
+    """Groups of calls that make it matter, or words of ``RESERVED``; empty: every recorded step, or whatever was
+    observed."""
     differs: Differs = Differs.RUNS
-    """Between which executions it makes a difference; for ``machines`` every case is ``deterministic``."""
+    """Between which executions it makes a difference; for ``machines`` every case is ``deterministic``, and what is
+    worth a note is a value that is neither unset nor safe, or unset with a ``default`` that is not among ``safe``."""
     torch: str = ""
     """Versions of torch that have it; empty: every reviewed one."""
     case: tuple[Case, ...] = ()
@@ -159,7 +169,7 @@ def _misspelt_row(path: str, row: Row, groups: set[str]) -> Iterator[tuple[str, 
     if len([one for one in (row.field, row.variable, row.read) if one]) > 1:
         yield path, "names more than one of field, variable and read"
     for group in row.needs:
-        if group not in groups:
+        if group not in groups and group not in RESERVED:
             yield path, f"needs {group!r}, which is no group"
     if row.torch:
         yield from bad_range(path, row.torch, ("<", ">="))
