@@ -3,23 +3,87 @@
 from __future__ import annotations
 
 import itertools
+import os
 from types import FrameType
+from typing import Protocol
 
-from tracer.names import EventKind, Phase
+from tracer.names import EventKind, Phase, Subsystem
 from tracer.recording.sites import Site, Sites, spell
 from tracer.trace.process import Event
 
 #: Positions of events and of groups' first calls, counted together, so that one can be told to come before another.
 ORDER = itertools.count(1)
 
+#: How often one event is held against the calls: counting them takes a look at every group.
+_LOOKS = 8
+#: Once so many events are known, the value before no longer tells two of them apart.
+_MANY = 4096
+
+
+class Calls(Protocol):
+    """The calls of the recording that runs, as far as an event needs them."""
+
+    def phase(self) -> Phase:
+        """The phase that this thread is in."""
+
+    def counted(self) -> tuple[int, int, int]:
+        """Calls recorded so far: forward (and recomputed), backward, all."""
+
+    def step_has_forward(self) -> bool:
+        """Did this training step make anything that a backward pass could go through?"""
+
+
+class Noted:
+    """One event while it is counted."""
+
+    __slots__ = (
+        "after_calls",
+        "count",
+        "first",
+        "key",
+        "last",
+        "own",
+        "parts_phases",
+        "site",
+        "value",
+        "values_differ",
+    )
+
+    def __init__(self, key: tuple[object, ...], value: str, site: Site, own: Site, position: int) -> None:
+        self.key = key
+        self.value = value
+        self.site = site
+        self.own = own
+        self.first = self.last = position
+        self.values_differ = False
+        self.parts_phases = False
+        self.after_calls = False
+        self.count = 0
+
 
 class EventLog:
-    """Events of one process, grouped by what happened and where."""
+    """Events of one process, grouped by what happened and where. A forked child adds nothing to its copy."""
 
     def __init__(self, sites: Sites, working_directory: str) -> None:
         self._sites = sites
         self._working_directory = working_directory
-        self._noted: dict[tuple[object, ...], _Noted] = {}
+        self._process = os.getpid()
+        self._noted: dict[tuple[object, ...], Noted] = {}
+        self._used: set[Subsystem] = set()
+        self._open: dict[Noted, int] = {}
+        """Events of this training step, with the backward calls that were recorded before them."""
+        self._changes: dict[tuple[EventKind, str], tuple[Noted, str, object]] = {}
+        """The last change of each name: its event, the value before, and what had happened until then."""
+        self._calls: Calls | None = None
+
+    def recording_began(self, calls: Calls) -> None:
+        """From here on events happen while recording."""
+        self._calls = calls
+
+    def recording_ended(self) -> None:
+        """From here on they do not; the step that was begun is over for them."""
+        self.step_ended()
+        self._calls = None
 
     def note(
         self,
@@ -32,22 +96,68 @@ class EventLog:
         phase: Phase = Phase.OTHER,
         while_recording: bool = False,
         parts_phases: bool = False,
-    ) -> None:
-        """Note one event at the line of ``frame`` that is outside torch; the fields are those of ``Event``."""
+    ) -> Noted | None:
+        """Note one event at the line of ``frame`` that is outside torch; the fields are those of ``Event``.
+
+        While a recording runs, phase, ``while_recording``, ``parts_phases`` and ``after_calls`` are worked out here.
+        """
+        if os.getpid() != self._process:
+            return None
+        calls = self._calls
+        if calls is not None:
+            phase, while_recording = calls.phase(), True
         site = self._sites.innermost(frame)
         own = self._sites.users_own(frame)
+        if len(self._noted) >= _MANY:
+            before = ""
         key = (kind, name, before, site, own, phase, while_recording)
         noted = self._noted.get(key)
         position = next(ORDER)
         if noted is None:
-            noted = self._noted[key] = _Noted(value, site, own, position)
+            noted = self._noted[key] = Noted(key, value, site, own, position)
         noted.values_differ |= noted.value != value
         noted.parts_phases |= parts_phases
         noted.last = position
         noted.count += 1
+        if calls is not None and kind is not EventKind.FIRST_USE:
+            self._hold_against(calls, noted)
+        return noted
+
+    def changed(self, kind: EventKind, name: str, *, frame: FrameType | None, before: str, value: str) -> None:
+        """Note that ``name`` took another value.
+
+        What puts an earlier value back before anything could have read the one between is no change, and takes the
+        earlier event back.
+        """
+        if before == value or os.getpid() != self._process:
+            return
+        until_now = self._happened(kind)
+        last = self._changes.pop((kind, name), None)
+        if last is not None and (last[1], last[2]) == (value, until_now):
+            self._take_back(last[0])
+            return
+        noted = self.note(kind, name, frame=frame, before=before, value=value)
+        if noted is not None:
+            self._changes[kind, name] = (noted, before, until_now)
+
+    def first_use(self, subsystem: Subsystem, frame: FrameType | None) -> None:
+        """Note that ``subsystem`` was used; only the first time counts."""
+        if subsystem not in self._used and os.getpid() == self._process:
+            self._used.add(subsystem)
+            self.note(EventKind.FIRST_USE, str(subsystem), frame=frame)
+
+    def was_used(self, subsystem: Subsystem) -> bool:
+        """Was the first use of ``subsystem`` noted?"""
+        return subsystem in self._used
+
+    def step_ended(self) -> None:
+        """A training step ended: what came after the open events belongs to the next one."""
+        self._close_steps()
+        self._open.clear()
 
     def listed(self) -> tuple[Event, ...]:
         """All events, by their first position."""
+        self._close_steps()
         return tuple(
             Event(
                 kind=kind,  # type: ignore[arg-type]
@@ -61,26 +171,41 @@ class EventLog:
                 phase=phase,  # type: ignore[arg-type]
                 while_recording=while_recording,  # type: ignore[arg-type]
                 parts_phases=noted.parts_phases,
+                after_calls=noted.after_calls,
                 first=noted.first,
                 last=noted.last,
                 count=noted.count,
             )
             for (kind, name, before, _, _, phase, while_recording), noted in sorted(
-                self._noted.items(), key=lambda item: item[1].first
+                list(self._noted.items()), key=lambda item: item[1].first
             )
         )
 
+    def _happened(self, kind: EventKind) -> object:
+        """Equal at two moments if nothing between them can have read what changed.
 
-class _Noted:
-    """One event while it is counted."""
+        Variables are read at first uses. Calls read settings; where nobody counts them, no two moments are equal.
+        """
+        if self._calls is not None:
+            return len(self._used), self._calls.counted()[2]
+        return len(self._used) if kind is EventKind.VARIABLE else object()
 
-    __slots__ = ("count", "first", "last", "own", "parts_phases", "site", "value", "values_differ")
+    def _hold_against(self, calls: Calls, noted: Noted) -> None:
+        if noted.count > _LOOKS or (noted.after_calls and noted.parts_phases):
+            return
+        forward, backward, _ = calls.counted()
+        noted.after_calls |= forward > 0
+        if forward and calls.step_has_forward():
+            self._open.setdefault(noted, backward)
 
-    def __init__(self, value: str, site: Site, own: Site, position: int) -> None:
-        self.value = value
-        self.site = site
-        self.own = own
-        self.first = self.last = position
-        self.values_differ = False
-        self.parts_phases = False
-        self.count = 0
+    def _close_steps(self) -> None:
+        if self._open and self._calls is not None:
+            backward = self._calls.counted()[1]
+            for noted, before in self._open.items():
+                noted.parts_phases |= backward > before
+
+    def _take_back(self, noted: Noted) -> None:
+        noted.count -= 1
+        if not noted.count:
+            self._noted.pop(noted.key, None)
+            self._open.pop(noted, None)

@@ -63,6 +63,11 @@ class Site(NamedTuple):
 NOWHERE = Site("", 0, "", SKIPPED)
 
 
+def is_torchs_own(filename: str) -> bool:
+    """Is ``filename`` one of torch's own?"""
+    return filename.startswith(_TORCH)
+
+
 def is_compiled_file(filename: str) -> bool:
     """Was ``filename`` written by torch.compile?"""
     return filename.startswith("<eval_with_key>") or "torchinductor_" in filename or "/inductor_cache/" in filename

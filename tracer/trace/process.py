@@ -37,6 +37,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Position of its last time."""
     parts_phases: bool = False
     """Were forward calls recorded before it and backward calls after it, within one training step?"""
+    after_calls: bool = False
+    """Were forward calls recorded before it, at one of its times? If not, it came before anything that it could part."""
     count: int = 1
 
 
