@@ -7,10 +7,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracer.findings import Change, Finding, Judgement, Tally, Target
+from tracer.findings import Change, FillCost, Finding, Judgement, Note, Tally, Target
 from tracer.plan import make_plan
 from tracer.report import formats
 from tracer.trace.model import BlindSpot, Environment
+from tracer.trace.process import Allocation, Draw, Generator, Loader
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +40,8 @@ class Report:
 
     @cached_property
     def plan(self) -> tuple[Change, ...]:
-        """The numbered changes that would make the step reproducible, the cheapest first."""
+        """The numbered changes that would make the step reproducible, the cheapest first. One that closes no finding
+        is a suggestion."""
         return make_plan(self.judgement)
 
     @property
@@ -56,6 +58,41 @@ class Report:
     def blind_spots(self) -> tuple[BlindSpot, ...]:
         """What ran and was not seen, or seen only in part."""
         return self.judgement.blind_spots
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """Settings that change results on other machines or versions, and between two runs nothing."""
+        return self.judgement.notes
+
+    @property
+    def draws(self) -> tuple[Draw, ...]:
+        """The ledger of random draws: which op or function drew, where, how often, from which generator, and whether
+        the program had seeded that. Draws on other devices than torch's, Python's and NumPy's global generators, and
+        from NumPy ``Generator`` objects, are not seen."""
+        return self.judgement.draws
+
+    @property
+    def generators(self) -> tuple[Generator, ...]:
+        """The process's own generators over the recorded region: where their state came from, and whether the region
+        drew from them."""
+        return self.judgement.generators
+
+    @property
+    def loaders(self) -> tuple[Loader, ...]:
+        """Each ``DataLoader`` that was iterated, by the line that made it."""
+        return self.judgement.loaders
+
+    @property
+    def allocations(self) -> tuple[Allocation, ...]:
+        """Calls that gave memory without writing it, by op and site, with the bytes that deterministic mode would
+        fill."""
+        return self.judgement.allocations
+
+    @property
+    def fill(self) -> FillCost | None:
+        """What filling unwritten memory costs in deterministic mode, and whether a read before a write was seen;
+        ``None`` where nothing was allocated without being written, or nobody looked."""
+        return self.judgement.fill
 
     @property
     def banners(self) -> tuple[str, ...]:
@@ -85,7 +122,8 @@ class Report:
         return to_text(self, width=width, color=color, limit=limit)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One row a finding, with the CSV's columns."""
+        """One row a finding, with the CSV's columns; what a finding about the process speaks of is in
+        ``findings``, ``op`` is empty there."""
         from tracer.report.frame import findings_frame
 
         return findings_frame(self.judgement)

@@ -15,8 +15,9 @@ from tracer.findings import Evidence, Finding
 from tracer.names import SEVERITY, Phase
 from tracer.plan import name_of
 from tracer.report.columns import backend_of
+from tracer.report.naming import is_call, phase_of, placed, subject_of
 from tracer.report.plain import visible
-from tracer.report.words import EVIDENCE_STRENGTH, UNKNOWN_REASONS, VERDICTS
+from tracer.report.words import ABOUT, EVIDENCE_STRENGTH, UNKNOWN_REASONS, VERDICTS
 from tracer.trace.model import FactValue
 
 if TYPE_CHECKING:
@@ -44,6 +45,11 @@ FIELDS = (
     "runs_as",
     "reason",
     "note",
+    "about",
+    "subject",
+    "ops",
+    "code",
+    "where",
 )
 
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -68,6 +74,11 @@ class _Strings:
         if key not in self._facts:
             self._facts[key] = self(", ".join(f"{name}={value}" for name, value in sorted(key)))
         return self._facts[key]
+
+    def ops(self, ops: dict[str, int]) -> int:
+        """The index of ``ops``, a line each, most calls first."""
+        ordered = sorted(ops.items(), key=lambda item: (-item[1], item[0]))
+        return self("\n".join(f"{' '.join(name_of(op).split())}: {calls:,}" for op, calls in ordered))
 
     def evidence(self, evidence: tuple[Evidence, ...]) -> int:
         """The index of ``evidence``, a line each; the strings hold no other newline."""
@@ -104,10 +115,10 @@ def _row(finding: Finding, report: Report, at: _Strings) -> list[int]:
     return [
         at(finding.verdict.value),
         at(finding.deterministic_mode.value),
-        at(name_of(finding.op)),
-        at(finding.phase.value),
+        at(subject_of(finding)),
+        at(phase_of(finding)),
         at(finding.module),
-        at(finding.location),
+        at(finding.location or ("" if is_call(finding) or finding.called_from else placed(finding))),
         at(finding.called_from),
         finding.count,
         at(finding.cause.value if finding.cause else ""),
@@ -122,4 +133,9 @@ def _row(finding: Finding, report: Report, at: _Strings) -> list[int]:
         at(name_of(finding.runs_as)),
         at(said),
         at("Extrapolated: the target's torch is newer than the table." if finding.extrapolated else ""),
+        at(ABOUT[finding.about].label),
+        at(finding.subject),
+        at.ops(finding.ops),
+        at(finding.code),
+        at(finding.where),
     ]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 
 from rich.console import Console, JustifyMethod, OverflowMethod, RenderableType
 from rich.containers import Lines
+from rich.padding import Padding
 from rich.text import Text
 
 from tracer.report.plain import breaks
@@ -32,6 +33,16 @@ class Prose(Text):
         parts = self.divide(breaks(self.plain, width))
         text = self.blank_copy("\n").join(parts) if len(parts) > 1 else self
         return Text.wrap(text, console, width, justify=justify, overflow=overflow, tab_size=tab_size, no_wrap=no_wrap)
+
+
+def heading(text: str) -> RenderableType:
+    """A section's name, after an empty line."""
+    return Padding(Prose(text, style="bold underline"), (1, 0, 0, 0))
+
+
+def indented(text: str, columns: int = 2, *, style: str = "") -> RenderableType:
+    """A paragraph that begins ``columns`` from the left."""
+    return Padding(Prose(text, style=style, overflow="fold"), (0, 0, 0, columns))
 
 
 def printed(

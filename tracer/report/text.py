@@ -15,10 +15,11 @@ from rich.table import Table
 
 from tracer.findings import Change, Finding
 from tracer.names import Verdict
-from tracer.plan import name_of, place_of
 from tracer.report.answers import answers, evidence_counts, headline
-from tracer.report.plain import one_line
-from tracer.report.terminal import Prose, printed
+from tracer.report.naming import calls_by_op, counted, phase_of, placed, subject_of
+from tracer.report.plain import one_line, visible
+from tracer.report.process_text import process_parts
+from tracer.report.terminal import Prose, heading, indented, printed
 from tracer.report.words import GUARANTEE, UNKNOWN_REASONS, VERDICTS, by_severity, plural, target_words
 
 if TYPE_CHECKING:
@@ -51,18 +52,19 @@ def _parts(report: Report, width: int, limit: int | None) -> Iterator[Renderable
     yield Prose(GUARANTEE, style="dim")
     for banner in report.banners:
         yield Prose(f"Note: {one_line(banner, 2 * _LONGEST)}", style="bold")
+    yield from _plan(report.plan)
     for answer in answers(report):
         yield Prose()
         yield Prose(answer.question, style="bold")
-        yield Padding(Prose(answer.sentence), (0, 0, 0, 2))
+        yield indented(one_line(answer.sentence))
     yield from _tally(report)
-    yield from _plan(report.plan)
     yield from _findings(report, width, limit)
+    yield from process_parts(report)
     yield from _blind_spots(report)
 
 
 def _tally(report: Report) -> Iterator[RenderableType]:
-    yield _heading("Calls by verdict")
+    yield heading("Calls by verdict")
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column()
     table.add_column(justify="right")
@@ -75,24 +77,31 @@ def _tally(report: Report) -> Iterator[RenderableType]:
 def _plan(plan: tuple[Change, ...]) -> Iterator[RenderableType]:
     if not plan:
         return
-    yield _heading("What to change")
+    yield heading("What to change")
     for change in plan[:_PLAN_LIMIT]:
-        title = Prose(f"{change.number}. {one_line(change.title, 2 * _LONGEST)}")
-        yield Padding(title, (0, 0, 0, 2))
-        lines = [one_line(change.code)] if change.code else []
-        lines.append(one_line(change.where, _LONGEST))
-        lines.append(f"closes {plural(change.closes, 'finding')}, {plural(change.calls, 'call')}")
-        for index, line in enumerate(lines):
-            yield Padding(Prose(line, style="bold" if change.code and not index else "dim"), (0, 0, 0, 5))
+        yield indented(f"{change.number}. {one_line(change.title, 2 * _LONGEST)}")
+        for line in visible(change.code).splitlines():
+            yield indented(line, 5, style="bold")
+        if change.where:
+            yield indented(one_line(change.where, _LONGEST), 5, style="dim")
+        yield indented(_closes(change), 5, style="dim")
     if len(plan) > _PLAN_LIMIT:
-        yield Padding(Prose(f"and {plural(len(plan) - _PLAN_LIMIT, 'more change')}."), (0, 0, 0, 2))
+        yield indented(f"and {plural(len(plan) - _PLAN_LIMIT, 'more change')}.")
+
+
+def _closes(change: Change) -> str:
+    """What the change is worth; one that closes nothing only saves time."""
+    if not change.closes:
+        return "a suggestion: it closes no finding"
+    calls = f", {plural(change.calls, 'call')}" if change.calls else ""
+    return f"closes {plural(change.closes, 'finding')}{calls}"
 
 
 def _findings(report: Report, width: int, limit: int | None) -> Iterator[RenderableType]:
     findings = report.findings
-    yield _heading(f"Findings ({len(findings):,})")
+    yield heading(f"Findings ({len(findings):,})")
     if not findings:
-        yield Padding(Prose("None. Calls without a finding are in the tally alone."), (0, 0, 0, 2))
+        yield indented("None. Calls without a finding are in the tally alone.")
         return
     shown = findings if limit is None else findings[:limit]
     yield _table(shown) if width >= _TABLE_FROM else Padding(_paragraphs(shown), (0, 0, 0, 2))
@@ -124,7 +133,7 @@ def _paragraphs(findings: tuple[Finding, ...]) -> Prose:
         text.append_text(_signed(finding.verdict))
         if finding.deterministic_mode is not finding.verdict:
             text.append(" → ").append_text(_signed(finding.deterministic_mode))
-        text.append(f", {plural(finding.count, 'call')}\n").append_text(_place(finding)).append("\n")
+        text.append(f", {counted(finding)}\n").append_text(_place(finding)).append("\n")
         advice = _advice(finding)
         text.append(f"{advice}\n\n" if advice else "\n")
     text.rstrip()
@@ -132,8 +141,11 @@ def _paragraphs(findings: tuple[Finding, ...]) -> Prose:
 
 
 def _place(finding: Finding) -> Prose:
-    text = Prose(one_line(name_of(finding.op), _LONGEST), style="bold")
-    text.append(f" {finding.phase}\n{one_line(place_of(finding), _LONGEST)}", style="not bold")
+    text = Prose(one_line(subject_of(finding), _LONGEST), style="bold")
+    phase = phase_of(finding)
+    text.append(f"{f' {phase}' if phase else ''}\n{one_line(placed(finding), _LONGEST)}", style="not bold")
+    if finding.ops:
+        text.append(f"\nfor {one_line(calls_by_op(finding.ops, 3), _LONGEST)}", style="not bold dim")
     if finding.module and (finding.location or finding.called_from):
         text.append(f"\n{one_line(finding.module, _LONGEST)}", style="not bold dim")
     return text
@@ -150,16 +162,11 @@ def _advice(finding: Finding) -> str:
 def _blind_spots(report: Report) -> Iterator[RenderableType]:
     if not report.blind_spots:
         return
-    yield _heading("Not seen")
+    yield heading("Not seen")
     for spot in report.blind_spots:
         place = f" at {one_line(spot.location, _LONGEST)}" if spot.location else ""
         times = f", {spot.count:,} times" if spot.count > 1 else ""
-        line = f"{spot.kind}: {one_line(spot.detail, _LONGEST)}{place}{times}"
-        yield Padding(Prose(line, overflow="fold"), (0, 0, 0, 2))
-
-
-def _heading(text: str) -> RenderableType:
-    return Padding(Prose(text, style="bold underline"), (1, 0, 0, 0))
+        yield indented(f"{spot.kind}: {one_line(spot.detail, _LONGEST)}{place}{times}")
 
 
 def _signed(verdict: Verdict) -> Prose:
