@@ -1,47 +1,86 @@
-"""A target's settings in the vocabulary's words: as recorded, or as torch has them by default."""
+"""A target's settings: as recorded, as torch has them by default, or with some of them replaced."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+import msgspec
 
 from tracer.names import DeterministicMode, Settings
 from tracer.trace.model import Environment, FactValue
 
 #: Configurations of cuBLAS that torch accepts as repeatable.
 CUBLAS_WORKSPACES = frozenset({":4096:8", ":16:8"})
+#: The variable that holds one.
+CUBLAS_VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
+
+#: Seeds that a program can give: torch's default generators, Python's ``random``, NumPy's global generator.
+SEEDS = ("seed.torch", "seed.python", "seed.numpy")
+
+#: Fields of ``Environment`` that a line of the program sets, with torch's defaults.
+DEFAULTS: Mapping[str, bool | str] = {
+    "deterministic_mode": DeterministicMode.OFF.value,
+    "fill_uninitialized_memory": True,
+    "cudnn_enabled": True,
+    "cudnn_deterministic": False,
+    "cudnn_benchmark": False,
+    "float32_matmul_precision": "highest",
+    "cuda_matmul_allow_tf32": False,
+    "cudnn_allow_tf32": True,
+    "allow_fp16_reduced_precision_reduction": True,
+    "allow_bf16_reduced_precision_reduction": True,
+}
+
+_MODES = {Settings.WARN: DeterministicMode.WARN, Settings.DETERMINISTIC: DeterministicMode.ON}
 
 
-def settings_of(environment: Environment, settings: Settings) -> dict[str, FactValue]:
+def effective_environment(
+    environment: Environment, settings: Settings, sets: Mapping[str, FactValue] | None = None
+) -> Environment:
+    """``environment`` as the target has it: its settings made torch's defaults where that is asked, then replaced.
+
+    ``sets`` names fields, environment variables and dotted names (``tables.replacing``). Versions, hardware and numbers
+    of threads stay the recorded ones.
+    """
+    if settings is not Settings.RECORDED:
+        variables = {CUBLAS_VARIABLE: ":4096:8"} if settings is Settings.DETERMINISTIC else {}
+        mode = _MODES.get(settings, DeterministicMode.OFF)
+        fields = {**DEFAULTS, "deterministic_mode": mode, "variables": variables, "settings": {}}
+        environment = msgspec.structs.replace(environment, **fields)
+    changed: dict[str, object] = {}
+    variables, dotted = dict(environment.variables), dict(environment.settings)
+    for name, value in (sets or {}).items():
+        if name in SEEDS:
+            continue
+        if name in Environment.__struct_fields__:
+            changed[name] = DeterministicMode(value) if name == "deterministic_mode" else value
+        elif "." in name:
+            dotted[name] = value
+        else:
+            variables[name] = str(value)
+    if not sets:
+        return environment
+    return msgspec.structs.replace(environment, **changed, variables=variables, settings=dotted)
+
+
+def settings_of(
+    environment: Environment, settings: Settings, sets: Mapping[str, FactValue] | None = None
+) -> dict[str, FactValue]:
     """Every setting that conditions may read; one that could not be recorded is left out, for it is unknown.
 
     The number of threads and the hardware are the recorded ones whatever ``settings`` says: no mode changes them.
     """
-    mode = DeterministicMode.OFF
-    nvls = "allowed"
-    if settings is Settings.RECORDED:
-        nvls = _nvls(environment.variables)
-        workspace = environment.variables.get("CUBLAS_WORKSPACE_CONFIG")
-        read: dict[str, FactValue | None] = {
-            "deterministic_mode": str(environment.deterministic_mode),
-            "fill_uninitialized_memory": environment.fill_uninitialized_memory,
-            "cublas_workspace": "set" if workspace in CUBLAS_WORKSPACES else "unset",
-            "cudnn_enabled": environment.cudnn_enabled,
-            "cudnn_deterministic": environment.cudnn_deterministic,
-            "cudnn_benchmark": environment.cudnn_benchmark,
-        }
-    else:
-        if settings is not Settings.DEFAULT:
-            mode = DeterministicMode.ON if settings is Settings.DETERMINISTIC else DeterministicMode.WARN
-        read = {
-            "deterministic_mode": str(mode),
-            "fill_uninitialized_memory": True,
-            "cublas_workspace": "set" if settings is Settings.DETERMINISTIC else "unset",
-            "cudnn_enabled": True,
-            "cudnn_deterministic": False,
-            "cudnn_benchmark": False,
-        }
-    read["nccl_nvls"] = nvls
-    read["capability"] = _capability(environment)
+    environment = effective_environment(environment, settings, sets)
+    read: dict[str, FactValue | None] = {
+        "deterministic_mode": str(environment.deterministic_mode),
+        "fill_uninitialized_memory": environment.fill_uninitialized_memory,
+        "cublas_workspace": "set" if environment.variables.get(CUBLAS_VARIABLE) in CUBLAS_WORKSPACES else "unset",
+        "cudnn_enabled": environment.cudnn_enabled,
+        "cudnn_deterministic": environment.cudnn_deterministic,
+        "cudnn_benchmark": environment.cudnn_benchmark,
+        "nccl_nvls": _nvls(environment.variables),
+        "capability": _capability(environment),
+    }
     if environment.num_threads is not None:
         read["threads"] = "one" if environment.num_threads == 1 else "many"
     return {key: value for key, value in read.items() if value is not None}

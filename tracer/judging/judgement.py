@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import TypeVar
 
-from tracer.errors import TargetError
 from tracer.findings import Evidence, Finding, Judgement, Tally, Target
 from tracer.names import (
     SEVERITY,
@@ -24,40 +23,13 @@ from tracer.names import (
 from tracer.tables.bench import Bench, device_of
 from tracer.tables.binding import Ruling
 from tracer.tables.model import Table
-from tracer.tables.settings import settings_of
 from tracer.tables.translation import NO_TRANSLATIONS, Translations
-from tracer.tables.versions import release, reviewed_releases
-from tracer.trace.model import CallGroup, Environment, Trace
+from tracer.tables.versions import reviewed_releases
+from tracer.trace.model import CallGroup, Trace
 
 WordType = TypeVar("WordType", bound=Enum)
 
 _RANK = {verdict: rank for rank, verdict in enumerate(SEVERITY)}
-
-
-def make_target(
-    environment: Environment,
-    *,
-    backend: Backend | str = Backend.RECORDED,
-    torch: str = "recorded",
-    settings: Settings | str = Settings.RECORDED,
-) -> Target:
-    """What to judge for, checked; ``recorded`` parts come from ``environment``.
-
-    ``torch`` is a version (``2.9``, ``2.13.0+cpu``). Raises ``TargetError`` in one line, listing what exists.
-    """
-    under = _word(Settings, settings, "settings")
-    asked = environment.torch if torch == "recorded" else str(torch)
-    try:
-        version = release(asked)
-    except ValueError as problem:
-        hint = "write a release such as 2.13, or `recorded`"
-        raise TargetError(f"torch version {problem}", hint=hint) from problem
-    return Target(
-        backend=_word(Backend, backend, "backend"),
-        torch=version,
-        settings=under,
-        conditions=settings_of(environment, under),
-    )
 
 
 def judge_trace(
@@ -251,11 +223,3 @@ def _banners(trace: Trace, target: Target, bench: Bench, strict: bool) -> Iterat
     if trace.differing_settings and target.settings is Settings.RECORDED:
         names = ", ".join(trace.differing_settings)
         yield f"The merged recordings differ in {names}; the first recording's settings were judged."
-
-
-def _word(words: type[WordType], text: WordType | str, what: str) -> WordType:
-    try:
-        return words(text)
-    except ValueError as problem:
-        known = ", ".join(str(word) for word in words)
-        raise TargetError(f"{what} {str(text)!r} does not exist", hint=f"choose one of {known}") from problem
