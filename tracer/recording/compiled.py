@@ -72,7 +72,7 @@ def _on_compile(watch: InductorWatch, frame: FrameType, _: Any) -> None:
 
 
 #: Code of what ``torch.compile`` hands graphs to; it is there before Inductor is loaded.
-_WRAPPER_CODE = getattr(getattr(seams.inductor_wrapper, "__call__", None), "__code__", None)
+_WRAPPER_CODE = getattr(vars(seams.inductor_wrapper or type).get("__call__"), "__code__", None)
 
 
 def _entries() -> list[tuple[Any, str, Tell[InductorWatch]]]:

@@ -150,6 +150,9 @@ class Loader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     origin: SeedOrigin = SeedOrigin.UNSEEN
     """Where the state came from that its order and its workers' seeds are drawn from."""
     seeded_at: str = ""
+    workers_origin: SeedOrigin | None = None
+    """The same for its workers' seeds alone, where its order is drawn from another generator."""
+    workers_seeded_at: str = ""
     in_order: bool = True
     persistent_workers: bool = False
     start_method: str = ""
