@@ -15,6 +15,8 @@ import torch
 
 from tracer.names import DeterministicMode
 from tracer.recording.facts import dtype_word
+from tracer.recording.settings import read_settings
+from tracer.tables.rows import load_rows
 from tracer.trace.model import CudaDevice, Environment
 
 T = TypeVar("T")
@@ -31,6 +33,8 @@ def _read(reader: Callable[[], T]) -> T | None:
 def capture_environment(variables: Iterable[str] = ()) -> Environment:
     """Read the settings of this process; ``variables`` names the environment variables to keep."""
     backends = torch.backends
+    settings, named = read_settings(load_rows().row)
+    asked = {name: os.environ[name] for name in set(variables) if name in os.environ}
     return Environment(
         python=platform.python_version(),
         platform=f"{platform.system()}-{platform.machine()}",
@@ -60,7 +64,8 @@ def capture_environment(variables: Iterable[str] = ()) -> Environment:
         default_dtype=dtype_word(torch.get_default_dtype()),
         torch_seed=_read(torch.initial_seed),
         cuda_seed=_read(torch.cuda.initial_seed) if torch.cuda.is_initialized() else None,
-        variables={name: os.environ[name] for name in sorted(set(variables)) if name in os.environ},
+        variables=dict(sorted((named | asked).items())),
+        settings=settings,
     )
 
 

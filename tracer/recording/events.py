@@ -177,7 +177,7 @@ class EventLog:
                 count=noted.count,
             )
             for (kind, name, before, _, _, phase, while_recording), noted in sorted(
-                list(self._noted.items()), key=lambda item: item[1].first
+                self._noted.items(), key=lambda item: item[1].first
             )
         )
 

@@ -15,6 +15,7 @@ from tracer.names import Backend
 from tracer.tables.inheritance import with_inherited
 from tracer.tables.model import SCHEMA, LibraryRule, LibraryTable, Rule, Table
 from tracer.tables.reading import parse, read
+from tracer.tables.rows import load_rows, variables_of
 from tracer.tables.spelling import ID, OP, bad_range, misspelt_conditions
 from tracer.tables.translation import load_translations, translated_facts
 from tracer.tables.vocabulary import ASKED_FACTS
@@ -133,7 +134,9 @@ def required_facts() -> Mapping[str, frozenset[str]]:
 def named_variables() -> frozenset[str]:
     """Environment variables that a recorder may note: those that the tables name, and no others."""
     tables = load_tables().values()
-    return _SETTING_VARIABLES.union(load_libraries().variables, *(table.variables for table in tables))
+    return _SETTING_VARIABLES.union(
+        load_libraries().variables, variables_of(load_rows().row), *(table.variables for table in tables)
+    )
 
 
 def _misspelt(table: Table) -> Iterator[tuple[str, str]]:

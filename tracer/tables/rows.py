@@ -8,7 +8,7 @@ judges.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -138,6 +138,12 @@ def parse_rows(text: str, source: str) -> EnvironmentTable:
 def load_rows() -> EnvironmentTable:
     """The table of settings that ships, read and checked once."""
     return parse_rows(read(ROWS), ROWS.name)
+
+
+def variables_of(rows: Iterable[Row]) -> frozenset[str]:
+    """Environment variables that rows speak of: as they stand, or as they were set too late."""
+    named = {row.variable for row in rows if row.variable}
+    return frozenset(named.union(*(row.events for row in rows if row.watches is EventKind.VARIABLE)))
 
 
 def _misspelt(table: EnvironmentTable) -> Iterator[tuple[str, str]]:

@@ -38,7 +38,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parts_phases: bool = False
     """Were forward calls recorded before it and backward calls after it, within one training step?"""
     after_calls: bool = False
-    """Were forward calls recorded before it, at one of its times? If not, it came before anything that it could part."""
+    """Were forward calls recorded before it, at one of its times? If not, there was nothing to part."""
     count: int = 1
 
 
