@@ -34,6 +34,9 @@ FLOORS = {
     "configuration": 5,
     "runner": 5,
     "bundled": 5,
+    "doctor": 5,
+    "reproducing": 5,
+    "seeding": 5,
     "cli": 6,
     "integrations": 6,
     "__main__": 6,
@@ -151,6 +154,7 @@ HEAVY = {"torch", "pandas", "numpy", "jinja2", "rich", "itables"}
     [
         ("import tracer; dir(tracer)", HEAVY | {"msgspec", "click", "packaging"}),
         ("from tracer import Trace, judge, DeterminismTracer, Report, Finding, Tally", HEAVY),
+        ("from tracer import compare_draws, reproducible", HEAVY),
         ("import tracer.cli.main", HEAVY | {"msgspec", "packaging"}),
         ("import tracer.runner", HEAVY),
         ("import tracer.report", HEAVY),

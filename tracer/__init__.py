@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from tracer.errors import TracerError
     from tracer.findings import Finding, Tally
     from tracer.report import Report
+    from tracer.reproducing import reproducible
     from tracer.session import DeterminismTracer, judge
-    from tracer.trace import CallGroup, Trace
+    from tracer.trace import CallGroup, Trace, compare_draws
 
 _HOMES = {
     "CallGroup": "tracer.trace",
@@ -25,7 +26,9 @@ _HOMES = {
     "Tally": "tracer.findings",
     "Trace": "tracer.trace",
     "TracerError": "tracer.errors",
+    "compare_draws": "tracer.trace",
     "judge": "tracer.session",
+    "reproducible": "tracer.reproducing",
 }
 
 __all__ = [
@@ -37,7 +40,9 @@ __all__ = [
     "Trace",
     "TracerError",
     "__version__",
+    "compare_draws",
     "judge",
+    "reproducible",
 ]
 
 
