@@ -47,7 +47,12 @@ Exit code 3 says that a trace is partial: the report is written, and speaks for 
     metavar="S",
     help=f"Judge under these settings: {', '.join(Settings)}.",
 )
-@click.option("--format", "formats", metavar="F[,F]", help="text, html, csv, json; by default what -o ends in.")
+@click.option(
+    "--format",
+    "formats",
+    metavar="F[,F]",
+    help="text, html, csv, json, markdown, sarif, junit; by default what -o ends in.",
+)
 @click.option(
     "-o",
     "--output",

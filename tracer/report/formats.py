@@ -31,6 +31,9 @@ FORMATS: Mapping[str, Format] = {
     "html": Format(".html", "tracer.report.html"),
     "csv": Format(".csv", "tracer.report.csv_format"),
     "json": Format(".json", "tracer.report.json_format"),
+    "markdown": Format(".md", "tracer.report.markdown"),
+    "sarif": Format(".sarif", "tracer.report.sarif"),
+    "junit": Format(".xml", "tracer.report.junit"),
 }
 
 

@@ -1,0 +1,92 @@
+"""Markdown for a pull request's comment or a job's summary: verdict, plan, the worst findings.
+
+It stays under what GitHub takes for a summary; what does not fit is counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tracer.findings import Change, Finding
+from tracer.plan import name_of, place_of
+from tracer.report.answers import headline
+from tracer.report.plain import one_line
+from tracer.report.words import VERDICTS, by_severity, plural, target_words
+
+if TYPE_CHECKING:
+    from tracer.report.report import Report
+
+#: Bytes; GitHub refuses a summary of more than 1 MiB, and of a comment more than 65,536 characters.
+LIMIT = 900_000
+_FINDINGS = 100
+_CHANGES = 20
+_LONGEST = 200
+#: What Markdown or GitHub would act on: emphasis, code, links, tables, HTML, mentions, issue numbers, headings.
+_ACTS = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~@:&$^=])")
+
+
+def render(report: Report) -> str:
+    """The report in Markdown, under ``LIMIT`` bytes."""
+    text = "\n".join(_parts(report)) + "\n"
+    if len(text.encode("utf-8")) <= LIMIT:
+        return text
+    cut = text.encode("utf-8")[: LIMIT - 200].decode("utf-8", "ignore").rpartition("\n")[0]
+    return cut + "\n\nThe rest did not fit; the HTML report has it all.\n"
+
+
+def _parts(report: Report) -> Iterator[str]:
+    _, line = headline(report)
+    backend, settings = target_words(report.judgement)
+    yield "## Determinism report"
+    yield ""
+    yield f"**{_said(line)}**"
+    yield ""
+    yield _said(f"Judged for {backend}, torch {report.target.torch}, {settings}.")
+    yield ""
+    counts = ", ".join(f"{count:,} {verdict}" for verdict, count in by_severity(report.tally.as_is))
+    yield _said(f"{plural(report.tally.total, 'call')}: {counts}.") if counts else "Nothing was recorded."
+    for banner in report.banners:
+        yield f"\n> {_said(banner)}"
+    if report.plan:
+        yield "\n### What to change\n"
+        yield from _plan(report.plan)
+    if report.findings:
+        yield f"\n### Findings ({len(report.findings):,})\n"
+        yield from _findings(report.findings)
+
+
+def _plan(plan: tuple[Change, ...]) -> Iterator[str]:
+    for change in plan[:_CHANGES]:
+        yield f"{change.number}. {_said(change.title)} ({_said(change.where)}; closes {change.closes:,})"
+        if change.code:
+            fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", change.code)), default=0))
+            yield f"   {fence}python"
+            yield from (f"   {line}" for line in change.code.splitlines())
+            yield f"   {fence}"
+    if len(plan) > _CHANGES:
+        yield f"\n{len(plan) - _CHANGES:,} more."
+
+
+def _findings(findings: tuple[Finding, ...]) -> Iterator[str]:
+    yield "| now | under the mode | calls | what | where | what to do |"
+    yield "|---|---|---:|---|---|---|"
+    for one in findings[:_FINDINGS]:
+        what = name_of(one.op) or one.subject or one.rule
+        cells = (
+            f"{VERDICTS[one.verdict].sign} {one.verdict}",
+            str(one.deterministic_mode),
+            f"{one.count:,}",
+            f"{what} {one.phase}" if one.op else what,
+            place_of(one),
+            one.remedy,
+        )
+        yield f"| {' | '.join(_said(cell) for cell in cells)} |"
+    if len(findings) > _FINDINGS:
+        yield f"\n{len(findings) - _FINDINGS:,} more."
+
+
+def _said(text: str) -> str:
+    """``text`` on one line, shown as it is: nothing in it is markup, a mention or a link."""
+    return _ACTS.sub(r"\\\1", one_line(text, _LONGEST)).replace("\\.", ".").replace("\\-", "-")
