@@ -57,6 +57,35 @@ function searchable(text) {
   return text.replaceAll("&", "\uff06").replaceAll("<", "\uff1c");
 }
 
+// Copies what stands in `block`. A page opened from disk may be refused the clipboard: then the text is selected.
+async function copyFrom(block, button) {
+  const told = element("span", "Copied");
+  try {
+    await navigator.clipboard.writeText(block.textContent);
+  } catch {
+    getSelection().selectAllChildren(block);
+    if (!document.execCommand("copy")) told.textContent = "Selected";
+  }
+  const before = [...button.childNodes];
+  if (button.dataset.told) return;
+  button.dataset.told = "yes";
+  button.replaceChildren(told);
+  setTimeout(() => {
+    button.replaceChildren(...before);
+    delete button.dataset.told;
+  }, 1500);
+}
+
+function copier(block) {
+  const button = element("button", "Copy", "copy");
+  button.type = "button";
+  button.addEventListener("click", (event) => {
+    event.stopPropagation();
+    copyFrom(block, button);
+  });
+  return button;
+}
+
 function start(data) {
   const at = Object.fromEntries(data.fields.map((name, index) => [name, index]));
   const text = (row, field) => data.strings[row[at[field]]];
@@ -99,7 +128,7 @@ function start(data) {
     column("verdict", (_, row) => opener(row), (name) => severity[name], "num"),
     column("mode", (name) => badge(name), (name) => severity[name], "num"),
     column("op", (value, row) => lines(breakable(value, "code"), text(row, "cause"))),
-    column("phase", (value) => element("span", value), (name) => phases[name], "num"),
+    column("phase", (value) => element("span", value), (name) => phases[name] ?? data.phases.length, "num"),
     column("module", (value) => breakable(value, "code")),
     column("place", (value, row) => {
       const from = text(row, "called_from");
@@ -125,7 +154,7 @@ function start(data) {
       type: "string",
       visible: false,
       render: (_, kind, row) =>
-        ["rule", "cause", "why", "function", "called_from", "node", "runs_as", "evidence", "facts", "reason"]
+        ["rule", "cause", "why", "function", "called_from", "node", "runs_as", "evidence", "facts", "reason", "about", "subject", "ops", "code", "where"]
           .map((field) => searchable(text(row, field)))
           .join(" \n "),
     },
@@ -176,13 +205,27 @@ function start(data) {
     add("Why", text(row, "why") && prose(text(row, "why")));
     add("Unknown because", text(row, "reason"));
     add("What to do", text(row, "remedy") && prose(text(row, "remedy")));
+    if (text(row, "code")) {
+      const block = element("pre");
+      block.append(element("code", text(row, "code")));
+      const paste = element("div", "", "paste");
+      paste.append(block, copier(block));
+      add("Code to paste", paste);
+      add("Where it must stand", text(row, "where") && prose(text(row, "where")));
+    }
     add("Note", text(row, "note"));
     if (text(row, "evidence")) {
       const items = element("ul");
       for (const line of text(row, "evidence").split("\n")) items.append(element("li", line));
       add("Evidence", items);
     }
-    add("Op", code("op"));
+    add("Speaks of", text(row, "subject") && code("subject"));
+    if (text(row, "ops")) {
+      const items = element("ul", "", "code");
+      for (const line of text(row, "ops").split("\n")) items.append(element("li", line));
+      add("Matters for these calls", items);
+    }
+    if (text(row, "op") !== text(row, "subject")) add("Op", code("op"));
     add("Runs as", code("runs_as"));
     add("Place", code("place"));
     add("Called from", code("called_from"));
@@ -234,7 +277,7 @@ function start(data) {
     shown.textContent = recordsDisplay === recordsTotal ? `All ${all} shown` : `${recordsDisplay.toLocaleString("en")} of ${all} match`;
   }
 
-  const exactly = [["by-verdict", "verdict"], ["by-phase", "phase"], ["by-cause", "cause"]];
+  const exactly = [["by-verdict", "verdict"], ["by-phase", "phase"], ["by-cause", "cause"], ["by-about", "about"]].filter(([id]) => control(id));
   table.search.fixed("filters", (_, row) => {
     const part = control("by-module").value.trim().toLowerCase();
     if (part && !text(row, "module").toLowerCase().includes(part)) return false;
@@ -272,6 +315,10 @@ function start(data) {
   addEventListener("afterprint", () => length && table.page.len(length).draw(false));
 }
 
+for (const button of document.querySelectorAll(".plan .copy")) {
+  button.hidden = false;
+  button.addEventListener("click", () => copyFrom(button.previousElementSibling, button));
+}
 if (source && tables) start(JSON.parse(source.textContent));
 addEventListener("beforeprint", () => {
   for (const folded of document.querySelectorAll("details:not([open])")) {

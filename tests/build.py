@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tracer.findings import Evidence, Finding, Judgement, Tally, Target
-from tracer.names import SEVERITY, Backend, Cause, EvidenceKind, Phase, Settings, Verdict
+from tracer.names import SEVERITY, About, Backend, Cause, EvidenceKind, Phase, Settings, Verdict
 from tracer.trace.model import CallGroup, Environment, Trace, TraceSource
 
 if TYPE_CHECKING:
@@ -78,13 +78,41 @@ def finding(rule: str = "cuda-index-add", **fields: Any) -> Finding:
     )
 
 
+def process_finding(rule: str = "environment-cudnn-benchmark", **fields: Any) -> Finding:
+    """A finding about a setting: cuDNN's benchmark is on, and convolutions ran."""
+    return Finding(
+        **{
+            "rule": rule,
+            "op": "",
+            "phase": Phase.OTHER,
+            "about": About.SETTING,
+            "subject": "torch.backends.cudnn.benchmark = True",
+            "ops": {"aten.convolution.default": 24},
+            "count": 24,
+            "verdict": Verdict.NONDETERMINISTIC,
+            "deterministic_mode": Verdict.NONDETERMINISTIC,
+            "cause": Cause.AUTOTUNE,
+            "why": "Algorithms are chosen by a stopwatch.",
+            "remedy": "Turn it off.",
+            "code": "torch.backends.cudnn.benchmark = False",
+            "where": "at the top of the script, before the model runs",
+            "sets": {"cudnn_benchmark": False},
+            "evidence": (evidence(),),
+        }
+        | _words(fields)
+    )
+
+
 def tally(findings: Iterable[Finding] = (), *, clean: int = 0) -> Tally:
-    """The tally of ``findings`` plus ``clean`` deterministic forward calls outside modules."""
+    """The tally of those of ``findings`` that speak of calls, plus ``clean`` deterministic forward calls outside
+    modules."""
     as_is: Counter[Verdict] = Counter()
     mode: Counter[Verdict] = Counter()
     phases: dict[Phase, Counter[Verdict]] = {}
     modules: dict[str, Counter[Verdict]] = {}
     for one in findings:
+        if one.about is not About.CALL:
+            continue
         as_is[one.verdict] += one.count
         mode[one.deterministic_mode] += one.count
         phases.setdefault(one.phase, Counter())[one.verdict] += one.count
@@ -132,6 +160,7 @@ def report(*findings: Finding, clean: int = 100, **fields: Any) -> Report:
 
 
 _WORDS = {
+    "about": About,
     "phase": Phase,
     "verdict": Verdict,
     "deterministic_mode": Verdict,

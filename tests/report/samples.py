@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from tests.build import environment, evidence, finding, report
-from tracer.names import BlindSpotKind, UnknownReason
+from typing import Any
+
+from tests.build import environment, evidence, finding, process_finding, report
+from tracer.findings import Change, FillCost, Note
+from tracer.names import BlindSpotKind, Phase, SeedOrigin, UnknownReason
 from tracer.report import Report
 from tracer.trace.model import BlindSpot, CudaDevice, TraceSource
+from tracer.trace.process import Allocation, Draw, Generator, Loader
 
 #: What names, remedies and facts may hold; each once broke some renderer somewhere.
 HOSTILE = (
@@ -99,6 +103,245 @@ def full_report() -> Report:
         ),
         differing_settings=("cudnn_benchmark",),
     )
+
+
+SEED_WORKER = """\
+def seed_worker(worker_id):
+    seed = torch.initial_seed() % 2**32
+    random.seed(seed)
+    numpy.random.seed(seed)
+
+
+loader = DataLoader(dataset, shuffle=True, num_workers=4, worker_init_fn=seed_worker, generator=generator)
+"""
+
+
+def process_report() -> Report:
+    """Everything that no op shows, in every section, beside two findings about calls, under a plan of its own."""
+    made = report(
+        finding(count=12, module="GPT2LMHeadModel.transformer.h.3.attn", called_from="train.py:61"),
+        finding(
+            "cpu-dropout",
+            op="aten.native_dropout.default",
+            module="net.drop",
+            location="net.py:31",
+            count=24,
+            verdict="seeded",
+            deterministic_mode="seeded",
+            cause="rng",
+            why="Masks are drawn from a generator.",
+            remedy="Seed it.",
+        ),
+        process_finding(),
+        process_finding(
+            "environment-set-too-late",
+            about="late",
+            subject="CUBLAS_WORKSPACE_CONFIG = :4096:8",
+            location="train.py:14",
+            function="main",
+            verdict="conditional",
+            deterministic_mode="raises",
+            cause="workspace",
+            ops={"aten.mm.default": 1_200, "aten.bmm.default": 300, "aten.addmm.default": 8},
+            count=1_508,
+            why="cuBLAS had read it at its first product, before this line.",
+            remedy="Set it before torch is imported.",
+            code='os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"',
+            where="before torch is imported, or in the shell that starts the script",
+        ),
+        process_finding(
+            "environment-python-generator",
+            about="generator",
+            subject="python",
+            location="data.py:20",
+            ops={"random.shuffle": 2},
+            count=2,
+            cause="rng",
+            why="Nobody seeded Python's own generator.",
+            remedy="Seed it.",
+            code="random.seed(0)",
+            where="at the top of the script",
+        ),
+        process_finding(
+            "environment-unwritten-memory",
+            about="memory",
+            op="aten.add.Tensor",
+            subject="aten.empty.memory_format at net.py:40",
+            phase="forward",
+            location="net.py:44",
+            ops={},
+            count=3,
+            deterministic_mode="deterministic",
+            cause="uninitialized-memory",
+            why="It read what nobody had written.",
+            remedy="Write it first, or use `torch.zeros`.",
+            code="",
+            where="",
+        ),
+        process_finding(
+            "environment-loader-workers",
+            about="loader",
+            subject="DataLoader",
+            location="train.py:30",
+            ops={},
+            count=1,
+            cause="rng",
+            why="Its workers draw from NumPy's generator, and nobody seeds it in them.",
+            remedy="Pass `worker_init_fn` and `generator`.",
+            code=SEED_WORKER,
+            where="where the DataLoader is made",
+        ),
+        process_finding(
+            "environment-numpy-generator-objects",
+            about="generator",
+            subject="numpy.random.Generator objects",
+            ops={},
+            count=1,
+            verdict="unknown",
+            deterministic_mode="unknown",
+            cause="rng",
+            why="They cannot be seen.",
+            remedy="Seed each where it is made.",
+            reason=UnknownReason.NO_EVIDENCE,
+        ),
+        clean=2_000,
+        notes=(
+            Note(
+                rule="environment-tf32",
+                subject="torch.backends.cuda.matmul.allow_tf32 = True",
+                why="Products are rounded to ten bits where the device has TF32.",
+                remedy="Set it alike everywhere.",
+                ops={"aten.mm.default": 1_200},
+            ),
+        ),
+        draws=(
+            Draw(
+                generator="cpu",
+                op="aten.native_dropout.default",
+                phase=Phase.FORWARD,
+                module="net.drop",
+                location="net.py:31",
+                function="forward",
+                count=24,
+                origin=SeedOrigin.PROGRAM,
+                seeded_at="train.py:9",
+            ),
+            Draw(generator="python", op="random.shuffle", location="data.py:20", count=2, origin=SeedOrigin.MACHINE),
+            Draw(generator="passed (cpu)", op="aten.randperm.generator", location="data.py:8", origin=SeedOrigin.FIXED),
+        ),
+        generators=(
+            Generator(name="cpu", origin=SeedOrigin.PROGRAM, seeded_at="train.py:9", drew=True),
+            Generator(name="cuda:0", origin=SeedOrigin.PROGRAM, seeded_at="train.py:9", drew=False),
+            Generator(name="python", origin=SeedOrigin.MACHINE, drew=True),
+            Generator(name="numpy", origin=SeedOrigin.UNSEEN, drew=None),
+        ),
+        allocations=(
+            Allocation(
+                op="aten.empty.memory_format",
+                phase=Phase.FORWARD,
+                module="net.cache",
+                location="net.py:40",
+                function="forward",
+                called_from="train.py:61",
+                count=120,
+                bytes=47_400_000,
+                unfollowed=2,
+            ),
+            Allocation(op="aten.new_empty.default", location="net.py:52", count=4, bytes=512),
+        ),
+        fill=FillCost(calls=124, bytes=47_400_512, reads=3, unfollowed=2, is_on=False),
+        loaders=(
+            Loader(
+                location="train.py:30",
+                function="main",
+                workers=4,
+                shuffles=True,
+                sampler="RandomSampler",
+                origin=SeedOrigin.MACHINE,
+                start_method="fork",
+                worker_draws=("numpy",),
+                iterations=2,
+            ),
+            Loader(location="train.py:34", sampler="SequentialSampler"),
+        ),
+    )
+    made.plan = (
+        Change(
+            number=1,
+            title="Stop cuDNN from choosing algorithms by a stopwatch",
+            code="torch.backends.cudnn.benchmark = False",
+            where="at the top of the script, before the model runs",
+            closes=1,
+            calls=24,
+            rules=("environment-cudnn-benchmark",),
+            findings=(0,),
+            sets={"cudnn_benchmark": False},
+        ),
+        Change(
+            number=2,
+            title="Seed the workers of the DataLoader: its order and its workers' draws come from one generator",
+            code=SEED_WORKER,
+            where="train.py:30",
+            closes=2,
+            calls=0,
+            rules=("environment-loader-workers", "environment-python-generator"),
+            findings=(3, 4),
+        ),
+        Change(
+            number=3,
+            title="Turn the fill off: it looks safe for this step",
+            code="torch.utils.deterministic.fill_uninitialized_memory = False",
+            where="after deterministic mode is turned on",
+        ),
+    )
+    return made
+
+
+def hostile_process_report(text: str) -> Report:
+    """``text`` in every field that speaks of the process and can hold a string."""
+    place: dict[str, Any] = {"module": text, "location": text, "function": text, "called_from": text}
+    made = report(
+        *(
+            process_finding(
+                f"environment-{text}",
+                about=about,
+                subject=text,
+                op=op,
+                ops={text: 3},
+                code=text,
+                where=text,
+                why=text,
+                remedy=text,
+                sets={text: text},
+                **place,
+            )
+            for about in ("setting", "late", "changed", "generator", "memory", "overlap", "loader", "compiled")
+            for op in ("", text)
+        ),
+        notes=(Note(rule=text, subject=text, why=text, remedy=text, ops={text: 2}, evidence=(evidence(text),)),),
+        draws=(Draw(generator=text, op=text, count=2, origin=SeedOrigin.MACHINE, seeded_at=text, **place),),
+        generators=(
+            Generator(name=f"{text} other", origin=SeedOrigin.RESTORED, seeded_at=text, drew=True),
+            Generator(name=f"{text} idle", origin=SeedOrigin.UNSEEN, before=text, after=text, drew=False),
+        ),
+        allocations=(Allocation(op=text, bytes=7, **place),),
+        fill=FillCost(calls=1, bytes=7, reads=0, unfollowed=0, is_on=True),
+        loaders=(
+            Loader(
+                location=text,
+                function=text,
+                called_from=text,
+                workers=2,
+                shuffles=True,
+                sampler=text,
+                seeded_at=text,
+                start_method=text,
+                worker_draws=(text,),
+            ),
+        ),
+    )
+    made.plan = (Change(number=1, title=text, code=text, where=text, closes=1, rules=(text,), sets={text: text}),)
+    return made
 
 
 def hostile_report(*texts: str) -> Report:

@@ -137,7 +137,7 @@ def _can_differ_sentence(report: Report) -> str:
         return f"{sure}: {process} can make runs differ; {by_calls}."
     if Verdict.UNKNOWN in met:
         calls = f"{plural(tally[Verdict.UNKNOWN], 'call')} at {plural(_sites(unknown), 'place')}" if unknown else ""
-        things = of_the_process(_with_verdict(report, Verdict.UNKNOWN, calls=False), at_risk=False)
+        things = of_the_process(_with_verdict(report, Verdict.UNKNOWN, calls=False))
         no_answer = joined([part for part in (calls, things) if part])
         return f"No risk found in what is known; for {no_answer or 'some calls'} there is no answer."
     if Verdict.SEEDED in met:
@@ -198,7 +198,7 @@ def _mode_sentence(target: Target, fixed: list[Finding], raising: list[Finding],
         at = f"at {where}, until that is" if sites == 1 else f"at {sites:,} places, first {where}, until they are"
         parts.append(f"it stops the step with an error {at} changed as planned")
     elif raising:
-        parts.append(f"it stops the step with an error by {of_the_process(raising)}")
+        parts.append(f"it stops the step with an error because of {of_the_process(raising)}")
     if stays:
         parts.append(f"it does nothing known for {_calls_and_things(stays)}")
     text = "; ".join(parts)
@@ -213,12 +213,12 @@ def _calls_and_things(findings: list[Finding], *, sites: bool = False) -> str:
 
 
 def _what_to_change(report: Report) -> Answer:
-    steps = Counter(step_of(one, report.target) for one in report.findings)
-    unknown = steps[Step.UNKNOWN]
-    settled = len(report.findings) - unknown
     closing = [change for change in report.plan if change.closes]
-    to_make = [change for change in closing if _is_setting(change)]
-    by_hand = len(closing) - len(to_make) - len(_unknown_reasons(report))
+    open_ones = [change for change in closing if _only_finds_out(change, report)]
+    to_make = [change for change in closing if _is_setting(change) and change not in open_ones]
+    by_hand = len(closing) - len(to_make) - len(open_ones)
+    unknown = sum(change.closes for change in open_ones)
+    settled = sum(change.closes for change in closing) - unknown
     if not _met(report):
         sentence = "Record a step first: no op ran while recording."
     elif not report.findings:
@@ -247,8 +247,11 @@ def _is_setting(change: Change) -> bool:
     return bool(change.sets) or bool(change.code and "\n" not in change.code)
 
 
-def _unknown_reasons(report: Report) -> set[object]:
-    return {one.reason for one in report.findings if step_of(one, report.target) is Step.UNKNOWN}
+def _only_finds_out(change: Change, report: Report) -> bool:
+    """Does ``change`` only say how to find out what is unknown?"""
+    findings = report.findings
+    closed = [findings[at] for at in change.findings] or [one for one in findings if one.rule in change.rules]
+    return bool(closed) and all(step_of(one, report.target) is Step.UNKNOWN for one in closed)
 
 
 def _lines(settings: int, by_hand: int) -> str:

@@ -13,8 +13,9 @@ from markupsafe import Markup, escape
 from tracer.names import SEVERITY
 from tracer.report.answers import answers, headline
 from tracer.report.assets import datatables_script, template_folder
+from tracer.report.naming import phase_of, placed, subject_of
 from tracer.report.page import page_context
-from tracer.report.plain import LINE_NUMBER, one_line
+from tracer.report.plain import LINE_NUMBER, one_line, visible
 from tracer.report.table_data import findings_json
 from tracer.report.words import VERDICTS, plural, target_words
 
@@ -62,7 +63,7 @@ def to_notebook(report: Report) -> str:
             settings=settings,
             target=report.target,
             answers=answers(report),
-            findings=report.findings[:_NOTEBOOK_ROWS],
+            findings=[(one, subject_of(one), phase_of(one), placed(one)) for one in report.findings[:_NOTEBOOK_ROWS]],
             more=max(0, len(report.findings) - _NOTEBOOK_ROWS),
         )
     )
@@ -82,6 +83,7 @@ def _environment() -> Environment:
     environment.filters["shown"] = lambda text: one_line(str(text), _LONGEST)
     environment.filters["placed"] = lambda text: _whole_numbers(one_line(str(text), _LONGEST))
     environment.filters["prose"] = lambda text: _prose(one_line(str(text), _LONGEST))
+    environment.filters["pasted"] = lambda text: visible(str(text))
     environment.filters["brief"] = lambda text: one_line(str(text), _BRIEF)
     environment.filters["grouped"] = lambda count: f"{count:,}"
     return environment

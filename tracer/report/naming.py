@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tracer.findings import Finding
-from tracer.names import About, Phase
+from tracer.names import About, Phase, Verdict
 from tracer.plan import name_of, place_of
 from tracer.report.words import ABOUT, joined, number, plural
 
@@ -47,16 +47,17 @@ def calls_by_op(ops: Mapping[str, int], limit: int = 6) -> str:
     return named + (f" and {len(ordered) - limit:,} more" if len(ordered) > limit else "")
 
 
-def of_the_process(findings: Iterable[Finding], *, at_risk: bool = True) -> str:
+def of_the_process(findings: Iterable[Finding]) -> str:
     """What of the process ``findings`` speak of, counted: ``2 settings and 1 unseeded generator``."""
-    things: dict[About, set[tuple[str, str, str]]] = {}
+    things: dict[tuple[About, bool], set[tuple[str, str, str]]] = {}
     for one in findings:
         if not is_call(one):
-            things.setdefault(one.about, set()).add((one.subject, one.op, one.location))
+            is_open = one.verdict is Verdict.UNKNOWN
+            things.setdefault((one.about, is_open), set()).add((one.subject, one.op, one.location))
     parts = []
-    for about in About:
-        if about in things:
-            words = ABOUT[about]
-            count = len(things[about])
-            parts.append(plural(count, words.one, words.many) if at_risk else plural(count, words.known))
+    for about, words in ABOUT.items():
+        if found := things.get((about, False)):
+            parts.append(plural(len(found), words.one, words.many))
+        if found := things.get((about, True)):
+            parts.append(plural(len(found), words.open, words.open_many))
     return joined(parts)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tracer
 from tracer.findings import Finding
-from tracer.names import SEVERITY, Cause, Phase, UnknownReason, Verdict, Word
-from tracer.plan import name_of, place_of
+from tracer.names import SEVERITY, About, Cause, Phase, UnknownReason, Verdict, Word
 from tracer.report.answers import answers, evidence_counts, headline
 from tracer.report.environment_rows import environment_rows
-from tracer.report.words import GUARANTEE, UNKNOWN_REASONS, by_severity, plural, target_words
+from tracer.report.naming import is_call, phase_of, placed, subject_of
+from tracer.report.process_page import process_context
+from tracer.report.words import ABOUT, GUARANTEE, UNKNOWN_REASONS, by_severity, plural, target_words
 
 if TYPE_CHECKING:
     from tracer.report.report import Report
@@ -61,6 +62,8 @@ class PlainRow(NamedTuple):
 
     finding: Finding
     op: str
+    """The op, or what of the process it is."""
+    phase: str
     place: str
 
 
@@ -91,15 +94,19 @@ def page_context(report: Report) -> dict[str, Any]:
         "phases": [_bar(phase.value, phases[phase]) for phase in Phase if phase in phases],
         "modules": _module_bars(report),
         "findings": report.findings,
-        "plain_rows": [PlainRow(one, name_of(one.op), place_of(one)) for one in report.findings[:PLAIN_ROWS]],
+        "plain_rows": [
+            PlainRow(one, subject_of(one), phase_of(one), placed(one)) for one in report.findings[:PLAIN_ROWS]
+        ],
         "evidence": evidence_counts(report.findings),
         "causes": _met(Cause, (one.cause for one in report.findings)),
         "finding_verdicts": _met(SEVERITY, (one.verdict for one in report.findings)),
-        "finding_phases": _met(Phase, (one.phase for one in report.findings)),
+        "finding_phases": _met(Phase, (one.phase for one in report.findings if phase_of(one))),
+        "abouts": [ABOUT[about].label for about in About if any(one.about is about for one in report.findings)],
         "unknowns": _unknowns(report),
         "blind_spots": report.blind_spots,
         "environment": environment_rows(report.environment, judgement.differing_settings),
         "sources": judgement.sources,
+        **process_context(report),
     }
 
 
@@ -160,8 +167,8 @@ def _unknowns(report: Report) -> list[Unknown]:
             reason.value if reason else "no reason given",
             UNKNOWN_REASONS[reason] if reason else "The table does not say why.",
             len(group),
-            sum(one.count for one in group),
-            tuple(op for op, _ in Counter(name_of(one.op) for one in group).most_common(8)),
+            sum(one.count for one in group if is_call(one)),
+            tuple(op for op, _ in Counter(subject_of(one) for one in group).most_common(8)),
             tuple(dict.fromkeys(one.reason_detail for one in group if one.reason_detail))[:8],
         )
         for reason, group in groups.items()

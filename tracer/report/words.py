@@ -61,24 +61,55 @@ class AboutWords(NamedTuple):
     one: str
     """One that puts a run at risk, in a sentence."""
     many: str
-    known: str
+    open: str
     """One of which it is not known whether it does."""
+    open_many: str
 
 
 ABOUT: Mapping[About, AboutWords] = {
-    About.CALL: AboutWords("call", "call", "calls", "call"),
-    About.SETTING: AboutWords("setting", "setting", "settings", "setting"),
-    About.LATE: AboutWords("set too late", "setting made too late", "settings made too late", "late setting"),
-    About.CHANGED: AboutWords("changed midway", "change midway", "changes midway", "change midway"),
-    About.GENERATOR: AboutWords("generator", "unseeded generator", "unseeded generators", "generator"),
+    About.CALL: AboutWords("call", "call", "calls", "unknown call", "unknown calls"),
+    About.SETTING: AboutWords("setting", "setting", "settings", "unknown setting", "unknown settings"),
+    About.LATE: AboutWords(
+        "set too late",
+        "setting made too late",
+        "settings made too late",
+        "setting made perhaps too late",
+        "settings made perhaps too late",
+    ),
+    About.CHANGED: AboutWords(
+        "changed midway", "change midway", "changes midway", "unknown change midway", "unknown changes midway"
+    ),
+    About.GENERATOR: AboutWords(
+        "generator",
+        "unseeded generator",
+        "unseeded generators",
+        "generator that was not seen seeded",
+        "generators that were not seen seeded",
+    ),
     About.MEMORY: AboutWords(
-        "unwritten memory", "read of unwritten memory", "reads of unwritten memory", "read of unwritten memory"
+        "unwritten memory",
+        "read of unwritten memory",
+        "reads of unwritten memory",
+        "read of memory perhaps unwritten",
+        "reads of memory perhaps unwritten",
     ),
     About.OVERLAP: AboutWords(
-        "overlapping write", "write to overlapping memory", "writes to overlapping memory", "overlapping write"
+        "overlapping write",
+        "write to overlapping memory",
+        "writes to overlapping memory",
+        "write to memory that perhaps overlaps",
+        "writes to memory that perhaps overlaps",
     ),
-    About.LOADER: AboutWords("data loading", "data loader", "data loaders", "data loader"),
-    About.COMPILED: AboutWords("torch.compile", "torch.compile setting", "torch.compile settings", "compiled region"),
+    About.LOADER: AboutWords(
+        "data loading", "data loader", "data loaders", "data loader without an answer", "data loaders without an answer"
+    ),
+    About.COMPILED: AboutWords(
+        "torch.compile",
+        "point about torch.compile",
+        "points about torch.compile",
+        "open point about torch.compile",
+        "open points about torch.compile",
+    ),
 }
 
 

@@ -1,0 +1,102 @@
+"""What no op shows, as the page's template reads it: settings, random draws, memory, data loading."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tracer.findings import Finding
+from tracer.names import About
+from tracer.plan import name_of
+from tracer.report.naming import calls_by_op, is_call, placed, subject_of
+from tracer.report.process import fill_words, generator_rows, loader_rows, untouched_generators
+from tracer.report.words import ABOUT, SEED_ORIGINS, mebibytes
+
+if TYPE_CHECKING:
+    from tracer.report.report import Report
+    from tracer.trace.process import Allocation, Draw
+
+#: Rows of a section's table: those that stand open, and all that are listed.
+OPEN_ROWS = 12
+MOST_ROWS = 200
+
+#: The findings that each section bears.
+_SECTIONS = {
+    "settings": (About.SETTING, About.LATE, About.CHANGED, About.COMPILED),
+    "draws": (About.GENERATOR,),
+    "memory": (About.MEMORY, About.OVERLAP),
+    "loading": (About.LOADER,),
+}
+
+
+class ProcessFinding(NamedTuple):
+    """A finding about the process, in its section."""
+
+    number: int
+    """Its row in the findings table, from 1."""
+    finding: Finding
+    subject: str
+    kind: str
+    place: str
+    matters_for: str
+    """The ops that make it matter, with their calls."""
+
+
+class Listed(NamedTuple):
+    """Rows of a long table: open, folded, and how many are left out."""
+
+    open: tuple[tuple[Any, ...], ...]
+    folded: tuple[tuple[Any, ...], ...]
+    left_out: int
+
+
+def process_context(report: Report) -> dict[str, Any]:
+    """What the sections name; each is empty where there is nothing to say."""
+    found = {name: _findings(report, about) for name, about in _SECTIONS.items()}
+    generators = generator_rows(report.judgement)
+    return {
+        "process_findings": found,
+        "notes": [(note, calls_by_op(note.ops)) for note in report.notes],
+        "generators": generators,
+        "untouched": untouched_generators(report.judgement),
+        "draws": _listed([_draw(one) for one in report.draws]),
+        "fill": fill_words(report.fill) if report.fill is not None else "",
+        "allocations": _listed([_allocation(one) for one in sorted(report.allocations, key=lambda one: -one.bytes)]),
+        "loaders": loader_rows(report.loaders)[:MOST_ROWS],
+        "origins": SEED_ORIGINS,
+        "has_settings": bool(found["settings"] or report.notes),
+        "has_draws": bool(found["draws"] or generators),
+        "has_memory": bool(found["memory"] or report.fill is not None or report.allocations),
+        "has_loading": bool(found["loading"] or report.loaders),
+    }
+
+
+def _findings(report: Report, about: tuple[About, ...]) -> list[ProcessFinding]:
+    numbered = enumerate(report.findings, 1)
+    rows = (
+        ProcessFinding(
+            number, one, subject_of(one), ABOUT[one.about].label, placed(one), calls_by_op(one.ops) if one.ops else ""
+        )
+        for number, one in numbered
+        if not is_call(one) and one.about in about
+    )
+    return list(rows)
+
+
+def _listed(rows: list[tuple[Any, ...]]) -> Listed:
+    return Listed(tuple(rows[:OPEN_ROWS]), tuple(rows[OPEN_ROWS:MOST_ROWS]), max(0, len(rows) - MOST_ROWS))
+
+
+def _draw(one: Draw) -> tuple[Any, ...]:
+    origin = SEED_ORIGINS[one.origin]
+    return (name_of(one.op), one.phase, one.module, _place(one), one.generator, origin, one.seeded_at, one.count)
+
+
+def _allocation(one: Allocation) -> tuple[Any, ...]:
+    followed = one.count - one.unfollowed
+    return (name_of(one.op), one.phase, one.module, _place(one), one.count, followed, mebibytes(one.bytes))
+
+
+def _place(one: Draw | Allocation) -> str:
+    if one.called_from:
+        return f"{one.location} (called from {one.called_from})" if one.location else f"called from {one.called_from}"
+    return one.location or "place not recorded"
