@@ -23,8 +23,6 @@ class InductorWatch:
     def __init__(self, events: EventLog) -> None:
         self._events = events
         self._starts = 0
-        self.is_recording = False
-        """Are ops recorded at the moment?"""
 
     def start(self) -> None:
         """Begin to watch; as many ``stop`` as ``start`` end it."""
@@ -49,7 +47,6 @@ class InductorWatch:
             Subsystem.INDUCTOR,
             frame=frame,
             value=f"deterministic_mode={_deterministic_mode()}",
-            while_recording=self.is_recording,
         )
 
 

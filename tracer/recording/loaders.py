@@ -9,7 +9,6 @@ from __future__ import annotations
 import multiprocessing
 import sys
 import weakref
-from collections.abc import Callable
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -21,17 +20,13 @@ from tracer.recording.listening import Tell, Watched
 from tracer.recording.sites import Site, Sites, spell
 from tracer.trace.process import Loader
 
-#: Where the state of a ``torch.Generator`` came from, and the line that seeded it; of torch's own one for ``None``.
-Provenance = Callable[["torch.Generator | None"], tuple[SeedOrigin, str]]
-
 
 class LoaderLog:
     """The loaders of one recording, grouped by the line that made them and by how they are set up."""
 
-    def __init__(self, sites: Sites, working_directory: str, provenance: Provenance) -> None:
+    def __init__(self, sites: Sites, working_directory: str) -> None:
         self._sites = sites
         self._working_directory = working_directory
-        self._provenance = provenance
         self._starts = 0
         self._known: dict[int, _Known] = {}
         """By ``id``: the loaders, and their distributed samplers, that are alive."""
@@ -110,6 +105,13 @@ class LoaderLog:
             start_method=method,
             workers_seen=method in ("", "fork"),
         )
+
+    def _provenance(self, generator: torch.Generator | None) -> tuple[SeedOrigin, str]:
+        """Where the state of ``generator``, or of torch's own one, came from, and the line that seeded it."""
+        from tracer.recording.generators import SEEDS
+
+        _, found = SEEDS.default(torch.device("cpu")) if generator is None else SEEDS.passed(generator)
+        return found.origin, spell(found.site, self._working_directory)
 
     def _knows(self, thing: Any, frame: FrameType) -> _Known:
         key = id(thing)

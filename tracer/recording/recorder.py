@@ -10,11 +10,12 @@ import msgspec
 import torch
 
 from tracer.names import BlindSpotKind
-from tracer.recording import blind_spots, facts, modules, optimizers, seams, sites
+from tracer.recording import blind_spots, draws, facts, modules, optimizers, seams, sites
 from tracer.recording import environment as process
 from tracer.recording.attribution import Attribution
 from tracer.recording.blind_spots import WATCHES, BlindSpots
 from tracer.recording.groups import Cell, Origin, Plan
+from tracer.recording.loaders import LoaderLog
 from tracer.recording.mode import RecordingMode
 from tracer.recording.modules import ModuleStack
 from tracer.recording.optimizers import OptimizerWatch
@@ -47,6 +48,7 @@ class Recorder:
         frames = Sites(library)
         self.blind_spots = BlindSpots(frames, self._working_directory, _skip_own_functions)
         frames.on_compiled = self.blind_spots.compiled_code_ran
+        self.loaders = LoaderLog(frames, self._working_directory)
         self.optimizer = OptimizerWatch(self._step_ended)
         stack = ModuleStack(
             frames,
@@ -68,12 +70,14 @@ class Recorder:
         self.attribution.modules.install()
         self.optimizer.install()
         self.blind_spots.start()
+        self.loaders.start()
         self.attribution.start()
         self.mode.__enter__()  # type: ignore[no-untyped-call]
 
     def stop(self) -> None:
         """Stop recording; undo everything that ``start`` did."""
         self.mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        self.loaders.stop()
         self.blind_spots.stop()
         self.optimizer.remove()
         self.attribution.modules.remove()
@@ -90,6 +94,7 @@ class Recorder:
             calls=groups,
             blind_spots=(*self.blind_spots.listed(), *self._own_blind_spots()),
             sources=(self._source(sum(group.count for group in groups)),),
+            loaders=self.loaders.listed(),
         )
 
     def _step_ended(self, count: int) -> None:
@@ -114,13 +119,16 @@ class Recorder:
             facts=self._facts(plan, cell),
         )
 
-    @staticmethod
-    def _facts(plan: Plan, cell: Cell) -> dict[str, FactValue]:
+    def _facts(self, plan: Plan, cell: Cell) -> dict[str, FactValue]:
         found = facts.common_facts(cell.raw)
         if cell.asked is not None:
             for key, value in zip(plan.readers, cell.asked, strict=True):
-                if value is not facts.MISSING:
+                if value is facts.MISSING:
+                    continue
+                if key != draws.DRAW:
                     found[key] = value
+                elif cell.extra is None:  # else the calls inside draw, and say so
+                    found |= draws.draw_facts(value, self._working_directory)
         if cell.origin.scope.is_recurrent:
             found["module.recurrent"] = True
         if cell.extra is not None:
