@@ -58,6 +58,7 @@ class Noted:
         self.values_differ = False
         self.parts_phases = False
         self.after_calls = False
+        self.after_draws = False
         self.count = 0
 
 
@@ -172,6 +173,7 @@ class EventLog:
                 while_recording=while_recording,  # type: ignore[arg-type]
                 parts_phases=noted.parts_phases,
                 after_calls=noted.after_calls,
+                after_draws=noted.after_draws,
                 first=noted.first,
                 last=noted.last,
                 count=noted.count,

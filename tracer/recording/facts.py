@@ -15,6 +15,7 @@ import torch
 from tracer.recording import seams
 from tracer.recording.arguments import MISSING as MISSING
 from tracer.recording.arguments import Getter, Reader, argument_getter
+from tracer.recording.draws import DRAW, draw_reader, dropout_reader
 from tracer.recording.shapes import SHAPES, index_is_mask, one_value
 from tracer.tables.vocabulary import DOMAINS
 from tracer.trace.model import FactValue
@@ -79,6 +80,9 @@ def asked_readers(func: Any, keys: Iterable[str]) -> dict[str, Reader]:
         reader = _reader(func, key)
         if reader is not None:
             readers[key] = reader
+    draws = draw_reader(func)
+    if draws is not None:
+        readers[DRAW] = draws
     return readers
 
 
@@ -102,7 +106,7 @@ def _reader(func: Any, key: str) -> Reader | None:
         mask = argument_getter(func, "output_mask", "grad_input_mask")
         return None if mask is None else lambda args, kwargs: bool(mask(args, kwargs)[0])
     if name == "dropout":
-        return _dropout(func)
+        return dropout_reader(func, "p")
     if name == "training":
         mode = argument_getter(func, "training", "train")
         return None if mode is None else lambda args, kwargs: mode(args, kwargs) is not False
@@ -122,18 +126,6 @@ def _reader(func: Any, key: str) -> Reader | None:
         return lambda args, kwargs: bool(get(args, kwargs))
     allowed = frozenset(domain)
     return lambda args, kwargs: value if (value := get(args, kwargs)) in allowed else MISSING
-
-
-def _dropout(func: Any) -> Reader | None:
-    """Is anything dropped? Not at a rate of 0, and not in evaluation, where the op says so."""
-    rate, training = argument_getter(func, "dropout_p", "dropout", "p"), argument_getter(func, "train", "training")
-    if rate is None:
-        return None
-    get: Getter = rate
-    if training is None:
-        return lambda args, kwargs: (get(args, kwargs) or 0.0) > 0.0
-    trains: Getter = training
-    return lambda args, kwargs: (get(args, kwargs) or 0.0) > 0.0 and trains(args, kwargs) is not False
 
 
 def _reduce_op(func: Any) -> Reader | None:

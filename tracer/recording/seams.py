@@ -5,9 +5,12 @@ Checked on torch 2.4.1 and 2.13.0. Nothing else in the package calls into ``torc
 
 from __future__ import annotations
 
+import ctypes
+import functools
+import gc
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FrameType
 from typing import Any
 
@@ -251,5 +254,105 @@ def hide_hooks_from_compiled_modules(mark: str) -> Callable[[], None]:
 
     def undo() -> None:
         module._has_any_global_hook = original
+
+    return undo
+
+
+# --- random generators ---
+
+_default_cpu_generator = torch.default_generator
+
+
+def default_generator(device: torch.device) -> tuple[str, Any]:
+    """Name and object of a device's default generator; ``None`` where it has none or was not started."""
+    kind = device.type
+    if kind == "cpu":
+        return "cpu", _default_cpu_generator
+    module = getattr(torch, kind, None)
+    if kind == "mps":
+        get = getattr(module, "_get_default_mps_generator", None)
+        return "mps", get() if get is not None and torch.backends.mps.is_available() else None
+    index = device.index
+    generators = getattr(module, "default_generators", ())
+    if index is None and generators:
+        index = module.current_device()
+    return f"{kind}:{index or 0}", generators[index] if generators else None
+
+
+def default_generators() -> Iterator[tuple[str, Any]]:
+    """Name and object of each default generator that exists by now. Devices that sleep are left asleep."""
+    yield "cpu", _default_cpu_generator
+    for kind in ("cuda", "xpu", private_backend_name()):
+        module = getattr(torch, kind, None)
+        is_awake = getattr(module, "is_initialized", None)
+        if is_awake is not None and is_awake():
+            for index, generator in enumerate(getattr(module, "default_generators", ())):
+                yield f"{kind}:{index}", generator
+
+
+def sleeping_devices() -> list[Any]:
+    """Torch's modules of devices that are there and not started: they put seeds into a queue."""
+    found = []
+    for kind in ("cuda", "xpu", private_backend_name()):
+        module = getattr(torch, kind, None)
+        is_awake = getattr(module, "is_initialized", None)
+        if is_awake is not None and not is_awake() and module.is_available():  # type: ignore[union-attr]
+            found.append(module)
+    return found
+
+
+def default_device() -> torch.device:
+    """Where a factory puts its result that is told no device; an active ``torch.device`` block tells it one."""
+    get = _find(torch._C, "_get_default_device")
+    return torch.device("cpu") if get is None else torch.device(get())
+
+
+def replace_methods(
+    cls: type, wrappers: Mapping[str, Callable[[Callable[..., Any]], Callable[..., Any]]]
+) -> Callable[[], None] | None:
+    """Replace methods of a class written in C, for callers under whatever name; returns what undoes it.
+
+    Such a class refuses ``setattr``: its own dictionary is changed, and its method cache told so (CPython 3.10 to 3.13,
+    torch 2.4 and 2.13). ``None`` where an interpreter keeps its classes otherwise.
+    """
+    try:
+        (own,) = gc.get_referents(cls.__dict__)
+        modified = ctypes.pythonapi.PyType_Modified
+        originals = {name: own[name] for name in wrappers if name in own}
+        if type(own) is not dict or not originals:
+            return None
+        placed = {name: functools.wraps(original)(wrappers[name](original)) for name, original in originals.items()}
+        skip_in_dynamo(*placed.values())
+        own.update(placed)
+        modified(ctypes.py_object(cls))
+    except (ValueError, TypeError, AttributeError):
+        return None
+
+    def undo() -> None:
+        for name, wrapper in placed.items():
+            if own.get(name) is wrapper:
+                own[name] = originals[name]
+        modified(ctypes.py_object(cls))
+
+    if any(getattr(cls, name) is not wrapper for name, wrapper in placed.items()):
+        undo()
+        return None
+    return undo
+
+
+def replace_function(
+    owner: Any, name: str, wrapper: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> Callable[[], None]:
+    """Replace a function of a module; returns what puts it back, unless somebody else has replaced it since."""
+    original = getattr(owner, name, None)
+    if original is None:
+        return _nothing
+    placed = functools.wraps(original)(wrapper(original))
+    skip_in_dynamo(placed)
+    setattr(owner, name, placed)
+
+    def undo() -> None:
+        if getattr(owner, name) is placed:
+            setattr(owner, name, original)
 
     return undo

@@ -1,0 +1,122 @@
+"""Which calls draw random numbers, from which generator, and where its state came from.
+
+Torch tags the overloads that may draw; whether a call does hangs on its arguments: nothing is drawn at a dropout rate
+of 0, in evaluation, or for no elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from tracer.recording import seams
+from tracer.recording.arguments import MISSING, Getter, Reader, argument_getter
+from tracer.recording.generators import SEEDS
+from tracer.recording.provenance import Provenance
+from tracer.recording.sites import spell
+from tracer.trace.draws import GENERATOR, ORIGIN, SEEDED_AT
+from tracer.trace.model import FactValue
+
+#: The key under which a plan keeps the reader of draws: one reading gives three facts.
+DRAW = "rng"
+
+_TAG = getattr(torch.Tag, "nondeterministic_seeded", None)
+#: Tagged, and draws nothing: what it needs is handed to it, it only chooses a kernel, or it refuses any dropout.
+DRAWS_NOTHING = frozenset(
+    {
+        "_fused_sdp_choice",
+        "_nested_tensor_softmax_with_shape",
+        "_scaled_dot_product_efficient_attention_backward",
+        "_scaled_dot_product_cudnn_attention_backward",
+        "_cudnn_attention_backward",
+        "_scaled_dot_product_flash_attention_for_cpu",
+        "_flash_attention_forward_no_dropout_inplace",
+        "_fill_mem_eff_dropout_mask_",
+        "philox_rand",
+    }
+)
+#: Draws, and bears no tag.
+UNTAGGED = frozenset({"inductor_reserve_rng_state"})
+
+
+def may_draw(func: Any) -> bool:
+    """Is ``func`` an overload of which some call draws from a generator?"""
+    packet = str(func).split(".")[1] if "." in str(func) else ""
+    if packet in DRAWS_NOTHING:
+        return False
+    return packet in UNTAGGED or (_TAG is not None and _TAG in getattr(func, "tags", ()))
+
+
+def draw_reader(func: Any) -> Reader | None:
+    """What tells of each call of ``func`` from which generator it draws, if any; ``None`` where no call draws."""
+    if not may_draw(func):
+        return None
+    generator = argument_getter(func, "generator")
+    asks = dropout_reader(func, *(("p",) if generator is None else ())) or _training(func)
+    found = argument_getter(func, "size", "n")
+    size: Getter = found or (lambda args, kwargs: None)
+
+    def read(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        if asks is not None and not asks(args, kwargs):
+            return MISSING
+        tensor = _tensor(args) if args else None
+        if tensor is None:
+            tensor = kwargs.get("out")
+        wanted: Any = size(args, kwargs)
+        if wanted is None:
+            if tensor is not None and tensor.numel() == 0:
+                return MISSING
+        elif wanted == 0 or (type(wanted) is not int and 0 in wanted):
+            return MISSING
+        passed = None if generator is None else generator(args, kwargs)
+        if passed is not None:
+            return SEEDS.passed(passed)
+        device = kwargs.get("device")
+        if device is None:
+            device = tensor.device if tensor is not None else seams.default_device()
+        return MISSING if device.type == "meta" else SEEDS.default(device)
+
+    return read
+
+
+def dropout_reader(func: Any, *further: str) -> Reader | None:
+    """Is anything dropped? Not at a rate of 0, and not in evaluation, where the op says so.
+
+    ``further``: other names of the rate.
+    """
+    rate = argument_getter(func, "dropout_p", "dropout", *further)
+    training = argument_getter(func, "train", "training")
+    if rate is None:
+        return None
+    get: Getter = rate
+    if training is None:
+        return lambda args, kwargs: (get(args, kwargs) or 0.0) > 0.0
+    trains: Getter = training
+    return lambda args, kwargs: (get(args, kwargs) or 0.0) > 0.0 and trains(args, kwargs) is not False
+
+
+def _training(func: Any) -> Reader | None:
+    """Does an op that has no rate run in training?"""
+    training = argument_getter(func, "train", "training")
+    if training is None:
+        return None
+    get: Getter = training
+    return lambda args, kwargs: bool(get(args, kwargs))
+
+
+def _tensor(args: tuple[Any, ...]) -> torch.Tensor | None:
+    for value in args:
+        if isinstance(value, torch.Tensor):
+            return value
+    return None
+
+
+def draw_facts(drawn: tuple[str, Provenance], working_directory: str) -> dict[str, FactValue]:
+    """A reading in words."""
+    name, provenance = drawn
+    facts: dict[str, FactValue] = {GENERATOR: name, ORIGIN: str(provenance.origin)}
+    if provenance.site.path:
+        facts[SEEDED_AT] = spell(provenance.site, working_directory)
+    return facts
