@@ -32,12 +32,16 @@ class Calls(Protocol):
     def step_has_forward(self) -> bool:
         """Did this training step make anything that a backward pass could go through?"""
 
+    def step_begins(self) -> None:
+        """A training step begins, or the recording does."""
+
 
 class Noted:
     """One event while it is counted."""
 
     __slots__ = (
         "after_calls",
+        "after_draws",
         "count",
         "first",
         "key",
@@ -80,6 +84,7 @@ class EventLog:
     def recording_began(self, calls: Calls) -> None:
         """From here on events happen while recording."""
         self._calls = calls
+        calls.step_begins()
 
     def recording_ended(self) -> None:
         """From here on they do not; the step that was begun is over for them."""
@@ -155,6 +160,8 @@ class EventLog:
         """A training step ended: what came after the open events belongs to the next one."""
         self._close_steps()
         self._open.clear()
+        if self._calls is not None:
+            self._calls.step_begins()
 
     def listed(self) -> tuple[Event, ...]:
         """All events, by their first position."""

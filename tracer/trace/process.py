@@ -39,6 +39,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Were forward calls recorded before it and backward calls after it, within one training step?"""
     after_calls: bool = False
     """Were forward calls recorded before it, at one of its times? If not, there was nothing to part."""
+    after_draws: bool = False
+    """A seed: had the generator drawn while recording before it was seeded again, and did it draw after?"""
     count: int = 1
 
 
