@@ -29,6 +29,7 @@ FLOORS = {
     "baseline": 3,
     "report": 4,
     "gating": 4,
+    "comparing": 4,
     "suppressions": 4,
     "session": 5,
     "configuration": 5,

@@ -23,6 +23,7 @@ COMMANDS = {
     "run": ("tracer.cli.run", "Run a training script and record what it does."),
     "report": ("tracer.cli.report", "Say what a trace means for a backend, a torch version and settings."),
     "check": ("tracer.cli.check", "Fail when a trace holds findings that nobody accepted."),
+    "diff": ("tracer.cli.diff", "Say what changed between two traces, or two targets of one."),
     "explain": ("tracer.cli.explain", "Say what the tables know of an op, an API or a rule."),
     "tables": ("tracer.cli.tables", "List, show and prove the determinism tables."),
 }

@@ -1,0 +1,97 @@
+"""Two judgements side by side: what is new, gone, worse or better, however lines move."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.build import call, environment, finding, judgement, trace
+from tests.cli.command import Command
+from tracer.comparing import Kind, compare_judgements
+from tracer.names import Phase
+from tracer.trace.process import Draw
+
+
+def kinds(before: list[Any], after: list[Any]) -> list[Kind]:
+    compared = compare_judgements(judgement(*before), judgement(*after))
+    return [one.kind for one in compared.differences]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kind"),
+    [
+        ([], [finding()], [Kind.NEW]),
+        ([finding()], [], [Kind.GONE]),
+        ([finding()], [finding()], []),
+        ([finding()], [finding(location="train.py:99")], []),
+        ([finding()], [finding("npu-unlisted")], []),
+        ([finding(verdict="conditional")], [finding()], [Kind.WORSENED]),
+        ([finding()], [finding(verdict="seeded")], [Kind.IMPROVED]),
+        ([finding()], [finding(deterministic_mode="raises")], [Kind.MODE_WORSENED]),
+        ([finding(count=2)], [finding(count=5)], [Kind.RECOUNTED]),
+        ([finding()], [finding(module="net.other")], [Kind.NEW, Kind.GONE]),
+        ([finding()], [finding(phase="backward")], [Kind.NEW, Kind.GONE]),
+    ],
+)
+def test_a_finding_is_matched_by_what_was_recorded(before: list[Any], after: list[Any], kind: list[Kind]) -> None:
+    assert kinds(before, after) == kind
+
+
+def test_findings_of_one_place_are_one_with_the_worst_verdict_and_all_calls() -> None:
+    lines = [finding(location="train.py:1", verdict="conditional", count=2), finding(location="train.py:2", count=3)]
+    (one,) = compare_judgements(judgement(), judgement(*lines)).differences
+    assert (one.after, one.calls_after) == ("nondeterministic", 5)
+
+
+def test_settings_and_versions_that_differ_are_named() -> None:
+    old = judgement(environment=environment(torch="2.4.0", variables={"NCCL_ALGO": "Ring"}))
+    new = judgement(environment=environment(torch="2.13.0", cudnn_benchmark=True))
+    told = {one.name: (one.before, one.after) for one in compare_judgements(old, new).settings}
+    assert told == {
+        "torch": ("2.4.0", "2.13.0"),
+        "cudnn_benchmark": ("not set", "True"),
+        "NCCL_ALGO": ("Ring", "not set"),
+    }
+
+
+def test_a_ledger_that_ran_ahead_is_a_sentence() -> None:
+    draw = Draw(generator="cpu", op="aten.rand.default", phase=Phase.FORWARD, location="train.py:3")
+    (said,) = compare_judgements(judgement(), judgement(), [("cpu", 4, draw)]).draws
+    assert said == "cpu: 4 draws more, first at train.py:3 (aten.rand.default)"
+
+
+@pytest.fixture
+def paths(tmp_path: Any) -> list[str]:
+    trace(call("aten.add.Tensor")).save(tmp_path / "old.json")
+    trace(call("aten.add.Tensor"), call("aten.index_add_.default", count=3)).save(tmp_path / "new.json")
+    return [str(tmp_path / "old.json"), str(tmp_path / "new.json")]
+
+
+def test_two_traces_are_compared_on_the_command_line(paths: list[str], tracer: Command) -> None:
+    done = tracer("diff", *paths, "--backend", "cuda")
+    assert (done.code, done.err) == (0, "")
+    assert "train.py:10 aten.index_add_.default forward in net.fc: no finding -> nondeterministic, 3 calls" in " ".join(
+        done.out.split()
+    )
+    assert tracer("diff", *paths, "--backend", "cuda", "--fail-on", "nondeterministic").code == 1
+    assert tracer("diff", *paths, "--backend", "cuda", "--fail-on", "raises").code == 0
+    assert tracer("diff", *reversed(paths), "--backend", "cuda", "--fail-on", "new").code == 0
+
+
+def test_one_trace_is_compared_for_two_targets(paths: list[str], tracer: Command) -> None:
+    done = tracer("diff", paths[1], "--backend", "cpu,cuda")
+    assert done.code == 0
+    assert "before: cpu" in done.out
+    assert "after: cuda" in done.out
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--backend", "cuda"], ["--backend", "cuda,npu,cpu"], ["--torch", ","], ["--fail-on", "x"]]
+)
+def test_what_cannot_be_compared_is_refused_in_one_line(
+    paths: list[str], tracer: Command, arguments: list[str]
+) -> None:
+    done = tracer("diff", paths[0], *arguments)
+    assert done.code == 2
+    assert len(done.err.splitlines()) == 1
