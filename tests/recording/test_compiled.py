@@ -1,0 +1,140 @@
+"""When Inductor compiles, and what it reads then."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.recording.lines import line_of
+from tracer.names import EventKind, Subsystem
+from tracer.recording import compiled, seams
+from tracer.recording.compiled import InductorWatch
+from tracer.recording.events import EventLog
+from tracer.recording.sites import Sites
+from tracer.trace.process import Event
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
+    """Inductor's entry that gives back the graph as it is: nothing is compiled."""
+    module, name = seams.INDUCTOR_ENTRY
+    entry = types.ModuleType(module)
+    setattr(entry, name, lambda graph, inputs, **_: graph.forward)
+    entry.get_patched_config_dict = lambda **_: {}  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module, entry)
+    yield entry
+    torch._dynamo.reset()
+
+
+@pytest.fixture
+def deterministic_mode_off() -> Iterator[None]:
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def events_of(run: Callable[[], object]) -> tuple[Event, ...]:
+    log = EventLog(Sites(), "")
+    watch = InductorWatch(log)
+    watch.start()
+    try:
+        run()
+    finally:
+        watch.stop()
+    return tuple(event for event in log.listed() if event.name == Subsystem.INDUCTOR)
+
+
+@pytest.mark.usefixtures("stand_in", "deterministic_mode_off")
+def test_a_compilation_is_noted_at_the_line_that_ran_the_code_with_the_mode_of_that_moment() -> None:
+    function = torch.compile(lambda x: x.sin())
+
+    def run() -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.use_deterministic_algorithms(True, warn_only=True)
+            function(torch.ones(2))  # compiles
+            function(torch.ones(2))
+
+    (event,) = events_of(run)
+    assert (event.kind, event.value, event.count) == (EventKind.FIRST_USE, "deterministic_mode=warn", 1)
+    assert int(event.location.rpartition(":")[2]) == line_of(run, "# compiles")
+
+
+@pytest.mark.usefixtures("stand_in", "deterministic_mode_off")
+def test_a_later_compilation_under_another_mode_is_told_apart() -> None:
+    def run() -> None:
+        for mode in (False, True):
+            torch.use_deterministic_algorithms(mode)
+            torch._dynamo.reset()
+            torch.compile(lambda x: x.sin())(torch.ones(2))
+
+    (event,) = events_of(run)
+    assert (event.value, event.values_differ, event.count) == ("deterministic_mode=off", True, 2)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_other_backends_are_no_use_of_inductor(backend: str) -> None:
+    assert events_of(lambda: torch.compile(lambda x: x.cos(), backend=backend)(torch.ones(2))) == ()
+    torch._dynamo.reset()
+
+
+def test_code_that_fell_back_to_eager_compiled_nothing(stand_in: types.ModuleType) -> None:
+    from torch.utils.flop_counter import FlopCounterMode
+
+    def run() -> None:
+        with FlopCounterMode(display=False):
+            torch.compile(lambda x: x.tan())(torch.ones(2))
+
+    assert events_of(run) == ()
+
+
+def test_inductor_used_without_torch_compile_is_noted_once(stand_in: types.ModuleType) -> None:
+    """``compile_fx`` calls itself; only the outermost call counts."""
+    name = seams.INDUCTOR_ENTRY[1]
+    code = f"def {name}(graph, inputs, again=True):\n    return {name}(graph, inputs, False) if again else graph\n"
+    exec(code, vars(stand_in))
+
+    def run() -> None:
+        assert getattr(stand_in, name)("graph", []) == "graph"  # uses
+
+    (event,) = events_of(run)
+    assert event.count == 1
+    assert int(event.location.rpartition(":")[2]) == line_of(run, "# uses")
+
+
+def test_what_is_watched_is_put_back(stand_in: types.ModuleType) -> None:
+    name = seams.INDUCTOR_ENTRY[1]
+    before = (vars(seams.inductor_wrapper)["__call__"], getattr(stand_in, name))
+    watch = InductorWatch(EventLog(Sites(), ""))
+    watch.start()
+    watch.start()
+    watch.stop()
+    assert getattr(stand_in, name) is not before[1]
+    watch.stop()
+    assert (vars(seams.inductor_wrapper)["__call__"], getattr(stand_in, name)) == before
+
+
+def test_this_torch_has_the_entries_that_are_watched() -> None:
+    assert seams.inductor_wrapper is not None
+    assert compiled._WRAPPER_CODE is not None
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs a C++ compiler")
+def test_inductor_itself_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    x = torch.arange(4.0)
+
+    def run() -> None:
+        assert torch.allclose(torch.compile(lambda x: x.sin() + 1)(x), x.sin() + 1)  # compiles
+
+    (event,) = events_of(run)
+    assert (event.value, event.count) == ("deterministic_mode=off", 1)
+    assert int(event.location.rpartition(":")[2]) == line_of(run, "# compiles")
+    torch._dynamo.reset()
