@@ -17,6 +17,7 @@ from tracer.trace import Trace
 if TYPE_CHECKING:
     import torch
 
+    from tracer.recording.process_watch import ProcessWatch
     from tracer.recording.recorder import Recorder
     from tracer.report import Report
 
@@ -56,6 +57,8 @@ class DeterminismTracer:
         self._on_optimizer_step = on_optimizer_step
         self._depth = 0
         self._lazy_recorder: Recorder | None = None
+        self.watch: ProcessWatch | None = None
+        """What watches the process for longer than this records; to be set before it is entered. ``None``: its own."""
 
     @property
     def _recorder(self) -> Recorder:
@@ -70,6 +73,7 @@ class DeterminismTracer:
                 asked=required_facts(),
                 variables=named_variables(),
                 on_optimizer_step=self._on_optimizer_step,
+                watch=self.watch,
             )
             self._model = None  # the recorder holds its modules weakly
         return self._lazy_recorder

@@ -14,11 +14,14 @@ from tracer.recording import blind_spots, draws, facts, modules, optimizers, sea
 from tracer.recording import environment as process
 from tracer.recording.attribution import Attribution
 from tracer.recording.blind_spots import WATCHES, BlindSpots
+from tracer.recording.first_uses import first_calls, with_first_calls
 from tracer.recording.groups import Cell, Origin, Plan
 from tracer.recording.loaders import LoaderLog
 from tracer.recording.mode import RecordingMode
 from tracer.recording.modules import ModuleStack
+from tracer.recording.moments import Moments
 from tracer.recording.optimizers import OptimizerWatch
+from tracer.recording.process_watch import ProcessWatch
 from tracer.recording.sites import Sites, spell
 from tracer.trace.merging import merge_groups
 from tracer.trace.model import BlindSpot, CallGroup, Environment, FactValue, Trace, TraceSource
@@ -27,7 +30,8 @@ from tracer.trace.model import BlindSpot, CallGroup, Environment, FactValue, Tra
 class Recorder:
     """Records from ``start`` to ``stop``, any number of times; ``trace`` builds what was recorded so far.
 
-    ``asked`` says which further facts the rules want of an op, ``variables`` which environment variables to keep.
+    ``asked`` says which further facts the rules want of an op, ``variables`` which environment variables to keep;
+    ``watch`` is one that goes on for longer than the recording.
     """
 
     def __init__(
@@ -39,6 +43,7 @@ class Recorder:
         asked: Mapping[str, frozenset[str]],
         variables: Iterable[str],
         on_optimizer_step: Callable[[int], None] | None = None,
+        watch: ProcessWatch | None = None,
     ) -> None:
         self.name = name
         self.partial = ""
@@ -59,12 +64,15 @@ class Recorder:
         )
         self.attribution = Attribution(frames, stack, self.optimizer)
         self.mode = RecordingMode(self.attribution, asked)
+        self.watch = ProcessWatch(frames, self._variables) if watch is None else watch
+        self._moments = Moments(self.attribution, self.mode)
         self._environment: Environment | None = None
 
     def start(self) -> None:
         """Begin to record on this thread."""
         if self._environment is None:
             self._environment = process.capture_environment(self._variables)
+        self.watch.enter()
         _skip_own_functions()
         seams.register_with_higher_order_ops(RecordingMode)
         self.attribution.modules.install()
@@ -72,11 +80,14 @@ class Recorder:
         self.blind_spots.start()
         self.loaders.start()
         self.attribution.start()
+        self.watch.log.recording_began(self._moments)
         self.mode.__enter__()  # type: ignore[no-untyped-call]
 
     def stop(self) -> None:
         """Stop recording; undo everything that ``start`` did."""
         self.mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        self.watch.log.recording_ended()
+        self.watch.leave()
         self.loaders.stop()
         self.blind_spots.stop()
         self.optimizer.remove()
@@ -94,11 +105,14 @@ class Recorder:
             calls=groups,
             blind_spots=(*self.blind_spots.listed(), *self._own_blind_spots()),
             sources=(self._source(sum(group.count for group in groups)),),
+            watched_from_start=self.watch.from_start,
+            events=with_first_calls(self.watch.log.listed(), first_calls(counted, self._working_directory)),
             loaders=self.loaders.listed(),
         )
 
     def _step_ended(self, count: int) -> None:
         self.attribution.turn()
+        self.watch.log.step_ended()
         if self._on_optimizer_step is not None:
             self._on_optimizer_step(count)
 

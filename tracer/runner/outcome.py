@@ -17,6 +17,7 @@ from tracer.runner.ranks import Rank
 from tracer.runner.steps import Steps
 
 if TYPE_CHECKING:
+    from tracer.recording.process_watch import ProcessWatch
     from tracer.runner.window import StepWindow
     from tracer.trace import Environment, Trace
 
@@ -38,10 +39,17 @@ class ScriptRecording:
         self.exit_after = exit_after
         self.is_writing = False
         self._window: StepWindow | None = None
+        self._watch: ProcessWatch | None = None
         self._process = os.getpid()
 
     def begin(self) -> None:
-        """Start as soon as torch is there."""
+        """Watch what the script sets, and record as soon as torch is there."""
+        from tracer.recording.process_watch import ProcessWatch
+        from tracer.recording.sites import Sites
+        from tracer.tables.loading import named_variables
+
+        self._watch = ProcessWatch(Sites(), named_variables(), from_start=True)
+        self._watch.enter()
         when_imported("torch", self._open)
 
     def _open(self) -> None:
@@ -49,6 +57,9 @@ class ScriptRecording:
         from tracer.session import DeterminismTracer
 
         recorder = DeterminismTracer(name=self.name)
+        recorder.watch = self._watch
+        if self._watch is not None:
+            self._watch.torch_loaded(sys._getframe(1))
         self._window = StepWindow(recorder, self.steps, exit_when_complete=self.exit_after)
         self._window.open()
 
@@ -56,6 +67,12 @@ class ScriptRecording:
         """Stop and write nothing: there was no script to run."""
         if self._window is not None:
             self._window.close()
+        self._end_watch()
+
+    def _end_watch(self) -> None:
+        if self._watch is not None:
+            self._watch.leave()
+            self._watch = None
 
     def _opened(self) -> StepWindow:
         """The window; a script that never imported torch gets a trace too, of nothing."""
@@ -86,6 +103,7 @@ class ScriptRecording:
             window.close()
         partial = "" if window.complete else ended_by or window.blocked or self.steps.missed(window.finished)
         trace = self._signed(window.recorder.trace, partial, window.settings)
+        self._end_watch()
         trace.save(self.output)
         self.is_writing = False
         return self._closing_line(trace, partial, window)

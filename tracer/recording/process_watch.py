@@ -1,0 +1,72 @@
+"""What is watched beside the ops: variables, settings, first uses, seeds, Inductor.
+
+``tracer run`` enters it before the script's first line and again when torch is there; a recorder for as long as it
+records. Imports no torch by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from tracer.names import Subsystem
+from tracer.recording.events import EventLog
+from tracer.recording.sites import Sites
+from tracer.recording.variables import VariableEvents
+
+if TYPE_CHECKING:
+    from tracer.recording.first_uses import FirstUses
+
+
+class ProcessWatch:
+    """Watches this process between ``enter`` and ``leave``, which nest; ``log`` holds what was seen.
+
+    ``variables`` names the environment variables whose changes are noted.
+    """
+
+    def __init__(self, sites: Sites, variables: Iterable[str], *, from_start: bool = False) -> None:
+        self.from_start = from_start
+        """Was it entered before the script's first line?"""
+        self.log = EventLog(sites, os.getcwd())
+        self._variables = VariableEvents(self.log, variables, self._look)
+        self._depth = 0
+        self._first_uses: FirstUses | None = None
+        self._stops: list[Callable[[], None]] = []
+
+    def enter(self) -> None:
+        """Begin to watch. Where torch is not loaded yet, say ``torch_loaded`` when it is."""
+        self._depth += 1
+        if self._depth == 1:
+            if "torch" in sys.modules:
+                self.torch_loaded(None)
+            self._variables.start()
+
+    def torch_loaded(self, frame: FrameType | None) -> None:
+        """Watch what is torch's; ``frame`` imported it just now, ``None``: before the watch began."""
+        if self._stops:
+            return
+        from tracer.recording.first_uses import FirstUses
+        from tracer.recording.setting_events import SettingEvents
+
+        self.log.first_use(Subsystem.TORCH, frame)
+        self._first_uses = FirstUses(self.log)
+        settings = SettingEvents(self.log)
+        for watch in (self._first_uses, settings):
+            watch.start()
+            self._stops.append(watch.stop)
+
+    def leave(self) -> None:
+        """Undo what ``enter`` did."""
+        self._depth -= 1
+        if self._depth == 0:
+            self._variables.stop()
+            while self._stops:
+                self._stops.pop()()
+            self._first_uses = None
+
+    def _look(self) -> None:
+        if self._first_uses is not None:
+            self._first_uses.look()
