@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tracer.findings import Finding
 from tracer.names import About
 from tracer.plan import name_of
-from tracer.report.naming import calls_by_op, is_call, placed, subject_of
+from tracer.report.naming import calls_by_op, placed, subject_of
 from tracer.report.process import fill_words, generator_rows, loader_rows, untouched_generators
 from tracer.report.words import ABOUT, SEED_ORIGINS, mebibytes
 
@@ -54,14 +54,17 @@ def process_context(report: Report) -> dict[str, Any]:
     found = {name: _findings(report, about) for name, about in _SECTIONS.items()}
     generators = generator_rows(report.judgement)
     return {
-        "process_findings": found,
+        "process_findings": {name: rows[:MOST_ROWS] for name, rows in found.items()},
+        "process_more": {name: max(0, len(rows) - MOST_ROWS) for name, rows in found.items()},
         "notes": [(note, calls_by_op(note.ops)) for note in report.notes],
-        "generators": generators,
+        "generators": generators[:MOST_ROWS],
+        "generators_more": max(0, len(generators) - MOST_ROWS),
         "untouched": untouched_generators(report.judgement),
         "draws": _listed([_draw(one) for one in report.draws]),
         "fill": fill_words(report.fill) if report.fill is not None else "",
         "allocations": _listed([_allocation(one) for one in sorted(report.allocations, key=lambda one: -one.bytes)]),
         "loaders": loader_rows(report.loaders)[:MOST_ROWS],
+        "loaders_more": max(0, len(report.loaders) - MOST_ROWS),
         "origins": SEED_ORIGINS,
         "has_settings": bool(found["settings"] or report.notes),
         "has_draws": bool(found["draws"] or generators),
@@ -71,15 +74,11 @@ def process_context(report: Report) -> dict[str, Any]:
 
 
 def _findings(report: Report, about: tuple[About, ...]) -> list[ProcessFinding]:
-    numbered = enumerate(report.findings, 1)
-    rows = (
-        ProcessFinding(
-            number, one, subject_of(one), ABOUT[one.about].label, placed(one), calls_by_op(one.ops) if one.ops else ""
-        )
-        for number, one in numbered
-        if not is_call(one) and one.about in about
-    )
-    return list(rows)
+    return [
+        ProcessFinding(number, one, subject_of(one), ABOUT[one.about].label, placed(one), calls_by_op(one.ops))
+        for number, one in enumerate(report.findings, 1)
+        if one.about in about
+    ]
 
 
 def _listed(rows: list[tuple[Any, ...]]) -> Listed:

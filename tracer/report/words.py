@@ -129,11 +129,9 @@ SEED_ORIGINS: Mapping[SeedOrigin, OriginWords] = {
         "fixed", "never seeded; torch starts such a generator from a fixed number", Verdict.SEEDED
     ),
     SeedOrigin.MACHINE: OriginWords(
-        "not seeded", "not seeded: another state in every process", Verdict.NONDETERMINISTIC
+        "not seeded", "left to the machine: another state in every process", Verdict.NONDETERMINISTIC
     ),
-    SeedOrigin.UNSEEN: OriginWords(
-        "not known", "not known: it may have been seeded before recording began", Verdict.UNKNOWN
-    ),
+    SeedOrigin.UNSEEN: OriginWords("not known", "may have been seeded before recording began", Verdict.UNKNOWN),
 }
 
 #: What every report speaks of, and what it does not.

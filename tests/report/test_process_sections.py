@@ -1,0 +1,273 @@
+"""What no op shows has its place on the page and in the terminal, and no place where there is nothing to say."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import msgspec
+import pytest
+
+from tests.build import finding, process_finding, report
+from tests.report.samples import SEED_WORKER, process_report
+from tracer.findings import Change, FillCost, Note
+from tracer.names import SeedOrigin, Verdict
+from tracer.report import Report
+from tracer.report.json_format import Document
+from tracer.report.process import fill_words, generator_rows, loader_rows, untouched_generators
+from tracer.report.words import mebibytes
+from tracer.trace.process import Allocation, Draw, Generator, Loader
+
+SECTIONS = ("settings", "draws", "memory", "loading")
+
+
+def section(made: Report, name: str) -> str:
+    """The text of one section of the page; empty where it does not stand."""
+    found = re.search(rf'<section id="{name}".*?</section>', made.to_html(), re.DOTALL)
+    return (
+        " ".join(unescape(re.sub(r"<[^>]*>", " ", re.sub(r'<span class="whole">|</span>', "", found.group()))).split())
+        if found
+        else ""
+    )
+
+
+def text_of(made: Report, width: int = 100) -> str:
+    return made.to_text(width=width, color=False)
+
+
+# --- the plan ---------------------------------------------------------------------------------------------
+
+
+def test_the_plan_stands_right_under_the_verdict() -> None:
+    page, text = process_report().to_html(), text_of(process_report())
+    places = [page.index(mark) for mark in ("<h1>", 'id="plan"', 'id="answers"', 'id="calls"', 'id="findings"')]
+    assert places == sorted(places)
+    lines = [text.index(mark) for mark in ("Two runs of this step can differ", "What to change", "Can two runs of my")]
+    assert lines == sorted(lines)
+
+
+def test_code_of_several_lines_is_shown_as_it_must_be_pasted() -> None:
+    made = process_report()
+    blocks = [unescape(code) for code in re.findall(r"<pre[^>]*><code>(.*?)</code></pre>", made.to_html(), re.DOTALL)]
+    assert SEED_WORKER in blocks
+    assert "     def seed_worker(worker_id):\n         seed = torch.initial_seed() % 2**32\n" in text_of(made)
+
+
+def test_a_change_that_closes_nothing_is_a_suggestion() -> None:
+    made = process_report()
+    assert "A suggestion" in section(made, "plan")
+    assert "a suggestion: it closes no finding" in text_of(made)
+    assert "Closes 0" not in made.to_html()
+
+
+def test_a_plan_of_one_suggestion_is_no_change_that_helps() -> None:
+    made = report()
+    made.plan = (Change(number=1, title="Turn the fill off", code="off = True"),)
+    assert "no change is known that would help" in text_of(made)
+
+
+# --- findings ---------------------------------------------------------------------------------------------
+
+
+def test_a_finding_without_an_op_is_called_by_its_subject_and_place() -> None:
+    made = report(process_finding())
+    text = text_of(made)
+    assert "torch.backends.cudnn.benchmark = True" in text
+    assert "whole process" in text
+    assert "for aten.convolution 24" in text
+    page = made.to_html()
+    assert page.count("whole process") >= 2
+    assert "torch.backends.cudnn.benchmark = True" in made._repr_html_()
+
+
+def test_only_a_report_on_more_than_calls_filters_by_what_findings_speak_of() -> None:
+    assert 'id="by-about"' in process_report().to_html()
+    assert 'id="by-about"' not in report(finding()).to_html()
+
+
+def test_a_csv_row_about_the_process_has_no_op_under_the_same_header() -> None:
+    header, row = report(process_finding()).to_csv().splitlines()
+    assert header.startswith("backend,torch,rule,op,phase")
+    cells = dict(zip(header.split(","), row.split(","), strict=False))
+    assert (cells["rule"], cells["op"], cells["count"]) == ("environment-cudnn-benchmark", "", "24")
+
+
+def test_json_holds_everything_and_reads_back() -> None:
+    made = process_report()
+    document = msgspec.json.decode(made.to_json(), type=Document)
+    assert document.judgement == made.judgement
+    assert document.plan == made.plan
+    assert document.judgement.draws and document.judgement.loaders and document.judgement.notes
+
+
+def test_the_report_offers_what_the_judgement_holds() -> None:
+    made = process_report()
+    for name in ("notes", "draws", "generators", "loaders", "allocations", "fill"):
+        assert getattr(made, name) is getattr(made.judgement, name)
+        assert getattr(made, name)
+
+
+# --- sections ---------------------------------------------------------------------------------------------
+
+
+def test_sections_without_a_word_to_say_do_not_stand() -> None:
+    for made in (report(), report(finding())):
+        page, text = made.to_html(), text_of(made)
+        assert not any(f'id="{name}"' in page or f'href="#{name}"' in page for name in SECTIONS)
+        assert not any(name in text for name in ("Random draws", "Memory", "Data loading", "Between machines"))
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_a_section_stands_and_is_linked(name: str) -> None:
+    made = process_report()
+    assert section(made, name)
+    assert f'href="#{name}"' in made.to_html()
+
+
+def test_settings_say_which_calls_make_them_matter() -> None:
+    said = section(process_report(), "settings")
+    assert "Matters for aten.mm 1,200, aten.bmm 300, aten.addmm 8" in said
+    assert "set too late · train.py:14" in said
+    assert "1 setting that differs between machines only" in said
+
+
+def test_notes_are_folded_and_no_findings() -> None:
+    made = report(notes=(Note(rule="environment-tf32", subject="tf32 = True", why="Rounded."),))
+    assert "<details>" in made.to_html().split('id="settings"')[1].split("</section>")[0]
+    assert "No risk found" in text_of(made)
+    assert "tf32 = True" in text_of(made)
+
+
+def test_the_ledger_names_each_generator_its_seed_and_its_draws() -> None:
+    said = section(process_report(), "draws")
+    assert "cpu #seeded seeded by the program train.py:9 24 calls" in said
+    assert "python ≠not seeded left to the machine: another state in every process 2 calls" in said
+    assert "Not drawn from: cuda:0." in said
+    assert "aten.native_dropout forward net.drop net.py:31 cpu" in said
+
+
+def test_generators_that_nobody_seeded_come_first() -> None:
+    rows = generator_rows(process_report().judgement)
+    assert [row.name for row in rows] == ["python", "numpy", "cpu", "passed (cpu)"]
+    assert untouched_generators(process_report().judgement) == ("cuda:0",)
+
+
+def test_a_generator_with_two_starts_is_two_rows() -> None:
+    made = report(
+        draws=(
+            Draw(generator="cpu", op="aten.rand.default", count=3, origin=SeedOrigin.MACHINE),
+            Draw(generator="cpu", op="aten.rand.default", count=2, origin=SeedOrigin.MACHINE, location="b.py:1"),
+            Draw(generator="cpu", op="aten.rand.default", origin=SeedOrigin.PROGRAM, seeded_at="a.py:3"),
+        )
+    )
+    rows = generator_rows(made.judgement)
+    assert [(row.draws, row.seeded_at) for row in rows] == [("5 calls", ""), ("1 call", "a.py:3")]
+
+
+def test_a_generator_of_which_nobody_can_tell_is_unknown_even_if_seeded() -> None:
+    (row,) = generator_rows(
+        report(generators=(Generator(name="numpy", origin=SeedOrigin.PROGRAM, drew=None),)).judgement
+    )
+    assert row.verdict is Verdict.UNKNOWN
+    assert row.draws == "could not be told"
+
+
+def test_generators_that_nobody_drew_from_are_no_section() -> None:
+    made = report(generators=(Generator(name="cuda:0", origin=SeedOrigin.MACHINE, drew=False),))
+    assert not section(made, "draws")
+    assert "Random draws" not in text_of(made)
+
+
+@pytest.mark.parametrize(
+    ("fill", "words", "not_said"),
+    [
+        (FillCost(calls=4, bytes=2**21, reads=0, unfollowed=0, is_on=True), "turning the fill off looks safe", "would"),
+        (FillCost(calls=4, bytes=2**21, reads=0, unfollowed=0, is_on=False), "looks as if it needs no fill", "off"),
+        (FillCost(calls=4, bytes=2**21, reads=1, unfollowed=0, is_on=True), "leave the fill on", "safe"),
+        (FillCost(calls=4, bytes=2**21, reads=2, unfollowed=9, is_on=False), "can be anything", "safe"),
+        (FillCost(calls=4, bytes=2**21, reads=0, unfollowed=1, is_on=True), "is not known", "safe"),
+    ],
+)
+def test_memory_is_said_with_its_cost_and_how_far_it_is_known(fill: FillCost, words: str, not_said: str) -> None:
+    said = fill_words(fill)
+    assert words in said
+    assert not_said not in said
+    assert "4 calls, 2.0 MiB" in said
+    assert ("evidence, not proof" in said) is (not fill.reads and not fill.unfollowed)
+    assert said in section(report(fill=fill), "memory")
+    assert said.split()[-1] in text_of(report(fill=fill))
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [(0, "0.0 MiB"), (512, "less than 0.1 MiB"), (2**20, "1.0 MiB"), (3 * 2**30, "3,072.0 MiB")],
+)
+def test_bytes_are_said_in_mebibytes(count: int, words: str) -> None:
+    assert mebibytes(count) == words
+
+
+def test_allocations_stand_by_site_the_largest_first() -> None:
+    made = report(
+        allocations=(
+            Allocation(op="aten.empty.memory_format", location="a.py:1", count=9, bytes=2**20),
+            Allocation(op="aten.empty_like.default", location="b.py:2", count=2, bytes=2**25, unfollowed=1),
+        )
+    )
+    said = section(made, "memory")
+    assert said.index("b.py:2 2 1 32.0 MiB") < said.index("a.py:1 9 9 1.0 MiB")
+
+
+def test_a_loader_is_told_by_its_line_workers_order_and_generator() -> None:
+    first, second = loader_rows(process_report().loaders)
+    assert first.workers == "4, started by fork, without worker_init_fn"
+    assert first.order == "drawn at random (RandomSampler)"
+    assert first.drawn_from.startswith("the default generator, left to the machine")
+    assert first.further == ("its workers drew from numpy",)
+    assert (second.workers, second.drawn_from, second.origin) == ("none", "draws nothing", None)
+    text = text_of(process_report(), 200)
+    assert "train.py:30: workers 4, started by fork, without worker_init_fn" in text
+
+
+def test_what_else_a_loader_hangs_on_is_said() -> None:
+    odd = Loader(
+        workers=1,
+        has_worker_init=True,
+        has_generator=True,
+        origin=SeedOrigin.PROGRAM,
+        seeded_at="a.py:1",
+        in_order=False,
+        persistent_workers=True,
+        epoch_set=False,
+        workers_seen=False,
+    )
+    (row,) = loader_rows([odd])
+    assert row.drawn_from == "its own generator, seeded by the program, at a.py:1"
+    assert len(row.further) == 4
+    assert "with worker_init_fn" in row.workers
+
+
+# --- sizes ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_a_terminal_of_any_width_shows_what_no_op_shows(width: int) -> None:
+    text = text_of(process_report(), width)
+    assert max(map(len, text.splitlines())) <= width
+    squeezed = "".join(text.split())
+    for part in ("Randomdraws", "python:2calls", "45.2MiB", "train.py:30", "random.seed(seed)", "wholeprocess"):
+        assert part in squeezed, part
+
+
+def test_ten_thousand_rows_are_folded_and_counted() -> None:
+    many = report(
+        draws=tuple(Draw(generator="cpu", op="aten.rand.default", location=f"a.py:{line}") for line in range(10_000)),
+        allocations=tuple(Allocation(op="aten.empty.memory_format", location=f"b.py:{line}") for line in range(10_000)),
+        loaders=tuple(Loader(location=f"c.py:{line}") for line in range(10_000)),
+        generators=tuple(Generator(name=f"cuda:{n}", origin=SeedOrigin.MACHINE, drew=True) for n in range(100)),
+        notes=tuple(Note(rule="environment-a", subject=f"s{n} = 1", why="") for n in range(1_000)),
+    )
+    page, text = many.to_html(), text_of(many)
+    assert len(page) < 1_000_000
+    assert page.count("9,800 more; the JSON report has them all.") == 3
+    assert len(text.splitlines()) < 120
+    assert "10,000" not in text or "more" in text
