@@ -84,7 +84,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     where: str = ""
     """Where they must stand."""
     sets: dict[str, FactValue] = {}
-    """What those lines make of the settings, as ``judge(..., settings=...)`` takes them."""
+    """What those lines make of the settings, as ``judge(..., settings=...)`` takes them; for a call, the settings and
+    seeds by which its verdict is as good as settings can make it."""
+    planned: tuple[Verdict, Verdict] | None = None
+    """``verdict`` and ``deterministic_mode`` once all of ``Judgement.planned`` is set; ``None`` where that changes
+    neither."""
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -183,3 +187,5 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     fill: FillCost | None = None
     """``None`` where nothing was allocated without being written, or nobody looked."""
     loaders: tuple[Loader, ...] = ()
+    planned: dict[str, FactValue] = {}
+    """The settings and seeds that together settle every finding that settings can settle."""

@@ -6,7 +6,7 @@ Importing this module imports no torch: a trace is judged without it, and the re
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tracer.recording.process_watch import ProcessWatch
     from tracer.recording.recorder import Recorder
     from tracer.report import Report
+    from tracer.trace.model import FactValue
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -128,7 +129,7 @@ class DeterminismTracer:
         self,
         backend: str = Backend.RECORDED,
         torch: str = "recorded",
-        settings: str = Settings.RECORDED,
+        settings: str | Mapping[str, FactValue] = Settings.RECORDED,
         *,
         strict: bool = False,
     ) -> Report:
@@ -141,7 +142,7 @@ def judge(
     *,
     backend: str = Backend.RECORDED,
     torch: str = "recorded",
-    settings: str = Settings.RECORDED,
+    settings: str | Mapping[str, FactValue] = Settings.RECORDED,
     strict: bool = False,
 ) -> Report:
     """Hold ``trace`` against the determinism tables for a target, and report.
@@ -154,7 +155,9 @@ def judge(
         A torch version such as ``2.13``, or ``recorded``.
     settings
         ``recorded``, ``default`` (deterministic mode off, torch's default flags), ``warn``, or ``deterministic`` (mode
-        on, ``CUBLAS_WORKSPACE_CONFIG`` set).
+        on, ``CUBLAS_WORKSPACE_CONFIG`` set). Or settings in place of the recorded ones, by name: fields of
+        ``trace.environment`` (``deterministic_mode``, ``cudnn_benchmark``), environment variables, torch's dotted
+        names, and ``seed.torch``, ``seed.python``, ``seed.numpy`` to ``True``: ``report.planned_settings``, for one.
     strict
         Answer ``unknown`` for a torch that is newer than a table was reviewed for, in place of the newest reviewed
         version's verdict.
@@ -164,7 +167,11 @@ def judge(
     from tracer.judging import judge_trace, make_target
     from tracer.report import Report
     from tracer.tables.loading import load_tables
+    from tracer.tables.rows import load_rows
     from tracer.tables.translation import load_translations
 
     target = make_target(trace.environment, backend=backend, torch=torch, settings=settings)
-    return Report(judge_trace(trace, load_tables(), target, strict=strict, translations=load_translations()))
+    judgement = judge_trace(
+        trace, load_tables(), target, strict=strict, translations=load_translations(), rows=load_rows()
+    )
+    return Report(judgement)

@@ -1,0 +1,59 @@
+"""What every reader of a judgement must know first, a sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tracer.findings import Target
+from tracer.names import Backend, BlindSpotKind, SeedOrigin, Settings
+from tracer.tables.bench import Bench, device_of
+from tracer.tables.versions import reviewed_releases
+from tracer.trace.model import Trace
+
+
+def banners_of(trace: Trace, target: Target, bench: Bench, strict: bool) -> Iterator[str]:
+    """What must be said of the trace and of the tables of backends."""
+    if partial := trace.partial:
+        yield f"The trace is partial ({partial}): calls after that point are missing."
+    for name in bench.missing():
+        yield f"There is no table for {name}: its calls are unknown."
+    for bound in bench.used():
+        name, reviewed = bound.table.backend, bound.table.reviewed
+        if bound.extrapolated:
+            newest = reviewed_releases(reviewed)[-1]
+            yield (
+                f"The {name} table was reviewed up to torch {newest}; for torch {target.torch} its verdicts are"
+                f" those of {newest}, extrapolated."
+            )
+        elif bound.place != "reviewed":
+            relation = "not among them" if bound.place == "between" else f"{bound.place} than those"
+            refused = " and strict judging does not extrapolate" if bound.place == "newer" and strict else ""
+            yield (
+                f"The {name} table was reviewed for torch {reviewed}; torch {target.torch} is {relation}"
+                f"{refused}: its calls are unknown."
+            )
+    elsewhere = sorted(bench.devices - {"none", "meta"})
+    if target.backend is not Backend.RECORDED and elsewhere and device_of(target.backend) not in elsewhere:
+        how = "calls that run as another op there are judged as that op" if bench.was_translated else "ops as recorded"
+        notes = "".join(f" {note.says}" for note in bench.notes())
+        yield f"Recorded on {' and '.join(elsewhere)}, judged for {target.backend}: {how}.{notes}"
+    unlinked = sum(s.count for s in trace.blind_spots if s.kind is BlindSpotKind.NO_FORWARD_LINK)
+    if unlinked:
+        yield f"Backward calls without a link to their forward line: {unlinked}."
+    if trace.differing_settings and target.settings is Settings.RECORDED:
+        names = ", ".join(trace.differing_settings)
+        yield f"The merged recordings differ in {names}; the first recording's settings were judged."
+
+
+def process_banners(trace: Trace) -> Iterator[str]:
+    """What the trace cannot say of the process."""
+    if trace.schema < 2:
+        yield (
+            "The trace was recorded by an older release: settings made late, seeds, memory and data loading were not"
+            " watched."
+        )
+    elif not trace.watched_from_start and any(draw.origin is SeedOrigin.UNSEEN for draw in trace.draws):
+        yield (
+            "Seeds were not watched from the start of the process: whether the program seeded a generator before"
+            " recording began is not known. `tracer run` sees it."
+        )
