@@ -1,0 +1,93 @@
+"""``tracer doctor`` speaks of the process that it runs in, and starts nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Command, process, tracer_process
+
+WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
+
+
+def test_a_new_process_has_its_mode_off_and_is_told_what_to_paste(tmp_path: Path) -> None:
+    done = tracer_process("doctor", cwd=tmp_path)
+    assert (done.code, done.err) == (0, "")
+    assert "nondeterministic: torch.use_deterministic_algorithms\n  It is off, and should be on." in done.out
+    assert "torch.use_deterministic_algorithms(True)\n" in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert "\x1b" not in done.out
+
+
+@pytest.mark.parametrize(("fail_on", "code"), [("nondeterministic", 1), ("raises", 0), ("raises,nondeterministic", 1)])
+def test_the_gate_fails_on_the_verdicts_that_it_names(fail_on: str, code: int, tmp_path: Path) -> None:
+    done = tracer_process("doctor", "--fail-on", fail_on, cwd=tmp_path)
+    assert (done.code, done.err) == (code, "")
+
+
+def test_each_setting_stands_in_json_with_its_verdict(tmp_path: Path) -> None:
+    done = tracer_process("doctor", "--backend", "cuda", "--format", "json", cwd=tmp_path, **{WORKSPACE: ":16:8"})
+    found = json.loads(done.out)
+    assert found["outlook"]["backends"] == ["cuda"]
+    by_row = {one["row"]: one for one in found["settings"]}
+    assert by_row["environment-deterministic-mode"]["verdict"] == "nondeterministic"
+    assert by_row["environment-deterministic-mode"]["value"] == "off"
+    workspace = by_row["environment-cublas-workspace"]
+    assert (workspace["value"], workspace["is_set"], workspace["verdict"]) == (":16:8", True, "deterministic")
+
+
+def test_a_backend_that_is_not_here_can_be_asked_for(tmp_path: Path) -> None:
+    assert "cudnn.deterministic" not in tracer_process("doctor", "--backend", "cpu", cwd=tmp_path).out
+    assert "cudnn.deterministic" in tracer_process("doctor", "--backend", "cuda", cwd=tmp_path).out
+
+
+def test_it_reads_the_very_process(tmp_path: Path) -> None:
+    code = (
+        "import torch\nfrom tracer.cli.main import main\n"
+        "torch.use_deterministic_algorithms(True)\nmain(['doctor', '--fail-on', 'nondeterministic'])"
+    )
+    done = process("-c", code, cwd=tmp_path)
+    assert done.code == 0
+    assert "nondeterministic:" not in done.out
+
+
+def test_no_device_is_started(tmp_path: Path) -> None:
+    code = (
+        "import os, torch\nfrom tracer.cli.main import main\n"
+        "def starts(*given):\n    os._exit(9)\n"
+        "torch.cuda._lazy_init = torch.cuda.device_count = torch.xpu._lazy_init = starts\n"
+        "main(['doctor', '--all'])"
+    )
+    done = process("-c", code, cwd=tmp_path)
+    assert (done.code, done.err) == (0, "")
+
+
+def test_without_torch_it_says_so_and_checks_the_rest(tmp_path: Path) -> None:
+    code = "import sys\nsys.modules['torch'] = None\nfrom tracer.cli.main import main\nmain(['doctor', '--all'])"
+    done = process("-c", code, cwd=tmp_path, **{WORKSPACE: ":4096:8"})
+    assert (done.code, done.err) == (0, "")
+    assert "torch cannot be imported here" in done.out
+    assert f"= {WORKSPACE}" in done.out
+    assert "could not be read here" in done.out
+    assert "cudnn.benchmark" not in done.out
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("--backend", "gpu"), "there is no backend 'gpu'"),
+        (("--backend", "recorded"), "there is no backend 'recorded'"),
+        (("--format", "html"), "there is no format 'html'"),
+        (("--fail-on", "bad"), "there is no verdict 'bad'"),
+        (("--fail-on", "new"), "needs a baseline"),
+        (("train.py",), "unexpected extra argument"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(args: tuple[str, ...], says: str, tracer: Command) -> None:
+    done = tracer("doctor", *args)
+    assert done.code == 2
+    assert says in done.err
+    assert done.err.count("\n") == 1
+    assert done.out == ""

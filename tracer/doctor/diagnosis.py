@@ -1,0 +1,210 @@
+"""From a process's settings to what is wrong with them, as if every op that depends on them had run. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from tracer.findings import Evidence
+from tracer.judging.setting_rows import Read, is_worth_a_note, read_setting
+from tracer.names import SEVERITY, About, Backend, Differs, Settings, Verdict
+from tracer.tables.conditions import BoundRule
+from tracer.tables.rows import EnvironmentTable, Row
+from tracer.tables.settings import settings_of
+from tracer.tables.versions import placed, release, reviewed_releases, speaks_of
+from tracer.trace.model import CudaDevice, Environment, FactValue
+
+#: What a row needs whose calls no recording would show: only setting it too late is a fault.
+_UNSEEN = "unseen"
+
+
+class Checked(msgspec.Struct, frozen=True, kw_only=True):
+    """One setting as it stands, and what follows from it."""
+
+    row: str
+    """The row's permanent id, ``environment-cudnn-benchmark``."""
+    name: str
+    category: str
+    value: FactValue | None
+    """As it stands: as it was read, else torch's default; ``None`` where it has none."""
+    is_set: bool
+    """Did somebody set it to another value than the default?"""
+    wanted: str
+    """What it should be, in words; empty where any value does."""
+    verdict: Verdict
+    missing: tuple[str, ...] = ()
+    """For an unknown verdict: settings that would have decided and could not be read."""
+    is_note: bool = False
+    """Does it differ from what makes other machines and versions agree? Two runs agree on this one."""
+    backends: tuple[Backend, ...] = ()
+    """Those present that it bears on; empty: the process whatever the backend."""
+    why: str = ""
+    remedy: str = ""
+    code: str = ""
+    where: str = ""
+    evidence: tuple[Evidence, ...] = ()
+
+
+class Outlook(msgspec.Struct, frozen=True, kw_only=True):
+    """What is there to be checked."""
+
+    backends: tuple[Backend, ...]
+    """Those that torch was built for here, or the one that was asked for."""
+    has_torch: bool
+    versions: dict[str, str] = {}
+    """What is installed, by name: torch, CUDA, cuDNN, NCCL, NumPy."""
+    devices: tuple[CudaDevice, ...] = ()
+    """Those that could be read without starting any."""
+
+
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """Every setting of a process that bears on its backends."""
+
+    outlook: Outlook
+    torch: str
+    """The installed release; empty where torch cannot be imported: rows were asked for every reviewed one."""
+    settings: tuple[Checked, ...]
+    """Worst first; those that do no harm after, in the table's order."""
+    unread: int = 0
+    """Settings that could not be read: torch or a library is not loaded, or this build has no such thing."""
+    banners: tuple[str, ...] = ()
+    """What every reader must know first."""
+
+    def of(self, verdicts: Collection[Verdict]) -> tuple[Checked, ...]:
+        """The settings with one of ``verdicts``."""
+        return tuple(one for one in self.settings if one.verdict in verdicts)
+
+    @property
+    def faults(self) -> tuple[Checked, ...]:
+        """The settings that can make two runs differ, or of which it is not known."""
+        return tuple(one for one in self.settings if one.verdict is not Verdict.DETERMINISTIC)
+
+    @property
+    def notes(self) -> tuple[Checked, ...]:
+        """The settings to which other machines or versions would answer otherwise."""
+        return tuple(one for one in self.settings if one.is_note)
+
+
+def diagnose(table: EnvironmentTable, environment: Environment, outlook: Outlook) -> Diagnosis:
+    """Hold ``environment`` against each row about a setting, as if every op that it needs had run.
+
+    ``environment.torch`` is empty where torch is absent: torch's own settings are left out then, and counted.
+    """
+    known = reviewed_releases(table.reviewed)
+    asked = release(environment.torch) if outlook.has_torch else ""
+    place = placed(table.reviewed, asked) if asked else "reviewed"
+    # Whichever release will be used where none is installed: what they disagree about is unknown.
+    versions = (f"{known[-1]}.0",) if place == "newer" else (asked,) if asked else tuple(f"{one}.0" for one in known)
+    rows = [
+        row
+        for row in table.row
+        if _bears(row, outlook.backends) and any(speaks_of(row.torch, version) for version in versions)
+    ]
+    found = [
+        (row, read_setting(row, environment) if outlook.has_torch or not _is_torchs(row) else None) for row in rows
+    ]
+    checked = [
+        _check(row, read, () if place in ("older", "between") else versions, environment, outlook)
+        for row, read in found
+        if read is not None
+    ]
+    checked.sort(key=lambda one: (SEVERITY.index(one.verdict), not one.is_note))  # stable: else the table's order
+    return Diagnosis(
+        outlook=outlook,
+        torch=asked,
+        settings=tuple(checked),
+        unread=len(found) - len(checked),
+        banners=tuple(_banners(outlook, place, asked, known)),
+    )
+
+
+def _banners(outlook: Outlook, place: str, asked: str, known: Sequence[str]) -> Iterator[str]:
+    if not outlook.has_torch:
+        yield "torch cannot be imported here: environment variables and Python alone were checked."
+    elif place == "newer":
+        yield f"The table was reviewed up to torch {known[-1]}: its answers are extrapolated to {asked}."
+    elif place != "reviewed":
+        yield f"The table was reviewed for torch {known[0]} to {known[-1]} alone: nothing is known here."
+
+
+def _bears(row: Row, backends: Sequence[Backend]) -> bool:
+    """Can the row's setting be read, and does it matter on one of ``backends``?"""
+    is_readable = bool(row.field or row.variable or row.read)
+    is_seen = not row.needs or any(need != _UNSEEN for need in row.needs)
+    return row.about is About.SETTING and is_readable and is_seen and bool(not row.backends or _on(row, backends))
+
+
+def _on(row: Row, backends: Iterable[Backend]) -> tuple[Backend, ...]:
+    return tuple(backend for backend in backends if backend in row.backends)
+
+
+def _is_torchs(row: Row) -> bool:
+    """Is it torch that holds the setting, rather than the shell or Python?"""
+    return bool(row.field) or row.read.startswith(("torch.", "torch_npu."))
+
+
+def _check(row: Row, read: Read, versions: Sequence[str], environment: Environment, outlook: Outlook) -> Checked:
+    """``versions``: those that the row is asked for; none where the table was not reviewed for the installed one."""
+    conditions = _conditions(environment, outlook)
+    outcomes = [
+        BoundRule(row, version, conditions).decide({"value": read.word})
+        for version in versions
+        if speaks_of(row.torch, version)
+    ]
+    agree = len({one.verdict for one in outcomes}) == 1
+    case = outcomes[-1].case if agree else None
+    return Checked(
+        row=row.id,
+        name=row.name,
+        category=row.category,
+        value=read.value if read.value is not None else row.default,
+        is_set=read.value is not None,
+        wanted=_wanted(row, versions[-1], environment, outlook) if versions else "",
+        verdict=outcomes[-1].verdict if agree else Verdict.UNKNOWN,
+        missing=outcomes[-1].missing if agree else ("torch's version",),
+        is_note=row.differs is Differs.MACHINES and is_worth_a_note(row, read),
+        backends=_on(row, outlook.backends),
+        why=(case.why if case is not None else "") or row.why,
+        remedy=(case.remedy if case is not None else "") or row.remedy,
+        code=row.code,
+        where=row.where,
+        evidence=tuple(Evidence(kind=one.kind, ref=one.ref) for one in row.evidence),
+    )
+
+
+def _conditions(
+    environment: Environment, outlook: Outlook, sets: Mapping[str, FactValue] | None = None
+) -> dict[str, FactValue]:
+    """What cases may ask of the process; nothing is known of torch where it is absent."""
+    return settings_of(environment, Settings.RECORDED, sets) if outlook.has_torch else {}
+
+
+def _wanted(row: Row, version: str, environment: Environment, outlook: Outlook) -> str:
+    """The values with which two runs agree, in words; empty where that is all of them."""
+    if row.differs is Differs.MACHINES:
+        return " or ".join(_in_words(row, {"safe"} if row.safe else {"unset"}))
+    as_is = BoundRule(row, version, _conditions(environment, outlook))
+    remedied = BoundRule(row, version, _conditions(environment, outlook, row.sets))
+    asked = {"unset": as_is, "safe": remedied, "other": as_is}
+    good = {word for word, bound in asked.items() if bound.decide({"value": word}).verdict is Verdict.DETERMINISTIC}
+    return "" if len(good) == len(asked) else " or ".join(_in_words(row, good))
+
+
+def _in_words(row: Row, good: Collection[str]) -> Iterator[str]:
+    values: list[FactValue] = [*(row.safe if "safe" in good else ())]
+    if "unset" in good and row.default is not None and row.default not in values:
+        values.append(row.default)
+    yield from map(spelled, values)
+    if "unset" in good and row.default is None:
+        yield "not set"
+
+
+def as_json(diagnosis: Diagnosis) -> str:
+    """``diagnosis`` as JSON that people can read; a field that is empty stands there too."""
+    return msgspec.json.format(msgspec.json.encode(diagnosis), indent=2).decode()
+
+
+def spelled(value: FactValue | None) -> str:
+    """A value as people read it: as Python writes it, and a text without quotes."""
+    return "not set" if value is None else str(value)

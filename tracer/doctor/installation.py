@@ -1,0 +1,129 @@
+"""What is installed in this process: versions, backends, devices. Nothing is started for the asking."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from tracer.doctor.diagnosis import Outlook
+from tracer.names import Backend
+from tracer.recording.settings import read_settings
+from tracer.tables.rows import load_rows
+from tracer.trace.model import CudaDevice, Environment
+
+#: Where NVIDIA's driver lists its devices, Ascend's its own, and where CANN says which it is.
+_NVIDIA = Path("/proc/driver/nvidia/gpus")
+_ASCEND = Path("/dev")
+_CANN = ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH")
+#: Distributions whose version bears on a step.
+_PACKAGES = {"NumPy": "numpy", "Triton": "triton", "torch_npu": "torch_npu"}
+
+
+def read_process(backend: Backend | None = None) -> tuple[Environment, Outlook]:
+    """This process's settings and what is installed, for ``backend`` or for those that are here.
+
+    Imports torch where it is installed: its flags are in it.
+    """
+    try:
+        import torch
+
+        from tracer.recording.environment import capture_environment
+    except (ImportError, OSError):  # absent, or a library of its own is: its settings cannot be asked either way
+        settings, variables = read_settings(load_rows().row)
+        environment = Environment(
+            python=platform.python_version(),
+            platform=f"{platform.system()}-{platform.machine()}",
+            torch="",
+            variables=variables,
+            settings=settings,
+        )
+        here: tuple[Backend, ...] = tuple(Backend(word) for word in Backend if word is not Backend.RECORDED)
+        has_torch = False
+    else:
+        environment = capture_environment()
+        here = tuple(_backends(torch))
+        has_torch = True
+    outlook = Outlook(
+        backends=here if backend is None else (backend,),
+        has_torch=has_torch,
+        versions=dict(_versions(environment)),
+        devices=environment.devices or tuple(_devices()),
+    )
+    return environment, outlook
+
+
+def _backends(torch: Any) -> Iterator[Backend]:
+    """What this build of torch computes on; a device need not be there."""
+    yield Backend.CPU
+    if torch.version.hip is not None:
+        yield Backend.ROCM
+    elif torch.version.cuda is not None:
+        yield Backend.CUDA
+    if getattr(torch.version, "xpu", None) is not None:
+        yield Backend.XPU
+    if torch.backends.mps.is_built():
+        yield Backend.MPS
+    if find_spec("torch_npu") is not None:
+        yield Backend.NPU
+
+
+def _versions(environment: Environment) -> Iterator[tuple[str, str]]:
+    yield "Python", environment.python
+    yield "platform", environment.platform
+    known = {
+        "torch": environment.torch,
+        "CUDA": environment.cuda,
+        "HIP": environment.hip,
+        "cuDNN": environment.cudnn,
+        "NCCL": environment.nccl,
+    }
+    yield from ((name, found) for name, found in known.items() if found)
+    for name, distribution in _PACKAGES.items():
+        try:
+            yield name, version(distribution)
+        except PackageNotFoundError:
+            continue
+    cann = _cann()
+    if cann:
+        yield "CANN", cann
+
+
+def _cann() -> str:
+    """CANN's version, from the file that its toolkit carries."""
+    for variable in _CANN:
+        home = os.environ.get(variable)
+        for name in ("compiler/version.info", "version.info") if home else ():
+            try:
+                lines = Path(str(home), name).read_text(encoding="utf-8").splitlines()
+            except OSError:
+                continue
+            for line in lines:
+                key, _, value = line.partition("=")
+                if key.strip().lower() == "version":
+                    return value.strip()
+    return ""
+
+
+def _devices() -> Iterator[CudaDevice]:
+    """The devices that drivers list; asking CUDA for them would start it, and spoil a later fork."""
+    for folder in _listed(_NVIDIA, "*"):
+        try:
+            lines = (folder / "information").read_text(encoding="utf-8").splitlines()
+        except OSError:
+            continue
+        models = [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
+        yield CudaDevice(name=models[0] if models else "NVIDIA device")
+    for _ in _listed(_ASCEND, "davinci[0-9]*"):
+        yield CudaDevice(name="Ascend NPU")
+
+
+def _listed(folder: Path, pattern: str) -> list[Path]:
+    try:
+        return sorted(folder.glob(pattern))
+    except OSError:
+        return []
