@@ -6,18 +6,20 @@ of 0, in evaluation, or for no elements.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from tracer.recording import seams
 from tracer.recording.arguments import MISSING, Getter, Reader, argument_getter
-from tracer.recording.generators import SEEDS
-from tracer.recording.provenance import Provenance
+from tracer.recording.generators import SEEDS, Drawn
 from tracer.recording.sites import spell
 from tracer.trace.draws import GENERATOR, ORIGIN, SEEDED_AT
 from tracer.trace.model import FactValue
+
+if TYPE_CHECKING:
+    from tracer.recording.groups import Cell, Plan
 
 #: The key under which a plan keeps the reader of draws: one reading gives three facts.
 DRAW = "rng"
@@ -113,10 +115,19 @@ def _tensor(args: tuple[Any, ...]) -> torch.Tensor | None:
     return None
 
 
-def draw_facts(drawn: tuple[str, Provenance], working_directory: str) -> dict[str, FactValue]:
+def draw_facts(drawn: Drawn, working_directory: str) -> dict[str, FactValue]:
     """A reading in words."""
     name, provenance = drawn
     facts: dict[str, FactValue] = {GENERATOR: name, ORIGIN: str(provenance.origin)}
     if provenance.site.path:
         facts[SEEDED_AT] = spell(provenance.site, working_directory)
     return facts
+
+
+def drawn_by(counted: Iterable[tuple[Plan, Cell]]) -> Iterator[Drawn]:
+    """Whom each group of calls drew from, for those that drew; what a call hands to inner calls is theirs."""
+    for plan, cell in counted:
+        if DRAW in plan.readers and cell.asked is not None and cell.extra is None:
+            drawn = dict(zip(plan.readers, cell.asked, strict=True))[DRAW]
+            if drawn is not MISSING:
+                yield drawn

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tracer.names import Subsystem
 from tracer.recording.events import EventLog
+from tracer.recording.host_generators import HOST
 from tracer.recording.sites import Sites
 from tracer.recording.variables import VariableEvents
 
@@ -43,12 +44,14 @@ class ProcessWatch:
             if "torch" in sys.modules:
                 self.torch_loaded(None)
             self._variables.start()
+            HOST.start(self.log, from_process_start=self.from_start)
 
     def torch_loaded(self, frame: FrameType | None) -> None:
         """Watch what is torch's; ``frame`` imported it just now, ``None``: before the watch began."""
         if self._stops:
             return
         from tracer.recording.first_uses import FirstUses
+        from tracer.recording.generators import SEEDS
         from tracer.recording.setting_events import SettingEvents
 
         self.log.first_use(Subsystem.TORCH, frame)
@@ -57,12 +60,15 @@ class ProcessWatch:
         for watch in (self._first_uses, settings):
             watch.start()
             self._stops.append(watch.stop)
+        SEEDS.start(self.log, from_torch_import=self.from_start and frame is not None)
+        self._stops.append(lambda: SEEDS.stop(self.log))
 
     def leave(self) -> None:
         """Undo what ``enter`` did."""
         self._depth -= 1
         if self._depth == 0:
             self._variables.stop()
+            HOST.stop(self.log)
             while self._stops:
                 self._stops.pop()()
             self._first_uses = None

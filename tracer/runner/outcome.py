@@ -44,12 +44,14 @@ class ScriptRecording:
 
     def begin(self) -> None:
         """Watch what the script sets, and record as soon as torch is there."""
+        from tracer.recording.host_generators import HOST
         from tracer.recording.process_watch import ProcessWatch
         from tracer.recording.sites import Sites
         from tracer.tables.loading import named_variables
 
         self._watch = ProcessWatch(Sites(), named_variables(), from_start=True)
         self._watch.enter()
+        when_imported("numpy.random", lambda: HOST.look_again(nobody_seeded=True))
         when_imported("torch", self._open)
 
     def _open(self) -> None:
