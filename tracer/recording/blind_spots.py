@@ -34,12 +34,16 @@ class BlindSpots:
         self._on_dynamo = on_dynamo
         self._working_directory = working_directory
         self._noted: dict[tuple[BlindSpotKind, str, str], int] = {}
+        self.on_unseen: Callable[[], None] = lambda: None
+        """Called before code runs that may write to any tensor."""
 
     def note(self, kind: BlindSpotKind, detail: str, frame: FrameType | None = None, *, count: int = 1) -> None:
         """Count one blind spot, at the line of ``frame`` that is outside torch."""
         location = spell(self._sites.innermost(frame), self._working_directory) if frame is not None else ""
         key = (kind, detail, location)
         self._noted[key] = self._noted.get(key, 0) + count
+        if kind is not BlindSpotKind.DATALOADER:
+            self.on_unseen()
 
     def start(self) -> None:
         """Begin to watch."""

@@ -169,7 +169,7 @@ def common_facts(raw: tuple[Any, ...] | None) -> dict[str, FactValue]:
     if raw is None:
         return {"device": "none", "dtype": "none", "layout": "none", "ndim": -1}
     dtype, device, layout, ndim = raw
-    facts: dict[str, FactValue] = {"device": _device(device), "dtype": dtype_word(dtype)}
+    facts: dict[str, FactValue] = {"device": device_word(device), "dtype": dtype_word(dtype)}
     word = layout_word(layout)
     if word is not None:
         facts["layout"] = word
@@ -194,7 +194,8 @@ def layout_word(layout: Any) -> str | None:
     return name if name in _KNOWN_LAYOUTS else None
 
 
-def _device(device: Any) -> str:
+def device_word(device: Any) -> str:
+    """The vocabulary's word for a device."""
     name = getattr(device, "type", None) or str(device)
     if name == "privateuseone":
         name = seams.private_backend_name()

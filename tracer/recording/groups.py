@@ -7,6 +7,7 @@ from typing import Any
 
 from tracer.names import Phase
 from tracer.recording import facts, seams
+from tracer.recording.accesses import Access
 from tracer.recording.events import ORDER
 from tracer.recording.modules import Scope
 from tracer.recording.sites import Site
@@ -87,9 +88,12 @@ class Plan:
 
     __slots__ = (
         "_position",
+        "access",
         "call",
         "cells",
+        "checks",
         "decomposes",
+        "func",
         "is_composite",
         "is_listed",
         "makes_tensors",
@@ -97,11 +101,13 @@ class Plan:
         "name",
         "rare",
         "readers",
+        "touches",
     )
 
     def __init__(self, func: Any, asked: Mapping[str, frozenset[str]]) -> None:
         schema = getattr(func, "_schema", None)
         self.cells: dict[Any, Cell] = {}
+        self.func = func
         self.name = spell_op(func)
         self.call = seams.direct_call(func)
         self._position = facts.primary_position(func)
@@ -114,11 +120,18 @@ class Plan:
         first = str(schema.arguments[0].type) if schema is not None and schema.arguments else ""
         self.is_listed = first == "List[Tensor]"
         """Is the first argument a list of tensors (``_foreach_*``, ``cat``)?"""
+        self.access = Access(func)
+        is_seen_in_parts = self.is_composite and self.decomposes
+        self.checks = not is_seen_in_parts and (self.access.allocates or self.access.writes_at_known_places)
+        """Is memory to be looked at after each call?"""
+        self.touches = bool(self.access.arguments) and not is_seen_in_parts
+        """Is it to be looked at while storages are watched?"""
         self.rare = (
             self._position != 0
             or self.is_composite
             or isinstance(func, seams.HigherOrderOperator)
             or first not in ("Tensor", "List[Tensor]")
+            or self.access.grows
         )
         """Does a call need the longer path: no tensor in the first place, or no ordinary overload?"""
 

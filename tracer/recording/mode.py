@@ -22,6 +22,7 @@ from tracer.recording import facts, seams
 from tracer.recording.attribution import Attribution
 from tracer.recording.groups import Cell, Plan
 from tracer.recording.higher_order import with_bodies_seen
+from tracer.recording.tracking import Tracking
 
 _getframe: Any = sys._getframe
 _get_ident = get_ident
@@ -40,11 +41,13 @@ class RecordingMode(TorchDispatchMode):
 
     supports_higher_order_operators = True
 
-    def __init__(self, attribution: Attribution, asked: Mapping[str, frozenset[str]]) -> None:
+    def __init__(self, attribution: Attribution, asked: Mapping[str, frozenset[str]], tracking: Tracking) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.plans: dict[Any, Plan] = {}
         self.attribution = attribution
+        self.tracking = tracking
         self._asked = asked
+        self._watched = tracking.memory.live
         self._modules = attribution.modules
         self._optimizer = attribution.optimizer
         self._links = attribution.links
@@ -84,16 +87,22 @@ class RecordingMode(TorchDispatchMode):
         asked = plan.read(args, kwargs) if plan.readers else None
         node = _current_node()
         if node is not None:
-            self._backward(plan, tensor, asked, node, frame)
+            cell = self._backward(plan, tensor, asked, node, frame)
         elif self._optimizer.active:
-            self._in_optimizer(plan, tensor, asked, frame)
+            cell = self._in_optimizer(plan, tensor, asked, frame)
         else:
-            self._forward(plan, tensor, asked, frame)
+            cell = self._forward(plan, tensor, asked, frame)
         if kwargs:
-            return plan.call(*args, **kwargs)
-        return plan.call(*args)
+            result = plan.call(*args, **kwargs)
+        else:
+            result = plan.call(*args)
+        if plan.checks:
+            self.tracking.after(plan, cell, args, kwargs, result, frame)
+        elif self._watched and plan.touches:
+            self.tracking.touched(plan, cell, args, kwargs, result)
+        return result
 
-    def _forward(self, plan: Plan, tensor: Any, asked: Any, frame: FrameType | None) -> None:
+    def _forward(self, plan: Plan, tensor: Any, asked: Any, frame: FrameType | None) -> Cell:
         """Count a call that neither the engine nor an optimizer made.
 
         The walk ends at the first frame outside torch, or at the running module's own call: what lies behind that
@@ -140,8 +149,7 @@ class RecordingMode(TorchDispatchMode):
         cell = plan.cells.get(key)
         if cell is None:
             if scope.is_module and modules.forget_if_left(caller):
-                self._forward(plan, tensor, asked, caller)
-                return
+                return self._forward(plan, tensor, asked, caller)
             place = None if site is None else self.attribution.sites.resolve(site[3], site[2])
             origin = self.attribution.forward_origin(phase, scope, place, frame)
             cell = plan.cells[key] = Cell(origin, key[-4:], asked)
@@ -156,41 +164,41 @@ class RecordingMode(TorchDispatchMode):
                 self.attribution.link(links, number, cell.origin, frame, plan.mutates and tensor._is_view())
         elif plan.mutates and tensor._is_view():
             self.attribution.link(links, number, cell.origin, frame, True)
+        return cell
 
-    def _backward(self, plan: Plan, tensor: Any, asked: Any, node: Any, frame: FrameType | None) -> None:
+    def _backward(self, plan: Plan, tensor: Any, asked: Any, node: Any, frame: FrameType | None) -> Cell:
         """Count a call that the engine made: a C++ node's at once, everything else the longer way."""
         links = self._links
         forward = None
         if frame is not None and frame.f_code is _ENGINE and _get_ident() == self._modules.thread:
             forward = links.current.get(node._sequence_nr())
         if forward is None or not forward.certain:
-            self._record(plan, self._raw(tensor), asked, frame, tensor)
-            return
+            return self._record(plan, self._raw(tensor), asked, frame, tensor)
         origin = forward.backward()
         key = (origin, type(node), asked, tensor.dtype, tensor.device, tensor.layout, tensor.ndim)
         cell = plan.cells.get(key)
         if cell is None:
             if isinstance(node, BackwardCFunction):  # a class that must not be kept
-                self._record(plan, self._raw(tensor), asked, frame, tensor)
-                return
+                return self._record(plan, self._raw(tensor), asked, frame, tensor)
             name = self.attribution.node_name(node)
             cell = plan.cells[key] = Cell(origin, key[-4:], asked, name)
         cell.count += 1
         number = _next_number()
         if number != links.last:
             self.attribution.link(links, number, origin, frame, plan.mutates and tensor._is_view())
+        return cell
 
-    def _in_optimizer(self, plan: Plan, tensor: Any, asked: Any, frame: FrameType | None) -> None:
+    def _in_optimizer(self, plan: Plan, tensor: Any, asked: Any, frame: FrameType | None) -> Cell:
         """Count a call of a running step: torch's own optimizers at once, the user's the longer way."""
         origin = self._optimizer.origin
         if origin is None or frame is None or not self._optimizer.is_own_code(frame.f_code):
-            self._record(plan, self._raw(tensor), asked, frame, tensor)
-            return
+            return self._record(plan, self._raw(tensor), asked, frame, tensor)
         key = (origin, asked, tensor.dtype, tensor.device, tensor.layout, tensor.ndim)
         cell = plan.cells.get(key)
         if cell is None:
             cell = plan.cells[key] = Cell(origin, key[-4:], asked)
         cell.count += 1
+        return cell
 
     def _record(
         self, plan: Plan, raw: Any, asked: Any, frame: FrameType | None, tensor: Any, extra: Any = None
@@ -236,6 +244,7 @@ class RecordingMode(TorchDispatchMode):
             asked = plan.read(args, kwargs) if plan.readers else None
         if isinstance(func, seams.HigherOrderOperator):
             cell = self._record(plan, raw, asked, frame, None, ("body_recorded", False))
+            self._opaque(plan, args, kwargs)
             return with_bodies_seen(self, cell, func, args, kwargs)
         if wrappers:
             extra = ("subclass", wrappers[0].__qualname__)
@@ -245,6 +254,7 @@ class RecordingMode(TorchDispatchMode):
                 self._handed_over = cell
                 self._handed_over_at = (id(frame), frame.f_lasti if frame else 0)
                 return NotImplemented
+            self.tracking.memory.give_up_all()
             return func(*args, **kwargs)
         if plan.is_composite:
             return self._composite(plan, func, raw, asked, args, kwargs, frame)
@@ -253,10 +263,40 @@ class RecordingMode(TorchDispatchMode):
             made = facts.first_tensor((result,))
             with seams.without_torch_function():
                 raw = None if made is None else self._raw(made)
-            self._record(plan, raw, asked, frame, None)
+            cell = self._record(plan, raw, asked, frame, None)
+            self._after(plan, cell, args, kwargs, result, frame)
             return result
-        self._record(plan, raw, asked, frame, tensor)
-        return func(*args, **kwargs)
+        cell = self._record(plan, raw, asked, frame, tensor)
+        if plan.access.grows:
+            return self._growing(plan, cell, func, tensor, args, kwargs, frame)
+        result = func(*args, **kwargs)
+        self._after(plan, cell, args, kwargs, result, frame)
+        return result
+
+    def _after(self, plan: Plan, cell: Cell, args: Any, kwargs: Any, result: Any, frame: FrameType | None) -> None:
+        """What a call that took the longer path did to memory."""
+        if plan.checks or (self._watched and plan.touches):
+            with seams.without_torch_function():
+                if plan.checks:
+                    self.tracking.after(plan, cell, args, kwargs, result, frame)
+                else:
+                    self.tracking.touched(plan, cell, args, kwargs, result)
+
+    def _growing(
+        self, plan: Plan, cell: Cell, func: Any, tensor: Any, args: Any, kwargs: Any, frame: FrameType | None
+    ) -> Any:
+        """Make a call that may enlarge the storage of ``tensor``."""
+        with seams.without_torch_function():
+            before = seams.storage_bytes(tensor) if seams.storage_id(tensor) else 0
+        result = func(*args, **kwargs)
+        with seams.without_torch_function():
+            self.tracking.grew(plan, cell, tensor, before, frame)
+        return result
+
+    def _opaque(self, plan: Plan, args: Any, kwargs: Any) -> None:
+        if self._watched:
+            with seams.without_torch_function():
+                self.tracking.opaque(plan, args, kwargs)
 
     def _composite(
         self, plan: Plan, func: Any, raw: Any, asked: Any, args: Any, kwargs: Any, frame: FrameType | None
@@ -267,6 +307,7 @@ class RecordingMode(TorchDispatchMode):
             with self:
                 return seams.call_composite(func, args, kwargs)
         self._record(plan, raw, asked, frame, None)
+        self._opaque(plan, args, kwargs)
         return func(*args, **kwargs)
 
     def _notice_inner_call(self, has_wrappers: bool, frame: FrameType | None) -> None:
@@ -294,4 +335,6 @@ class RecordingMode(TorchDispatchMode):
 
     def _plan(self, func: Any) -> Plan:
         plan = self.plans[func] = Plan(func, self._asked)
+        if not self.tracking.is_on:
+            plan.checks = plan.touches = plan.access.grows = False
         return plan

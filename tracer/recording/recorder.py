@@ -10,20 +10,38 @@ import msgspec
 import torch
 
 from tracer.names import BlindSpotKind
-from tracer.recording import blind_spots, draws, facts, modules, optimizers, seams, sites
+from tracer.recording import (
+    blind_spots,
+    draws,
+    extensions,
+    facts,
+    memory,
+    modules,
+    optimizers,
+    overlaps,
+    regions,
+    seams,
+    sites,
+)
 from tracer.recording import environment as process
+from tracer.recording.accesses import Access
 from tracer.recording.attribution import Attribution
 from tracer.recording.blind_spots import WATCHES, BlindSpots
+from tracer.recording.escapes import ESCAPES
 from tracer.recording.first_uses import first_calls, with_first_calls
+from tracer.recording.generator_record import GeneratorRecord
 from tracer.recording.groups import Cell, Origin, Plan
 from tracer.recording.loaders import LoaderLog
+from tracer.recording.memory import Memory
 from tracer.recording.mode import RecordingMode
 from tracer.recording.modules import ModuleStack
 from tracer.recording.moments import Moments
 from tracer.recording.optimizers import OptimizerWatch
 from tracer.recording.process_watch import ProcessWatch
+from tracer.recording.regions import Region
 from tracer.recording.sites import Sites, spell
-from tracer.trace.merging import merge_groups
+from tracer.recording.tracking import Tracking
+from tracer.trace.merging import merge_counted, merge_groups
 from tracer.trace.model import BlindSpot, CallGroup, Environment, FactValue, Trace, TraceSource
 
 
@@ -63,9 +81,12 @@ class Recorder:
             on_outermost=self.blind_spots.look_again,
         )
         self.attribution = Attribution(frames, stack, self.optimizer)
-        self.mode = RecordingMode(self.attribution, asked)
+        self.tracking = Tracking()
+        self.mode = RecordingMode(self.attribution, asked, self.tracking)
+        self.blind_spots.on_unseen = self.tracking.memory.give_up_all
         self.watch = ProcessWatch(frames, self._variables) if watch is None else watch
         self._moments = Moments(self.attribution, self.mode)
+        self.generators = GeneratorRecord(frames, self._working_directory, self._moments.phase)
         self._environment: Environment | None = None
 
     def start(self) -> None:
@@ -81,11 +102,16 @@ class Recorder:
         self.loaders.start()
         self.attribution.start()
         self.watch.log.recording_began(self._moments)
+        self.generators.start()
+        ESCAPES.add(self.tracking.memory)
         self.mode.__enter__()  # type: ignore[no-untyped-call]
 
     def stop(self) -> None:
         """Stop recording; undo everything that ``start`` did."""
         self.mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        ESCAPES.discard(self.tracking.memory)
+        self.tracking.memory.forget()
+        self.generators.stop()
         self.watch.log.recording_ended()
         self.watch.leave()
         self.loaders.stop()
@@ -99,6 +125,7 @@ class Recorder:
         """What was recorded so far, as a trace."""
         counted = sorted(self._counted(), key=lambda pair: pair[1].order)
         groups = merge_groups(self._group(plan, cell) for plan, cell in counted)
+        self.generators.look()
         return Trace(
             tracer_version=version,
             environment=self._environment or process.capture_environment(self._variables),
@@ -107,11 +134,17 @@ class Recorder:
             sources=(self._source(sum(group.count for group in groups)),),
             watched_from_start=self.watch.from_start,
             events=with_first_calls(self.watch.log.listed(), first_calls(counted, self._working_directory)),
+            generators=tuple(self.generators.generators(draws.drawn_by(counted))),
+            host_draws=tuple(self.generators.draws()),
             loaders=self.loaders.listed(),
+            allocations=merge_counted(self.tracking.allocations(self._working_directory)),
+            unwritten_reads=merge_counted(self.tracking.unwritten_reads(self._working_directory)),
+            overlaps=merge_counted(self.tracking.overlapping_writes(self._working_directory)),
         )
 
     def _step_ended(self, count: int) -> None:
         self.attribution.turn()
+        self.tracking.memory.prune()
         self.watch.log.step_ended()
         if self._on_optimizer_step is not None:
             self._on_optimizer_step(count)
@@ -206,9 +239,13 @@ def _functions_of(*owners: Any) -> tuple[Callable[..., Any], ...]:
     )
 
 
-_OWN_FUNCTIONS = _functions_of(
-    RecordingMode, Attribution, Plan, Cell, Origin, Sites, ModuleStack, OptimizerWatch, BlindSpots, type(WATCHES)
-) + _functions_of(facts, modules, optimizers, sites, blind_spots)
+_OWN_FUNCTIONS = (
+    _functions_of(
+        RecordingMode, Attribution, Plan, Cell, Origin, Sites, ModuleStack, OptimizerWatch, BlindSpots, type(WATCHES)
+    )
+    + _functions_of(*(Tracking, Memory, Access, Region, memory, overlaps, regions, extensions, seams))
+    + _functions_of(facts, modules, optimizers, sites, blind_spots)
+)
 
 
 def _skip_own_functions() -> None:

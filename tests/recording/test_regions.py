@@ -1,0 +1,131 @@
+"""Regions of storages against brute force: every byte of every element, one by one."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tracer.recording.regions import (
+    Region,
+    is_same,
+    meet,
+    overlaps_itself,
+    runs_of,
+    share_bytes,
+    whole,
+    without,
+)
+
+
+@st.composite
+def regions(draw: st.DrawFn) -> Region:
+    ndim = draw(st.integers(0, 4))
+    sizes = tuple(draw(st.integers(0, 4)) for _ in range(ndim))
+    strides = tuple(draw(st.integers(0, 9)) for _ in range(ndim))
+    return Region(draw(st.integers(0, 12)), sizes, strides, draw(st.sampled_from((1, 2, 4))))
+
+
+def addresses(region: Region) -> list[int]:
+    """The place of each element, in elements."""
+    places = itertools.product(*(range(size) for size in region.sizes))
+    return [
+        region.offset + sum(index * stride for index, stride in zip(place, region.strides, strict=True))
+        for place in places
+    ]
+
+
+def bytes_of(region: Region) -> set[int]:
+    size = region.itemsize
+    return {address * size + byte for address in addresses(region) for byte in range(size)}
+
+
+def listed(runs: object) -> set[int]:
+    assert runs is not None
+    starts, ends = runs  # type: ignore[misc]
+    found = [byte for start, end in zip(starts, ends, strict=True) for byte in range(start, end)]
+    assert len(found) == len(set(found))
+    assert all(end < start for end, start in zip(ends[:-1], starts[1:], strict=True)), "runs touch"
+    return set(found)
+
+
+@given(regions())
+@settings(max_examples=300, deadline=None)
+def test_runs_are_the_bytes_of_all_elements(region: Region) -> None:
+    assert listed(runs_of(region)) == bytes_of(region)
+
+
+@given(regions())
+@settings(max_examples=300, deadline=None)
+def test_overlap_with_itself_is_two_elements_at_one_address(region: Region) -> None:
+    places = addresses(region)
+    assert overlaps_itself(region) is (len(set(places)) < len(places))
+
+
+@given(regions(), regions())
+@settings(max_examples=300, deadline=None)
+def test_two_regions_share_bytes_as_their_elements_do(one: Region, other: Region) -> None:
+    assert share_bytes(one, other) is bool(bytes_of(one) & bytes_of(other))
+
+
+@given(regions(), st.integers(0, 9), st.integers(0, 12))
+@settings(max_examples=300, deadline=None)
+def test_two_regions_in_step_share_bytes_as_their_elements_do(one: Region, stride: int, offset: int) -> None:
+    other = one._replace(offset=offset, strides=(*one.strides[:-1], stride) if one.strides else ())
+    assert share_bytes(one, other) is bool(bytes_of(one) & bytes_of(other))
+
+
+@given(regions(), regions())
+@settings(max_examples=200, deadline=None)
+def test_regions_that_are_the_same_have_each_element_at_its_place(one: Region, other: Region) -> None:
+    if is_same(one, other) and not one.is_empty and not other.is_empty:
+        assert [place * one.itemsize for place in addresses(one)] == [
+            place * other.itemsize for place in addresses(other)
+        ]
+
+
+@given(regions())
+@settings(max_examples=50, deadline=None)
+def test_a_region_is_the_same_as_itself(region: Region) -> None:
+    assert is_same(region, region)
+
+
+@given(st.lists(regions(), max_size=5), regions())
+@settings(max_examples=300, deadline=None)
+def test_what_writes_leave_of_a_storage(written: list[Region], read: Region) -> None:
+    size = 400
+    left, runs = set(range(size)), whole(size)
+    for region in written:
+        left -= bytes_of(region)
+        taken = runs_of(region)
+        assert taken is not None
+        runs = without(runs, taken)
+        assert listed(runs) == left
+    wanted = runs_of(read)
+    assert wanted is not None
+    assert meet(runs, wanted) is bool(left & bytes_of(read))
+    assert meet(wanted, runs) is bool(left & bytes_of(read))
+
+
+def test_dense_tensors_of_any_order_are_one_run() -> None:
+    for sizes, strides in (((300, 400), (400, 1)), ((400, 300), (1, 400)), ((2, 3, 50, 50), (7500, 1, 150, 3))):
+        runs = runs_of(Region(0, sizes, strides, 4))
+        assert runs is not None
+        assert len(runs[0]) == 1
+
+
+def test_what_is_too_long_to_find_out_is_left_open() -> None:
+    rows = Region(0, (20_000, 2), (5, 1), 4)
+    assert runs_of(rows) is None
+    assert share_bytes(rows, Region(0, (20_001, 2), (4, 1), 4)) is None
+    # Strides that no two dimensions alone bring to one address, and too many elements to list them.
+    assert overlaps_itself(Region(0, (90, 90, 90), (1000, 1100, 93_333), 4)) in (True, None)
+
+
+@pytest.mark.parametrize("rows", [10, 10_000_000])
+def test_shifted_columns_are_told_apart_whatever_the_number_of_rows(rows: int) -> None:
+    left, right = Region(0, (rows, 9), (10, 1), 4), Region(1, (rows, 9), (10, 1), 4)
+    assert share_bytes(left, right) is True
+    assert share_bytes(Region(0, (rows, 5), (10, 1), 4), Region(5, (rows, 5), (10, 1), 4)) is False

@@ -1,0 +1,285 @@
+"""Memory that was given out unwritten: is it read before it is wholly written?
+
+Followed per storage, from the op that gave it to the one that writes the last byte, through views and in-place ops.
+No tensor and no memory is kept alive: a storage is known by its identity, which a weak reference reserves. The table
+holds the storages that live and are not wholly written; most programs write at once, and it is empty nearly always.
+
+Where writes could go unseen, a storage is given up and counted: handed to numpy or another library, written by an op
+at places that only its data know, or of a torch extension that does not dispatch what it writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from tracer.recording import accesses, seams
+from tracer.recording.accesses import Access
+from tracer.recording.extensions import has_foreign_extension, is_written_unseen
+from tracer.recording.overlaps import region_of
+from tracer.recording.regions import MOST_RUNS, Runs, meet, runs_of, whole, with_more, without
+
+_PRUNE_AT_LEAST = 16
+_PRUNE_AFTER_CALLS = 512
+_Tensor = torch.Tensor
+
+
+class Given:
+    """What one group of calls gave out."""
+
+    __slots__ = ("bytes", "cell", "count", "op", "unfollowed")
+
+    def __init__(self, op: str, cell: Any) -> None:
+        self.op = op
+        self.cell = cell
+        self.count = self.bytes = self.unfollowed = 0
+
+
+class Watched:
+    """A storage that is not wholly written yet."""
+
+    __slots__ = ("given", "reference", "runs", "size", "writes")
+
+    def __init__(self, given: Given, reference: int, size: int) -> None:
+        self.given = given
+        self.reference = reference
+        self.size = size
+        self.runs: Runs | None = None
+        """The unwritten bytes; ``None``: all of them."""
+        self.writes = 0
+        """Writes that were seen."""
+
+
+class Memory:
+    """Unwritten memory of one recording."""
+
+    def __init__(self) -> None:
+        self.live: dict[int, Watched] = {}
+        """Storages by identity."""
+        self.given: dict[Any, Given] = {}
+        self.reads: dict[tuple[Given, Any], tuple[str, int]] = {}
+        """Reads by what gave the memory and by the group of the reader: its op, and how many."""
+        self._prune_at = _PRUNE_AT_LEAST
+        self._calls = _PRUNE_AFTER_CALLS
+
+    # --- giving out ---
+
+    def gave(self, op: str, cell: Any, tensor: Any, frame: Any) -> None:
+        """``tensor`` was made without being written."""
+        if type(tensor) is not _Tensor or tensor.layout is not torch.strided or tensor.device.type == "meta":
+            return
+        if not tensor.numel() or tensor.is_nested or tensor.is_quantized:
+            return
+        given = self._given(op, cell, tensor.numel() * tensor.itemsize)
+        if not seams.fills_uninitialized_memory():
+            self._watch(given, tensor, frame)
+
+    def grew(self, op: str, cell: Any, tensor: Any, before: int, frame: Any) -> None:
+        """``tensor`` was resized; its storage had ``before`` bytes."""
+        identity = seams.storage_id(tensor)
+        if not identity or tensor.device.type == "meta" or seams.dispatches_itself(type(tensor)):
+            return
+        size = seams.storage_bytes(tensor)
+        if size <= before:
+            return
+        given = self._given(op, cell, size - before)
+        if seams.fills_uninitialized_memory():
+            return
+        added = without(whole(size), whole(before))
+        known = self.live.get(identity)
+        if known is None:
+            known = self._watch(given, tensor, frame)
+            if known is not None and before:
+                known.runs = added
+        elif known.runs is not None:
+            known.runs = with_more(known.runs, added)
+        if known is not None:
+            known.size = size
+            known.writes = max(known.writes, _version_of(tensor)) + 1  # resizing counts as a write
+
+    def _given(self, op: str, cell: Any, size: int) -> Given:
+        given = self.given.get(cell)
+        if given is None:
+            given = self.given[cell] = Given(op, cell)
+        given.count += 1
+        given.bytes += size
+        return given
+
+    def _watch(self, given: Given, tensor: torch.Tensor, frame: Any) -> Watched | None:
+        if not seams.WATCHES_STORAGES or is_written_unseen(frame):
+            given.unfollowed += 1
+            return None
+        if len(self.live) >= self._prune_at:
+            self.prune()
+            self._prune_at = max(_PRUNE_AT_LEAST, 2 * len(self.live))
+        identity = seams.storage_id(tensor)
+        self._drop(identity)
+        watched = self.live[identity] = Watched(given, seams.weak_storage(tensor), seams.storage_bytes(tensor))
+        return watched
+
+    # --- following ---
+
+    def touches(self, args: tuple[Any, ...], kwargs: Any) -> bool:
+        """Does a call have an argument on a watched storage?"""
+        live = self.live
+        self._calls -= 1
+        if not self._calls:
+            self._calls = _PRUNE_AFTER_CALLS
+            self.prune()
+        identify = seams.storage_id_of_strided
+        try:
+            for value in args:
+                if isinstance(value, _Tensor):
+                    if identify(value) in live:
+                        return True
+                elif type(value) is list or type(value) is tuple:
+                    for item in value:
+                        if isinstance(item, _Tensor) and identify(item) in live:
+                            return True
+            if kwargs:
+                return self.touches(tuple(kwargs.values()), None)
+        except (NotImplementedError, RuntimeError):  # a sparse tensor among them: each by itself
+            return True
+        return False
+
+    def follow(self, access: Access, op: str, cell: Any, args: tuple[Any, ...], kwargs: Any, result: Any) -> None:
+        """A call returned that had an argument on a watched storage: what did it read, and what did it write?"""
+        written: list[tuple[Watched, torch.Tensor]] = []
+        for tensor, role in access.tensors(args, kwargs):
+            identity = seams.storage_id(tensor)
+            watched = self.live.get(identity)
+            if watched is None:
+                continue
+            is_plain = tensor.layout is torch.strided and not tensor.is_nested
+            if access.is_foreign or not is_plain or role in (accesses.SCATTERS, accesses.SELECTS):
+                self._give_up(identity)
+            elif role == accesses.WRITES:
+                written.append((watched, tensor))
+            elif role in (accesses.GATHERS, accesses.ACCUMULATES):
+                if watched.runs is None and _all_have_elements(args):
+                    self._read(identity, watched, tensor, op, cell)
+                if role == accesses.ACCUMULATES or watched.runs is not None:
+                    self._give_up(identity)
+            elif access.moves:
+                self._move(identity, watched, tensor, result)
+            else:
+                self._read(identity, watched, tensor, op, cell)
+                if role == accesses.UPDATES:
+                    written.append((watched, tensor))
+        for watched, tensor in written:
+            self._write(watched, tensor)
+
+    def _read(self, identity: int, watched: Watched, tensor: torch.Tensor, op: str, cell: Any) -> None:
+        if not tensor.numel():
+            return
+        if watched.runs is not None:
+            runs = runs_of(region_of(tensor))
+            if runs is None:
+                self._give_up(identity)
+                return
+            if not meet(watched.runs, runs):
+                return
+        if _version_of(tensor) > watched.writes or has_foreign_extension():
+            self._give_up(identity)  # somebody wrote, and was not seen
+            return
+        key = (watched.given, cell)
+        self.reads[key] = (op, self.reads.get(key, ("", 0))[1] + 1)
+
+    def _write(self, watched: Watched, tensor: torch.Tensor) -> None:
+        identity = seams.storage_id(tensor)
+        if self.live.get(identity) is not watched:
+            return
+        watched.writes += 1
+        if not tensor.numel():
+            return
+        region = region_of(tensor)
+        runs = runs_of(region)
+        if runs is None:
+            self._give_up(identity)
+            return
+        if len(runs[0]) == 1 and runs[0][0] == 0 and runs[1][0] >= watched.size:
+            self._drop(identity)
+            return
+        left = without(watched.runs if watched.runs is not None else whole(watched.size), runs)
+        if not len(left[0]):
+            self._drop(identity)
+        elif len(left[0]) > MOST_RUNS:
+            self._give_up(identity)
+        else:
+            watched.runs = left
+
+    def _move(self, identity: int, watched: Watched, tensor: torch.Tensor, result: Any) -> None:
+        """A copy of unwritten memory is unwritten memory: who reads the copy is to be told, not who made it."""
+        if not tensor.numel() or type(result) is not _Tensor or seams.storage_id(result) in (0, identity):
+            return
+        if watched.runs is not None:
+            runs = runs_of(region_of(tensor))
+            if runs is not None and not meet(watched.runs, runs):
+                return
+            same = (
+                tensor.dtype is result.dtype
+                and tensor.storage_offset() == 0
+                and tensor.stride() == result.stride()
+                and seams.storage_bytes(result) == watched.size
+            )
+            if runs is None or not same:
+                watched.given.unfollowed += 1
+                return
+        if _version_of(tensor) > watched.writes or result.device.type == "meta":
+            self._give_up(identity)
+            return
+        copy = self._watch(watched.given, result, None)
+        if copy is not None:
+            copy.runs = watched.runs
+
+    # --- letting go ---
+
+    def escaped(self, tensor: Any) -> None:
+        """The memory of ``tensor`` is in other hands: what they write is not seen."""
+        if self.live:
+            self._give_up(seams.storage_id(tensor))
+
+    def give_up_all(self) -> None:
+        """Something ran that may write to any tensor, unseen."""
+        for identity in list(self.live):
+            self._give_up(identity)
+
+    def _give_up(self, identity: int) -> None:
+        watched = self._drop(identity)
+        if watched is not None:
+            watched.given.unfollowed += 1
+
+    def _drop(self, identity: int) -> Watched | None:
+        watched = self.live.pop(identity, None)
+        if watched is not None:
+            seams.free_weak_storage(watched.reference)
+        return watched
+
+    def prune(self) -> None:
+        """Forget storages that are gone."""
+        for identity, watched in list(self.live.items()):
+            if seams.is_expired(watched.reference):
+                self._drop(identity)
+
+    def forget(self) -> None:
+        """Recording ended: what comes now is not seen."""
+        for identity in list(self.live):
+            self._drop(identity)
+
+    def unwritten_reads(self) -> Iterator[tuple[Given, Any, str, int]]:
+        """What gave the memory, the group of the reader, its op, and the number of its reads."""
+        for (given, cell), (op, count) in sorted(self.reads.items(), key=lambda item: item[0][1].order):
+            yield given, cell, op, count
+
+
+def _all_have_elements(args: tuple[Any, ...]) -> bool:
+    return all(value.numel() for value in args if isinstance(value, _Tensor))
+
+
+def _version_of(tensor: torch.Tensor) -> int:
+    try:
+        return int(tensor._version)
+    except RuntimeError:  # made in inference mode
+        return 0

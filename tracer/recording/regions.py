@@ -1,0 +1,208 @@
+"""Which bytes of a storage a strided tensor lies on: as sorted runs, exact, and bounded in number.
+
+Nothing here knows torch: a region is an offset, sizes and strides, all in elements, and the size of an element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd, prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+#: A region of more runs is not followed.
+MOST_RUNS = 16_384
+#: A layout of more elements is not enumerated.
+MOST_ELEMENTS = 65_536
+
+Runs = tuple[Any, Any]
+"""Two arrays: where each run begins, and where it ends (the byte behind it). Sorted, none touching the next."""
+_NO_RUNS: Runs = (np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+class Region(NamedTuple):
+    """A strided tensor's place in its storage."""
+
+    offset: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    itemsize: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Has it no element?"""
+        return 0 in self.sizes
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """The first byte, and the one behind the last."""
+        last = sum((size - 1) * stride for size, stride in zip(self.sizes, self.strides, strict=True))
+        return self.offset * self.itemsize, (self.offset + last + 1) * self.itemsize
+
+    @property
+    def dimensions(self) -> tuple[tuple[int, int], ...]:
+        """``(stride, size)`` of each dimension of more than one element, the narrowest stride first."""
+        pairs = zip(self.strides, self.sizes, strict=True)
+        return tuple(sorted((stride, size) for stride, size in pairs if size > 1))
+
+
+def runs_of(region: Region, most: int = MOST_RUNS) -> Runs | None:
+    """The bytes that ``region`` lies on; ``None`` where they are more than ``most`` runs."""
+    if region.is_empty:
+        return _NO_RUNS
+    length = 1
+    outer: list[tuple[int, int]] = []
+    for stride, size in region.dimensions:
+        if stride == 0:
+            continue
+        if not outer and stride <= length:  # touches or overlaps what is inside: still one run
+            length = (size - 1) * stride + length
+        else:
+            outer.append((stride, size))
+    if prod(size for _, size in outer) > most:
+        return None
+    starts: Any = np.array([region.offset], np.int64)
+    for stride, size in outer:
+        starts = (starts[:, None] + np.arange(size, dtype=np.int64) * stride).ravel()
+    starts.sort()
+    starts *= region.itemsize
+    return merged(starts, starts + length * region.itemsize)
+
+
+def merged(starts: Any, ends: Any) -> Runs:
+    """Runs, sorted by where they begin, with those joined that touch or overlap."""
+    if len(starts) < 2:
+        return starts, ends
+    reached = np.maximum.accumulate(ends)
+    parts = np.flatnonzero(starts[1:] > reached[:-1])
+    first = np.concatenate(([0], parts + 1))
+    last = np.concatenate((parts, [len(starts) - 1]))
+    return starts[first], reached[last]
+
+
+def whole(size: int) -> Runs:
+    """All bytes of a storage."""
+    return np.array([0], np.int64), np.array([size], np.int64)
+
+
+def with_more(runs: Runs, added: Runs) -> Runs:
+    """``runs``, and behind their last byte ``added``."""
+    return merged(np.concatenate((runs[0], added[0])), np.concatenate((runs[1], added[1])))
+
+
+def meet(one: Runs, other: Runs) -> bool:
+    """Have two sets of runs a byte in common?"""
+    if len(one[0]) > len(other[0]):
+        one, other = other, one
+    # For each run: the first of the other's that ends behind its beginning, if that begins before its end.
+    following = np.searchsorted(other[1], one[0], side="right")
+    there = following < len(other[0])
+    return bool((other[0][following[there]] < one[1][there]).any())
+
+
+def without(runs: Runs, taken: Runs) -> Runs:
+    """The bytes of ``runs`` that are not in ``taken``."""
+    if not len(runs[0]) or not len(taken[0]):
+        return runs
+    # Walk over all borders: a byte is kept where one run is open and none of the taken.
+    borders = np.concatenate((runs[0], runs[1], taken[0], taken[1]))
+    kept, cut = len(runs[0]), len(taken[0])
+    opens = np.repeat(np.array([1, -1, 0, 0], np.int64), (kept, kept, cut, cut))
+    cuts = np.repeat(np.array([0, 0, 1, -1], np.int64), (kept, kept, cut, cut))
+    order = np.argsort(borders, kind="stable")
+    borders = borders[order]
+    is_left = (np.cumsum(opens[order]) > 0) & (np.cumsum(cuts[order]) == 0)
+    starts, ends = borders[:-1][is_left[:-1]], borders[1:][is_left[:-1]]
+    longer = ends > starts
+    return merged(starts[longer], ends[longer])
+
+
+def overlaps_itself(region: Region, most: int = MOST_ELEMENTS) -> bool | None:
+    """Do two elements of ``region`` lie at one address? ``None`` where that is too long to find out."""
+    if region.is_empty:
+        return False
+    dimensions = region.dimensions
+    reach = 0
+    for stride, size in dimensions:
+        if stride == 0:
+            return True
+        if stride <= reach:
+            break
+        reach += (size - 1) * stride
+    else:
+        return False
+    # Two dimensions alone: i * a == j * b has its smallest solution at the strides over their common divisor.
+    for position, (stride, size) in enumerate(dimensions):
+        for other, count in dimensions[position + 1 :]:
+            common = gcd(stride, other)
+            if other // common < size and stride // common < count:
+                return True
+    elements = prod(size for _, size in dimensions)
+    if elements > sum((size - 1) * stride for stride, size in dimensions) + 1:
+        return True
+    if elements > most:
+        return None
+    addresses = np.zeros(1, np.int64)
+    for stride, size in dimensions:
+        addresses = (addresses[:, None] + np.arange(size, dtype=np.int64) * stride).ravel()
+    return len(np.unique(addresses)) < elements
+
+
+def is_same(one: Region, other: Region) -> bool:
+    """Does each element of ``one`` lie where the same element of ``other`` does?"""
+    if one.offset * one.itemsize != other.offset * other.itemsize or one.itemsize != other.itemsize:
+        return False
+    return _spread(one.sizes, one.strides) == _spread(other.sizes, other.strides)
+
+
+def _spread(sizes: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
+    """Sizes and strides with neighbouring dimensions joined where they are one: ``view`` changes nothing."""
+    joined: list[tuple[int, int]] = []
+    for size, stride in zip(sizes, strides, strict=True):
+        if size == 1:
+            continue
+        if joined and joined[-1][1] == size * stride:
+            joined[-1] = (joined[-1][0] * size, stride)
+        else:
+            joined.append((size, stride))
+    return joined
+
+
+def share_bytes(one: Region, other: Region, most: int = MOST_RUNS) -> bool | None:
+    """Have two regions of one storage a byte in common? ``None`` where that is too long to find out."""
+    if one.is_empty or other.is_empty:
+        return False
+    one, other = _in_step(one, other)
+    (begun, ended), (other_begun, other_ended) = one.extent, other.extent
+    if ended <= other_begun or other_ended <= begun:
+        return False
+    first, second = runs_of(one, most), runs_of(other, most)
+    if first is None or second is None:
+        return None
+    return meet(first, second)
+
+
+def _in_step(one: Region, other: Region) -> tuple[Region, Region]:
+    """Both regions without the dimensions that they repeat in step: whether they meet shows in one repetition."""
+    while one.itemsize == other.itemsize and one.dimensions and other.dimensions:
+        stride, size = one.dimensions[-1]
+        if other.dimensions[-1] != (stride, size) or stride == 0:
+            break
+        inner, other_inner = _first_of(one, stride, size), _first_of(other, stride, size)
+        begins = min(inner.extent[0], other_inner.extent[0])
+        ends = max(inner.extent[1], other_inner.extent[1])
+        if ends - begins > stride * one.itemsize:
+            break
+        one, other = inner, other_inner
+    return one, other
+
+
+def _first_of(region: Region, stride: int, size: int) -> Region:
+    """``region`` at the first position of one of its dimensions."""
+    at = next(
+        index for index, pair in enumerate(zip(region.strides, region.sizes, strict=True)) if pair == (stride, size)
+    )
+    return region._replace(
+        sizes=region.sizes[:at] + region.sizes[at + 1 :], strides=region.strides[:at] + region.strides[at + 1 :]
+    )
