@@ -383,3 +383,119 @@ def test_a_loader_is_not_kept_alive() -> None:
     log.stop()
     assert [one() for one in dead] == [None, None]
     assert not log._known
+
+
+# --- what workers draw from ---
+
+
+class Draws(Dataset[Any]):
+    """Calls ``function`` for each sample."""
+
+    def __init__(self, function: Callable[[int], Any]) -> None:
+        self.function = function
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> Any:
+        return self.function(index)
+
+
+class DrawsAlong(IterableDataset[float]):
+    def __iter__(self) -> Iterator[float]:
+        yield random.random()
+
+
+def drawn_by(function: Callable[[int], Any], **options: Any) -> tuple[str, ...]:
+    data = Draws(function)
+    return only(lambda: list(DataLoader(data, num_workers=2, multiprocessing_context="fork", **options))).worker_draws
+
+
+def seeds_then_draws(index: int) -> float:
+    random.seed(index)
+    np.random.seed(index)
+    torch.manual_seed(index)
+    return random.random() + float(np.random.rand()) + float(torch.rand(()))
+
+
+def draws_then_seeds(index: int) -> float:
+    early = random.random()
+    random.seed(index)
+    return early
+
+
+def draws_in_a_fork(index: int) -> float:
+    state = random.getstate()
+    random.seed(index)
+    drawn = random.random()
+    random.setstate(state)
+    return drawn
+
+
+def draws_after_a_fork(index: int) -> float:
+    return draws_in_a_fork(index) + random.random()
+
+
+def test_what_workers_draw_from_is_told_apart() -> None:
+    assert drawn_by(lambda index: index) == ()
+    assert drawn_by(lambda index: random.random()) == ("python",)
+    assert drawn_by(lambda index: float(np.random.normal())) == ("numpy",)
+    assert drawn_by(lambda index: torch.rand(())) == ("torch",)
+    assert only(lambda: list(DataLoader(DrawsAlong(), num_workers=1, multiprocessing_context="fork"))).worker_draws == (
+        "python",
+    )
+
+
+def test_draws_from_own_generator_objects_are_not_theirs() -> None:
+    assert drawn_by(lambda index: random.Random(index).random() + np.random.default_rng(index).random()) == ()
+
+
+def test_draws_after_the_program_seeded_in_the_worker_are_its_own_affair() -> None:
+    assert drawn_by(seeds_then_draws) == ()
+    assert drawn_by(draws_in_a_fork) == ()
+    assert drawn_by(draws_then_seeds) == ("python",)
+    assert drawn_by(draws_after_a_fork) == ("python",)
+
+
+def test_workers_that_live_on_are_watched_in_every_epoch() -> None:
+    calls = iter(range(10))
+
+    def late(index: int) -> float:
+        return random.random() if next(calls) > 3 else 0.0
+
+    def run() -> None:
+        loader = DataLoader(Draws(late), num_workers=1, multiprocessing_context="fork", persistent_workers=True)
+        for _ in range(2):
+            list(loader)
+
+    assert only(run).worker_draws == ("python",)
+
+
+def test_a_worker_that_fails_says_so_and_what_it_drew() -> None:
+    def fails(index: int) -> float:
+        random.random()
+        raise LookupError("its own")
+
+    def run() -> None:
+        with pytest.raises(LookupError, match="its own"):
+            list(DataLoader(Draws(fails), num_workers=1, multiprocessing_context="fork"))
+
+    assert only(run).worker_draws == ("python",)
+
+
+def test_each_loader_has_its_own_draws() -> None:
+    def run() -> None:
+        quiet = DataLoader(Draws(float), num_workers=1, multiprocessing_context="fork")
+        noisy = DataLoader(Noisy(), num_workers=1, multiprocessing_context="fork")
+        for _ in zip(quiet, noisy, strict=False):
+            pass
+
+    quiet, noisy = loaders(run)
+    assert (quiet.worker_draws, noisy.worker_draws) == ((), ("python", "numpy", "torch"))
+
+
+@pytest.mark.slow
+def test_spawned_workers_start_under_a_recorder_as_ever() -> None:
+    tracer = record(lambda: list(DataLoader(NUMBERS, num_workers=1, multiprocessing_context="spawn")))
+    (found,) = tracer.trace.loaders
+    assert (found.start_method, found.workers_seen, found.worker_draws) == ("spawn", False, ())

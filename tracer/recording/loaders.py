@@ -16,8 +16,10 @@ import msgspec
 import torch
 
 from tracer.names import SeedOrigin
+from tracer.recording.generators import SEEDS
 from tracer.recording.listening import Tell, Watched
 from tracer.recording.sites import Site, Sites, spell
+from tracer.recording.worker_draws import WorkerMarks
 from tracer.trace.process import Loader
 
 
@@ -31,6 +33,8 @@ class LoaderLog:
         self._known: dict[int, _Known] = {}
         """By ``id``: the loaders, and their distributed samplers, that are alive."""
         self._iterated: dict[tuple[Site, Site, Loader], _Count] = {}
+        self._marks: WorkerMarks | None = None
+        """For the workers that start next."""
 
     def start(self) -> None:
         """Begin to watch; as many ``stop`` as ``start`` end it."""
@@ -54,6 +58,7 @@ class LoaderLog:
                 called_from=spell(own, self._working_directory) if own != site else "",
                 iterations=count.iterations,
                 epoch_set=count.epoch_set,
+                worker_draws=count.marks.drawn() if count.marks is not None else (),
             )
             for (site, own, kind), count in self._iterated.items()
         )
@@ -70,13 +75,22 @@ class LoaderLog:
         """An iterator is being made, and nothing was drawn for it yet."""
         known = self._knows(loader, _caller(frame, loader))
         order = _order_of(loader)
-        count = self._iterated.setdefault((known.site, known.own, self._described(loader, order)), _Count())
+        kind = self._described(loader, order)
+        count = self._iterated.setdefault((known.site, known.own, kind), _Count())
         count.iterations += 1
+        if kind.workers and kind.workers_seen and count.marks is None:
+            count.marks = WorkerMarks()
+        self._marks = count.marks
         if order.is_distributed:
             sampler = self._knows(order.sampler, frame)
             sampler.iterations += 1
             if sampler.iterations > 1:
                 count.epoch_set = bool(count.epoch_set or sampler.sets_epoch or _read(order.sampler, "epoch", 0))
+
+    def worker_begins(self) -> None:
+        """This process is a worker, forked as the last iterator was made."""
+        if self._marks is not None:
+            self._marks.watch_this_process()
 
     def _described(self, loader: Any, order: _Order) -> Loader:
         workers = _read(loader, "num_workers", 0)
@@ -108,8 +122,6 @@ class LoaderLog:
 
     def _provenance(self, generator: torch.Generator | None) -> tuple[SeedOrigin, str]:
         """Where the state of ``generator``, or of torch's own one, came from, and the line that seeded it."""
-        from tracer.recording.generators import SEEDS
-
         _, found = SEEDS.default(torch.device("cpu")) if generator is None else SEEDS.passed(generator)
         return found.origin, spell(found.site, self._working_directory)
 
@@ -143,11 +155,12 @@ class _Known:
 class _Count:
     """What adds up over the iterations of one group."""
 
-    __slots__ = ("epoch_set", "iterations")
+    __slots__ = ("epoch_set", "iterations", "marks")
 
     def __init__(self) -> None:
         self.iterations = 0
         self.epoch_set: bool | None = None
+        self.marks: WorkerMarks | None = None
 
 
 class _Order(NamedTuple):
@@ -225,6 +238,10 @@ def _on_iteration(log: LoaderLog, frame: FrameType, loader: Any) -> None:
     log.iterates(frame, loader)
 
 
+def _on_worker(log: LoaderLog, frame: FrameType, _: Any) -> None:
+    log.worker_begins()
+
+
 def _on_epoch(log: LoaderLog, frame: FrameType, sampler: Any) -> None:
     log.epoch_was_set(frame, sampler)
 
@@ -236,6 +253,7 @@ def _functions() -> list[tuple[Any, str, Tell[LoaderLog]]]:
         (loader, "__init__", _on_construction),
         (loader, "__iter__", _on_iteration),
         (sampler, "set_epoch", _on_epoch),
+        (sys.modules.get("torch.utils.data._utils.worker"), "_worker_loop", _on_worker),
     ]
 
 

@@ -162,6 +162,6 @@ class Loader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     epoch_set: bool | None = None
     """For a ``DistributedSampler``: was ``set_epoch`` called? ``None`` for other samplers, or where unseen."""
     worker_draws: tuple[str, ...] = ()
-    """Global generators that its workers were seen to draw from: ``python``, ``numpy``."""
+    """Global generators that its workers were seen to draw from: ``python``, ``numpy``, ``torch``."""
     workers_seen: bool = True
     """Could its workers be watched? Only forked ones can."""
