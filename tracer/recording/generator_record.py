@@ -63,7 +63,7 @@ class GeneratorRecord:
                 self._torch[name] = _Edges(digest_of(state_of(generator)))
         HOST.look_again()
         for host in HOST.generators.values():
-            self._enter(host)
+            self.host_appeared(host)
         HOST.recordings.append(self)
         self._is_recording = True
 
@@ -116,6 +116,11 @@ class GeneratorRecord:
                 seeded_at=spell(provenance.site, self._working_directory),
             )
 
+    def host_appeared(self, generator: HostGenerator) -> None:
+        """Draws from here on are this recording's."""
+        state = generator.digest()
+        self._host.setdefault(generator.name, _Edges(state)).rest = state
+
     def host_drew(self, generator: HostGenerator, op: str, frame: FrameType) -> None:
         """Count one draw, by the line outside the standard library that made it."""
         kind_of = self._sites.kind_of
@@ -139,11 +144,6 @@ class GeneratorRecord:
         edges.moved_to(before, former)
         edges.rest = generator.digest()
         edges.reseeded = events if edges.drew else []
-
-    def _enter(self, host: HostGenerator) -> None:
-        state = host.digest()
-        edges = self._host.setdefault(host.name, _Edges(state))
-        edges.rest = state
 
     def _spelled(self, name: str, edges: _Edges, provenance: Provenance, drew: bool | None) -> Generator:
         return Generator(

@@ -42,6 +42,14 @@ _ON_BEHALF = frozenset(
         *("set_rng_state", "set_rng_state_all", "_set_rng_state_offset", "_lazy_call", "_lazy_init", "fork_rng"),
     }
 )
+#: Files whose functions are wrapped around others: dynamo puts one around ``torch.manual_seed`` as it loads.
+_WRAPPING = (
+    os.path.join(_TORCH, "_dynamo", "eval_frame.py"),
+    os.path.join(_TORCH, "_dynamo", "external_utils.py"),
+    os.path.join(_TORCH, "_compile.py"),
+    os.path.join(os.sep, "contextlib.py"),
+    __file__,
+)
 
 Drawn = tuple[str, Provenance]
 """From which generator a call drew, and where its state came from."""
@@ -354,7 +362,7 @@ def _caller(frame: FrameType | None) -> _Caller:
     while frame is not None:
         code = frame.f_code
         is_passing_on = code.co_name in _ON_BEHALF and code.co_filename.startswith(_TORCH)
-        if not is_passing_on and not code.co_filename.endswith(("contextlib.py", os.path.basename(__file__))):
+        if not is_passing_on and not code.co_filename.endswith(_WRAPPING):
             break
         if is_passing_on:
             functions.append(code.co_name)

@@ -37,6 +37,9 @@ _NUMPY_FUNCTIONS = frozenset({"seed", "ranf", "sample"})
 class HostListener(Protocol):
     """A recording that wants to know of the two generators."""
 
+    def host_appeared(self, generator: HostGenerator) -> None:
+        """``generator`` is watched from now on."""
+
     def host_drew(self, generator: HostGenerator, op: str, frame: FrameType) -> None:
         """``op`` draws from ``generator``."""
 
@@ -179,6 +182,8 @@ class HostWatch:
                 generator.provenance = MACHINE if nobody_seeded else UNSEEN
                 self.generators[generator.name] = generator
                 self._replace(generator)
+                for recording in tuple(self.recordings):
+                    recording.host_appeared(generator)
 
     def is_asleep(self) -> bool:
         """Does nobody watch, or is this a forked child?"""
