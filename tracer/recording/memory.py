@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from tracer.recording import accesses, seams
+from tracer.recording import accesses, seams, storages
 from tracer.recording.accesses import Access
 from tracer.recording.extensions import has_foreign_extension, is_written_unseen
 from tracer.recording.overlaps import region_of
@@ -73,19 +73,19 @@ class Memory:
         if not tensor.numel() or tensor.is_nested or tensor.is_quantized:
             return
         given = self._given(op, cell, tensor.numel() * tensor.itemsize)
-        if not seams.fills_uninitialized_memory():
+        if not storages.fills_uninitialized_memory():
             self._watch(given, tensor, frame)
 
     def grew(self, op: str, cell: Any, tensor: Any, before: int, frame: Any) -> None:
         """``tensor`` was resized; its storage had ``before`` bytes."""
-        identity = seams.storage_id(tensor)
+        identity = storages.storage_id(tensor)
         if not identity or tensor.device.type == "meta" or seams.dispatches_itself(type(tensor)):
             return
-        size = seams.storage_bytes(tensor)
+        size = storages.storage_bytes(tensor)
         if size <= before:
             return
         given = self._given(op, cell, size - before)
-        if seams.fills_uninitialized_memory():
+        if storages.fills_uninitialized_memory():
             return
         added = without(whole(size), whole(before))
         known = self.live.get(identity)
@@ -108,15 +108,15 @@ class Memory:
         return given
 
     def _watch(self, given: Given, tensor: torch.Tensor, frame: Any) -> Watched | None:
-        if not seams.WATCHES_STORAGES or is_written_unseen(frame):
+        if not storages.WATCHES_STORAGES or is_written_unseen(frame):
             given.unfollowed += 1
             return None
         if len(self.live) >= self._prune_at:
             self.prune()
             self._prune_at = max(_PRUNE_AT_LEAST, 2 * len(self.live))
-        identity = seams.storage_id(tensor)
+        identity = storages.storage_id(tensor)
         self._drop(identity)
-        watched = self.live[identity] = Watched(given, seams.weak_storage(tensor), seams.storage_bytes(tensor))
+        watched = self.live[identity] = Watched(given, storages.weak_storage(tensor), storages.storage_bytes(tensor))
         return watched
 
     # --- following ---
@@ -128,7 +128,7 @@ class Memory:
         if not self._calls:
             self._calls = _PRUNE_AFTER_CALLS
             self.prune()
-        identify = seams.storage_id_of_strided
+        identify = storages.storage_id_of_strided
         try:
             for value in args:
                 if isinstance(value, _Tensor):
@@ -148,7 +148,7 @@ class Memory:
         """A call returned that had an argument on a watched storage: what did it read, and what did it write?"""
         written: list[tuple[Watched, torch.Tensor]] = []
         for tensor, role in access.tensors(args, kwargs):
-            identity = seams.storage_id(tensor)
+            identity = storages.storage_id(tensor)
             watched = self.live.get(identity)
             if watched is None:
                 continue
@@ -188,7 +188,7 @@ class Memory:
         self.reads[key] = (op, self.reads.get(key, ("", 0))[1] + 1)
 
     def _write(self, watched: Watched, tensor: torch.Tensor) -> None:
-        identity = seams.storage_id(tensor)
+        identity = storages.storage_id(tensor)
         if self.live.get(identity) is not watched:
             return
         watched.writes += 1
@@ -212,7 +212,7 @@ class Memory:
 
     def _move(self, identity: int, watched: Watched, tensor: torch.Tensor, result: Any) -> None:
         """A copy of unwritten memory is unwritten memory: who reads the copy is to be told, not who made it."""
-        if not tensor.numel() or type(result) is not _Tensor or seams.storage_id(result) in (0, identity):
+        if not tensor.numel() or type(result) is not _Tensor or storages.storage_id(result) in (0, identity):
             return
         if watched.runs is not None:
             runs = runs_of(region_of(tensor))
@@ -222,7 +222,7 @@ class Memory:
                 tensor.dtype is result.dtype
                 and tensor.storage_offset() == 0
                 and tensor.stride() == result.stride()
-                and seams.storage_bytes(result) == watched.size
+                and storages.storage_bytes(result) == watched.size
             )
             if runs is None or not same:
                 watched.given.unfollowed += 1
@@ -239,7 +239,7 @@ class Memory:
     def escaped(self, tensor: Any) -> None:
         """The memory of ``tensor`` is in other hands: what they write is not seen."""
         if self.live:
-            self._give_up(seams.storage_id(tensor))
+            self._give_up(storages.storage_id(tensor))
 
     def give_up_all(self) -> None:
         """Something ran that may write to any tensor, unseen."""
@@ -254,13 +254,13 @@ class Memory:
     def _drop(self, identity: int) -> Watched | None:
         watched = self.live.pop(identity, None)
         if watched is not None:
-            seams.free_weak_storage(watched.reference)
+            storages.free_weak_storage(watched.reference)
         return watched
 
     def prune(self) -> None:
         """Forget storages that are gone."""
         for identity, watched in list(self.live.items()):
-            if seams.is_expired(watched.reference):
+            if storages.is_expired(watched.reference):
                 self._drop(identity)
 
     def forget(self) -> None:

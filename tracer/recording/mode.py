@@ -18,7 +18,7 @@ from torch.autograd.function import BackwardCFunction
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tracer.names import Phase
-from tracer.recording import facts, seams
+from tracer.recording import facts, seams, storages
 from tracer.recording.attribution import Attribution
 from tracer.recording.groups import Cell, Plan
 from tracer.recording.higher_order import with_bodies_seen
@@ -287,7 +287,7 @@ class RecordingMode(TorchDispatchMode):
     ) -> Any:
         """Make a call that may enlarge the storage of ``tensor``."""
         with seams.without_torch_function():
-            before = seams.storage_bytes(tensor) if seams.storage_id(tensor) else 0
+            before = storages.storage_bytes(tensor) if storages.storage_id(tensor) else 0
         result = func(*args, **kwargs)
         with seams.without_torch_function():
             self.tracking.grew(plan, cell, tensor, before, frame)

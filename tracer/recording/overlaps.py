@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-from tracer.recording import seams
 from tracer.recording.accesses import READS, SCATTERS, UPDATES, WRITES, Access
 from tracer.recording.regions import Region, is_same, overlaps_itself, share_bytes
 
@@ -99,11 +98,11 @@ def overlaps_of(access: Access, args: tuple[Any, ...], kwargs: Any) -> Found:
         if not tensor.is_contiguous() and writes_over_itself(tensor) and not is_one_value(access, tensor, read):
             found.itself = tensor
     if read:
-        storages: dict[int, list[torch.Tensor]] = {}
+        targets: dict[int, list[torch.Tensor]] = {}
         for tensor in written:
-            storages.setdefault(seams.storage_id(tensor), []).append(tensor)
+            targets.setdefault(storages.storage_id(tensor), []).append(tensor)
         for other in read:
-            for tensor in storages.get(seams.storage_id(other), ()):
+            for tensor in targets.get(storages.storage_id(other), ()):
                 if tensor is not other and shares_with_source(tensor, other):
                     found.source = tensor
     return found

@@ -62,7 +62,7 @@ def runs_of(region: Region, most: int = MOST_RUNS) -> Runs | None:
             outer.append((stride, size))
     if prod(size for _, size in outer) > most:
         return None
-    starts: Any = np.array([region.offset], np.int64)
+    starts = np.array([region.offset], np.int64)
     for stride, size in outer:
         starts = (starts[:, None] + np.arange(size, dtype=np.int64) * stride).ravel()
     starts.sort()
@@ -96,7 +96,7 @@ def meet(one: Runs, other: Runs) -> bool:
     if len(one[0]) > len(other[0]):
         one, other = other, one
     # For each run: the first of the other's that ends behind its beginning, if that begins before its end.
-    following = np.searchsorted(other[1], one[0], side="right")
+    following: Any = np.searchsorted(other[1], one[0], side="right")
     there = following < len(other[0])
     return bool((other[0][following[there]] < one[1][there]).any())
 

@@ -1,6 +1,7 @@
 """Every private name of torch that the recorder leans on, each behind a feature test with a named fallback.
 
-Checked on torch 2.4.1 and 2.13.0. Nothing else in the package calls into ``torch._C`` or ``torch._ops``.
+Checked on torch 2.4.1 and 2.13.0. Nothing else in the package calls into ``torch._C`` or ``torch._ops``, but for
+``storages``, which does so for storages.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ HigherOrderOperator = torch._ops.HigherOrderOperator
 NO_NUMBER = 2**64 - 1
 
 
-def _find(owner: Any, *names: str) -> Any | None:
+def find(owner: Any, *names: str) -> Any | None:
     for name in names:
         owner = getattr(owner, name, None)
         if owner is None:
@@ -41,21 +42,21 @@ def _zero() -> int:
 
 
 #: The autograd node that the engine evaluates on this thread, or ``None`` outside the engine.
-current_node: Callable[[], Any] = _find(torch._C, "_current_autograd_node") or _nothing
+current_node: Callable[[], Any] = find(torch._C, "_current_autograd_node") or _nothing
 #: The number that the next autograd node made on this thread will bear.
-next_sequence_number: Callable[[], int] = _find(torch._C, "_autograd", "_get_sequence_nr") or _zero
+next_sequence_number: Callable[[], int] = find(torch._C, "_autograd", "_get_sequence_nr") or _zero
 #: Identifies the running backward pass; -1 outside the engine.
-graph_task_id: Callable[[], int] = _find(torch._C, "_current_graph_task_id") or (lambda: -1)
+graph_task_id: Callable[[], int] = find(torch._C, "_current_graph_task_id") or (lambda: -1)
 #: How many ``TorchFunctionMode`` are active: reading ``tensor.dtype`` would call them.
-function_mode_count: Callable[[], int] = _find(torch._C, "_len_torch_function_stack") or _zero
+function_mode_count: Callable[[], int] = find(torch._C, "_len_torch_function_stack") or _zero
 #: How many dispatch modes are below the running one.
-dispatch_mode_count: Callable[[], int] = _find(torch._C, "_len_torch_dispatch_stack") or _zero
+dispatch_mode_count: Callable[[], int] = find(torch._C, "_len_torch_dispatch_stack") or _zero
 #: Take the top dispatch mode off the stack and put one on it; without them a recorder goes on top of the script's
 #: own modes.
 pop_mode: Callable[[], Any] | None = getattr(_python_dispatch, "_pop_mode", None)
 push_mode: Callable[[Any], None] | None = getattr(_python_dispatch, "_push_mode", None)
 #: A context in which no ``__torch_function__`` is called.
-without_torch_function: Any = _find(torch._C, "DisableTorchFunction") or torch._C.DisableTorchFunctionSubclass
+without_torch_function: Any = find(torch._C, "DisableTorchFunction") or torch._C.DisableTorchFunctionSubclass
 
 #: Without these three, backward calls cannot be linked to their forward op, and the trace says so.
 HAS_FORWARD_LINK = (
@@ -69,13 +70,13 @@ KEEPS_COMPILED_CODE = hasattr(TorchDispatchMode, "ignore_compile_internals")
 #: Functions of dynamo that a compiled callable goes through at each call, newest torch first.
 COMPILED_CALL_STEPS = ("_callback_from_stance", "_maybe_set_eval_frame", "maybe_set_eval_frame", "set_eval_frame")
 #: What ``torch.compile`` hands each graph to where Inductor is its backend, and where Inductor itself begins.
-inductor_wrapper: Any = _find(torch, "_TorchCompileInductorWrapper")
+inductor_wrapper: Any = find(torch, "_TorchCompileInductorWrapper")
 INDUCTOR_ENTRY = ("torch._inductor.compile_fx", "compile_fx")
 #: Up to about torch 2.5, a higher-order op refuses a mode class that was not registered with it.
 _NEEDS_REGISTRATION = not hasattr(TorchDispatchMode, "supports_higher_order_operators")
 
 #: The code that starts the autograd engine: a C++ node's calls have its frame as their caller.
-ENGINE_CODE = getattr(_find(torch.autograd, "graph", "_engine_run_backward"), "__code__", None)
+ENGINE_CODE = getattr(find(torch.autograd, "graph", "_engine_run_backward"), "__code__", None)
 #: Name of the innermost function of a module's call when forward hooks are there.
 MODULE_CALL_NAME = (
     "inner"
@@ -88,58 +89,10 @@ _TORCH = os.path.dirname(torch.__file__)
 CHECKPOINT_FILE = os.path.join(_TORCH, "utils", "checkpoint.py")
 FUNCTION_FILE = os.path.join(_TORCH, "autograd", "function.py")
 #: The saved-tensor hooks of the running block; torch before 2.5 does not tell, and their ops keep their own line.
-_top_saved_tensor_hooks = _find(torch._C, "_autograd", "_top_saved_tensors_default_hooks")
-
-_storage_of: Callable[[Any], Any] = torch._C.TensorBase.untyped_storage
-_storage_id = _find(torch._C, "_storage_id")
-
-
-def storage_id(tensor: torch.Tensor) -> int:
-    """What tells the storage of ``tensor`` from every other one that lives; 0 for a tensor without (sparse, opaque)."""
-    try:
-        return int(_storage_id(tensor)) if _storage_id is not None else int(_storage_of(tensor)._cdata)
-    except (NotImplementedError, RuntimeError):
-        return 0
-
-
-#: The same for a tensor that has a storage; raises ``NotImplementedError`` for one that has none.
-storage_id_of_strided: Callable[[Any], int] = _storage_id or storage_id
-
-
-def storage_bytes(tensor: torch.Tensor) -> int:
-    """The size of the storage of ``tensor``."""
-    return int(_storage_of(tensor).nbytes())
-
-
-#: Can a storage be watched without being kept alive?
-WATCHES_STORAGES = all(hasattr(torch.UntypedStorage, name) for name in ("_weak_ref", "_expired", "_free_weak_ref"))
-
-
-def weak_storage(tensor: torch.Tensor) -> int:
-    """A weak reference to the storage of ``tensor``: its memory can go, its identity is not given to another."""
-    return int(_storage_of(tensor)._weak_ref())
-
-
-def is_expired(reference: int) -> bool:
-    """Is the storage behind ``reference`` gone?"""
-    return bool(torch.UntypedStorage._expired(reference))
-
-
-def free_weak_storage(reference: int) -> None:
-    """Give a weak reference back."""
-    torch.UntypedStorage._free_weak_ref(reference)
-
-
-_fills: Callable[[], bool] = _find(torch._C, "_get_deterministic_fill_uninitialized_memory") or (lambda: True)
-
-
-def fills_uninitialized_memory() -> bool:
-    """Does torch fill what ``empty`` gives, as things stand?"""
-    return torch.are_deterministic_algorithms_enabled() and _fills()
-
+_top_saved_tensor_hooks = find(torch._C, "_autograd", "_top_saved_tensors_default_hooks")
 
 _plain_dispatch = {
-    _find(torch._C, "_disabled_torch_dispatch_impl"),
+    find(torch._C, "_disabled_torch_dispatch_impl"),
     getattr(torch.Tensor, "__torch_dispatch__", None),
 }
 
@@ -175,7 +128,7 @@ def skip_in_dynamo(*functions: Callable[..., Any]) -> None:
     costs nothing per call, and does not switch dynamo off for what the dispatched op calls.
     """
     eval_frame = sys.modules.get("torch._dynamo.eval_frame")
-    skip = _find(eval_frame, "skip_code") or _find(torch._C, "_dynamo", "eval_frame", "skip_code")
+    skip = find(eval_frame, "skip_code") or find(torch._C, "_dynamo", "eval_frame", "skip_code")
     if skip is None:
         return
     for function in functions:
@@ -184,7 +137,7 @@ def skip_in_dynamo(*functions: Callable[..., Any]) -> None:
 
 def private_backend_name() -> str:
     """What the backend that registered itself under ``privateuseone`` is called: ``npu``, for torch_npu."""
-    get = _find(torch._C, "_get_privateuse1_backend_name")
+    get = find(torch._C, "_get_privateuse1_backend_name")
     return "privateuseone" if get is None else str(get())
 
 
@@ -239,7 +192,7 @@ def is_engine_frame(frame: FrameType) -> bool:
 
 def dispatch_modes_keep_compiled() -> bool:
     """Does every active dispatch mode let compiled code stay compiled?"""
-    get = _find(torch._C, "_get_dispatch_stack_at")
+    get = find(torch._C, "_get_dispatch_stack_at")
     if get is None:
         return False
     modes = (get(index) for index in range(dispatch_mode_count()))
@@ -351,7 +304,7 @@ def sleeping_devices() -> list[Any]:
 
 def default_device() -> torch.device:
     """Where a factory puts its result that is told no device; an active ``torch.device`` block tells it one."""
-    get = _find(torch._C, "_get_default_device")
+    get = find(torch._C, "_get_default_device")
     return torch.device("cpu") if get is None else torch.device(get())
 
 

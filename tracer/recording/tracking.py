@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from tracer.names import Overlap
-from tracer.recording import facts, seams
+from tracer.recording import facts, seams, storages
 from tracer.recording.groups import Cell, Plan
 from tracer.recording.memory import Memory
 from tracer.recording.overlaps import overlaps_of, writes_over_itself
@@ -20,7 +20,7 @@ from tracer.trace.process import Allocation, OverlapWrite, UnwrittenRead
 
 _Tensor = torch.Tensor
 _Parameter = torch.nn.Parameter
-_identify = seams.storage_id_of_strided
+_identify = storages.storage_id_of_strided
 _is_contiguous = torch.Tensor.is_contiguous
 
 
@@ -90,7 +90,7 @@ class Tracking:
 
     def _fail(self, args: tuple[Any, ...]) -> None:
         # A sparse tensor has no storage; anything else is unforeseen, and silence is better than a guess.
-        if not any(isinstance(value, _Tensor) and not seams.storage_id(value) for value in args):
+        if not any(isinstance(value, _Tensor) and not storages.storage_id(value) for value in args):
             self.failures += 1
         self.memory.give_up_all()
 
