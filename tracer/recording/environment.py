@@ -11,6 +11,7 @@ import platform
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+import msgspec
 import torch
 
 from tracer.names import DeterministicMode
@@ -30,10 +31,13 @@ def _read(reader: Callable[[], T]) -> T | None:
         return None
 
 
-def capture_environment(variables: Iterable[str] = ()) -> Environment:
-    """Read the settings of this process; ``variables`` names the environment variables to keep."""
+def capture_environment(variables: Iterable[str] = (), *, before_calls: bool = False) -> Environment:
+    """Read the settings of this process; ``variables`` names the environment variables to keep.
+
+    ``before_calls``: may the process have run nothing yet? Then what asking would settle is left to ``completed``.
+    """
     backends = torch.backends
-    settings, named = read_settings(load_rows().row)
+    settings, named = read_settings(load_rows().row, before_calls=before_calls)
     asked = {name: os.environ[name] for name in set(variables) if name in os.environ}
     return Environment(
         python=platform.python_version(),
@@ -67,6 +71,13 @@ def capture_environment(variables: Iterable[str] = ()) -> Environment:
         variables=dict(sorted((named | asked).items())),
         settings=settings,
     )
+
+
+def completed(environment: Environment) -> Environment:
+    """``environment`` with what could not be read when it was captured: what had not started or was not loaded."""
+    settings, _ = read_settings(load_rows().row)
+    found = environment.devices or _read(devices) or ()
+    return msgspec.structs.replace(environment, devices=found, settings=settings | environment.settings)
 
 
 def _fill() -> bool:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import msgspec
 import torch
 
 from tracer.names import BlindSpotKind
@@ -31,7 +30,6 @@ from tracer.recording.escapes import ESCAPES
 from tracer.recording.first_uses import first_calls, with_first_calls
 from tracer.recording.generator_record import GeneratorRecord
 from tracer.recording.groups import Cell, Origin, Plan
-from tracer.recording.loaders import LoaderLog
 from tracer.recording.memory import Memory
 from tracer.recording.mode import RecordingMode
 from tracer.recording.modules import ModuleStack
@@ -71,7 +69,6 @@ class Recorder:
         frames = Sites(library)
         self.blind_spots = BlindSpots(frames, self._working_directory, _skip_own_functions)
         frames.on_compiled = self.blind_spots.compiled_code_ran
-        self.loaders = LoaderLog(frames, self._working_directory)
         self.optimizer = OptimizerWatch(self._step_ended)
         stack = ModuleStack(
             frames,
@@ -92,14 +89,13 @@ class Recorder:
     def start(self) -> None:
         """Begin to record on this thread."""
         if self._environment is None:
-            self._environment = process.capture_environment(self._variables)
+            self._environment = process.capture_environment(self._variables, before_calls=True)
         self.watch.enter()
         _skip_own_functions()
         seams.register_with_higher_order_ops(RecordingMode)
         self.attribution.modules.install()
         self.optimizer.install()
         self.blind_spots.start()
-        self.loaders.start()
         self.attribution.start()
         self.watch.log.recording_began(self._moments)
         self.generators.start()
@@ -114,12 +110,11 @@ class Recorder:
         self.generators.stop()
         self.watch.log.recording_ended()
         self.watch.leave()
-        self.loaders.stop()
         self.blind_spots.stop()
         self.optimizer.remove()
         self.attribution.modules.remove()
-        if self._environment is not None and not self._environment.devices:
-            self._environment = msgspec.structs.replace(self._environment, devices=process.devices())
+        if self._environment is not None:
+            self._environment = process.completed(self._environment)
 
     def trace(self, version: str) -> Trace:
         """What was recorded so far, as a trace."""
@@ -136,7 +131,7 @@ class Recorder:
             events=with_first_calls(self.watch.log.listed(), first_calls(counted, self._working_directory)),
             generators=tuple(self.generators.generators(draws.drawn_by(counted))),
             host_draws=tuple(self.generators.draws()),
-            loaders=self.loaders.listed(),
+            loaders=self.watch.loaders.listed() if self.watch.loaders is not None else (),
             allocations=merge_counted(self.tracking.allocations(self._working_directory)),
             unwritten_reads=merge_counted(self.tracking.unwritten_reads(self._working_directory)),
             overlaps=merge_counted(self.tracking.overlapping_writes(self._working_directory)),

@@ -18,16 +18,28 @@ from tracer.trace.model import FactValue
 
 #: What stands behind the name of a function that is to be called.
 _CALL = "()"
+#: Asking these settles them: a variable is read once, a device or a package is looked for. They are asked only after
+#: calls, which have settled them already.
+_SETTLED_BY_CALLS = frozenset({"torch.backends.cpu.get_cpu_capability", "torch.backends.python_native.available_dsls"})
+#: These only once CUDA has started.
+_SETTLED_BY_CUDA = frozenset(
+    {
+        "torch.backends.cuda.preferred_blas_library",
+        "torch.backends.cuda.preferred_rocm_fa_library",
+        "torch.cuda.tunable.is_enabled",
+    }
+)
 #: Longer texts than this are cut: a setting is a word or a number.
 _LONGEST = 200
 
 
 def read_settings(
-    rows: Iterable[Row], environ: Mapping[str, str] = os.environ
+    rows: Iterable[Row], environ: Mapping[str, str] = os.environ, *, before_calls: bool = False
 ) -> tuple[dict[str, FactValue], dict[str, str]]:
     """The settings of ``rows`` by their dotted names (without ``()``), and the variables that are set, by theirs.
 
-    Rows whose setting is a field of ``Environment`` are ``capture_environment``'s to read.
+    Rows whose setting is a field of ``Environment`` are ``capture_environment``'s to read. ``before_calls``: may the
+    process have run nothing yet? Then what asking would settle is left out.
     """
     settings: dict[str, FactValue] = {}
     variables: dict[str, str] = {}
@@ -36,10 +48,18 @@ def read_settings(
             variables[row.variable] = environ[row.variable]
         if row.read:
             name = row.read.removesuffix(_CALL)
-            value = None if name in settings else _value(name, is_function=row.read.endswith(_CALL))
+            if name in settings or not _may_ask(name, before_calls):
+                continue
+            value = _value(name, is_function=row.read.endswith(_CALL))
             if value is not None:
                 settings[name] = value
     return settings, variables
+
+
+def _may_ask(name: str, before_calls: bool) -> bool:
+    if name in _SETTLED_BY_CUDA:
+        return _value("torch.cuda.is_initialized", is_function=True) is True
+    return not (before_calls and name in _SETTLED_BY_CALLS)
 
 
 def _value(name: str, *, is_function: bool) -> FactValue | None:
