@@ -1,4 +1,4 @@
-"""What is watched beside the ops: variables, settings, first uses, seeds, Inductor.
+"""What is watched beside the ops: variables, settings, first uses, seeds, Inductor, data loading.
 
 ``tracer run`` enters it before the script's first line and again when torch is there; a recorder for as long as it
 records. Imports no torch by itself.
@@ -20,6 +20,7 @@ from tracer.recording.variables import VariableEvents
 
 if TYPE_CHECKING:
     from tracer.recording.first_uses import FirstUses
+    from tracer.recording.loaders import LoaderLog
 
 
 class ProcessWatch:
@@ -31,7 +32,11 @@ class ProcessWatch:
     def __init__(self, sites: Sites, variables: Iterable[str], *, from_start: bool = False) -> None:
         self.from_start = from_start
         """Was it entered before the script's first line?"""
-        self.log = EventLog(sites, os.getcwd())
+        self._sites = sites
+        self._working_directory = os.getcwd()
+        self.log = EventLog(sites, self._working_directory)
+        self.loaders: LoaderLog | None = None
+        """The loaders that were iterated; ``None`` while torch is not loaded."""
         self._variables = VariableEvents(self.log, variables, self._look)
         self._depth = 0
         self._first_uses: FirstUses | None = None
@@ -50,14 +55,16 @@ class ProcessWatch:
         """Watch what is torch's; ``frame`` imported it just now, ``None``: before the watch began."""
         if self._stops:
             return
+        from tracer.recording.compiled import InductorWatch
         from tracer.recording.first_uses import FirstUses
         from tracer.recording.generators import SEEDS
+        from tracer.recording.loaders import LoaderLog
         from tracer.recording.setting_events import SettingEvents
 
         self.log.first_use(Subsystem.TORCH, frame)
         self._first_uses = FirstUses(self.log)
-        settings = SettingEvents(self.log)
-        for watch in (self._first_uses, settings):
+        self.loaders = self.loaders or LoaderLog(self._sites, self._working_directory)
+        for watch in (self._first_uses, SettingEvents(self.log), InductorWatch(self.log), self.loaders):
             watch.start()
             self._stops.append(watch.stop)
         SEEDS.start(self.log, from_torch_import=self.from_start and frame is not None)
