@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from tracer.names import Backend, Phase, UnknownReason
+from tracer.names import Backend, Cause, Phase, SeedOrigin, UnknownReason, Verdict
 from tracer.tables.binding import BoundTable, Ruling, safe_ruling, unknown_ruling
 from tracer.tables.model import Table
 from tracer.tables.retelling import Retold
 from tracer.tables.translating import Translator
 from tracer.tables.translation import NO_TRANSLATIONS, RECORDED_ON, Note, Translations
 from tracer.tables.vocabulary import Value
+from tracer.trace.draws import GENERATOR, ORIGIN
 from tracer.trace.model import CallGroup, FactValue
 
 
@@ -41,6 +42,8 @@ class Bench:
         self._no_device = unknown_ruling(Backend.RECORDED, "no-device", UnknownReason.FACT_NOT_RECORDED, "device")
         self._bound: dict[Backend, BoundTable | Ruling] = {}
         self._safe: dict[Backend, Ruling] = {}
+        self._unseeded: dict[tuple[int, bool], tuple[Ruling, Ruling]] = {}
+        """Identity of a ruling, and whether the program made the generator -> the ruling, and the one in its stead."""
         self._unseen: dict[tuple[Backend, str], Ruling] = {}
         self._translations = translations
         self._is_abroad = backend not in (Backend.RECORDED, Backend(RECORDED_ON))
@@ -51,7 +54,20 @@ class Bench:
         """Devices that calls were recorded on."""
 
     def rule_on(self, group: CallGroup) -> Ruling:
-        """The ruling for one group of calls."""
+        """The ruling for one group of calls; what draws from a generator that nobody seeded repeats in no other run."""
+        ruling = self._rule_on(group)
+        if group.facts.get(ORIGIN) == SeedOrigin.MACHINE and Verdict.SEEDED in (ruling.verdict, ruling.mode_on):
+            return self._without_seed(ruling, str(group.facts.get(GENERATOR)))
+        return ruling
+
+    def _without_seed(self, ruling: Ruling, generator: str) -> Ruling:
+        key = (id(ruling), generator.startswith("passed"))
+        found = self._unseeded.get(key)
+        if found is None:
+            found = self._unseeded[key] = (ruling, unseeded(ruling, generator))
+        return found[1]
+
+    def _rule_on(self, group: CallGroup) -> Ruling:
         facts = group.facts
         device = facts.get("device")
         if device is not None:
@@ -149,6 +165,26 @@ class Bench:
             why = "The op hands its work to code that was not recorded: what ran inside it is not known."
             self._unseen[key] = unknown_ruling(backend, "opaque", UnknownReason.OPAQUE, group.op, why)
         return self._unseen[key]
+
+
+def unseeded(ruling: Ruling, generator: str) -> Ruling:
+    """``ruling`` for calls whose generator was left to the machine: what was seeded differs from run to run."""
+    if generator.startswith("passed"):
+        whose, remedy = "The generator that the call was given", "Call `manual_seed(0)` on it where it is made"
+    else:
+        whose, remedy = "Torch's default generator", "Call `torch.manual_seed(0)` before the first draw"
+    why = f"{whose} was left to the machine, which seeds it anew in every process: each run draws other numbers."
+    return ruling._replace(
+        verdict=_differs(ruling.verdict),
+        mode_on=_differs(ruling.mode_on),
+        cause=Cause.RNG,
+        why=f"{why} {ruling.why}".rstrip(),
+        remedy=f"{remedy}, and call `seed()` on no generator.",
+    )
+
+
+def _differs(verdict: Verdict) -> Verdict:
+    return Verdict.NONDETERMINISTIC if verdict is Verdict.SEEDED else verdict
 
 
 def device_of(backend: Backend) -> str:
