@@ -164,6 +164,7 @@ function start(data) {
   document.querySelector("#rows thead tr").append(element("th", "Details"));
   document.querySelectorAll("#rows thead th")[7].className = "print-only";
   document.getElementById("table").hidden = false;
+  for (const link of document.querySelectorAll("a.to")) link.hidden = false;
 
   const table = tables("#rows").DataTable({
     data: data.rows,

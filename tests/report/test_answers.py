@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.build import finding, report, target
+from tests.build import finding, process_finding, report, target
 from tests.test_plan import ANYTHING
 from tracer.findings import Finding
+from tracer.names import SEVERITY, About, Verdict
 from tracer.report.answers import answers, evidence_counts, headline
 
 
@@ -75,6 +76,83 @@ def test_nothing_recorded_is_not_called_safe() -> None:
     assert "nothing can be said" in first
     assert "nothing can be said" in second
     assert "Record a step" in third
+
+
+def test_calls_are_counted_from_the_tally_and_the_process_is_said_beside_them() -> None:
+    made = report(
+        finding(count=8),
+        process_finding(),
+        process_finding(subject="CUBLAS_WORKSPACE_CONFIG = None", count=90),
+        process_finding("environment-torch-generator", about="generator", subject="cpu", count=3),
+        clean=92,
+    )
+    first, _, _ = answers(made)
+    assert first.sentence.startswith("Yes: 8 of 100 recorded calls, from 1 place")
+    assert first.sentence.endswith(". 2 settings and 1 unseeded generator can also make runs differ.")
+    assert [(figure.value, figure.label) for figure in first.figures][-1] == (3, "of the process")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "head", "sentence"),
+    [
+        ("nondeterministic", "Two runs of this step can differ", "Yes: 1 setting can make runs differ; none of 100"),
+        ("conditional", "Two runs can differ under some conditions", "Only under some conditions: 1 setting can make"),
+        ("unknown", "No risk found in what is known", "No risk found in what is known; for 1 unknown setting there"),
+        ("raises", "The step would stop with an error", "The step stops before that question: 1 setting would raise"),
+        ("seeded", "No risk found once seeded", "Not once seeded: no other risk found in 100 recorded calls."),
+    ],
+)
+def test_the_process_alone_decides_the_headline(verdict: str, head: str, sentence: str) -> None:
+    made = report(process_finding(verdict=verdict))
+    assert headline(made)[1] == head
+    assert answers(made)[0].sentence.startswith(sentence)
+
+
+def test_draws_outside_ops_are_something_recorded() -> None:
+    made = report(process_finding("environment-python-generator", about="generator", subject="python"), clean=0)
+    assert headline(made)[1] == "Two runs of this step can differ"
+    assert answers(made)[0].sentence == "Yes: 1 unseeded generator can make runs differ; no op was recorded."
+
+
+def test_the_mode_is_answered_for_calls_and_for_the_process_apart() -> None:
+    made = report(
+        finding(count=3),
+        process_finding(count=50, deterministic_mode="deterministic"),
+        process_finding("environment-numpy-generator", about="generator", subject="numpy", count=70),
+        process_finding("environment-loader-epoch", about="loader", verdict="unknown", deterministic_mode="unknown"),
+    )
+    _, second, _ = answers(made)
+    assert [figure.value for figure in second.figures] == [3, 0, 0]
+    assert second.sentence == (
+        "It settles 3 calls at 1 place and 1 setting; it does nothing known for 1 unseeded generator and "
+        "1 data loader without an answer."
+    )
+
+
+PROCESS = st.builds(
+    process_finding,
+    about=st.sampled_from(list(About)[1:]),
+    verdict=st.sampled_from(SEVERITY),
+    deterministic_mode=st.sampled_from(SEVERITY),
+    count=st.integers(1, 10_000),
+)
+
+
+@given(st.lists(ANYTHING, max_size=4), st.lists(PROCESS, max_size=4))
+def test_no_risk_is_found_only_where_neither_a_call_nor_the_process_is_at_risk(
+    calls: list[Finding], process: list[Finding]
+) -> None:
+    made = report(*calls, *process)
+    verdict, head = headline(made)
+    first = answers(made)[0].sentence
+    worst = min((SEVERITY.index(one.verdict) for one in made.findings), default=len(SEVERITY) - 1)
+    assert verdict is SEVERITY[worst]
+    is_risk = SEVERITY[worst] in (Verdict.RAISES, Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)
+    assert is_risk is ("No risk found" not in head)
+    assert is_risk is ("No risk found" not in first and "no other risk found" not in first)
+    said = f"{head} {first}"
+    assert "is deterministic" not in said
+    assert "step deterministic" not in said
 
 
 @given(st.lists(ANYTHING, max_size=8))

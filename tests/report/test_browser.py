@@ -12,7 +12,14 @@ from typing import Any
 import pytest
 
 from tests.build import finding, report
-from tests.report.samples import HOSTILE, full_report, hostile_report
+from tests.report.samples import (
+    HOSTILE,
+    SEED_WORKER,
+    full_report,
+    hostile_process_report,
+    hostile_report,
+    process_report,
+)
 from tracer.report import Report
 
 pytestmark = pytest.mark.browser
@@ -228,6 +235,89 @@ def test_no_finding_is_a_calm_sentence_and_a_small_file(chromium: Any, tmp_path:
     assert "No risk found" in opened.page.inner_text("h1")
     assert "That is no proof" in opened.page.inner_text("#findings")
     opened.done()
+
+
+def test_the_plans_code_is_copied_whole_from_a_page_on_disk(chromium: Any, tmp_path: Path) -> None:
+    opened = Opened(chromium, written(process_report(), tmp_path), permissions=["clipboard-read", "clipboard-write"])
+    page = opened.page
+    button = page.locator(".plan .copy").nth(1)
+    button.click()
+    page.wait_for_function("() => document.querySelectorAll('.plan .copy')[1].textContent === 'Copied'")
+    assert page.evaluate("navigator.clipboard.readText()") == SEED_WORKER
+    page.wait_for_function(
+        "() => document.querySelectorAll('.plan .copy')[1].textContent.startsWith('Copy the')", timeout=5_000
+    )
+    opened.done()
+
+
+def test_without_a_clipboard_the_code_is_selected_to_be_copied(chromium: Any, tmp_path: Path) -> None:
+    opened = Opened(chromium, written(process_report(), tmp_path))
+    page = opened.page
+    page.evaluate(
+        "navigator.clipboard.writeText = () => Promise.reject(new Error('no'));document.execCommand = () => false"
+    )
+    page.locator(".plan .copy").first.click()
+    page.wait_for_function("() => document.querySelector('.plan .copy').textContent === 'Selected'")
+    assert page.evaluate("getSelection().toString()") == "torch.backends.cudnn.benchmark = False"
+    opened.done()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [400, 1280])
+def test_what_no_op_shows_is_found_filtered_and_opened(chromium: Any, tmp_path: Path, dark: bool, width: int) -> None:
+    opened = Opened(chromium, written(process_report(), tmp_path), dark=dark, width=width)
+    page = opened.page
+    opened.matched("All 8 shown")
+    for about, matching in (("set too late", 1), ("generator", 2), ("call", 2), ("data loading", 1)):
+        page.select_option("#by-about", about)
+        opened.matched(f"{matching} of 8 match")
+    page.click("#clear")
+    opened.matched("All 8 shown")
+    page.fill("#search", "aten.bmm: 300")
+    opened.matched("1 of 8 match")
+    assert "CUBLAS_WORKSPACE_CONFIG" in opened.column(2)[0]
+    assert "train.py:14" in opened.column(5)[0]
+    page.locator(".opener").first.click()
+    opened_row = page.inner_text("#rows dl.details")
+    for part in ("aten.mm: 1,200", 'os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"', "before torch is imported"):
+        assert part in opened_row
+    assert page.locator("#rows dl.details .copy").count() == 1
+    page.click("#clear")
+    opened.matched("All 8 shown")
+    page.click("#settings a.to >> nth=0")
+    page.wait_for_selector("#finding-1.open")
+    low = page.evaluate(CONTRAST)
+    assert low == [], json.dumps(low, indent=1)
+    opened.done()
+
+
+def test_what_no_op_shows_stands_without_scripts_and_on_paper(chromium: Any, tmp_path: Path) -> None:
+    path = written(process_report(), tmp_path)
+    opened = Opened(chromium, path, java_script_enabled=False)
+    page = opened.page
+    assert page.locator(".copy:visible").count() == 0
+    assert page.locator("a.to:visible").count() == 0
+    for part, words in {"settings": "cuBLAS had read it", "draws": "random.shuffle", "memory": "45.2 MiB"}.items():
+        assert words in page.inner_text(f"#{part}")
+    opened.context.close()
+    paper = Opened(chromium, path)
+    paper.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    paper.page.emulate_media(media="print")
+    assert "Products are rounded to ten bits" in paper.page.inner_text("#settings")
+    assert paper.page.locator(".copy:visible").count() == 0
+    paper.done()
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_hostile_names_of_the_process_stay_text(chromium: Any, tmp_path: Path, width: int) -> None:
+    for text in HOSTILE:
+        opened = Opened(chromium, written(hostile_process_report(text), tmp_path), width=width)
+        page = opened.page
+        page.evaluate("document.querySelectorAll('.opener, summary').forEach(button => button.click())")
+        page.locator("#rows .copy").first.click()
+        assert page.evaluate("window.hacked") is None
+        assert page.locator("main img, main svg, main script").count() == 0
+        opened.done()
 
 
 CONTRAST = """

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from tests.build import finding, report
-from tests.report.samples import full_report
+from tests.report.samples import full_report, process_report
 from tracer.errors import ReportError
 from tracer.report import assets, html
 from tracer.report.formats import FORMATS, render
@@ -25,10 +25,16 @@ def test_a_full_report_reads_as_it_did(name: str, golden: Golden) -> None:
     golden(f"report{FORMATS[name].suffix}", render(name, full_report()))
 
 
+@pytest.mark.parametrize("name", ["csv", "json", "text"])
+def test_what_no_op_shows_reads_as_it_did(name: str, golden: Golden) -> None:
+    golden(f"process{FORMATS[name].suffix}", render(name, process_report()))
+
+
 def test_the_page_reads_as_it_did(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html, "datatables_script", lambda: "/* DataTables, from itables */")
     monkeypatch.setattr(html, "_assets", lambda: {"style.css": "/* style */", "script.js": "/* script */"})
     golden("report.html", full_report().to_html())
+    golden("process.html", process_report().to_html())
 
 
 def test_json_reads_back_into_the_same_judgement_and_plan() -> None:

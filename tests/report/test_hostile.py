@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.report.samples import HOSTILE, full_report, hostile_report
+from tests.report.samples import HOSTILE, full_report, hostile_process_report, hostile_report
 from tracer.report import Report, html
 from tracer.report.json_format import Document
 from tracer.report.plain import encodable, one_line, visible
@@ -112,6 +112,30 @@ def test_any_string_stays_text_elsewhere(text: str) -> None:
     check_csv(made)
     check_json(made)
     check_text(made)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_known_hostile_strings_of_the_process_stay_text_in_every_format(light: None, text: str) -> None:
+    check_process(hostile_process_report(text), text)
+
+
+@given(ANY_TEXT)
+@QUICK
+def test_any_string_of_the_process_stays_text(light: None, text: str) -> None:
+    check_process(hostile_process_report(text), text)
+
+
+def check_process(made: Report, text: str) -> None:
+    check_html(made, (text,))
+    check_csv(made)
+    check_json(made)
+    check_text(made)
+    page, plain = Page(made.to_html()), Page(hostile_process_report(text and "plain").to_html())
+    made_of_names = {"code", "span"}  # a name may hold what is shown as code, or a line's number
+    assert {tag: n for tag, n in page.tags.items() if tag not in made_of_names} == {
+        tag: n for tag, n in plain.tags.items() if tag not in made_of_names
+    }
+    assert Page(made._repr_html_()).tags.get("script") is None
 
 
 @given(st.text(st.characters()))

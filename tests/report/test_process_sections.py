@@ -97,7 +97,8 @@ def test_json_holds_everything_and_reads_back() -> None:
     document = msgspec.json.decode(made.to_json(), type=Document)
     assert document.judgement == made.judgement
     assert document.plan == made.plan
-    assert document.judgement.draws and document.judgement.loaders and document.judgement.notes
+    assert document.judgement.draws
+    assert document.judgement.loaders
 
 
 def test_the_report_offers_what_the_judgement_holds() -> None:
@@ -126,7 +127,7 @@ def test_a_section_stands_and_is_linked(name: str) -> None:
 
 def test_settings_say_which_calls_make_them_matter() -> None:
     said = section(process_report(), "settings")
-    assert "Matters for aten.mm 1,200, aten.bmm 300, aten.addmm 8" in said
+    assert "Matters for these calls: aten.mm 1,200, aten.bmm 300, aten.addmm 8" in said
     assert "set too late · train.py:14" in said
     assert "1 setting that differs between machines only" in said
 

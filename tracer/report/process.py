@@ -80,7 +80,7 @@ def _fill_cost(fill: FillCost) -> str:
     amount = f"{plural(fill.calls, 'call')}, {mebibytes(fill.bytes)}"
     if fill.is_on:
         return f"Deterministic mode fills memory that nobody has written yet: {amount}."
-    return f"Nothing is filled as the settings stand; filling memory that nobody has written yet would take {amount}."
+    return f"As the settings stand, memory that nobody has written yet is not filled: {amount}."
 
 
 def _fill_need(fill: FillCost) -> str:
