@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from tracer.recording import storages
 from tracer.recording.accesses import READS, SCATTERS, UPDATES, WRITES, Access
 from tracer.recording.regions import Region, is_same, overlaps_itself, share_bytes
 
