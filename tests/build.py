@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from tracer.findings import Evidence, Finding, Judgement, Tally, Target
 from tracer.names import SEVERITY, About, Backend, Cause, EvidenceKind, Phase, Settings, Verdict
 from tracer.trace.model import CallGroup, Environment, Trace, TraceSource
@@ -138,18 +140,38 @@ def target(**fields: Any) -> Target:
 def judgement(*findings: Finding, clean: int = 100, **fields: Any) -> Judgement:
     """``findings`` (worst first, as the judge sorts them) beside ``clean`` deterministic calls."""
     ordered = tuple(sorted(findings, key=lambda one: (SEVERITY.index(one.verdict), -one.count, one.location, one.op)))
-    counted = tally(ordered, clean=clean)
-    return Judgement(
-        **{
-            "target": target(),
-            "findings": ordered,
-            "tally": counted,
-            "environment": environment(),
-            "sources": (TraceSource(name="train.py", optimizer_steps=1, calls=counted.total),),
-            "tables": {"cuda": ">=1.11,<=2.15"},
-        }
-        | fields
-    )
+    counted = tally([one for one in ordered if one.about is About.CALL], clean=clean)
+    ordered = tuple(_settled(one, fields.get("target", target())) for one in ordered)
+    made: dict[str, Any] = {
+        "target": target(),
+        "findings": ordered,
+        "tally": counted,
+        "environment": environment(),
+        "sources": (TraceSource(name="train.py", optimizer_steps=1, calls=counted.total),),
+        "tables": {"cuda": ">=1.11,<=2.15"},
+        "planned": {name: value for one in ordered for name, value in one.sets.items()},
+    }
+    return Judgement(**made | fields)
+
+
+def _settled(one: Finding, judged_for: Target) -> Finding:
+    """``one`` with the settings that close it, as the judge would find them for rules like those of the tables."""
+    if one.planned is not None or one.sets:
+        return one
+    conditions = judged_for.conditions
+    settled = (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
+    sets: dict[str, Any] = {}
+    after: tuple[Verdict, Verdict] | None = settled
+    if one.cause is Cause.WORKSPACE and conditions.get("cublas_workspace") != "set":
+        small = ":16:8" in one.remedy and ":4096:8" not in one.remedy
+        sets = {"CUBLAS_WORKSPACE_CONFIG": ":16:8" if small else ":4096:8"}
+    elif one.verdict is Verdict.SEEDED and one.deterministic_mode is Verdict.SEEDED:
+        sets, after = {"seed.torch": True}, None
+    elif one.deterministic_mode is Verdict.DETERMINISTIC and one.verdict not in (*settled, Verdict.SEEDED):
+        sets = {"deterministic_mode": "on"}
+    elif one.cause is Cause.AUTOTUNE and conditions.get("cudnn_benchmark") is True:
+        sets = {"cudnn_benchmark": False}
+    return msgspec.structs.replace(one, sets=sets, planned=after) if sets else one
 
 
 def report(*findings: Finding, clean: int = 100, **fields: Any) -> Report:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.build import finding, judgement, target
 from tracer.findings import Finding
 from tracer.names import Cause, UnknownReason, Verdict
-from tracer.plan import make_plan
+from tracer.plan import Step, make_plan, step_of
 
 ANYTHING = st.builds(
     finding,
@@ -111,9 +111,22 @@ def test_the_unknown_comes_last_and_says_how_to_find_out() -> None:
 
 
 @given(st.lists(ANYTHING, max_size=12))
-def test_every_finding_is_closed_exactly_once(findings: list[Finding]) -> None:
-    plan = make_plan(judgement(*findings))
+def test_every_finding_that_needs_a_change_is_closed_exactly_once(findings: list[Finding]) -> None:
+    judged = judgement(*findings)
+    plan = make_plan(judged)
     assert [change.number for change in plan] == list(range(1, len(plan) + 1))
-    assert sum(change.closes for change in plan) == len(findings)
-    assert sum(change.calls for change in plan) == sum(one.count for one in findings)
-    assert all(change.where and change.title for change in plan)
+    closed = [place for change in plan for place in change.findings]
+    needing = [i for i, one in enumerate(judged.findings) if step_of(one, judged.target) is not Step.NOTHING]
+    assert sorted(closed) == needing
+    for change in plan:
+        of_it = [judged.findings[place] for place in change.findings]
+        assert (change.closes, change.calls) == (len(of_it), sum(one.count for one in of_it))
+        assert change.where
+        assert change.title
+
+
+@given(ANYTHING)
+def test_only_what_is_as_good_as_it_can_be_needs_no_change(one: Finding) -> None:
+    (finding,) = judgement(one).findings
+    if step_of(finding, judgement(one).target) is Step.NOTHING:
+        assert {finding.verdict, finding.deterministic_mode} <= {Verdict.DETERMINISTIC, Verdict.SEEDED}

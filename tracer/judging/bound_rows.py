@@ -96,7 +96,7 @@ class BoundRows:
                 "ops": counted,
                 "code": row.code,
                 "where": row.where,
-                "sets": dict(row.sets),
+                "sets": {name: value for name, value in row.sets.items() if not self.scene.has(name, value)},
                 **fields,
             }
         )

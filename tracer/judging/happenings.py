@@ -106,6 +106,11 @@ def _change(event: Event) -> str:
     return f"{event.name}: {event.before} to {after}" if event.before else f"{event.name} = {after}"
 
 
+def _is_in_the_middle(event: Event) -> bool:
+    """Did it come after something of the region that hung on it?"""
+    return event.after_draws if event.kind is EventKind.SEED else event.while_recording and event.after_calls
+
+
 def _took_effect(event: Event) -> bool:
     return event.values_differ or event.before != event.value
 

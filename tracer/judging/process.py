@@ -57,12 +57,12 @@ class Process:
         scene = scene_of(self._trace, self._target, sets)
         bound = BoundRows(rows.row, version, scene, self._dependents, extrapolated=extrapolated)
         findings: dict[tuple[object, ...], Finding] = {}
-        notes: dict[Note, None] = {}
+        notes: list[Note] = []
         told: list[Finding | Note] = [*setting_findings(bound)]
         told += (*late_findings(bound), *changed_findings(bound), *observed_findings(bound))
         for one in told:
             if isinstance(one, Note):
-                notes[one] = None
+                notes.append(one)
                 continue
             known = findings.get(key_of(one))
             findings[key_of(one)] = one if known is None else _together(known, one)

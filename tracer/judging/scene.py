@@ -12,7 +12,7 @@ from tracer.tables.binding import Ruling
 from tracer.tables.conditions import wanted_values
 from tracer.tables.model import Case
 from tracer.tables.rows import EnvironmentTable, Group, Row
-from tracer.tables.settings import effective_environment, settings_of
+from tracer.tables.settings import SEEDS, effective_environment, settings_of
 from tracer.trace.model import CallGroup, Environment, FactValue, Trace
 
 #: Origins of a generator's state that repeat from run to run.
@@ -40,6 +40,15 @@ class Scene(NamedTuple):
     def origin(self, recorded: SeedOrigin, seed: str) -> SeedOrigin:
         """Where a state came from, if ``seed`` may have been set in this target's stead."""
         return SeedOrigin.PROGRAM if seed in self.sets and recorded not in REPEATABLE else recorded
+
+    def has(self, name: str, value: FactValue) -> bool:
+        """Is the setting of that name, as ``judge(..., settings=...)`` takes it, made to ``value`` already?"""
+        if name in SEEDS:
+            return name in self.sets
+        if name in Environment.__struct_fields__:
+            held = getattr(self.environment, name)
+            return held is not None and (held if isinstance(held, bool) else str(held)) == value
+        return (self.environment.settings if "." in name else self.environment.variables).get(name) == value
 
     def bears_on(self, backends: Iterable[Backend]) -> bool:
         """Does something of ``backends`` bear on this target? Any does, where each call keeps its own device."""

@@ -115,7 +115,7 @@ class Settling:
             planned = self._union(on_account, process_sets)
             added = self._for_process(observed, planned, own)
             if added:
-                process_sets.update({name: value for name, value in added.items() if name not in planned})
+                process_sets.update(added)
                 continue
             if not self._mend(on_account, planned):
                 break
@@ -188,17 +188,24 @@ class Settling:
         asking = [one for one in asking if not is_good(left[key_of(one)].verdict)]
         if not asking:
             return {}
-        trial: dict[str, FactValue] = dict(planned)
-        for one in asking:
-            own[key_of(one)] = one.sets
-            trial.update({name: value for name, value in one.sets.items() if name not in planned})
-        after = {key_of(one): one for one in self._process.observe(trial).findings}
-        added: dict[str, FactValue] = {}
-        for one in asking:
-            known = after.get(key_of(one))
-            if known is None or is_good(known.verdict):
-                added.update({name: trial[name] for name in one.sets if name not in planned})
-        return added
+        best: tuple[int, dict[str, FactValue]] = (0, {})
+        # Rows may ask for several values of one setting: those that settle most stand.
+        for order in (asking, asking[::-1]):
+            trial: dict[str, FactValue] = dict(planned)
+            for one in order:
+                own[key_of(one)] = one.sets
+                trial.update(one.sets)
+            after = {key_of(one): one for one in self._process.observe(trial).findings}
+            added: dict[str, FactValue] = {}
+            settles = 0
+            for one in order:
+                known = after.get(key_of(one))
+                if known is None or is_good(known.verdict):
+                    settles += 1
+                    added.update({name: trial[name] for name in one.sets if planned.get(name) != trial[name]})
+            if settles > best[0]:
+                best = (settles, added)
+        return best[1]
 
     def _union(self, on_account: Iterable[frozenset[str]], process_sets: Sets) -> dict[str, FactValue]:
         """One value for every setting that is planned, in the order in which they are to be made."""
@@ -219,14 +226,19 @@ class Settling:
 
 
 def with_plan(findings: Iterable[Finding], settled: Settled) -> list[Finding]:
-    """Findings about the process, each with what the planned settings leave of it."""
+    """Findings about the process, each with what the planned settings leave of it and which of them close it."""
     left = {key_of(one): one for one in settled.process.findings}
     told = []
     for finding in findings:
         known = left.get(key_of(finding))
         after = _GONE if known is None else (known.verdict, known.deterministic_mode)
-        same = after == (finding.verdict, finding.deterministic_mode)
-        told.append(msgspec.structs.replace(finding, planned=None if same else after))
+        if after == (finding.verdict, finding.deterministic_mode):
+            told.append(finding)
+            continue
+        made = {name: settled.planned[name] for name in finding.sets if name in settled.planned}
+        if not made and MODE in settled.planned:
+            made = {MODE: settled.planned[MODE]}
+        told.append(msgspec.structs.replace(finding, planned=after, sets=made or settled.planned))
     return told
 
 

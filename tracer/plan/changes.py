@@ -1,0 +1,299 @@
+"""The plan: findings -> the numbered changes that would make the step reproducible.
+
+The fewest changes that remove the most come first: one line of settings, then data loading and seeds, then lines that
+stand too late, then the ops that deterministic mode refuses, then what it does not fix, then what stays unknown and how
+to find out. Every finding that needs a change is closed by exactly one, so the plan's numbers add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from tracer.findings import Change, FillCost, Finding, Judgement
+from tracer.names import SEVERITY, About, DeterministicMode, UnknownReason, Verdict
+from tracer.plan.steps import STEP_OF_SETTING, Step, is_mode_on, is_settled, name_of, place_of, step_of
+from tracer.trace.model import FactValue
+
+#: How each kind of not knowing is ended: what the plan says to do.
+HOW_TO_FIND_OUT = {
+    UnknownReason.NO_TABLE: "Judge for a backend that has a table, or add one",
+    UnknownReason.TABLE_NOT_REVIEWED: "Judge for a version of torch that the table was reviewed for",
+    UnknownReason.FACT_NOT_RECORDED: "Record the step again with this release, which takes the missing facts",
+    UnknownReason.UNLISTED: "Ask the vendor, or run the step twice and compare bits, then add a rule",
+    UnknownReason.OPAQUE: "Read the op's kernel, or run the step twice and compare bits, then add a rule",
+    UnknownReason.NO_EVIDENCE: "Run the step twice from the same seed and compare bits",
+}
+
+_TOP = "at the top of the script, before the model runs"
+_SHELL = "before torch is imported, or in the shell that starts the script"
+_SEEDS = {
+    "seed.torch": "torch.manual_seed(0)",
+    "seed.python": "random.seed(0)",
+    "seed.numpy": "numpy.random.seed(0)",
+}
+_SEEDED = {"seed.torch": "torch's", "seed.python": "Python's", "seed.numpy": "NumPy's"}
+#: Lines that set fields of the environment; other names are variables, or dotted names that can be assigned to.
+_LINES = {
+    "deterministic_mode": "torch.use_deterministic_algorithms(True)",
+    "fill_uninitialized_memory": "torch.utils.deterministic.fill_uninitialized_memory = {}",
+    "cudnn_enabled": "torch.backends.cudnn.enabled = {}",
+    "cudnn_deterministic": "torch.backends.cudnn.deterministic = {}",
+    "cudnn_benchmark": "torch.backends.cudnn.benchmark = {}",
+}
+
+
+class Draft(NamedTuple):
+    """A change that still lacks its number."""
+
+    title: str
+    where: str
+    findings: Sequence[int] = ()
+    code: str = ""
+    sets: dict[str, FactValue] = {}  # noqa: RUF012 (never changed)
+
+
+class _Plan:
+    """The findings of one judgement by the step that closes them."""
+
+    def __init__(self, judgement: Judgement) -> None:
+        self.findings = judgement.findings
+        self.target = judgement.target
+        self.planned = judgement.planned
+        self.by_step: dict[Step, list[int]] = {}
+        for place, finding in enumerate(judgement.findings):
+            self.by_step.setdefault(step_of(finding, judgement.target), []).append(place)
+
+    def at(self, step: Step) -> list[int]:
+        return self.by_step.get(step, [])
+
+
+def make_plan(judgement: Judgement) -> tuple[Change, ...]:
+    """The numbered changes for ``judgement``, in the order in which they pay; empty where nothing needs one."""
+    plan = _Plan(judgement)
+    drafts = [draft for write in _WRITERS for draft in write(plan)]
+    drafts += _leave_unfilled(judgement)
+    return tuple(_numbered(number, draft, plan) for number, draft in enumerate(drafts, 1))
+
+
+def _numbered(number: int, draft: Draft, plan: _Plan) -> Change:
+    closed = [plan.findings[place] for place in draft.findings]
+    return Change(
+        number=number,
+        title=draft.title,
+        code=draft.code,
+        where=draft.where,
+        closes=len(closed),
+        calls=sum(finding.count for finding in closed),
+        rules=tuple(dict.fromkeys(finding.rule for finding in closed)),
+        findings=tuple(draft.findings),
+        sets=draft.sets,
+    )
+
+
+def _make_settings(plan: _Plan) -> Iterator[Draft]:
+    """One change for each setting that is planned, and for what its line closes."""
+    names = [name for name in plan.planned if STEP_OF_SETTING.get(name, Step.SETTING) is not Step.SEED]
+    own = {
+        name for place in plan.at(Step.LATE) for name in plan.findings[place].sets if is_settled(plan.findings[place])
+    }
+    wanted = {name for place in _settled(plan) for name in plan.findings[place].sets}
+    for name in sorted(names, key=lambda name: STEP_OF_SETTING.get(name, Step.SETTING)):
+        if name in own and name not in wanted:
+            continue
+        step = STEP_OF_SETTING.get(name, Step.SETTING)
+        closed = [place for place in plan.at(step) if step is not Step.SETTING or _led_by(plan.findings[place]) == name]
+        yield _setting(name, plan, closed)
+
+
+def _settled(plan: _Plan) -> Iterator[int]:
+    """Findings that settings close, but those that a line to move closes."""
+    return (
+        place
+        for place, finding in enumerate(plan.findings)
+        if is_settled(finding) and finding.about not in (About.LATE, About.CHANGED)
+    )
+
+
+def _led_by(finding: Finding) -> str:
+    """The setting, among those that have no step of their own, that closes ``finding``."""
+    return next((name for name in finding.sets if name not in STEP_OF_SETTING), "")
+
+
+def _setting(name: str, plan: _Plan, closed: list[int]) -> Draft:
+    value = plan.planned[name]
+    saying = [one for one in plan.findings if one.about is About.SETTING and set(one.sets) == {name} and one.code]
+    same = [one for one in saying if one.sets[name] == value]
+    code = same[0].code if same else _line(name, value)
+    titles = {
+        "deterministic_mode": "Turn deterministic mode on",
+        "CUBLAS_WORKSPACE_CONFIG": "Give cuBLAS a fixed workspace",
+        "cudnn_benchmark": "Stop cuDNN from choosing algorithms by a stopwatch",
+    }
+    title = titles.get(name, f"Set {_spelt(name)} to {value}")
+    if name == "deterministic_mode" and plan.target.conditions.get(name) == DeterministicMode.WARN.value:
+        title += " without warn_only"
+    where = same[0].where if same and same[0].where else _SHELL if _is_variable(name) else _TOP
+    if name == "deterministic_mode":
+        where = "at the top of the script, before the model is built and any op runs"
+    return Draft(title, where, closed, code, {name: value})
+
+
+def _line(name: str, value: FactValue) -> str:
+    if _is_variable(name):
+        return f'os.environ["{name}"] = "{value}"'
+    return _LINES.get(name, f"{name.removesuffix('()')} = {{!r}}").format(value)
+
+
+def _spelt(name: str) -> str:
+    return _LINES[name].partition(" = ")[0] if name in _LINES else name
+
+
+def _is_variable(name: str) -> bool:
+    return name.isupper() and "." not in name
+
+
+def _load_data(plan: _Plan) -> Iterator[Draft]:
+    for places in _alike(plan, plan.at(Step.LOADING), lambda one: (one.rule, one.location, one.called_from)):
+        first = plan.findings[places[0]]
+        sets = {name: value for name, value in first.sets.items() if name in plan.planned and is_settled(first)}
+        yield Draft(_sentence(first.subject, first.remedy), place_of(first), places, first.code, sets)
+
+
+def _seed(plan: _Plan) -> Iterator[Draft]:
+    names = [name for name in _SEEDS if name in plan.planned]
+    by_hand = [place for place in plan.at(Step.SEED) if not is_settled(plan.findings[place])]
+    closed = [place for place in plan.at(Step.SEED) if is_settled(plan.findings[place])]
+    loaded = set(plan.at(Step.LOADING))
+    asked = {name for place in _settled(plan) if place not in loaded for name in plan.findings[place].sets}
+    names = [name for name in names if name in asked]
+    if names:
+        whose = " and ".join(_SEEDED[name] for name in names)
+        yield Draft(
+            f"Seed {whose} generators",
+            "at the top of the script, before the model is built and data is shuffled",
+            closed,
+            "\n".join(_SEEDS[name] for name in names),
+            {name: plan.planned[name] for name in names},
+        )
+    for places in _by_site(plan, by_hand):
+        first = plan.findings[places[0]]
+        about = first.subject or f"the generator that {name_of(first.op)} draws from"
+        yield Draft(_sentence(f"Seed {about}", first.remedy), place_of(first), places, first.code)
+
+
+def _move_lines(plan: _Plan) -> Iterator[Draft]:
+    for places in _alike(plan, plan.at(Step.LATE), lambda one: (one.rule, one.location, one.called_from)):
+        first = plan.findings[places[0]]
+        moved = [plan.findings[place] for place in places if is_settled(plan.findings[place])]
+        sets = {name: plan.planned[name] for one in moved for name in one.sets if name in plan.planned}
+        where = f"{first.where}; it stands at {place_of(first)}" if first.where else place_of(first)
+        what = "Move the line" if first.about is About.LATE else "Take the line out"
+        yield Draft(_sentence(f"{what}: {first.subject}", first.remedy), where, places, first.code, sets)
+
+
+def _replace_what_raises(plan: _Plan) -> Iterator[Draft]:
+    for places in _by_site(plan, plan.at(Step.RAISES)):
+        first = plan.findings[places[0]]
+        when = "raises now" if first.verdict is Verdict.RAISES else "raises under deterministic mode"
+        title = _sentence(f"Replace {_subject(first)}, which {when}", first.remedy)
+        yield Draft(title, place_of(first), places)
+
+
+def _write_memory(plan: _Plan) -> Iterator[Draft]:
+    for places in _by_site(plan, plan.at(Step.MEMORY)):
+        first = plan.findings[places[0]]
+        what = "Write before reading" if first.about is About.MEMORY else "Give the write memory of its own"
+        title = _sentence(f"{what} in {_subject(first)}", first.remedy)
+        yield Draft(title, place_of(first), places, first.code)
+
+
+def _change_what_stays(plan: _Plan) -> Iterator[Draft]:
+    for places in _by_site(plan, plan.at(Step.NOT_FIXED)):
+        first = plan.findings[places[0]]
+        does = "which varies now" if is_mode_on(plan.target) else "which deterministic mode does not fix"
+        yield Draft(_sentence(f"Change {_subject(first)}, {does}", first.remedy), place_of(first), places, first.code)
+
+
+def _find_out(plan: _Plan) -> Iterator[Draft]:
+    groups: dict[tuple[UnknownReason | None, str], list[int]] = {}
+    for place in plan.at(Step.UNKNOWN):
+        one = plan.findings[place]
+        groups.setdefault((one.reason, "" if one.about is About.CALL else one.reason_detail), []).append(place)
+    for (reason, detail), places in sorted(groups.items(), key=lambda item: -_calls(plan, item[1])):
+        how = (
+            detail[:1].upper() + detail[1:] if detail else HOW_TO_FIND_OUT.get(reason or UnknownReason.NO_EVIDENCE, "")
+        )
+        told = [plan.findings[place] for place in places]
+        about = tuple(dict.fromkeys(_subject(one) for one in told))
+        remedies = tuple(dict.fromkeys(one.remedy for one in told if one.remedy))
+        title = _sentence(f"{how} ({reason or 'no reason given'})", remedies[0] if len(remedies) == 1 else "")
+        yield Draft(title, _some(about), places)
+
+
+def _leave_unfilled(judgement: Judgement) -> Iterator[Draft]:
+    """What deterministic mode's fill costs, where nothing was seen to need it; it closes nothing."""
+    fill = judgement.fill
+    is_on = "deterministic_mode" in judgement.planned or is_mode_on(judgement.target)
+    if fill is None or not is_on or judgement.target.conditions.get("fill_uninitialized_memory") is False:
+        return
+    if "fill_uninitialized_memory" in judgement.planned or fill.reads or fill.unfollowed > fill.calls // 2:
+        return
+    yield Draft(
+        f"Turning the fill off looks safe for this step: {_evidence_of(fill)};"
+        " allocations inside kernels are invisible",
+        "after deterministic mode is turned on, if its cost matters",
+        code="torch.utils.deterministic.fill_uninitialized_memory = False",
+    )
+
+
+def _evidence_of(fill: FillCost) -> str:
+    calls = f"{fill.calls:,} call{'' if fill.calls == 1 else 's'}"
+    missed = f" ({fill.unfollowed:,} could not be followed)" if fill.unfollowed else ""
+    return f"{calls}, {fill.bytes / 2**20:,.1f} MiB, no read before write seen{missed}"
+
+
+#: The functions that write each step's changes, in the order of the plan.
+_WRITERS: tuple[Callable[[_Plan], Iterator[Draft]], ...] = (
+    _make_settings,
+    _load_data,
+    _seed,
+    _move_lines,
+    _replace_what_raises,
+    _write_memory,
+    _change_what_stays,
+    _find_out,
+)
+
+
+def _by_site(plan: _Plan, places: Iterable[int]) -> list[list[int]]:
+    """Findings in groups that one edit closes: one rule at one place; worst first, then most calls."""
+    groups = _alike(plan, places, lambda one: (one.rule, place_of(one)))
+    return sorted(groups, key=lambda group: (SEVERITY.index(plan.findings[group[0]].verdict), -_calls(plan, group)))
+
+
+def _alike(plan: _Plan, places: Iterable[int], key: Callable[[Finding], object]) -> list[list[int]]:
+    groups: dict[object, list[int]] = {}
+    for place in places:
+        groups.setdefault(key(plan.findings[place]), []).append(place)
+    return list(groups.values())
+
+
+def _calls(plan: _Plan, places: Iterable[int]) -> int:
+    return sum(plan.findings[place].count for place in places)
+
+
+def _subject(finding: Finding) -> str:
+    """What a finding is about, as a title bears it."""
+    return name_of(finding.op) if finding.op else finding.subject
+
+
+def _sentence(what: str, remedy: str) -> str:
+    """``what``, followed by the rule's own remedy where it has one."""
+    return f"{what}: {remedy}" if remedy else what
+
+
+def _some(names: tuple[str, ...], limit: int = 3) -> str:
+    """The first few of ``names`` and how many more there are."""
+    rest = len(names) - limit
+    return ", ".join(names[:limit]) + (f" and {rest} more" if rest > 0 else "")

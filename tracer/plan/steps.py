@@ -1,0 +1,105 @@
+"""Which kind of change closes a finding."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from tracer.findings import Finding, Target
+from tracer.names import About, DeterministicMode, Verdict
+from tracer.trace.draws import GENERATOR, ORIGIN
+
+
+class Step(IntEnum):
+    """Which kind of change closes a finding, in the order in which the plan names them."""
+
+    MODE = 1
+    WORKSPACE = 2
+    AUTOTUNE = 3
+    SETTING = 4
+    """Another setting or variable."""
+    LOADING = 5
+    """Data loading."""
+    SEED = 6
+    LATE = 7
+    """A line to move: it stands too late, or in the middle."""
+    RAISES = 8
+    MEMORY = 9
+    """Memory that is read unwritten or overlaps."""
+    NOT_FIXED = 10
+    UNKNOWN = 11
+    NOTHING = 12
+    """Nothing is to be done: it draws from a generator that repeats."""
+
+
+#: The step of a planned setting, by its name; ``SETTING`` for others.
+STEP_OF_SETTING = {
+    "deterministic_mode": Step.MODE,
+    "CUBLAS_WORKSPACE_CONFIG": Step.WORKSPACE,
+    "cudnn_benchmark": Step.AUTOTUNE,
+    "seed.torch": Step.SEED,
+    "seed.python": Step.SEED,
+    "seed.numpy": Step.SEED,
+}
+#: Which of the settings that a finding needs is the one that closes it: the one that fewest others share.
+_CLOSES_FIRST = (Step.SETTING, Step.AUTOTUNE, Step.WORKSPACE, Step.SEED, Step.MODE)
+
+_AT_RISK = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)
+_GOOD = (Verdict.DETERMINISTIC, Verdict.SEEDED)
+_LEFT_TO_CHANCE = ("machine", "unseen")
+
+
+def step_of(finding: Finding, target: Target) -> Step:
+    """The one kind of change that closes ``finding``."""
+    if finding.about is About.LOADER:
+        return Step.LOADING
+    if finding.about in (About.LATE, About.CHANGED):
+        return Step.LATE
+    if is_settled(finding):
+        names = {STEP_OF_SETTING.get(name, Step.SETTING) for name in finding.sets}
+        return next((step for step in _CLOSES_FIRST if step in names), Step.MODE)
+    if finding.about in (About.MEMORY, About.OVERLAP):
+        return Step.MEMORY
+    if finding.about is About.GENERATOR or _draws_from_a_passed_one(finding):
+        return Step.SEED if finding.verdict is not Verdict.UNKNOWN else Step.UNKNOWN
+    verdicts = (finding.verdict,) if is_mode_on(target) else (finding.verdict, finding.deterministic_mode)
+    if Verdict.RAISES in verdicts:
+        return Step.RAISES
+    if any(verdict in _AT_RISK for verdict in verdicts):
+        return Step.NOT_FIXED
+    return Step.UNKNOWN if Verdict.UNKNOWN in verdicts else Step.NOTHING
+
+
+def is_settled(finding: Finding) -> bool:
+    """Do the planned settings and seeds leave nothing of ``finding`` to do?"""
+    if finding.planned is None:
+        return finding.about is About.CALL and "seed.torch" in finding.sets
+    as_is, mode_on = finding.planned
+    return as_is in _GOOD and (mode_on in _GOOD or finding.verdict not in _GOOD)
+
+
+def is_mode_on(target: Target) -> bool:
+    """Does ``target`` have ``torch.use_deterministic_algorithms(True)`` switched on already?"""
+    return target.conditions.get("deterministic_mode") == DeterministicMode.ON.value
+
+
+def name_of(op: str) -> str:
+    """``op`` as people write it: without the ``.default`` that torch prints behind a sole overload."""
+    return op.removesuffix(".default")
+
+
+def place_of(finding: Finding) -> str:
+    """Where ``finding`` is, as precisely as the trace knows."""
+    if finding.location:
+        led_here = f" (called from {finding.called_from})" if finding.called_from else ""
+        return f"{finding.location}{led_here}"
+    if finding.called_from:
+        return f"called from {finding.called_from}"
+    if finding.about is not About.CALL:
+        return "the whole process"
+    return f"in module {finding.module}" if finding.module else "place not recorded"
+
+
+def _draws_from_a_passed_one(finding: Finding) -> bool:
+    """Does the call draw from a generator that the program made, and that is not known to repeat?"""
+    passed = str(finding.facts.get(GENERATOR, "")).startswith("passed")
+    return passed and finding.facts.get(ORIGIN) in _LEFT_TO_CHANCE
