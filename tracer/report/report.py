@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracer.findings import Change, FillCost, Finding, Judgement, Note, Tally, Target
-from tracer.plan import make_plan
+from tracer.plan import make_plan, planned_settings
 from tracer.report import formats
-from tracer.trace.model import BlindSpot, Environment
+from tracer.trace.model import BlindSpot, Environment, FactValue
 from tracer.trace.process import Allocation, Draw, Generator, Loader
 
 if TYPE_CHECKING:
@@ -43,6 +43,13 @@ class Report:
         """The numbered changes that would make the step reproducible, the cheapest first. One that closes no finding
         is a suggestion."""
         return make_plan(self.judgement)
+
+    @property
+    def planned_settings(self) -> dict[str, FactValue]:
+        """What the plan makes of the settings, beside those that the target asks for already: given to
+        ``judge(trace, settings=...)`` for the same backend and torch, it yields the report that the plan promises.
+        For a report on recorded settings, or on settings asked for by name."""
+        return {**self.target.sets, **planned_settings(self.plan)}
 
     @property
     def target(self) -> Target:
