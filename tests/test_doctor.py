@@ -8,6 +8,7 @@ import pytest
 
 from tests.build import environment
 from tracer.doctor import Checked, Diagnosis, Outlook, diagnose
+from tracer.doctor.installation import LIBRARIES
 from tracer.doctor.text import diagnosis_parts
 from tracer.names import Backend, Verdict
 from tracer.report.terminal import printed
@@ -98,7 +99,7 @@ def test_a_row_of_another_backend_is_left_out(backends: tuple[str, ...], count: 
 @pytest.mark.parametrize(
     "fields",
     [
-        {"needs": '["unseen"]'},  # what depends on it shows nowhere
+        {"needs": '["transformer-engine"]'},  # a library that is not here
         {"variable": '""'},  # there to be explained
         {"about": '"generator"'},  # observed, not set
         {"torch": '">=2.7"'},
@@ -106,12 +107,28 @@ def test_a_row_of_another_backend_is_left_out(backends: tuple[str, ...], count: 
     ids=str,
 )
 def test_what_is_no_setting_of_this_process_is_left_out(fields: dict[str, str]) -> None:
-    assert diagnose(table(**fields), environment(torch="2.6.0"), outlook()).settings == ()
+    rows = parse_rows(f'{HEAD}[[group]]\nname = "transformer-engine"\n{row_text(**fields)}', "environment.toml")
+    assert diagnose(rows, environment(torch="2.6.0"), outlook(absent=("transformer-engine",))).settings == ()
 
 
-def test_needs_are_taken_as_met() -> None:
-    found = diagnose(table(needs='["fixed-by-mode"]'), environment(torch="2.6.0"), outlook())
+@pytest.mark.parametrize("needs", ["fixed-by-mode", "unseen"])
+def test_needs_are_taken_as_met(needs: str) -> None:
+    found = diagnose(table(needs=f'["{needs}"]'), environment(torch="2.6.0"), outlook())
     assert checked(found).verdict is Verdict.NONDETERMINISTIC
+
+
+def test_a_setting_of_the_compiler_counts_as_if_it_had_compiled() -> None:
+    rows = table(
+        about='"compiled"',
+        case='[{ when = { compiled = "ran" }, verdict = "nondeterministic" },'
+        ' { when = { compiled = "would" }, verdict = "deterministic" }]',
+    )
+    assert checked(diagnose(rows, environment(), outlook())).verdict is Verdict.NONDETERMINISTIC
+
+
+def test_each_library_that_is_looked_for_is_a_group_or_a_row_of_the_table() -> None:
+    table = load_rows()
+    assert LIBRARIES.keys() <= {group.name for group in table.group} | {row.id for row in table.row}
 
 
 @pytest.mark.parametrize(

@@ -65,9 +65,13 @@ def test_no_device_is_started(tmp_path: Path) -> None:
 
 
 def test_without_torch_it_says_so_and_checks_the_rest(tmp_path: Path) -> None:
-    code = "import sys\nsys.modules['torch'] = None\nfrom tracer.cli.main import main\nmain(['doctor', '--all'])"
+    code = (
+        "import sys, os\nos.environ.pop('PYTHONHASHSEED', 0)\nsys.modules['torch'] = None\n"
+        "from tracer.cli.main import main\nmain(['doctor', '--all'])"
+    )
     done = process("-c", code, cwd=tmp_path, **{WORKSPACE: ":4096:8"})
     assert (done.code, done.err) == (0, "")
+    assert "conditional: PYTHONHASHSEED" in done.out
     assert "torch cannot be imported here" in done.out
     assert f"= {WORKSPACE}" in done.out
     assert "could not be read here" in done.out

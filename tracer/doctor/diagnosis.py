@@ -15,9 +15,6 @@ from tracer.tables.settings import settings_of
 from tracer.tables.versions import placed, release, reviewed_releases, speaks_of
 from tracer.trace.model import CudaDevice, Environment, FactValue
 
-#: What a row needs whose calls no recording would show: only setting it too late is a fault.
-_UNSEEN = "unseen"
-
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """One setting as it stands, and what follows from it."""
@@ -56,6 +53,9 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     """What is installed, by name: torch, CUDA, cuDNN, NCCL, NumPy."""
     devices: tuple[CudaDevice, ...] = ()
     """Those that could be read without starting any."""
+    absent: tuple[str, ...] = ()
+    """Groups of calls (``tables.rows.Group``) that cannot be made here and rows that cannot matter, by name and id:
+    their library is not installed."""
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,9 +97,7 @@ def diagnose(table: EnvironmentTable, environment: Environment, outlook: Outlook
     # Whichever release will be used where none is installed: what they disagree about is unknown.
     versions = (f"{known[-1]}.0",) if place == "newer" else (asked,) if asked else tuple(f"{one}.0" for one in known)
     rows = [
-        row
-        for row in table.row
-        if _bears(row, outlook.backends) and any(speaks_of(row.torch, version) for version in versions)
+        row for row in table.row if _bears(row, outlook) and any(speaks_of(row.torch, version) for version in versions)
     ]
     found = [
         (row, read_setting(row, environment) if outlook.has_torch or not _is_torchs(row) else None) for row in rows
@@ -128,11 +126,11 @@ def _banners(outlook: Outlook, place: str, asked: str, known: Sequence[str]) -> 
         yield f"The table was reviewed for torch {known[0]} to {known[-1]} alone: nothing is known here."
 
 
-def _bears(row: Row, backends: Sequence[Backend]) -> bool:
-    """Can the row's setting be read, and does it matter on one of ``backends``?"""
-    is_readable = bool(row.field or row.variable or row.read)
-    is_seen = not row.needs or any(need != _UNSEEN for need in row.needs)
-    return row.about is About.SETTING and is_readable and is_seen and bool(not row.backends or _on(row, backends))
+def _bears(row: Row, outlook: Outlook) -> bool:
+    """Can the row's setting be read, and can calls be made here to which it matters?"""
+    is_setting = row.about in (About.SETTING, About.COMPILED) and bool(row.field or row.variable or row.read)
+    is_here = row.id not in outlook.absent and (not row.needs or not set(row.needs) <= set(outlook.absent))
+    return is_setting and is_here and bool(not row.backends or _on(row, outlook.backends))
 
 
 def _on(row: Row, backends: Iterable[Backend]) -> tuple[Backend, ...]:
@@ -148,7 +146,7 @@ def _check(row: Row, read: Read, versions: Sequence[str], environment: Environme
     """``versions``: those that the row is asked for; none where the table was not reviewed for the installed one."""
     conditions = _conditions(environment, outlook)
     outcomes = [
-        BoundRule(row, version, conditions).decide({"value": read.word})
+        BoundRule(row, version, conditions).decide(_facts(read.word))
         for version in versions
         if speaks_of(row.torch, version)
     ]
@@ -173,6 +171,11 @@ def _check(row: Row, read: Read, versions: Sequence[str], environment: Environme
     )
 
 
+def _facts(word: str) -> dict[str, FactValue]:
+    """What cases may ask of a setting, all code being taken as compiled."""
+    return {"value": word, "compiled": "ran"}
+
+
 def _conditions(
     environment: Environment, outlook: Outlook, sets: Mapping[str, FactValue] | None = None
 ) -> dict[str, FactValue]:
@@ -183,11 +186,12 @@ def _conditions(
 def _wanted(row: Row, version: str, environment: Environment, outlook: Outlook) -> str:
     """The values with which two runs agree, in words; empty where that is all of them."""
     if row.differs is Differs.MACHINES:
-        return " or ".join(_in_words(row, {"safe"} if row.safe else {"unset"}))
+        is_default_good = not row.safe and row.default is not None
+        return " or ".join(_in_words(row, {"unset"} if is_default_good else {"safe"}))
     as_is = BoundRule(row, version, _conditions(environment, outlook))
     remedied = BoundRule(row, version, _conditions(environment, outlook, row.sets))
     asked = {"unset": as_is, "safe": remedied, "other": as_is}
-    good = {word for word, bound in asked.items() if bound.decide({"value": word}).verdict is Verdict.DETERMINISTIC}
+    good = {word for word, bound in asked.items() if bound.decide(_facts(word)).verdict is Verdict.DETERMINISTIC}
     return "" if len(good) == len(asked) else " or ".join(_in_words(row, good))
 
 
@@ -195,7 +199,8 @@ def _in_words(row: Row, good: Collection[str]) -> Iterator[str]:
     values: list[FactValue] = [*(row.safe if "safe" in good else ())]
     if "unset" in good and row.default is not None and row.default not in values:
         values.append(row.default)
-    yield from map(spelled, values)
+    texts = list(map(spelled, values))
+    yield from (text for place, text in enumerate(texts) if text.casefold() not in map(str.casefold, texts[:place]))
     if "unset" in good and row.default is None:
         yield "not set"
 

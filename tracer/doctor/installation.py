@@ -23,6 +23,16 @@ _CANN = ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH")
 #: Distributions whose version bears on a step.
 _PACKAGES = {"NumPy": "numpy", "Triton": "triton", "torch_npu": "torch_npu"}
 
+#: Groups of calls that only a library makes, and rows that matter to it alone, with the modules that are that library.
+LIBRARIES = {
+    "causal-conv1d": ("causal_conv1d",),
+    "flash-attention-library": ("flash_attn", "flash_attn_3", "flash_attn_interface"),
+    "transformer-engine": ("transformer_engine",),
+    "environment-mamba": ("mamba_ssm",),
+    "environment-triton-cache-autotuning": ("triton",),
+    "environment-vllm-first-config": ("vllm",),
+}
+
 
 def read_process(backend: Backend | None = None) -> tuple[Environment, Outlook]:
     """This process's settings and what is installed, for ``backend`` or for those that are here.
@@ -53,6 +63,7 @@ def read_process(backend: Backend | None = None) -> tuple[Environment, Outlook]:
         has_torch=has_torch,
         versions=dict(_versions(environment)),
         devices=environment.devices or tuple(_devices()),
+        absent=tuple(name for name, modules in LIBRARIES.items() if not any(map(find_spec, modules))),
     )
     return environment, outlook
 
