@@ -6,7 +6,10 @@ of 0, in evaluation, or for no elements.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,6 +17,7 @@ import torch
 from tracer.recording import seams
 from tracer.recording.arguments import MISSING, Getter, Reader, argument_getter
 from tracer.recording.generators import SEEDS, Drawn
+from tracer.recording.provenance import UNUSED
 from tracer.recording.sites import spell
 from tracer.trace.draws import GENERATOR, ORIGIN, SEEDED_AT
 from tracer.trace.model import FactValue
@@ -39,6 +43,9 @@ DRAWS_NOTHING = frozenset(
         "philox_rand",
     }
 )
+_LOADER_FILE = os.path.join(os.path.dirname(torch.__file__), "utils", "data", "dataloader.py")
+#: Frames of the recorder between a reader and the code that made the call, at most.
+_STEPS_TO_CALLER = 4
 #: Draws, and bears no tag.
 UNTAGGED = frozenset({"inductor_reserve_rng_state"})
 
@@ -80,7 +87,33 @@ def draw_reader(func: Any) -> Reader | None:
             device = tensor.device if tensor is not None else seams.default_device()
         return MISSING if device.type == "meta" else SEEDS.default(device)
 
-    return read
+    return read if str(func) != "aten.random_.default" else _without_base_seeds(read)
+
+
+def _without_base_seeds(read: Reader) -> Reader:
+    """``DataLoader`` draws a number for its workers whenever it is iterated, also without any.
+
+    What workers make of it is told of the loader, so the call itself, which is no more than a step of the generator,
+    bears no origin.
+    """
+
+    def read_but_base_seeds(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        drawn = read(args, kwargs)
+        if drawn is not MISSING and args[0].ndim == 0 and _is_in_loader(sys._getframe(1)):
+            return drawn[0], UNUSED
+        return drawn
+
+    return read_but_base_seeds
+
+
+def _is_in_loader(frame: FrameType | None) -> bool:
+    for _ in range(_STEPS_TO_CALLER):
+        if frame is None:
+            break
+        if frame.f_code.co_filename == _LOADER_FILE:
+            return frame.f_code.co_name == "__init__"
+        frame = frame.f_back
+    return False
 
 
 def dropout_reader(func: Any, *further: str) -> Reader | None:
@@ -118,6 +151,8 @@ def _tensor(args: tuple[Any, ...]) -> torch.Tensor | None:
 def draw_facts(drawn: Drawn, working_directory: str) -> dict[str, FactValue]:
     """A reading in words."""
     name, provenance = drawn
+    if provenance is UNUSED:
+        return {GENERATOR: name}
     facts: dict[str, FactValue] = {GENERATOR: name, ORIGIN: str(provenance.origin)}
     if provenance.site.path:
         facts[SEEDED_AT] = spell(provenance.site, working_directory)

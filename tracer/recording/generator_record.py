@@ -9,7 +9,7 @@ from tracer.names import Phase
 from tracer.recording.events import Noted
 from tracer.recording.generators import SEEDS, Drawn, digest_of, state_of
 from tracer.recording.host_generators import HOST, HostGenerator
-from tracer.recording.provenance import UNSEEN, Provenance
+from tracer.recording.provenance import UNSEEN, UNUSED, Provenance
 from tracer.recording.sites import Site, Sites, spell
 from tracer.trace.process import Draw, Generator
 
@@ -93,13 +93,16 @@ class GeneratorRecord:
     def generators(self, drawn: Iterable[Drawn]) -> Iterator[Generator]:
         """Every generator; ``drawn``: whom the recorded calls drew from, in their order."""
         first: dict[str, Provenance] = {}
+        drew = set()
         for name, provenance in drawn:
-            first.setdefault(name, provenance)
+            drew.add(name)
+            if provenance is not UNUSED:
+                first.setdefault(name, provenance)
         for name, edges in self._torch.items():
-            yield self._spelled(name, edges, first.get(name, edges.last), name in first)
+            yield self._spelled(name, edges, first.get(name, edges.last), name in drew)
         for name, edges in self._host.items():
-            drew = edges.drew if edges.before or edges.drew else None
-            yield self._spelled(name, edges, edges.first or edges.last, drew)
+            moved = edges.drew if edges.before or edges.drew else None
+            yield self._spelled(name, edges, edges.first or edges.last, moved)
 
     def draws(self) -> Iterator[Draw]:
         """Draws from the host's generators, in the order of the first."""

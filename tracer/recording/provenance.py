@@ -32,6 +32,9 @@ MACHINE = Provenance(SeedOrigin.MACHINE)
 FIXED = Provenance(SeedOrigin.FIXED)
 UNSEEN = Provenance(SeedOrigin.UNSEEN)
 
+#: It does not matter: nothing hangs on what is drawn.
+UNUSED = Provenance(SeedOrigin.UNSEEN)
+
 
 class Origins:
     """One ``Provenance`` for each origin and line: as many as the program has lines that seed."""
