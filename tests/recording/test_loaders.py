@@ -194,6 +194,10 @@ def test_order_and_worker_seeds_may_come_from_two_generators() -> None:
     order, workers, distributed = loaders(run)
     assert (order.origin, order.workers_origin) == (SeedOrigin.PROGRAM, SeedOrigin.MACHINE)
     assert (workers.origin, workers.workers_origin) == (SeedOrigin.MACHINE, SeedOrigin.PROGRAM)
+    assert [(one.has_generator, one.workers_have_generator) for one in (order, workers)] == [
+        (True, False),
+        (False, True),
+    ]
     assert line(workers.workers_seeded_at) == line_of(seeded, "manual_seed")
     assert (distributed.origin, distributed.workers_origin) == (SeedOrigin.FIXED, SeedOrigin.MACHINE)
 

@@ -16,6 +16,7 @@ from tracer.trace.process import Draw, Loader
 
 _TORCH, _PASSED = "environment-torch-generator", "environment-passed-generator"
 _HOST = {"python": "environment-python-generator", "numpy": "environment-numpy-generator"}
+_WORKERS = "environment-loader-workers"
 _MEMORY, _OVERLAP = "environment-unwritten-memory", "environment-overlapping-write"
 
 _WATCH = "record the whole script with `tracer run`, which sees what seeds it"
@@ -119,9 +120,12 @@ def _overlaps(rows: BoundRows) -> Iterator[Finding]:
             )
 
 
-def loader_facts(loader: Loader, scene: Scene) -> dict[str, Value]:
-    """What conditions may ask of a ``DataLoader``."""
-    origin = loader.origin if loader.has_generator else scene.origin(loader.origin, "seed.torch")
+def loader_facts(loader: Loader, scene: Scene, *, of_workers: bool = False) -> dict[str, Value]:
+    """What conditions may ask of a ``DataLoader``; the origin is that of its order, or ``of_workers``' seeds."""
+    origin, is_given = loader.origin, loader.has_generator
+    if of_workers and loader.workers_origin is not None:
+        origin, is_given = loader.workers_origin, loader.workers_have_generator
+    origin = origin if is_given else scene.origin(origin, "seed.torch")
     epoch = {True: "set", False: "never", None: "other"}[loader.epoch_set]
     drawn = "seen" if loader.worker_draws else "none" if loader.workers_seen or not loader.workers else "unseen"
     return {
@@ -129,7 +133,7 @@ def loader_facts(loader: Loader, scene: Scene) -> dict[str, Value]:
         "loader.worker_init": loader.has_worker_init,
         "loader.shuffles": loader.shuffles,
         "loader.generator": loader.has_generator,
-        "loader.in_order": loader.in_order,
+        "loader.in_order": loader.in_order or loader.workers < 2,  # one worker keeps the order that it is given
         "loader.persistent": loader.persistent_workers,
         "loader.worker_draws": drawn,
         "loader.start_method": loader.start_method or "none",
@@ -143,7 +147,7 @@ def _loaders(rows: BoundRows) -> Iterator[Finding]:
         for loader in rows.scene.trace.loaders:
             yield from rows.finding(
                 row,
-                loader_facts(loader, rows.scene),
+                loader_facts(loader, rows.scene, of_workers=row.id == _WORKERS),
                 subject=_spelt(loader),
                 at=loader,
                 count=loader.iterations,

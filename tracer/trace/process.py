@@ -155,6 +155,8 @@ class Loader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     workers_origin: SeedOrigin | None = None
     """The same for its workers' seeds alone, where its order is drawn from another generator."""
     workers_seeded_at: str = ""
+    workers_have_generator: bool = False
+    """Was a ``generator`` given for that other one?"""
     in_order: bool = True
     persistent_workers: bool = False
     start_method: str = ""
