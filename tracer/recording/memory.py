@@ -22,7 +22,6 @@ from tracer.recording.overlaps import region_of
 from tracer.recording.regions import MOST_RUNS, Runs, meet, runs_of, whole, with_more, without
 
 _PRUNE_AT_LEAST = 16
-_PRUNE_AFTER_CALLS = 512
 _Tensor = torch.Tensor
 
 
@@ -62,7 +61,6 @@ class Memory:
         self.reads: dict[tuple[Given, Any], tuple[str, int]] = {}
         """Reads by what gave the memory and by the group of the reader: its op, and how many."""
         self._prune_at = _PRUNE_AT_LEAST
-        self._calls = _PRUNE_AFTER_CALLS
 
     # --- giving out ---
 
@@ -120,29 +118,6 @@ class Memory:
         return watched
 
     # --- following ---
-
-    def touches(self, args: tuple[Any, ...], kwargs: Any) -> bool:
-        """Does a call have an argument on a watched storage?"""
-        live = self.live
-        self._calls -= 1
-        if not self._calls:
-            self._calls = _PRUNE_AFTER_CALLS
-            self.prune()
-        identify = storages.storage_id_of_strided
-        try:
-            for value in args:
-                if isinstance(value, _Tensor):
-                    if identify(value) in live:
-                        return True
-                elif type(value) is list or type(value) is tuple:
-                    for item in value:
-                        if isinstance(item, _Tensor) and identify(item) in live:
-                            return True
-            if kwargs:
-                return self.touches(tuple(kwargs.values()), None)
-        except (NotImplementedError, RuntimeError):  # a sparse tensor among them: each by itself
-            return True
-        return False
 
     def follow(self, access: Access, op: str, cell: Any, args: tuple[Any, ...], kwargs: Any, result: Any) -> None:
         """A call returned that had an argument on a watched storage: what did it read, and what did it write?"""

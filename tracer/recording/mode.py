@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tracer.names import Phase
 from tracer.recording import facts, seams, storages
 from tracer.recording.attribution import Attribution
+from tracer.recording.draws import DRAW
 from tracer.recording.groups import Cell, Plan
 from tracer.recording.higher_order import with_bodies_seen
 from tracer.recording.tracking import Tracking
@@ -337,4 +338,5 @@ class RecordingMode(TorchDispatchMode):
         plan = self.plans[func] = Plan(func, self._asked)
         if not self.tracking.is_on:
             plan.checks = plan.touches = plan.access.grows = False
+            plan.readers.pop(DRAW, None)
         return plan

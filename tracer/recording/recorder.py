@@ -116,6 +116,10 @@ class Recorder:
         if self._environment is not None:
             self._environment = process.completed(self._environment)
 
+    def record_calls_alone(self) -> None:
+        """Follow neither memory nor writes nor draws from now on: there to measure what following them costs."""
+        self.tracking.is_on = False
+
     def trace(self, version: str) -> Trace:
         """What was recorded so far, as a trace."""
         counted = sorted(self._counted(), key=lambda pair: pair[1].order)

@@ -20,6 +20,8 @@ from tracer.trace.process import Allocation, OverlapWrite, UnwrittenRead
 
 _Tensor = torch.Tensor
 _Parameter = torch.nn.Parameter
+#: What most arguments are that are no tensors.
+_PLAIN = frozenset({int, float, bool, type(None), str, torch.dtype, torch.device})
 _identify = storages.storage_id_of_strided
 _is_contiguous = torch.Tensor.is_contiguous
 
@@ -30,6 +32,7 @@ class Tracking:
     def __init__(self) -> None:
         self.is_on = True
         self.memory = Memory()
+        self._live = self.memory.live
         self.overlaps: dict[tuple[Cell, Overlap, str], tuple[str, int]] = {}
         self.failures = 0
         """Calls that this module itself could not deal with; whatever was watched then was given up."""
@@ -39,29 +42,35 @@ class Tracking:
     ) -> None:
         """A call returned whose overload allocates or writes (``plan.checks``)."""
         access = plan.access
+        live = self._live
         try:
+            is_watched = False
             if access.is_simple:
                 written = args[0]
-                identity = 0
-                doubtful = not written.is_contiguous() and writes_over_itself(written)
+                is_doubtful = not written.is_contiguous() and writes_over_itself(written)
+                identity = _identify(written) if live or len(args) > 1 else 0
                 for value in args:
                     kind = type(value)
-                    if (
-                        kind is _Tensor or kind is _Parameter or (kind is not float and isinstance(value, _Tensor))
-                    ) and value is not written:
-                        if not identity:
-                            identity = _identify(written)
-                        if _identify(value) == identity:
-                            doubtful = True
-            elif plan.is_listed and not kwargs:
-                doubtful = self._is_doubtful_list(args)
+                    if kind is float or kind is int or value is written:
+                        continue
+                    if kind is _Tensor or kind is _Parameter or isinstance(value, _Tensor):
+                        other = _identify(value)
+                        if other == identity:
+                            is_doubtful = True
+                        elif other in live:
+                            is_watched = True
+                is_watched = is_watched or identity in live
             else:
-                doubtful = access.writes_at_known_places
-            if doubtful:
+                if plan.is_listed and not kwargs:
+                    is_doubtful = self._is_doubtful_list(args)
+                else:
+                    is_doubtful = access.writes_at_known_places
+                is_watched = bool(live) and self._is_watched(args, kwargs)
+            if is_doubtful:
                 self._look_for_overlaps(plan, cell, args, kwargs)
             if access.allocates:
                 self.memory.gave(plan.name, cell, result, frame)
-            elif self.memory.live and self.memory.touches(args, kwargs):
+            elif is_watched:
                 self.memory.follow(access, plan.name, cell, args, kwargs, result)
         except Exception:
             self._fail(args)
@@ -69,10 +78,28 @@ class Tracking:
     def touched(self, plan: Plan, cell: Cell, args: tuple[Any, ...], kwargs: Any, result: Any) -> None:
         """A call returned whose overload reads, while storages are watched."""
         try:
-            if self.memory.touches(args, kwargs):
+            if self._is_watched(args, kwargs):
                 self.memory.follow(plan.access, plan.name, cell, args, kwargs, result)
         except Exception:
             self._fail(args)
+
+    def _is_watched(self, args: tuple[Any, ...], kwargs: Any) -> bool:
+        """Does a call have an argument on a watched storage?"""
+        live = self._live
+        try:
+            for value in args:
+                kind = type(value)
+                if kind is _Tensor or kind is _Parameter:
+                    if _identify(value) in live:
+                        return True
+                elif kind is list or kind is tuple:
+                    if value and isinstance(value[0], (_Tensor, type(None))) and self._is_watched(value, None):
+                        return True
+                elif kind not in _PLAIN and isinstance(value, _Tensor) and _identify(value) in live:
+                    return True
+            return bool(kwargs) and self._is_watched(tuple(kwargs.values()), None)
+        except (NotImplementedError, RuntimeError):  # a tensor without a storage among them: each by itself
+            return True
 
     def grew(self, plan: Plan, cell: Cell, tensor: Any, before: int, frame: FrameType | None) -> None:
         """A call returned that may have enlarged the storage of ``tensor``, which had ``before`` bytes."""
