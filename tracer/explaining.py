@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tracer.errors import TargetError, UsageError
 from tracer.names import SEVERITY, Backend, DeterministicMode, Settings, Verdict
-from tracer.tables.conditions import wanted_values
+from tracer.tables.conditions import Cased, wanted_values
 from tracer.tables.lookup import find_rules, find_translations, is_rule_id, is_torchs, refusal, spelled
 from tracer.tables.model import Case, Rule, Table
 from tracer.tables.settings import settings_of
@@ -120,7 +120,7 @@ def explain(
     ]
 
 
-def spans(rule: Rule, reviewed: str) -> tuple[Span, ...]:
+def spans(rule: Cased, reviewed: str) -> tuple[Span, ...]:
     """The rule's history: neighbouring versions with the same answers taken together, oldest first."""
     made: list[Span] = []
     spoken: list[Case] = []
@@ -134,12 +134,12 @@ def spans(rule: Rule, reviewed: str) -> tuple[Span, ...]:
     return tuple(made)
 
 
-def rows_of(rule: Rule, version: str) -> tuple[Row, ...]:
+def rows_of(rule: Cased, version: str) -> tuple[Row, ...]:
     """What the rule says for one release: sets of calls that leave no call out and share none."""
     return _rows(_live(rule, version))
 
 
-def _live(rule: Rule, version: str) -> list[Case]:
+def _live(rule: Cased, version: str) -> list[Case]:
     return [case for case in rule.case if speaks_of(case.torch, version)]
 
 

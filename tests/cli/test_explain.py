@@ -55,8 +55,51 @@ def test_conditions_stand_by_call(tracer: Command) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("CUBLAS_WORKSPACE_CONFIG", "environment-cublas-workspace"),
+        ("cublas_workspace_config", "environment-cublas-workspace"),
+        ("torch.backends.cudnn.benchmark", "environment-cudnn-benchmark"),
+        ("cudnn.benchmark", "environment-cudnn-benchmark"),
+        ("torch.use_deterministic_algorithms(True)", "environment-deterministic-mode"),
+        ("torch.utils.data.DataLoader", "environment-loader-shuffle"),
+        ("environment-python-generator", "environment-python-generator"),
+    ],
+)
+def test_a_setting_is_explained_by_its_row(name: str, row: str, tracer: Command) -> None:
+    done = tracer("explain", name, "--torch", "2.13")
+    assert (done.code, done.err) == (0, "")
+    assert f"{row}\n" in done.out
+    for part in ("Cause: ", "Why: ", "Remedy: ", "Evidence, "):
+        assert part in done.out
+
+
+def test_a_name_of_an_op_and_of_a_row_is_explained_by_both(tracer: Command) -> None:
+    out = tracer("explain", "torch.empty", "--backend", "cuda", "--torch", "2.13").out
+    assert "cuda-empty" in out
+    assert "environment-unwritten-memory" in out
+
+
+def test_a_row_of_another_backend_does_not_answer(tracer: Command) -> None:
+    done = tracer("explain", "CUBLAS_WORKSPACE_CONFIG", "--backend", "npu")
+    assert (done.code, done.out) == (2, "")
+
+
+def test_a_rows_answer_is_that_of_the_version(tracer: Command) -> None:
+    said = {
+        version: tracer("explain", "environment-cublas-workspace", "--torch", version).out
+        for version in ("2.6", "2.13")
+    }
+    assert "nondeterministic" in said["2.6"] or "conditional" in said["2.6"]
+    assert "torch 2.10 to 2.15" in said["2.13"]
+    assert "torch 2.10 to 2.15" not in said["2.6"]
+
+
+@pytest.mark.parametrize(
     ("args", "says"),
     [
+        (("CUBLAS_WORKSPACE_CONFG",), "did you mean CUBLAS_WORKSPACE_CONFIG"),
+        (("environment-cudnn-benchmark", "--torch", "latest"), "torch version 'latest' is not a version"),
         (("torch.indexadd_typo",), "no table knows 'torch.indexadd_typo'"),
         (("aten.index_ad_",), "did you mean aten.index_add_"),
         (("torch.cumsum", "--backend", "tpu"), "there is no table for 'tpu'; tables exist for cpu, "),

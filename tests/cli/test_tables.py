@@ -14,6 +14,7 @@ from tests.tables.samples import HEAD, rule_text
 from tracer.names import Backend
 from tracer.tables import loading
 from tracer.tables.loading import existing_tables, load_tables
+from tracer.tables.rows import load_rows
 
 
 def test_the_tables_that_ship_are_clean_in_one_line(tracer: Command) -> None:
@@ -103,6 +104,26 @@ def test_a_rule_is_shown_whole(tracer: Command) -> None:
     assert out.count("Evidence, ") == len(rule.evidence)
     for span in ("torch 1.11 to 1.12", "torch 1.13 to 2.5", "torch 2.6 to 2.15"):
         assert span in out
+
+
+def test_every_row_of_the_table_of_settings_is_listed(tracer: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    rows = load_rows().row
+    assert f"{len(rows)} rows" in tracer("tables", "list").out
+    out, npu = (
+        tracer("tables", "list", "--settings").out,
+        tracer("tables", "list", "--settings", "--backend", "npu").out,
+    )
+    for row in rows:
+        assert f"{row.id}  " in out
+        assert (f"{row.id}  " in npu) is (not row.backends or Backend.NPU in row.backends)
+
+
+def test_a_row_is_shown_whole(tracer: Command) -> None:
+    out = " ".join(tracer("tables", "show", "CUBLAS_WORKSPACE_CONFIG").out.split())
+    row = next(row for row in load_rows().row if row.id == "environment-cublas-workspace")
+    for part in (row.id, row.why, row.remedy, row.where, *row.code.split(), "torch 1.11", "torch 2.10 to 2.15"):
+        assert part in out
 
 
 def test_an_op_shows_the_rule_of_each_table(tracer: Command) -> None:

@@ -17,13 +17,14 @@ Examples:
   tracer explain F.interpolate --backend cuda --torch 2.6
   tracer explain aten.index_add_
   tracer explain cuda-index-put
+  tracer explain CUBLAS_WORKSPACE_CONFIG
 
 A verdict speaks of two runs on the same machine, versions and settings. A call whose verdict hangs on its
 arguments or dtype is listed with all of its answers."""
 
 
-@click.command("explain", epilog=EXAMPLES, short_help="Say what the tables know of an op, an API or a rule.")
-@click.argument("name", metavar="OP|API|RULE")
+@click.command("explain", epilog=EXAMPLES, short_help="Say what the tables know of an op, an API, a rule or a setting.")
+@click.argument("name", metavar="OP|API|RULE|SETTING")
 @click.option("--backend", metavar="B", help="Ask one table; by default every table answers.")
 @click.option(
     "--torch",
@@ -32,20 +33,41 @@ arguments or dtype is listed with all of its answers."""
     help="Answer for this version of torch; by default the installed one, else the newest reviewed.",
 )
 def command(name: str, backend: str | None, version: str | None) -> int:
-    """Say what each backend's table knows of an op, a torch API or a rule.
+    """Say what each backend's table knows of an op, a torch API or a rule, and the table of settings of a setting.
 
     For each: the verdict under torch's default settings and under deterministic mode, what it hangs on, why, what to
     write instead, the evidence, and the versions at which it changed. Neither torch nor the device is needed.
     """
     from tracer.explaining import explain
+    from tracer.report.row_text import row_explanation
     from tracer.report.rule_text import explanation_parts
     from tracer.report.terminal import printed
     from tracer.tables.loading import load_tables
+    from tracer.tables.lookup import find_rules
+    from tracer.tables.row_lookup import find_rows
+    from tracer.tables.rows import load_rows
     from tracer.tables.translation import load_translations
 
-    told = explain(name, load_tables(), version or _version_here(), chosen(backend), load_translations())
-    show(printed(lambda width: explanation_parts(name, told, width)))
+    asked, settings, tables = version or _version_here(), load_rows(), load_tables()
+    known = chosen(backend)
+    rows = [row for row in find_rows(name, settings) if not row.backends or known.keys() & set(row.backends)]
+    if not rows or find_rules(name, tables):
+        told = explain(name, tables, asked, known, load_translations())
+        show(printed(lambda width: explanation_parts(name, told, width)))
+    if rows:
+        show(printed(lambda width: row_explanation(rows, settings, width, _checked(asked))))
     return 0
+
+
+def _checked(version: str) -> str:
+    """The release that ``version`` names. Raises ``TargetError`` in one line for what is none."""
+    from tracer.errors import TargetError
+    from tracer.tables.versions import release
+
+    try:
+        return release(version)
+    except ValueError as problem:
+        raise TargetError(f"torch version {problem}", hint="write a release such as 2.13") from problem
 
 
 def _version_here() -> str:

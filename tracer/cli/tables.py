@@ -16,6 +16,7 @@ EXAMPLES = """\b
 Examples:
   tracer tables list
   tracer tables list --backend cuda
+  tracer tables list --settings
   tracer tables show cuda-scatter-reduce
   tracer tables show aten.index_put_ --backend cpu
   tracer tables lint"""
@@ -30,16 +31,22 @@ def command() -> None:
 
 @command.command("list", short_help="The tables, or one table's rules.")
 @click.option("--backend", metavar="B", help="List this table's rules.")
-def list_tables(backend: str | None) -> int:
+@click.option("--settings", is_flag=True, help="List the table of settings; with --backend what bears on it.")
+def list_tables(backend: str | None, settings: bool) -> int:
     """List the tables with what each covers, or with --backend one table's rules."""
+    from tracer.report.row_text import rows_parts
     from tracer.report.rule_text import overview_parts, rules_parts
     from tracer.report.terminal import printed
     from tracer.tables.overview import summarise
+    from tracer.tables.rows import load_rows
 
     tables = chosen(backend)
-    if backend is None:
+    if settings:
+        show(printed(lambda width: rows_parts(load_rows(), () if backend is None else tables.keys())))
+    elif backend is None:
         summaries = [summarise(table) for table in tables.values()]
         show(printed(lambda width: overview_parts(summaries)))
+        show(f"Settings, seeds, memory, data loading: {len(load_rows().row)} rows; --settings lists them.")
     else:
         (table,) = tables.values()
         show(printed(lambda width: rules_parts(table)))
@@ -47,23 +54,28 @@ def list_tables(backend: str | None) -> int:
 
 
 @command.command("show", short_help="One rule whole, by version and setting.")
-@click.argument("name", metavar="RULE|OP")
+@click.argument("name", metavar="RULE|OP|SETTING")
 @click.option("--backend", metavar="B", help="Look in this table only.")
 def show_rule(name: str, backend: str | None) -> int:
-    """Show a rule, or each rule for an op or API: every version, every condition, words and evidence."""
+    """Show a rule, each rule for an op or API, or a setting's rows: every version and condition, words, evidence."""
+    from tracer.report.row_text import row_parts
     from tracer.report.rule_text import rule_parts
     from tracer.report.terminal import printed
     from tracer.tables.lookup import find_rules, refusal
+    from tracer.tables.row_lookup import find_rows
+    from tracer.tables.rows import load_rows
 
     tables = chosen(backend)
     found = find_rules(name, tables)
-    if not found:
+    rows = [row for row in find_rows(name, load_rows()) if not row.backends or tables.keys() & set(row.backends)]
+    if not found and not rows:
         raise refusal(name, tables)
     texts = [
         printed(lambda width, rule=rule, table=tables[backend]: rule_parts(rule, table, width))  # type: ignore[misc]
         for backend, rules in found.items()
         for rule in rules
     ]
+    texts += [printed(lambda width, row=row: row_parts(row, load_rows(), width)) for row in rows]  # type: ignore[misc]
     show("\n".join(texts))
     return 0
 

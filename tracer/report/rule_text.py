@@ -21,6 +21,7 @@ from tracer.report.plain import one_line
 from tracer.report.words import UNKNOWN_REASONS, VERDICTS, plural
 from tracer.tables.model import Rule, Table
 from tracer.tables.overview import TableSummary, strongest
+from tracer.tables.rows import Row as SettingRow
 from tracer.tables.translation import STAYS
 from tracer.tables.versions import reviewed_releases
 
@@ -53,10 +54,10 @@ def rule_parts(rule: Rule, table: Table, width: int) -> Iterator[RenderableType]
     yield from _names(rule)
     for span in spans(rule, table.reviewed):
         yield Text()
-        yield Text(f"torch {_from_to(span)}", style="bold")
-        yield from _conditions(span.rows, width)
+        yield Text(f"torch {from_to(span)}", style="bold")
+        yield from conditions_parts(span.rows, width)
     yield Text()
-    yield from _words(rule)
+    yield from words_parts(rule)
 
 
 def overview_parts(summaries: Sequence[TableSummary]) -> Iterator[RenderableType]:
@@ -142,8 +143,8 @@ def _rule_now(rule: Rule, span: Span, table: Table, width: int) -> Iterator[Rend
     yield Padding(_verdict_line("By default", span.as_is), (0, 0, 0, 2))
     yield Padding(_verdict_line("Under deterministic mode", span.mode_on), (0, 0, 0, 2))
     if by_call:
-        yield from _conditions(span.rows, width)
-    yield from _words(rule, [note for row in span.rows for note in row.notes])
+        yield from conditions_parts(span.rows, width)
+    yield from words_parts(rule, [note for row in span.rows for note in row.notes])
     yield Padding(Text(f"Versions: {_history(rule, table)}"), (0, 0, 0, 2))
 
 
@@ -165,7 +166,8 @@ def _names(rule: Rule, limit: int | None = None) -> Iterator[RenderableType]:
         yield Padding(Text(f"APIs: {', '.join(rule.apis)}"), (0, 0, 0, 2))
 
 
-def _words(rule: Rule, notes: Sequence[str] = ()) -> Iterator[RenderableType]:
+def words_parts(rule: Rule | SettingRow, notes: Sequence[str] = ()) -> Iterator[RenderableType]:
+    """Cause, reason, remedy and evidence."""
     yield Padding(Text(f"Cause: {rule.cause}"), (0, 0, 0, 2))
     yield Padding(Text(f"Why: {rule.why}"), (0, 0, 0, 2))
     for note in dict.fromkeys(notes or (case.why for case in rule.case if case.why)):
@@ -175,16 +177,18 @@ def _words(rule: Rule, notes: Sequence[str] = ()) -> Iterator[RenderableType]:
         yield Padding(Text(f"Evidence, {row.kind}: {row.ref}"), (0, 0, 0, 2))
 
 
-def _conditions(rows: tuple[Row, ...], width: int) -> Iterator[RenderableType]:
+def conditions_parts(
+    rows: tuple[Row, ...], width: int, *, heading: str = "Calls", rest: str = "call"
+) -> Iterator[RenderableType]:
     """Verdicts by call: a grid, or in a narrow terminal a few lines for each set of calls."""
-    short = _in_short(rows)
+    short = _in_short(rows, rest)
     if width < _GRID_FROM:
         for words, row in short:
             yield Padding(Text(words), (0, 0, 0, 2))
             yield Padding(_by_mode(row), (0, 0, 0, 4))
         return
     grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
-    grid.add_column("Calls", overflow="fold")
+    grid.add_column(heading, overflow="fold")
     grid.add_column("Deterministic mode", overflow="fold")
     for words, row in short:
         grid.add_row(words, _by_mode(row))
@@ -204,18 +208,18 @@ def _by_mode(row: Row) -> Text:
     return text
 
 
-def _in_short(rows: tuple[Row, ...]) -> list[tuple[str, Row]]:
+def _in_short(rows: tuple[Row, ...], rest: str) -> list[tuple[str, Row]]:
     """Rows with their conditions in words; the answer that most rows give stands last, for every other call."""
     answer, times = Counter((row.verdicts, row.route) for row in rows).most_common(1)[0]
     if times < 2:
-        return [(_when(row), row) for row in rows]
-    short = [(_when(row), row) for row in rows if (row.verdicts, row.route) != answer]
-    rest = next(row for row in rows if (row.verdicts, row.route) == answer)
-    return [*short, ("any other call" if short else "any call", rest)]
+        return [(_when(row, rest), row) for row in rows]
+    short = [(_when(row, rest), row) for row in rows if (row.verdicts, row.route) != answer]
+    others = next(row for row in rows if (row.verdicts, row.route) == answer)
+    return [*short, (f"any other {rest}" if short else f"any {rest}", others)]
 
 
-def _when(row: Row) -> str:
-    return "\n".join(in_words(key, values) for key, values in row.when.items()) or "any call"
+def _when(row: Row, rest: str) -> str:
+    return "\n".join(in_words(key, values) for key, values in row.when.items()) or f"any {rest}"
 
 
 def _or(verdicts: tuple[Verdict, ...]) -> Text:
@@ -226,7 +230,8 @@ def _or(verdicts: tuple[Verdict, ...]) -> Text:
     return text
 
 
-def _from_to(span: Span) -> str:
+def from_to(span: Span) -> str:
+    """The versions of a span, in words."""
     return span.first if span.first == span.last else f"{span.first} to {span.last}"
 
 

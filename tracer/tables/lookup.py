@@ -7,12 +7,13 @@ An API reaches several ops, and documents name it in several ways: a module and 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 
 from tracer.errors import UsageError
 from tracer.names import Backend
 from tracer.tables.model import Rule, Table
+from tracer.tables.rows import Row, load_rows
 from tracer.tables.translation import Translation, Translations
 
 #: What people type, and what documents write.
@@ -132,7 +133,14 @@ def _hint(text: str, tables: Mapping[Backend, Table]) -> str:
     """The names nearest to ``text``, or where all of them are listed."""
     rules = [rule for table in tables.values() for rule in rules_of(table)]
     known = {name for rule in rules for name in (rule.id, *rule.ops, *map(spelled, rule.apis))}
+    known.update(name for row in load_rows().row for name in names_of(row))
     near = get_close_matches(spelled(text), sorted(known), n=3, cutoff=0.7)
     if near:
         return f"did you mean {' or '.join(near)}?"
     return "`tracer tables list --backend B` lists what they know"
+
+
+def names_of(row: Row) -> Iterator[str]:
+    """What people call a row: its id, and its setting without what follows a bracket or a space."""
+    named = (row.id, *row.name.split(", "), *row.aliases, row.variable, row.read)
+    yield from dict.fromkeys(spelled(name) for name in named if name)

@@ -53,6 +53,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     about: About
     name: str
     """What users write: ``torch.backends.cudnn.benchmark``, ``CUBLAS_WORKSPACE_CONFIG``, ``DataLoader``."""
+    aliases: tuple[str, ...] = ()
+    """Other names of the same setting: the variable that makes it at import, the call for another device."""
     category: str
     """The heading under which it is listed: one of ``CATEGORIES``."""
     cause: Cause
