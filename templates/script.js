@@ -214,6 +214,7 @@ function start(data) {
       add("Code to paste", paste);
       add("Where it must stand", text(row, "where") && prose(text(row, "where")));
     }
+    add("With the plan's settings", text(row, "planned"));
     add("Note", text(row, "note"));
     if (text(row, "evidence")) {
       const items = element("ul");

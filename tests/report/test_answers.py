@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.build import finding, process_finding, report, target
+from tests.build import finding, judgement, process_finding, report, target
 from tests.test_plan import ANYTHING
 from tracer.findings import Finding
 from tracer.names import SEVERITY, About, Verdict
+from tracer.report import Report
 from tracer.report.answers import answers, evidence_counts, headline
 
 
@@ -106,6 +108,18 @@ def test_the_process_alone_decides_the_headline(verdict: str, head: str, sentenc
     made = report(process_finding(verdict=verdict))
     assert headline(made)[1] == head
     assert answers(made)[0].sentence.startswith(sentence)
+
+
+def test_draws_that_the_program_seeded_ask_for_nothing() -> None:
+    judged = judgement(finding(verdict="seeded", deterministic_mode="seeded", count=24), clean=76)
+    (drawing,) = judged.findings
+    seeded = msgspec.structs.replace(drawing, sets={})
+    made = Report(msgspec.structs.replace(judged, findings=(seeded,), planned={}))
+    assert made.plan == ()
+    assert headline(made)[1] == "No risk found; random draws are seeded"
+    first, _, third = (answer.sentence for answer in answers(made))
+    assert first.startswith("No risk found in 100 recorded calls; 24 calls that draw at random use generators")
+    assert third.startswith("Nothing: whatever was found repeats.")
 
 
 def test_draws_outside_ops_are_something_recorded() -> None:

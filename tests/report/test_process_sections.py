@@ -55,9 +55,17 @@ def test_code_of_several_lines_is_shown_as_it_must_be_pasted() -> None:
 
 def test_a_change_that_closes_nothing_is_a_suggestion() -> None:
     made = process_report()
-    assert "A suggestion" in section(made, "plan")
+    assert "a suggestion: it closes no finding" in section(made, "plan")
     assert "a suggestion: it closes no finding" in text_of(made)
-    assert "Closes 0" not in made.to_html()
+    assert "closes 0" not in made.to_html()
+
+
+def test_a_setting_that_only_helps_others_is_no_suggestion() -> None:
+    made = report(finding())
+    made.plan = (*made.plan, Change(number=2, title="Set it", code="a = 1", sets={"a": 1}))
+    assert "needed with the others" in section(made, "plan")
+    assert "suggestion" not in text_of(made)
+    assert "2 lines of settings close 1 of 1 finding;" in " ".join(text_of(made).split())
 
 
 def test_a_plan_of_one_suggestion_is_no_change_that_helps() -> None:

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracer.findings import Change, Finding, Target
-from tracer.names import SEVERITY, Cause, EvidenceKind, Verdict
+from tracer.names import SEVERITY, About, Cause, EvidenceKind, Verdict
 from tracer.plan import Step, is_mode_on, name_of, place_of, step_of
-from tracer.report.naming import is_call, of_the_process
+from tracer.report.naming import is_call, is_suggestion, of_the_process
 from tracer.report.plain import one_line
 from tracer.report.words import EVIDENCE_STRENGTH, joined, plural
 
@@ -31,6 +31,10 @@ _RISK = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)
 
 #: Causes by which a conditional call hangs on its data; by others it hangs on the machine or its settings.
 _DATA = (Cause.ATOMIC_ACCUMULATION, Cause.TIE_ORDER, Cause.WRITE_RACE, None)
+
+
+#: What a line at the top of the script closes; the rest is closed where it stands.
+_BY_A_LINE = (About.CALL, About.SETTING, About.GENERATOR, About.COMPILED)
 
 
 class Figure(NamedTuple):
@@ -66,6 +70,8 @@ def headline(report: Report) -> tuple[Verdict, str]:
     if not met:
         return Verdict.UNKNOWN, "Nothing was recorded"
     verdict = min(met, key=SEVERITY.index)
+    if verdict is Verdict.SEEDED and _draws_repeat(report):
+        return verdict, "No risk found; random draws are seeded"
     said = {
         Verdict.RAISES: "The step would stop with an error",
         Verdict.NONDETERMINISTIC: "Two runs of this step can differ",
@@ -140,6 +146,9 @@ def _can_differ_sentence(report: Report) -> str:
         things = of_the_process(_with_verdict(report, Verdict.UNKNOWN, calls=False))
         no_answer = joined([part for part in (calls, things) if part])
         return f"No risk found in what is known; for {no_answer or 'some calls'} there is no answer."
+    if Verdict.SEEDED in met and _draws_repeat(report):
+        drawing = plural(tally[Verdict.SEEDED], "call that draws", "calls that draw")
+        return f"No risk found in {total}; {drawing} at random use generators that start alike in every run."
     if Verdict.SEEDED in met:
         return f"Not once seeded: no other risk found in {total}."
     return (
@@ -151,6 +160,12 @@ def _can_differ_sentence(report: Report) -> str:
 def _with_verdict(report: Report, *verdicts: Verdict, calls: bool = True) -> list[Finding]:
     """Findings about calls, or about the process, that have one of ``verdicts`` as the settings stand."""
     return [one for one in report.findings if is_call(one) is calls and one.verdict in verdicts]
+
+
+def _draws_repeat(report: Report) -> bool:
+    """Is nothing left to seed: does every generator that was drawn from start alike in every run?"""
+    drawing = (one for one in report.findings if one.verdict is Verdict.SEEDED)
+    return all(step_of(one, report.target) is Step.NOTHING for one in drawing)
 
 
 def _condition(report: Report) -> str:
@@ -213,9 +228,9 @@ def _calls_and_things(findings: list[Finding], *, sites: bool = False) -> str:
 
 
 def _what_to_change(report: Report) -> Answer:
-    closing = [change for change in report.plan if change.closes]
+    closing = [change for change in report.plan if not is_suggestion(change)]
     open_ones = [change for change in closing if _only_finds_out(change, report)]
-    to_make = [change for change in closing if _is_setting(change) and change not in open_ones]
+    to_make = [change for change in closing if _is_setting(change, report)]
     by_hand = len(closing) - len(to_make) - len(open_ones)
     unknown = sum(change.closes for change in open_ones)
     settled = sum(change.closes for change in closing) - unknown
@@ -223,12 +238,16 @@ def _what_to_change(report: Report) -> Answer:
         sentence = "Record a step first: no op ran while recording."
     elif not report.findings:
         sentence = "Nothing: no change is known that would help. The proof is two runs from one seed, compared."
+    elif not closing:
+        sentence = "Nothing: whatever was found repeats. The proof is two runs from one seed, compared."
     elif not settled:
         sentence = f"Nothing yet: {plural(unknown, 'finding')} must be found out first; the plan says how."
     else:
+        repeating = sum(step_of(one, report.target) is Step.NOTHING for one in report.findings)
         sentence = (
             f"{_lines(len(to_make), by_hand)} {'close' if len(to_make) + by_hand != 1 else 'closes'} "
-            f"{settled:,} of {plural(len(report.findings), 'finding')}; "
+            f"{settled:,} of {plural(len(report.findings), 'finding')}"
+            f"{f' ({repeating:,} more repeat as they are)' if repeating else ''}; "
             f"the proof is two runs from one seed, compared bit by bit."
         )
     return Answer(
@@ -242,15 +261,14 @@ def _what_to_change(report: Report) -> Answer:
     )
 
 
-def _is_setting(change: Change) -> bool:
+def _is_setting(change: Change, report: Report) -> bool:
     """Is ``change`` a line to put at the top, and no edit of the code that is there?"""
-    return bool(change.sets) or bool(change.code and "\n" not in change.code)
+    return bool(change.sets) and all(report.findings[at].about in _BY_A_LINE for at in change.findings)
 
 
 def _only_finds_out(change: Change, report: Report) -> bool:
     """Does ``change`` only say how to find out what is unknown?"""
-    findings = report.findings
-    closed = [findings[at] for at in change.findings] or [one for one in findings if one.rule in change.rules]
+    closed = [report.findings[at] for at in change.findings]
     return bool(closed) and all(step_of(one, report.target) is Step.UNKNOWN for one in closed)
 
 

@@ -11,9 +11,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from tracer.names import SEVERITY
+from tracer.plan import place_of
 from tracer.report.answers import answers, headline
 from tracer.report.assets import datatables_script, template_folder
-from tracer.report.naming import phase_of, placed, subject_of
+from tracer.report.naming import phase_of, subject_of, worth
 from tracer.report.page import page_context
 from tracer.report.plain import LINE_NUMBER, one_line, visible
 from tracer.report.table_data import findings_json
@@ -63,7 +64,7 @@ def to_notebook(report: Report) -> str:
             settings=settings,
             target=report.target,
             answers=answers(report),
-            findings=[(one, subject_of(one), phase_of(one), placed(one)) for one in report.findings[:_NOTEBOOK_ROWS]],
+            findings=[(one, subject_of(one), phase_of(one), place_of(one)) for one in report.findings[:_NOTEBOOK_ROWS]],
             more=max(0, len(report.findings) - _NOTEBOOK_ROWS),
         )
     )
@@ -79,7 +80,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(words=VERDICTS, severity=SEVERITY, plural=plural)
+    environment.globals.update(words=VERDICTS, severity=SEVERITY, plural=plural, worth=worth)
     environment.filters["shown"] = lambda text: one_line(str(text), _LONGEST)
     environment.filters["placed"] = lambda text: _whole_numbers(one_line(str(text), _LONGEST))
     environment.filters["prose"] = lambda text: _prose(one_line(str(text), _LONGEST))

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tracer.findings import Finding
+from tracer.findings import Change, Finding
 from tracer.names import About, Phase, Verdict
-from tracer.plan import name_of, place_of
+from tracer.plan import name_of
 from tracer.report.words import ABOUT, joined, number, plural
-
-#: Where something is that no line made.
-WHOLE_PROCESS = "whole process"
 
 
 def is_call(finding: Finding) -> bool:
@@ -23,11 +20,17 @@ def subject_of(finding: Finding) -> str:
     return name_of(finding.op) or finding.subject or finding.rule
 
 
-def placed(finding: Finding) -> str:
-    """Where it is; what no line made is in the whole process."""
-    if is_call(finding) or finding.location or finding.called_from or finding.module:
-        return place_of(finding)
-    return WHOLE_PROCESS
+def is_suggestion(change: Change) -> bool:
+    """Does ``change`` close nothing, nor help another to? It only saves time."""
+    return not change.closes and not change.sets
+
+
+def worth(change: Change) -> str:
+    """What ``change`` is worth: ``closes 2 findings, 24 calls``."""
+    if not change.closes:
+        return "a suggestion: it closes no finding" if is_suggestion(change) else "needed with the others"
+    calls = f", {plural(change.calls, 'call')}" if change.calls else ""
+    return f"closes {plural(change.closes, 'finding')}{calls}"
 
 
 def phase_of(finding: Finding) -> str:

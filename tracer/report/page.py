@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import tracer
 from tracer.findings import Finding
 from tracer.names import SEVERITY, About, Cause, Phase, UnknownReason, Verdict, Word
+from tracer.plan import place_of
 from tracer.report.answers import answers, evidence_counts, headline
 from tracer.report.environment_rows import environment_rows
-from tracer.report.naming import is_call, phase_of, placed, subject_of
+from tracer.report.naming import is_call, phase_of, subject_of
 from tracer.report.process_page import process_context
 from tracer.report.words import ABOUT, GUARANTEE, UNKNOWN_REASONS, by_severity, plural, target_words
 
@@ -95,7 +96,7 @@ def page_context(report: Report) -> dict[str, Any]:
         "modules": _module_bars(report),
         "findings": report.findings,
         "plain_rows": [
-            PlainRow(one, subject_of(one), phase_of(one), placed(one)) for one in report.findings[:PLAIN_ROWS]
+            PlainRow(one, subject_of(one), phase_of(one), place_of(one)) for one in report.findings[:PLAIN_ROWS]
         ],
         "evidence": evidence_counts(report.findings),
         "causes": _met(Cause, (one.cause for one in report.findings)),

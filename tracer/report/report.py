@@ -74,8 +74,7 @@ class Report:
     @property
     def draws(self) -> tuple[Draw, ...]:
         """The ledger of random draws: which op or function drew, where, how often, from which generator, and whether
-        the program had seeded that. Draws on other devices than torch's, Python's and NumPy's global generators, and
-        from NumPy ``Generator`` objects, are not seen."""
+        the program had seeded that. NumPy's ``Generator`` objects cannot be seen."""
         return self.judgement.draws
 
     @property

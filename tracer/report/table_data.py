@@ -13,9 +13,9 @@ import msgspec
 
 from tracer.findings import Evidence, Finding
 from tracer.names import SEVERITY, Phase
-from tracer.plan import name_of
+from tracer.plan import name_of, place_of
 from tracer.report.columns import backend_of
-from tracer.report.naming import is_call, phase_of, placed, subject_of
+from tracer.report.naming import is_call, phase_of, subject_of
 from tracer.report.plain import visible
 from tracer.report.words import ABOUT, EVIDENCE_STRENGTH, UNKNOWN_REASONS, VERDICTS
 from tracer.trace.model import FactValue
@@ -50,6 +50,7 @@ FIELDS = (
     "ops",
     "code",
     "where",
+    "planned",
 )
 
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -118,7 +119,7 @@ def _row(finding: Finding, report: Report, at: _Strings) -> list[int]:
         at(subject_of(finding)),
         at(phase_of(finding)),
         at(finding.module),
-        at(finding.location or ("" if is_call(finding) or finding.called_from else placed(finding))),
+        at(finding.location or ("" if is_call(finding) or finding.called_from else place_of(finding))),
         at(finding.called_from),
         finding.count,
         at(finding.cause.value if finding.cause else ""),
@@ -138,4 +139,13 @@ def _row(finding: Finding, report: Report, at: _Strings) -> list[int]:
         at.ops(finding.ops),
         at(finding.code),
         at(finding.where),
+        at(_planned(finding)),
     ]
+
+
+def _planned(finding: Finding) -> str:
+    """What the plan's settings make of it, where they change anything."""
+    if finding.planned is None:
+        return ""
+    as_is, mode_on = (VERDICTS[verdict].label for verdict in finding.planned)
+    return as_is if as_is == mode_on else f"{as_is}; {mode_on} in deterministic mode"

@@ -15,8 +15,9 @@ from rich.table import Table
 
 from tracer.findings import Change, Finding
 from tracer.names import Verdict
+from tracer.plan import place_of
 from tracer.report.answers import answers, evidence_counts, headline
-from tracer.report.naming import calls_by_op, counted, phase_of, placed, subject_of
+from tracer.report.naming import calls_by_op, counted, phase_of, subject_of, worth
 from tracer.report.plain import one_line, visible
 from tracer.report.process_text import process_parts
 from tracer.report.terminal import Prose, heading, indented, printed
@@ -84,17 +85,9 @@ def _plan(plan: tuple[Change, ...]) -> Iterator[RenderableType]:
             yield indented(line, 5, style="bold")
         if change.where:
             yield indented(one_line(change.where, _LONGEST), 5, style="dim")
-        yield indented(_closes(change), 5, style="dim")
+        yield indented(worth(change), 5, style="dim")
     if len(plan) > _PLAN_LIMIT:
         yield indented(f"and {plural(len(plan) - _PLAN_LIMIT, 'more change')}.")
-
-
-def _closes(change: Change) -> str:
-    """What the change is worth; one that closes nothing only saves time."""
-    if not change.closes:
-        return "a suggestion: it closes no finding"
-    calls = f", {plural(change.calls, 'call')}" if change.calls else ""
-    return f"closes {plural(change.closes, 'finding')}{calls}"
 
 
 def _findings(report: Report, width: int, limit: int | None) -> Iterator[RenderableType]:
@@ -143,7 +136,7 @@ def _paragraphs(findings: tuple[Finding, ...]) -> Prose:
 def _place(finding: Finding) -> Prose:
     text = Prose(one_line(subject_of(finding), _LONGEST), style="bold")
     phase = phase_of(finding)
-    text.append(f"{f' {phase}' if phase else ''}\n{one_line(placed(finding), _LONGEST)}", style="not bold")
+    text.append(f"{f' {phase}' if phase else ''}\n{one_line(place_of(finding), _LONGEST)}", style="not bold")
     if finding.ops:
         text.append(f"\nfor {one_line(calls_by_op(finding.ops, 3), _LONGEST)}", style="not bold dim")
     if finding.module and (finding.location or finding.called_from):
