@@ -7,7 +7,7 @@ from typing import Any
 
 from tracer.findings import Evidence, Finding, Note
 from tracer.judging.scene import Dependents, Scene
-from tracer.names import About, Backend, Phase, UnknownReason, Verdict
+from tracer.names import About, Backend, Differs, Phase, UnknownReason, Verdict
 from tracer.tables.conditions import BoundRule
 from tracer.tables.rows import Row
 from tracer.tables.versions import speaks_of
@@ -47,27 +47,38 @@ class BoundRows:
             return {}
         return self.dependents.of(row) or None
 
+    def matters_unset(self, row: Row) -> bool:
+        """Can two runs of this step differ while the row's setting is not made? So far as it shows: see ``unseen``."""
+        if row.differs is Differs.MACHINES or ("unseen" not in row.needs and self.ops_for(row) is None):
+            return False
+        return any(True for _ in self.finding(row, {"value": "unset"}, subject=""))
+
     def finding(
         self,
         row: Row,
         facts: Mapping[str, Value],
         *,
         subject: str,
+        mode_on: Mapping[str, Value] | None = None,
         ops: Mapping[str, int] | None = None,
         at: Placed | None = None,
         **fields: Any,
     ) -> Iterator[Finding]:
-        """What ``row`` makes of ``facts``: a finding, unless it is deterministic both ways. ``at``: its place."""
-        as_is, mode_on = (bound.decide(facts) for bound in self._both_ways(row))
-        verdicts = (as_is.verdict, mode_on.verdict)
+        """What ``row`` makes of ``facts``: a finding, unless it is deterministic both ways.
+
+        ``mode_on``: the facts in deterministic mode, where those are others. ``at``: the finding's place.
+        """
+        here, there = self._both_ways(row)
+        as_is, in_mode = here.decide(facts), there.decide(facts if mode_on is None else mode_on)
+        verdicts = (as_is.verdict, in_mode.verdict)
         if verdicts == (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC):
             return
-        spoken = [as_is.case, mode_on.case if mode_on.verdict is not Verdict.DETERMINISTIC else None]
+        spoken = [as_is.case, in_mode.case if in_mode.verdict is not Verdict.DETERMINISTIC else None]
         cases = [case for case in spoken if case is not None]
         if at is not None:
             fields = {"location": at.location, "function": at.function, "called_from": at.called_from, **fields}
-        reason = as_is.reason or mode_on.reason
-        missing = ", ".join(dict.fromkeys((*as_is.missing, *mode_on.missing)))
+        reason = as_is.reason or in_mode.reason
+        missing = ", ".join(dict.fromkeys((*as_is.missing, *in_mode.missing)))
         if reason is not None and fields.get("reason_detail"):
             reason = UnknownReason.FACT_NOT_RECORDED
         elif reason is not None:
@@ -82,7 +93,7 @@ class BoundRows:
                 "phase": Phase.OTHER,
                 "count": max(1, sum(counted.values())),
                 "verdict": as_is.verdict,
-                "deterministic_mode": mode_on.verdict,
+                "deterministic_mode": in_mode.verdict,
                 "cause": next((case.cause for case in cases if case.cause), row.cause),
                 "why": next((case.why for case in cases if case.why), row.why),
                 "remedy": next((case.remedy for case in cases if case.remedy), row.remedy),

@@ -90,7 +90,10 @@ def changed_findings(rows: BoundRows) -> Iterator[Finding]:
                 continue
             yield from rows.finding(
                 row,
-                {"change": "between-phases" if event.parts_phases else "within"},
+                {
+                    "change": "between-phases" if event.parts_phases else "within",
+                    **({"origin": event.value} if event.kind is EventKind.SEED else {}),
+                },
                 subject=_change(event),
                 ops=ops,
                 at=event,
@@ -119,7 +122,7 @@ def _readers_of(variable: str, rows: BoundRows) -> tuple[Subsystem, ...]:
     found: dict[Subsystem, None] = {}
     for about in (About.SETTING, About.LATE, About.COMPILED):
         for row in rows.about(about):
-            if row.variable == variable:
+            if row.variable == variable and rows.matters_unset(row):
                 found.update(dict.fromkeys(row.read_by))
     return tuple(found)
 

@@ -10,9 +10,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import product
+from typing import Protocol
 
 from tracer.names import Backend, EvidenceKind
-from tracer.tables.conditions import wanted_values
+from tracer.tables.conditions import Cased, wanted_values
 from tracer.tables.model import Case, LibraryTable, Rule, RuleEvidence, Table
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import ASKED_FACTS, DOMAINS, Value
@@ -36,7 +37,7 @@ def lint_libraries(table: LibraryTable) -> list[str]:
     """As ``lint_table``, for the rules for libraries: an op may have one rule on each backend."""
     faults = _lint("libraries", table.reviewed, table.rule)
     for rule in table.rule:
-        faults += [f"{rule.id}: {backend} is listed {n} times" for backend, n in _repeated(rule.backends)]
+        faults += [f"{rule.id}: {backend} is listed {n} times" for backend, n in repeated(rule.backends)]
         asked = sorted({key for case in rule.case for key in case.when if key in ASKED_FACTS})
         if asked and any(op.endswith(".*") for op in rule.ops):  # recorded by an op's name, so never for these
             faults.append(f"{rule.id}: asks {' and '.join(asked)} of a whole namespace")
@@ -48,7 +49,7 @@ def _lint(name: str, reviewed: str, rules: tuple[Rule, ...]) -> list[str]:
     releases = reviewed_releases(reviewed)
     faults = [] if releases else [f"{name}: `{reviewed}` holds no release of torch"]
     faults += [f"{rule.id}: {fault}" for rule in rules for fault in _faults(rule, releases)]
-    return faults + [f"{id}: the id is borne by {n} rules" for id, n in _repeated(r.id for r in rules)]
+    return faults + [f"{id}: the id is borne by {n} rules" for id, n in repeated(r.id for r in rules)]
 
 
 def _claimed_twice(rules: tuple[Rule, ...]) -> Iterator[str]:
@@ -60,9 +61,16 @@ def _claimed_twice(rules: tuple[Rule, ...]) -> Iterator[str]:
 
 
 def _faults(rule: Rule, releases: tuple[str, ...]) -> Iterator[str]:
-    yield from _incomplete(rule)
+    if not rule.ops:
+        yield "ops is empty"
+    yield from incomplete(rule)
     yield from _bad_ops(rule)
     yield from _bad_routes(rule)
+    yield from unproven(rule, releases)
+
+
+def unproven(rule: Cased, releases: tuple[str, ...]) -> Iterator[str]:
+    """Cases that say nothing, and what overlaps or is left out in any of ``releases``."""
     for number, case in enumerate(rule.case):
         for key in case.when:
             if len(wanted_values(case, key)) == len(DOMAINS[key]):
@@ -72,9 +80,25 @@ def _faults(rule: Rule, releases: tuple[str, ...]) -> Iterator[str]:
     yield from _overlaps_and_gaps(rule, releases)
 
 
-def _incomplete(rule: Rule) -> Iterator[str]:
+class Reasoned(Cased, Protocol):
+    """What says why, what to do and where it knows it from: a rule, a row of the table of settings."""
+
+    @property
+    def why(self) -> str:
+        """The mechanism."""
+
+    @property
+    def remedy(self) -> str:
+        """What to write instead."""
+
+    @property
+    def evidence(self) -> tuple[RuleEvidence, ...]:
+        """Why it is believed."""
+
+
+def incomplete(rule: Reasoned) -> Iterator[str]:
     """Missing parts, and sentences that are none."""
-    for name in ("ops", "case", "evidence"):
+    for name in ("case", "evidence"):
         if not getattr(rule, name):
             yield f"{name} is empty"
     for name in ("why", "remedy"):
@@ -111,7 +135,7 @@ def bad_reference(evidence: RuleEvidence) -> str:
 
 
 def _bad_ops(rule: Rule) -> Iterator[str]:
-    for op, times in _repeated(rule.ops):
+    for op, times in repeated(rule.ops):
         yield f"{op} is listed {times} times"
     for op in rule.ops:
         if op.count(".") == 2 and op.rpartition(".")[0] in rule.ops:
@@ -131,7 +155,7 @@ def _bad_routes(rule: Rule) -> Iterator[str]:
             yield f"case {number}: why does not say what a direct call of the op does"
 
 
-def _overlaps_and_gaps(rule: Rule, releases: tuple[str, ...]) -> Iterator[str]:
+def _overlaps_and_gaps(rule: Cased, releases: tuple[str, ...]) -> Iterator[str]:
     """One line for each pair of cases that meet and for the first hole of each set of live cases."""
     told: set[tuple[int, ...]] = set()
     for release in releases:
@@ -173,5 +197,6 @@ def told_apart(key: str, sets: list[frozenset[Value]]) -> list[Value]:
     return list(seen.values())
 
 
-def _repeated(names: Iterable[str]) -> Iterator[tuple[str, int]]:
+def repeated(names: Iterable[str]) -> Iterator[tuple[str, int]]:
+    """Each name that occurs more than once, and how often."""
     return ((name, times) for name, times in Counter(names).items() if times > 1)
