@@ -3,7 +3,6 @@
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-
 torch.manual_seed(0)
 
 
