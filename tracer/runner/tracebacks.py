@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from linecache import getline
 from types import TracebackType
 
 import tracer
@@ -12,6 +13,8 @@ _OURS = os.path.dirname(os.path.abspath(tracer.__file__)) + os.sep
 _BUNDLED = os.path.join(_OURS, "bundled") + os.sep
 # The recorder's mode calls torch's entry of an ordinary op from here: an error that ends here is the op's.
 _MODE = (os.path.join(_OURS, "recording", "mode.py"), "__torch_dispatch__")
+# What stands in for a watched function calls it by this name, as written in C as it may be: its error is the caller's.
+_ORIGINAL = "original("
 # How the recorder's mode calls the op that it was handed; the untouched call goes there from C++.
 _OP_CALL = os.path.join("torch", "_ops.py")
 
@@ -54,7 +57,7 @@ def _is_ours(frame: TracebackType) -> bool:
 
 def _made_a_call(frame: TracebackType) -> bool:
     code = frame.tb_frame.f_code
-    return (code.co_filename, code.co_name) == _MODE
+    return (code.co_filename, code.co_name) == _MODE or _ORIGINAL in getline(code.co_filename, frame.tb_lineno)
 
 
 def _rebuilt(frames: list[TracebackType]) -> TracebackType | None:
