@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -95,7 +99,18 @@ def test_a_step_that_raised_does_not_claim_what_follows() -> None:
     assert len(groups(tracer, "aten.add_", phase=Phase.OPTIMIZER)) == 2
 
 
-def test_a_closure_runs_forward_and_backward_inside_the_step() -> None:
+class Closure:
+    """An object that is called, as some trainers hand to ``step``."""
+
+    def __init__(self, function: Callable[[], torch.Tensor]) -> None:
+        self._function = function
+
+    def __call__(self) -> torch.Tensor:
+        return self._function()
+
+
+@pytest.mark.parametrize("wrapped", [lambda it: it, functools.partial, Closure, lambda it: Closure(it).__call__])
+def test_a_closure_runs_forward_and_backward_inside_the_step(wrapped: Callable[[Any], Any]) -> None:
     weight = nn.Parameter(torch.ones(3))
     optimizer = torch.optim.LBFGS([weight], max_iter=2)
 
@@ -105,7 +120,7 @@ def test_a_closure_runs_forward_and_backward_inside_the_step() -> None:
         loss.backward()
         return loss
 
-    tracer = record(lambda: optimizer.step(closure))
+    tracer = record(lambda: optimizer.step(wrapped(closure)))
     assert one(tracer, "aten.sin").phase is Phase.FORWARD
     assert {group.phase for group in groups(tracer, "aten.cos")} == {Phase.BACKWARD}
     assert groups(tracer, "aten.dot", phase=Phase.OPTIMIZER)

@@ -6,6 +6,7 @@ optimizer when the frame of ``Optimizer.step``'s wrapper is on its stack, and a 
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable
@@ -24,6 +25,15 @@ _OPTIMIZERS = os.path.join(os.path.dirname(os.path.abspath(torch.optim.__file__)
 
 def _is_step_wrapper(code: CodeType) -> bool:
     return code.co_name == "wrapper" and code.co_filename.endswith("optimizer.py") and "func" in code.co_freevars
+
+
+def _code_of(closure: Any) -> CodeType | None:
+    """The code that calling ``closure`` runs: a function, a method, a ``partial`` of one (Lightning's), an object."""
+    while isinstance(closure, functools.partial):
+        closure = closure.func
+    call = getattr(type(closure), "__call__", None)  # noqa: B004  (its code is wanted, not whether there is one)
+    found = getattr(closure, "__code__", None) or getattr(call, "__code__", None)
+    return found if isinstance(found, CodeType) else None
 
 
 class OptimizerWatch:
@@ -83,7 +93,7 @@ class OptimizerWatch:
         if self.active and not self.is_inside(frame.f_back):
             self._stop()  # an earlier step raised
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
-        self._closures.append(getattr(closure, "__code__", None))
+        self._closures.append(_code_of(closure))
         self.origin = self.locate(frame) if closure is None else None
         self.active = True
 

@@ -1,0 +1,144 @@
+"""The pytest plugin, by running pytest as a user would."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+TESTS = """
+import pytest
+import torch
+
+
+def step():
+    torch.manual_seed(0)
+    x = torch.zeros(4, requires_grad=True)
+    (x * 2).index_add(0, torch.tensor([0, 0]), torch.ones(2)).sum().backward()
+
+
+@pytest.mark.determinism(backend="cpu")
+def test_passes():
+    step()
+
+
+@pytest.mark.determinism(backend="cuda", fail_on="nondeterministic")
+def test_fails():
+    step()
+
+
+@pytest.mark.determinism(backend="cuda", settings="deterministic")
+def test_passes_in_deterministic_mode():
+    step()
+
+
+@pytest.mark.determinism(backend="cuda", fail_on="raises")
+def test_passes_a_gate_for_what_raises():
+    step()
+
+
+def test_by_hand(determinism):
+    with determinism() as tracer:
+        step()
+    assert tracer.trace.call_count
+    assert determinism.report(backend="cuda").findings
+
+
+def test_untouched():
+    step()
+"""
+
+
+class Run(NamedTuple):
+    code: int
+    out: str
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "test_steps.py").write_text(TESTS, encoding="utf-8")
+    return tmp_path
+
+
+def pytest_in(folder: Path, *options: str) -> Run:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
+    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=180)
+    return Run(done.returncode, done.stdout + done.stderr)
+
+
+def test_a_marked_test_fails_for_its_findings_and_others_do_not(project: Path) -> None:
+    done = pytest_in(project, "-q")
+    assert done.code == 1
+    assert "1 failed, 5 passed" in done.out
+    assert "test_steps.py:9: cuda-index-add: aten.index_add.default is nondeterministic" in done.out
+    assert "INTERNALERROR" not in done.out
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+def test_one_report_holds_what_every_worker_recorded(project: Path, workers: tuple[str, ...]) -> None:
+    done = pytest_in(project, "-q", "--determinism-report", "out.json", "--determinism-backend", "cuda", *workers)
+    assert "determinism report on 5 recordings: out.json" in done.out
+    told = json.loads((project / "out.json").read_text(encoding="utf-8"))["judgement"]
+    names = {source["name"] for source in told["sources"]}
+    assert names == {f"test_steps.py::{name}" for name in NAMES}
+    assert any(one["rule"] == "cuda-index-add" and one["count"] == 5 for one in told["findings"])
+
+
+NAMES = (
+    "test_passes",
+    "test_fails",
+    "test_passes_in_deterministic_mode",
+    "test_passes_a_gate_for_what_raises",
+    "test_by_hand",
+)
+
+
+def test_nothing_is_loaded_where_it_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / "test_none.py").write_text(
+        "import sys\n\ndef test():\n    assert not {'torch', 'msgspec', 'pandas'} & set(sys.modules)\n",
+        encoding="utf-8",
+    )
+    done = pytest_in(tmp_path, "-q")
+    assert done.code == 0, done.out
+
+
+@pytest.mark.parametrize(
+    ("marker", "says"),
+    [
+        ("fail_on='often'", "there is no verdict 'often'"),
+        ("backend='tpu'", "'tpu' does not exist"),
+        ("surprise=1", "takes keywords only"),
+        ("'cuda'", "takes keywords only"),
+        ("baseline='none.lock'", "there is no baseline"),
+    ],
+)
+def test_a_mistake_in_the_marker_fails_the_test_in_one_line(tmp_path: Path, marker: str, says: str) -> None:
+    (tmp_path / "test_one.py").write_text(
+        f"import pytest, torch\n\n@pytest.mark.determinism({marker})\ndef test():\n    torch.ones(1)\n",
+        encoding="utf-8",
+    )
+    done = pytest_in(tmp_path, "-q")
+    assert done.code == 1
+    assert says in done.out
+    assert "Traceback" not in done.out
+
+
+def test_a_report_of_an_unknown_kind_is_refused_before_any_test_runs(project: Path) -> None:
+    done = pytest_in(project, "--determinism-report", "out.docx")
+    assert done.code == 4
+    assert "cannot tell a report format" in done.out
+
+
+def test_a_failing_test_keeps_its_own_failure(tmp_path: Path) -> None:
+    (tmp_path / "test_one.py").write_text(
+        "import pytest\n\n@pytest.mark.determinism\ndef test():\n    assert 1 == 2\n", encoding="utf-8"
+    )
+    done = pytest_in(tmp_path, "-q")
+    assert done.code == 1
+    assert "assert 1 == 2" in done.out

@@ -1,0 +1,157 @@
+"""Real training runs of Lightning and Transformers under the callbacks."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+from tracer.errors import UsageError
+from tracer.integrations.chosen_steps import ChosenSteps
+from tracer.trace import Trace
+
+WIDTH = 8
+
+
+class Rows(Dataset[dict[str, torch.Tensor]]):
+    def __len__(self) -> int:
+        return 16
+
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        generator = torch.Generator().manual_seed(index)
+        return {"x": torch.randn(WIDTH, generator=generator), "labels": torch.tensor(float(index % 2))}
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(WIDTH, WIDTH)
+        self.drop = nn.Dropout(0.5)
+        self.last = nn.Linear(WIDTH, 1)
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> dict[str, torch.Tensor]:
+        out = self.last(self.drop(self.first(x).relu())).squeeze(-1)
+        assert labels is not None
+        return {"loss": nn.functional.mse_loss(out, labels), "logits": out}
+
+
+def weights_of(net: nn.Module) -> list[torch.Tensor]:
+    return [one.detach().clone() for one in net.parameters()]
+
+
+def fit_lightning(folder: Path, callback: Any | None) -> list[torch.Tensor]:
+    lightning = pytest.importorskip("lightning.pytorch", reason="Lightning is not installed")
+
+    class Module(lightning.LightningModule):  # type: ignore[name-defined, misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = Net()
+
+        def training_step(self, batch: dict[str, torch.Tensor], index: int) -> torch.Tensor:
+            return self.net(**batch)["loss"]
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.AdamW(self.parameters(), lr=0.1)
+
+    torch.manual_seed(0)
+    module = Module()
+    trainer = lightning.Trainer(
+        default_root_dir=folder,
+        accelerator="cpu",
+        devices=1,
+        max_steps=3,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=[callback] if callback else [],
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trainer.fit(module, DataLoader(Rows(), batch_size=4))
+    return weights_of(module)
+
+
+def fit_transformers(folder: Path, callback: Any | None, accumulation: int = 1) -> list[torch.Tensor]:
+    transformers = pytest.importorskip("transformers", reason="Transformers is not installed")
+    pytest.importorskip("accelerate", reason="Accelerate is not installed")
+    torch.manual_seed(0)
+    net = Net()
+    arguments = transformers.TrainingArguments(
+        output_dir=str(folder / "out"),
+        max_steps=3,
+        per_device_train_batch_size=4,
+        gradient_accumulation_steps=accumulation,
+        report_to=[],
+        save_strategy="no",
+        logging_strategy="no",
+        use_cpu=True,
+        disable_tqdm=True,
+        seed=0,
+    )
+    trainer = transformers.Trainer(
+        model=net, args=arguments, train_dataset=Rows(), callbacks=[callback] if callback else []
+    )
+    trainer.train()
+    return weights_of(net)
+
+
+def same_bits(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def test_a_lightning_run_yields_the_report_of_its_chosen_batches(tmp_path: Path) -> None:
+    lightning = pytest.importorskip("tracer.integrations.lightning", reason="Lightning is not installed")
+    callback = lightning.DeterminismCallback(
+        steps=[0, 2], output=tmp_path / "found", formats=["html", "csv"], backend="cuda"
+    )
+    recorded = fit_lightning(tmp_path, callback)
+    trace = Trace.load(tmp_path / "found" / "trace.json")
+    assert trace.sources[0].optimizer_steps == 2
+    dropped = [one for one in trace.calls if one.op.startswith(("aten.native_dropout", "aten.bernoulli_"))]
+    assert {(one.module, one.count) for one in dropped} == {("net.drop", 2)}
+    assert callback.report.target.backend == "cuda"
+    assert {path.name for path in (tmp_path / "found").iterdir()} == {"trace.json", "report.html", "report.csv"}
+    assert same_bits(recorded, fit_lightning(tmp_path, None))
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_a_transformers_run_yields_the_report_of_its_chosen_steps(tmp_path: Path, accumulation: int) -> None:
+    ours = pytest.importorskip("tracer.integrations.transformers", reason="Transformers is not installed")
+    callback = ours.DeterminismCallback(steps=[1], output=tmp_path / "found", formats="json", backend="cuda")
+    recorded = fit_transformers(tmp_path, callback, accumulation)
+    trace = Trace.load(tmp_path / "found" / "trace.json")
+    assert trace.sources[0].optimizer_steps == 1
+    dropped = [one for one in trace.calls if one.op.startswith(("aten.native_dropout", "aten.bernoulli_"))]
+    assert {(one.module, one.count) for one in dropped} == {("drop", accumulation)}
+    assert callback.report is not None
+    assert (tmp_path / "found" / "report.json").is_file()
+    assert same_bits(recorded, fit_transformers(tmp_path, None, accumulation))
+
+
+def test_steps_that_never_came_are_said(tmp_path: Path) -> None:
+    chosen = ChosenSteps([5], output=tmp_path / "found")
+    chosen.before(0, None, "step")
+    with pytest.warns(UserWarning, match="none of the steps 5 was run"):
+        assert chosen.finish() is None
+    assert not (tmp_path / "found").exists()
+
+
+@pytest.mark.parametrize("arguments", [{"steps": []}, {"steps": [-1]}, {"formats": ["docx"]}])
+def test_what_cannot_be_recorded_is_refused_before_training(arguments: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        ChosenSteps(**arguments)
+
+
+def test_an_exception_leaves_the_tracer_and_marks_the_trace(tmp_path: Path) -> None:
+    chosen = ChosenSteps([0], output=tmp_path / "found", formats=())
+    chosen.before(0, None, "step")
+    torch.ones(2).sum()
+    chosen.after(ValueError("boom"))
+    chosen.finish()
+    assert Trace.load(tmp_path / "found" / "trace.json").partial == "ValueError"

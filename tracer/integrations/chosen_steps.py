@@ -1,0 +1,131 @@
+"""Recording chosen steps of a loop that somebody else runs: what Lightning's and Transformers' callbacks share."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracer.errors import UsageError
+
+if TYPE_CHECKING:
+    from tracer.report import Report
+    from tracer.session import DeterminismTracer
+    from tracer.trace import Trace
+
+
+class ChosenSteps:
+    """Enters a tracer before each chosen step, leaves it after, and writes trace and report when the loop ends.
+
+    Parameters
+    ----------
+    steps
+        Numbers of the steps to record, counted from 0 as the host counts them.
+    output
+        Folder for ``trace.json`` (``trace.rank0.json`` and so on in a distributed job) and the reports.
+    formats
+        Names that ``tracer report --format`` takes; rank zero renders them from the traces of all ranks.
+    backend, torch, settings
+        The target of the report; see ``tracer.judge``.
+    """
+
+    def __init__(
+        self,
+        steps: Iterable[int] = (0,),
+        *,
+        output: str | os.PathLike[str] = "determinism",
+        formats: Iterable[str] = ("html",),
+        backend: str = "recorded",
+        torch: str = "recorded",
+        settings: str = "recorded",
+    ) -> None:
+        from tracer.report.formats import FORMATS
+
+        self.steps = frozenset(steps)
+        self.output = Path(output)
+        self.formats = (formats,) if isinstance(formats, str) else tuple(formats)
+        if not self.steps or any(not isinstance(step, int) or step < 0 for step in self.steps):
+            raise UsageError("no steps to record are named", hint="give numbers from 0 on, such as steps=[0, 10]")
+        if unknown := [name for name in self.formats if name not in FORMATS]:
+            raise UsageError(f"there is no format {unknown[0]!r}", hint=f"choose from {', '.join(FORMATS)}")
+        self._backend, self._torch, self._settings = backend, torch, settings
+        self._tracer: DeterminismTracer | None = None
+        self._is_inside = False
+        self.report: Report | None = None
+        """The report, on rank zero, once the loop has ended."""
+
+    def before(self, step: int, model: Any, name: str) -> None:
+        """A step begins; ``model`` spells the module paths, ``name`` is the recording's."""
+        if step not in self.steps or self._is_inside:
+            return
+        if self._tracer is None:
+            from tracer.session import DeterminismTracer
+
+            self._tracer = DeterminismTracer(model, name=name)
+        self._tracer.__enter__()
+        self._is_inside = True
+
+    def after(self, problem: BaseException | None = None) -> None:
+        """A step ended, or ``problem`` ended it."""
+        if self._is_inside and self._tracer is not None:
+            self._is_inside = False
+            self._tracer.__exit__(type(problem) if problem else None, problem, None)
+
+    def finish(self) -> Report | None:
+        """Write this rank's trace; on rank zero, judge and render those of all ranks."""
+        self.after()
+        if self._tracer is None:
+            named = ", ".join(map(str, sorted(self.steps)))
+            warnings.warn(f"determinism: none of the steps {named} was run; nothing was recorded", stacklevel=2)
+            return None
+        rank, world = _place_in_job()
+        trace = self._tracer.trace
+        self._tracer = None
+        trace.save(self._path(rank, world))
+        _wait_for_all()
+        if rank:
+            return None
+        self.report = self._render(trace, world)
+        return self.report
+
+    def _path(self, rank: int, world: int) -> Path:
+        return self.output / ("trace.json" if world == 1 else f"trace.rank{rank}.json")
+
+    def _render(self, own: Trace, world: int) -> Report:
+        from tracer.errors import ReportError
+        from tracer.files import write_whole
+        from tracer.report.formats import FORMATS, render
+        from tracer.session import judge
+        from tracer.trace import load_trace, merge_traces
+
+        traces = [own]
+        for rank in range(1, world):
+            path = self._path(rank, world)
+            if path.is_file():
+                traces.append(load_trace(path))
+            else:
+                warnings.warn(f"determinism: rank {rank} left no {path} here; its calls are missing", stacklevel=3)
+        report = judge(merge_traces(traces), backend=self._backend, torch=self._torch, settings=self._settings)
+        for name in self.formats:
+            path = self.output / f"report{FORMATS[name].suffix}"
+            write_whole(path, render(name, report).encode("utf-8"), error=ReportError)
+        return report
+
+
+def _place_in_job() -> tuple[int, int]:
+    """Rank and number of ranks; those of torch's process group where there is one."""
+    import torch.distributed as distributed
+
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return 0, 1
+
+
+def _wait_for_all() -> None:
+    """Every rank's trace is written before rank zero reads them."""
+    import torch.distributed as distributed
+
+    if distributed.is_available() and distributed.is_initialized():
+        distributed.barrier()

@@ -1,0 +1,209 @@
+"""The pytest plugin: a fixture, a marker and a report. It imports nothing of this package until one of them is used.
+
+    @pytest.mark.determinism(backend="cuda", fail_on="raises,nondeterministic")
+    def test_step(): ...
+
+    def test_by_hand(determinism):
+        with determinism(model):
+            step()
+        assert not determinism.report(backend="cuda").findings
+
+``--determinism-report PATH`` writes one report on everything that was recorded, on every worker of pytest-xdist.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tracer.report import Report
+    from tracer.session import DeterminismTracer
+
+_MARKER = (
+    "determinism(model=None, backend='recorded', torch='recorded', settings='recorded', fail_on=..., select=(),"
+    " ignore=(), baseline=None): record the test's ops, and fail it for findings of these verdicts"
+)
+_TARGET = ("backend", "torch", "settings")
+_ALLOWED = frozenset({"model", "fail_on", "select", "ignore", "baseline", *_TARGET})
+#: Failing findings that a test's failure lists.
+_SHOWN = 20
+_traces: pytest.StashKey[list[bytes]] = pytest.StashKey()
+
+
+class Determinism:
+    """What the fixture gives: called, a tracer for a ``with`` block; afterwards the report on all such blocks."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.tracers: list[DeterminismTracer] = []
+
+    def __call__(self, model: Any = None) -> DeterminismTracer:
+        """A new tracer; ``model`` spells module paths."""
+        from tracer.session import DeterminismTracer
+
+        tracer = DeterminismTracer(model, name=self._name)
+        self.tracers.append(tracer)
+        return tracer
+
+    def report(self, **target: Any) -> Report:
+        """Judge what was recorded so far; keywords as for ``tracer.judge``."""
+        from tracer.session import judge
+        from tracer.trace import merge_traces
+
+        return judge(merge_traces([one.trace for one in self.tracers]), **target)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """One option, off by default."""
+    group = parser.getgroup("determinism")
+    group.addoption(
+        "--determinism-report",
+        metavar="PATH",
+        help="Write a determinism report on what marked tests and the fixture recorded; the suffix picks the format.",
+    )
+    group.addoption(
+        "--determinism-backend", metavar="B", default="recorded", help="Judge that report for this backend."
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known, and refuse a report that could not be written, before any test runs."""
+    config.addinivalue_line("markers", _MARKER)
+    config.stash[_traces] = []
+    path = config.getoption("--determinism-report")
+    if path:
+        from tracer.errors import TracerError
+        from tracer.report.formats import format_of
+
+        try:
+            format_of(path)
+        except TracerError as problem:
+            raise pytest.UsageError(f"--determinism-report: {problem}") from problem
+
+
+@pytest.fixture
+def determinism(request: pytest.FixtureRequest) -> Iterator[Determinism]:
+    """Records what runs inside ``with determinism(model):`` blocks of the test."""
+    made = Determinism(request.node.nodeid)
+    yield made
+    for tracer in made.tracers:
+        _keep(request.config, tracer)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Record a marked test's call, and hold it against its gate."""
+    marker = item.get_closest_marker("determinism")
+    if marker is None:
+        return (yield)
+    wanted = dict(marker.kwargs)
+    if marker.args or not wanted.keys() <= _ALLOWED:
+        known = ", ".join(sorted(_ALLOWED))
+        pytest.fail(f"@pytest.mark.determinism takes keywords only, of {known}", pytrace=False)
+    from tracer.session import DeterminismTracer
+
+    tracer = DeterminismTracer(wanted.get("model"), name=item.nodeid)
+    with tracer:
+        result = yield
+    _keep(item.config, tracer)
+    _check(tracer, wanted, item)
+    return result
+
+
+def _check(tracer: DeterminismTracer, wanted: dict[str, Any], item: pytest.Item) -> None:
+    """Fail the test where its findings do not pass the gate; a mistake in the marker is one line."""
+    from tracer.baseline import read_baseline
+    from tracer.errors import TracerError
+    from tracer.gating import DEFAULT_FAIL_ON, Gate, decide, parse_fail_on
+    from tracer.suppressions import Suppressions
+
+    try:
+        named = wanted.get("fail_on", DEFAULT_FAIL_ON)
+        verdicts, new = parse_fail_on(named if isinstance(named, str) else ",".join(map(str, named)))
+        baseline = wanted.get("baseline")
+        report = tracer.report(**{key: wanted[key] for key in _TARGET if key in wanted})
+        decision = decide(
+            report.findings,
+            Gate(verdicts, new, _globs(wanted, "select"), _globs(wanted, "ignore")),
+            accepted=read_baseline(item.config.rootpath / baseline) if baseline else (),
+            is_silenced=Suppressions(Path.cwd()).silences,
+            today=datetime.date.today(),
+        )
+    except TracerError as problem:
+        pytest.fail(f"@pytest.mark.determinism: {problem}", pytrace=False)
+    if decision.failing:
+        pytest.fail(_told(decision.failing), pytrace=False)
+
+
+def _globs(wanted: dict[str, Any], key: str) -> tuple[str, ...]:
+    named = wanted.get(key, ())
+    return (named,) if isinstance(named, str) else tuple(named)
+
+
+def _told(failing: Any) -> str:
+    lines = [f"{len(failing):,} determinism finding{'s' * (len(failing) != 1)}:"]
+    for one in failing[:_SHOWN]:
+        place = one.location or one.called_from or one.module or "whole process"
+        lines.append(f"  {place}: {one.rule}: {one.op or one.subject} is {one.verdict}: {one.remedy}")
+    if len(failing) > _SHOWN:
+        lines.append(f"  and {len(failing) - _SHOWN:,} more")
+    return "\n".join(lines)
+
+
+def _keep(config: pytest.Config, tracer: DeterminismTracer) -> None:
+    """Keep the trace for the report, encoded: a worker of pytest-xdist sends it to its controller."""
+    if config.getoption("--determinism-report"):
+        import msgspec
+
+        config.stash[_traces].append(msgspec.json.encode(tracer.trace))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Send a worker's traces home; in the process that the user started, write the report."""
+    config = session.config
+    path = config.getoption("--determinism-report")
+    if not path:
+        return
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["determinism_traces"] = [one.decode() for one in config.stash[_traces]]
+        return
+    _write(config, path)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """A worker of pytest-xdist ended: take its traces."""
+    sent = getattr(node, "workeroutput", {}).get("determinism_traces", ())
+    node.config.stash[_traces] += [one.encode() for one in sent]
+
+
+def _write(config: pytest.Config, path: str) -> None:
+    import msgspec
+
+    from tracer.errors import TracerError
+    from tracer.session import judge
+    from tracer.trace import Trace, merge_traces
+
+    traces = [msgspec.json.decode(one, type=Trace) for one in config.stash[_traces]]
+    if not traces:
+        _say(config, f"--determinism-report: no test recorded anything, so {path} was not written")
+        return
+    try:
+        report = judge(merge_traces(traces), backend=config.getoption("--determinism-backend"))
+        report.write(path)
+    except TracerError as problem:
+        _say(config, f"--determinism-report: {problem}")
+        return
+    _say(config, f"determinism report on {len(traces):,} recording{'s' * (len(traces) != 1)}: {path}")
+
+
+def _say(config: pytest.Config, line: str) -> None:
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None:
+        terminal.ensure_newline()
+        terminal.write_line(line)
