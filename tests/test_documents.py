@@ -9,6 +9,7 @@ here, as expected, until that table carries them.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,15 +18,19 @@ import pytest
 
 from tests.build import environment
 from tests.documents.ascend import ASCEND
-from tests.documents.cases import ISSUE_4, Check, D, Document, Statement
+from tests.documents.cases import Check, D, Document, RowCheck, S, Statement
 from tests.documents.notes import CUDNN_NOTE, NOTES
 from tests.documents.torch_pages import CURRENT, EARLY
+from tracer import Trace, judge
 from tracer.explaining import rows_of
 from tracer.names import SEVERITY, Backend, Settings
-from tracer.tables.loading import load_tables, table_file
+from tracer.tables.conditions import BoundRule
+from tracer.tables.loading import load_tables
 from tracer.tables.lookup import find_rules
+from tracer.tables.rows import Row, load_rows
 from tracer.tables.settings import settings_of
 from tracer.tables.versions import placed, release, reviewed_releases
+from tracer.tables.vocabulary import Value
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = (ASCEND, EARLY, NOTES, CUDNN_NOTE, CURRENT)
@@ -48,23 +53,23 @@ COUNTS = {
     "cudnn-flags": {"said": 11},
     "current-page": {"switched": 22, "refused": 26, "said": 16},
 }
-#: Statements that wait for the table of settings. The number only goes down.
-WAITING = 32
 
 
-def cases(*, marked: bool, waiting: bool = False, api: bool = False) -> list[object]:
-    """Statements with their documents: those that rules carry (that name an API), of the program, or that wait."""
+def cases(kind: str) -> list[object]:
+    """Statements with their documents: those that rules carry (``checks``), rows (``rows``), or the program
+    (``marker``), and those that name an API (``api``)."""
     return [
-        pytest.param(
-            document,
-            statement,
-            id=f"{document.name}: {statement.says}",
-            marks=[pytest.mark.xfail(strict=True, reason=ISSUE_4)] if waiting else [],
-        )
+        pytest.param(document, statement, id=f"{document.name}: {statement.says}")
         for document in DOCUMENTS
         for statement in document.statements()
-        if bool(statement.marker) is marked and (statement.marker == ISSUE_4) is waiting and (statement.api or not api)
+        if getattr(statement, kind)
     ]
+
+
+def test_each_statement_is_carried_by_one_kind_of_check() -> None:
+    for document in DOCUMENTS:
+        for statement in document.statements():
+            assert sum(map(bool, (statement.checks, statement.rows, statement.marker))) == 1, statement.says
 
 
 def test_no_statement_was_lost() -> None:
@@ -79,11 +84,7 @@ def test_each_api_of_the_ascend_list_stands_once() -> None:
     assert set(names.values()) == {1}
 
 
-def test_what_waits_for_the_table_of_settings_is_counted() -> None:
-    assert sum(statement.marker == ISSUE_4 for d in DOCUMENTS for statement in d.statements()) == WAITING
-
-
-@pytest.mark.parametrize(("document", "statement"), cases(marked=False))
+@pytest.mark.parametrize(("document", "statement"), cases("checks"))
 def test_a_statement_is_carried_by_its_rule(document: Document, statement: Statement) -> None:
     tried = 0
     for check in statement.checks:
@@ -123,7 +124,7 @@ def holds(check: Check, version: str) -> None:
         assert {row.on for row in rows} == {check.on}, where
 
 
-@pytest.mark.parametrize(("document", "statement"), cases(marked=False, api=True))
+@pytest.mark.parametrize(("document", "statement"), cases("api"))
 def test_explain_leads_from_the_documents_name_to_the_rule(document: Document, statement: Statement) -> None:
     found = find_rules(statement.api, load_tables())
     led = {rule.id for rules in found.values() for rule in rules}
@@ -135,7 +136,7 @@ def test_explain_leads_from_the_documents_name_to_the_rule(document: Document, s
         assert carrying <= led
 
 
-@pytest.mark.parametrize(("document", "statement"), cases(marked=True))
+@pytest.mark.parametrize(("document", "statement"), cases("marker"))
 def test_a_statement_about_reports_is_said_by_the_program(document: Document, statement: Statement) -> None:
     module, _, name = statement.marker.partition(":")
     if not name:
@@ -147,9 +148,25 @@ def test_a_statement_about_reports_is_said_by_the_program(document: Document, st
         place = getattr(place, part)
 
 
-@pytest.mark.parametrize(("document", "statement"), cases(marked=True, waiting=True))
-def test_a_statement_about_settings_waits_for_its_table(document: Document, statement: Statement) -> None:
-    assert table_file(Backend.CPU).with_name("environment.toml").is_file(), "no table of settings carries it yet"
+@pytest.mark.parametrize(("document", "statement"), cases("rows"))
+def test_a_statement_about_a_process_is_carried_by_its_row(document: Document, statement: Statement) -> None:
+    rows = {row.id: row for row in load_rows().row}
+    for check in statement.rows:
+        row = rows[check.row]
+        words = " ".join((row.why, row.remedy, *(case.why for case in row.case)))
+        assert check.words in words
+        for version in document.versions:
+            assert says_something(check, row, check.triggers, version), f"torch {version}: not triggered"
+            assert not says_something(check, row, check.clean, version), f"torch {version}: triggered by its twin"
+
+
+def says_something(check: RowCheck, row: Row, process: Trace | Mapping[str, Value], version: str) -> bool:
+    """Whether the row puts ``process`` at risk, or has a note on it. A seeded draw is none."""
+    if not isinstance(process, Trace):
+        return BoundRule(row, version, {}).decide(process).verdict not in (D, S)
+    judged = judge(process, backend=check.backend, torch=version).judgement
+    risky = {one.rule for one in judged.findings if one.verdict not in (D, S)}
+    return check.row in risky | {note.rule for note in judged.notes}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.documents.cases import UNKNOWN, Check, D, Document, N, Statement, pending, program
+from tests.documents.cases import UNKNOWN, Check, D, Document, N, Statement, process, program
+from tests.documents.processes import FASTER, ON_AN_NPU, ONCE_A_THREAD
 
 #: API, as the list spells it; the rules that carry it, and the ops of each that a mode sees on an NPU.
 REACHED = {
@@ -115,12 +116,14 @@ SAID = (
         "deterministic: the same input on the same hardware and software gives the same output every time",
         "tracer.report.words:GUARANTEE",
     ),
-    pending("the mode must be set in the main process that runs the network, not in another one"),
-    pending("once a thread: the first effective setting wins, later ones do nothing"),
-    pending("a setting is effective once an op was launched under it"),
-    pending("so set it once a thread, whether to on or to off"),
-    pending("it is set by use_deterministic_algorithms(True) and read by are_deterministic_algorithms_enabled()"),
-    pending("it may cost speed"),
+    process("the mode must be set in the main process that runs the network, not in another one", ON_AN_NPU),
+    process("once a thread: the first effective setting wins, later ones do nothing", ONCE_A_THREAD),
+    process("a setting is effective once an op was launched under it", ONCE_A_THREAD),
+    process("so set it once a thread, whether to on or to off", ONCE_A_THREAD),
+    process(
+        "it is set by use_deterministic_algorithms(True) and read by are_deterministic_algorithms_enabled()", ON_AN_NPU
+    ),
+    process("it may cost speed", FASTER),
 )
 
 ASCEND = Document(

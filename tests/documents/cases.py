@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from tracer.names import Verdict
 from tracer.tables.vocabulary import Value
+from tracer.trace import Trace
 
 D, N, C, R, S = (
     Verdict.DETERMINISTIC,
@@ -16,9 +17,6 @@ D, N, C, R, S = (
     Verdict.SEEDED,
 )
 UNKNOWN = Verdict.UNKNOWN
-
-#: Statements on settings, seeds, unwritten memory, overlapping writes and data loading: a table of their own.
-ISSUE_4 = "issue-4"
 
 
 class Check(NamedTuple):
@@ -41,13 +39,30 @@ class Check(NamedTuple):
         return self.rule.partition("-")[0]
 
 
+class RowCheck(NamedTuple):
+    """A row of the table of settings that carries a statement: a process that triggers it, and one that does not.
+
+    A process is a trace, judged whole; or facts alone, held against the row's cases, where no recorder sees such a
+    thing and the row is there to be explained.
+    """
+
+    row: str
+    triggers: Trace | Mapping[str, Value]
+    clean: Trace | Mapping[str, Value]
+    backend: str
+    words: str
+    """What the row's words must hold, where the statement is about more than its verdict."""
+
+
 class Statement(NamedTuple):
     """One entry or sentence of a document, in our words."""
 
     says: str
     checks: tuple[Check, ...] = ()
+    rows: tuple[RowCheck, ...] = ()
+    """For what no op shows."""
     marker: str = ""
-    """``ISSUE_4``, or ``module:NAME`` for what the program says itself; empty where ``checks`` carry it."""
+    """``module:NAME`` for what the program says itself; empty where ``checks`` or ``rows`` carry it."""
     api: str = ""
     """The API as the document names it; ``tracer explain`` must lead from it to each rule of the checks."""
     corrected: str = ""
@@ -82,9 +97,21 @@ def fact(says: str, *checks: Check, corrected: str = "") -> Statement:
     return Statement(says, checks, corrected=corrected)
 
 
-def pending(says: str) -> Statement:
-    """A sentence that waits for the table of settings."""
-    return Statement(says, marker=ISSUE_4)
+def row(
+    name: str,
+    triggers: Trace | Mapping[str, Value],
+    clean: Trace | Mapping[str, Value],
+    *,
+    backend: str = "cuda",
+    words: str = "",
+) -> RowCheck:
+    """A check of a row, its id without what leads it."""
+    return RowCheck(f"environment-{name}", triggers, clean, backend, words)
+
+
+def process(says: str, *rows: RowCheck) -> Statement:
+    """A sentence about settings, seeds, memory or data loading, which a row of their table bears."""
+    return Statement(says, rows=rows)
 
 
 def program(says: str, place: str) -> Statement:

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from tests.documents.cases import C, D, Document, N, R, S, check, fact, pending, program
+from tests.documents.cases import C, D, Document, N, R, S, check, fact, process, program, row
+from tests.documents.processes import (
+    MACHINE,
+    MAY_BE_FASTER,
+    ON,
+    PROGRAM,
+    UNSEEDED,
+    drew,
+    drew_on_host,
+    loaded,
+    read_unwritten,
+)
 from tests.documents.torch_pages import CONV_OPS, SLOWER
 
 CONV = "cuda-convolution"
@@ -28,20 +39,49 @@ SOURCES = (
     SLOWER,
 )
 SEEDS = (
-    pending("torch.manual_seed seeds every device's generator"),
+    process(
+        "torch.manual_seed seeds every device's generator",
+        row("torch-generator", drew(MACHINE, "cpu"), drew(PROGRAM, "cpu", "cuda:0"), words="of all devices"),
+        UNSEEDED,
+    ),
     fact("some ops draw inside, svd_lowrank for one, so calls in a row differ", check("cpu-rng", "aten.randn", S, S)),
     fact("with one seed at the start and no other cause, every run draws the same numbers", *DRAWS),
     fact("seeding again before a call makes it draw the same again", *DRAWS),
-    pending("Python's own generator needs its seed for custom operators"),
-    pending("NumPy's global generator needs its seed"),
-    pending("NumPy's generator objects are seeded one by one"),
-    pending("other libraries' generators need theirs"),
+    process(
+        "Python's own generator needs its seed for custom operators",
+        row(
+            "python-generator",
+            drew_on_host("python", "random.random", MACHINE),
+            drew_on_host("python", "random.random", PROGRAM),
+        ),
+    ),
+    process(
+        "NumPy's global generator needs its seed",
+        row(
+            "numpy-generator",
+            drew_on_host("numpy", "numpy.random.rand", MACHINE),
+            drew_on_host("numpy", "numpy.random.rand", PROGRAM),
+        ),
+    ),
+    process(
+        "NumPy's generator objects are seeded one by one",
+        row("numpy-generator-objects", {"origin": "machine"}, {"origin": "program"}, words="Give each one a seed"),
+    ),
+    process(
+        "other libraries' generators need theirs",
+        row(
+            "loader-workers",
+            loaded(MACHINE, is_given=False),
+            loaded(PROGRAM, is_given=True),
+            words="every library that the dataset draws from",
+        ),
+    ),
 )
 BENCHMARK = (
     fact("cuDNN's convolutions are a cause of differences between runs", ONE_ALGORITHM),
     fact("with benchmark on, new sizes are timed, and noise may choose another algorithm in another run", TIMED),
     fact("with benchmark off one algorithm is chosen every time", ONE_ALGORITHM, REPEATABLE_ALGORITHM),
-    pending("benchmark on may be faster"),
+    process("benchmark on may be faster", MAY_BE_FASTER),
     fact(
         "benchmark and cudnn.deterministic are two settings: the second does not undo the first",
         check(CONV, CONV_OPS, N, N, cudnn_benchmark=True, cudnn_deterministic=True),
@@ -98,7 +138,10 @@ MEMORY = (
         check("cuda-empty", "aten.empty.memory_format", D, D),
         corrected="allocating alone makes no two runs differ; reading before writing does",
     ),
-    pending("to feed such a tensor to another op is a fault of the program, which nothing stops"),
+    process(
+        "to feed such a tensor to another op is a fault of the program, which nothing stops",
+        row("unwritten-memory", read_unwritten(is_read=True), read_unwritten(is_read=False)),
+    ),
     fact(
         "with the mode on such memory is filled, as fill_uninitialized_memory says by default",
         check("cuda-resize", "aten.resize_", C, D, "2.6 2.13", dtype="float32", shape_grows=True),
@@ -113,11 +156,24 @@ MEMORY = (
             shape_grows=True,
         ),
     ),
-    pending("the fill costs time and may be switched off where the program never reads before it writes"),
+    process(
+        "the fill costs time and may be switched off where the program never reads before it writes",
+        row(
+            "fill-uninitialized-memory",
+            read_unwritten(is_read=True, fill_uninitialized_memory=False, **ON),
+            read_unwritten(is_read=False, fill_uninitialized_memory=False, **ON),
+        ),
+    ),
 )
 LOADING = (
-    pending("DataLoader seeds its workers anew in each process"),
-    pending("worker_init_fn and a seeded generator keep the workers' draws the same"),
+    process(
+        "DataLoader seeds its workers anew in each process",
+        row("loader-workers", loaded(MACHINE, is_given=False), loaded(PROGRAM, is_given=False)),
+    ),
+    process(
+        "worker_init_fn and a seeded generator keep the workers' draws the same",
+        row("loader-workers", loaded(MACHINE, is_given=False), loaded(PROGRAM, is_given=True)),
+    ),
 )
 
 NOTES = Document(
@@ -148,7 +204,7 @@ CUDNN_NOTE = Document(
             fact("with benchmark on, several algorithms are timed on new sizes and the fastest stays", TIMED),
             fact("noise and other hardware may choose another one in the next run", TIMED),
             fact("with benchmark off one algorithm is chosen every time", ONE_ALGORITHM, REPEATABLE_ALGORITHM),
-            pending("benchmark on may be faster"),
+            process("benchmark on may be faster", MAY_BE_FASTER),
             fact("a fixed algorithm may itself vary", ONE_ALGORITHM),
             fact(
                 "the mode raises where an op has no repeatable algorithm and not where it has one",
@@ -156,7 +212,14 @@ CUDNN_NOTE = Document(
                 ONE_ALGORITHM,
             ),
             fact("cudnn.deterministic concerns cuDNN alone, the mode other ops too", OTHER_OPS, REPEATABLE_ALGORITHM),
-            pending("seeds are to be set beside both flags"),
+            process(
+                "seeds are to be set beside both flags",
+                row(
+                    "torch-generator",
+                    drew(MACHINE, cudnn_deterministic=True, cudnn_benchmark=False),
+                    drew(PROGRAM, cudnn_deterministic=True, cudnn_benchmark=False),
+                ),
+            ),
         ),
     },
 )

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from tests.documents.cases import C, D, Document, N, R, Statement, check, entry, fact, pending, program
+from tests.documents.cases import C, D, Document, N, R, Statement, check, entry, fact, process, program, row
+from tests.documents.processes import (
+    FASTER,
+    MACHINE,
+    ON,
+    PROGRAM,
+    drew,
+    inductor,
+    ran,
+    wrote_overlapping,
+)
+from tracer.names import Overlap
 
 CONV_OPS = "aten.convolution aten.convolution_backward"
 MODES = (
@@ -256,8 +267,11 @@ EARLY_REFUSED = (
     GRID_SAMPLE,
 )
 
-OVERLAP = pending("in-place ops and out= on a tensor that overlaps itself in memory race, and the mode does not see it")
-SLOWER = pending("repeatable algorithms tend to be slower")
+OVERLAP = process(
+    "in-place ops and out= on a tensor that overlaps itself in memory race, and the mode does not see it",
+    row("overlapping-write", wrote_overlapping(Overlap.ITSELF), wrote_overlapping(None)),
+)
+SLOWER = process("repeatable algorithms tend to be slower", FASTER)
 MEANING = program(
     "deterministic: the same input on the same software and hardware gives the same output every time",
     "tracer.report.words:GUARANTEE",
@@ -390,21 +404,41 @@ CURRENT_REFUSED = (
 )
 
 INDUCTOR = tuple(
-    pending(f"under the mode Inductor {what}")
-    for what in (
-        "does not time whether padding a matrix product pays",
-        "takes the eager kernel in place of the fastest of its templates",
-        "chooses Triton configurations of reductions by rule, not by time",
-        "leaves reductions out of coordinate descent",
-        "does not time the reordering of computation and communication",
-        "does not scale down RBLOCK for occupancy",
+    process(f"under the mode Inductor {what}", carrier)
+    for what, carrier in (
+        ("does not time whether padding a matrix product pays", inductor("pad-mm", shape_padding=True)),
+        (
+            "takes the eager kernel in place of the fastest of its templates",
+            inductor("max-autotune", max_autotune=True),
+        ),
+        ("chooses Triton configurations of reductions by rule, not by time", inductor("reduction-configs")),
+        (
+            "leaves reductions out of coordinate descent",
+            inductor("coordinate-descent", coordinate_descent_tuning=True),
+        ),
+        (
+            "does not time the reordering of computation and communication",
+            inductor("overlap-reorder", reorder_for_compute_comm_overlap=True),
+        ),
+        ("does not scale down RBLOCK for occupancy", inductor("dynamic-rblock", dynamic_scale_rblock=True)),
     )
 )
 
 CURRENT_SAID = (
     MEANING,
-    pending("the mode alone does not always make a program repeatable"),
-    pending("set_deterministic_debug_mode is another way to set it"),
+    process(
+        "the mode alone does not always make a program repeatable",
+        row("torch-generator", drew(MACHINE, **ON), drew(PROGRAM, **ON)),
+    ),
+    process(
+        "set_deterministic_debug_mode is another way to set it",
+        row(
+            "debug-mode",
+            ran("aten.add.Tensor", settings={"torch.get_deterministic_debug_mode": 1}),
+            ran("aten.add.Tensor", settings={"torch.get_deterministic_debug_mode": 2}),
+            words="Another spelling of deterministic mode",
+        ),
+    ),
     fact(
         "memory that nobody wrote is filled with the mode and fill_uninitialized_memory on",
         check("cuda-resize", "aten.resize_", C, D, dtype="float32", shape_grows=True),
@@ -412,7 +446,10 @@ CURRENT_SAID = (
         check("cpu-resize", "aten.resize_", C, D, dtype="float32", shape_grows=True),
     ),
     SLOWER,
-    pending("switching the mode on switches Inductor's on too, which then times nothing that changes numbers"),
+    process(
+        "switching the mode on switches Inductor's on too, which then times nothing that changes numbers",
+        inductor("pad-mm", shape_padding=True),
+    ),
     *INDUCTOR,
     OVERLAP,
     SWITCH_OR_REFUSE,
