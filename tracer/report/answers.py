@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracer.findings import Change, Finding, Target
-from tracer.names import SEVERITY, About, Cause, EvidenceKind, Verdict
+from tracer.names import SEVERITY, About, EvidenceKind, Verdict
 from tracer.plan import Step, is_mode_on, name_of, place_of, step_of
+from tracer.report.headline import condition, draws_repeat, met
 from tracer.report.naming import is_call, is_suggestion, of_the_process
 from tracer.report.plain import one_line
 from tracer.report.words import EVIDENCE_STRENGTH, joined, plural
@@ -29,12 +30,8 @@ _STRENGTH = {kind: weight for weight, kind in enumerate(EvidenceKind)}
 
 _RISK = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)
 
-#: Causes by which a conditional call hangs on its data; by others it hangs on the machine or its settings.
-_DATA = (Cause.ATOMIC_ACCUMULATION, Cause.TIE_ORDER, Cause.WRITE_RACE, None)
-
-
-#: What a line at the top of the script closes; the rest is closed where it stands.
-_BY_A_LINE = (About.CALL, About.SETTING, About.GENERATOR, About.COMPILED)
+#: What is closed where it stands, by an edit, though that makes settings too.
+_IN_ITS_PLACE = (About.LATE, About.CHANGED, About.LOADER)
 
 
 class Figure(NamedTuple):
@@ -61,40 +58,12 @@ def answers(report: Report) -> tuple[Answer, Answer, Answer]:
     return _can_runs_differ(report), _what_does_the_mode_do(report), _what_to_change(report)
 
 
-def headline(report: Report) -> tuple[Verdict, str]:
-    """The whole report in one short sentence, and the verdict whose colour it bears.
-
-    What holds for the process weighs as much as what holds for a call.
-    """
-    met = _met(report)
-    if not met:
-        return Verdict.UNKNOWN, "Nothing was recorded"
-    verdict = min(met, key=SEVERITY.index)
-    if verdict is Verdict.SEEDED and _draws_repeat(report):
-        return verdict, "No risk found; random draws are seeded"
-    said = {
-        Verdict.RAISES: "The step would stop with an error",
-        Verdict.NONDETERMINISTIC: "Two runs of this step can differ",
-        Verdict.CONDITIONAL: f"Two runs can differ {_condition(report)}",
-        Verdict.UNKNOWN: "No risk found in what is known",
-        Verdict.SEEDED: "No risk found once seeded",
-        Verdict.DETERMINISTIC: "No risk found",
-    }
-    return verdict, said[verdict]
-
-
 def evidence_counts(findings: Iterable[Finding]) -> list[tuple[str, int]]:
     """How many findings rest on which kind of evidence at best, strongest first; those with none last."""
     best = Counter(max([_STRENGTH[e.kind] for e in one.evidence], default=-1) for one in findings)
     kinds = list(EvidenceKind)
     named = [(EVIDENCE_STRENGTH[kinds[i]], best[i]) for i in reversed(range(len(kinds))) if best[i]]
     return named + ([("without evidence", best[-1])] if best[-1] else [])
-
-
-def _met(report: Report) -> set[Verdict]:
-    """The verdicts that hold as the settings stand, of calls and of the process; empty where nothing was recorded."""
-    of_process = {one.verdict for one in report.findings if not is_call(one)}
-    return of_process | {verdict for verdict, count in report.tally.as_is.items() if count}
 
 
 def _can_runs_differ(report: Report) -> Answer:
@@ -113,43 +82,43 @@ def _can_runs_differ(report: Report) -> Answer:
 
 def _can_differ_sentence(report: Report) -> str:
     tally = report.tally
-    met = _met(report)
+    found = met(report)
     risky = _with_verdict(report, *_RISK)
     refused = _with_verdict(report, Verdict.RAISES)
     unknown = _with_verdict(report, Verdict.UNKNOWN)
     at_risk = tally[Verdict.NONDETERMINISTIC] + tally[Verdict.CONDITIONAL]
     total = plural(tally.total, "recorded call")
-    process = of_the_process(_with_verdict(report, *_RISK, calls=False))
+    process = joined(of_the_process(_with_verdict(report, *_RISK, calls=False)))
     also = f" {process} can also make runs differ." if process else ""
-    if not met:
+    if not found:
         return _NOTHING
     if refused:
         return (
             f"The step stops before that question: {plural(tally[Verdict.RAISES], 'call')} "
             f"at {plural(_sites(refused), 'place')} would raise, first at {_where(refused[0])}.{also}"
         )
-    if Verdict.RAISES in met:
-        stops = of_the_process(_with_verdict(report, Verdict.RAISES, calls=False))
+    if Verdict.RAISES in found:
+        stops = joined(of_the_process(_with_verdict(report, Verdict.RAISES, calls=False)))
         return f"The step stops before that question: {stops} would raise an error.{also}"
     if at_risk:
-        sure = "Yes" if Verdict.NONDETERMINISTIC in met else f"Only {_condition(report)}"
+        sure = "Yes" if Verdict.NONDETERMINISTIC in found else f"Only {condition(report)}"
         return (
             f"{sure}: {at_risk:,} of {total}, from {plural(_sites(risky), 'place')}, can give different "
             f"bits{_most(risky)}.{also}"
         )
     if process:
-        sure = "Yes" if Verdict.NONDETERMINISTIC in met else f"Only {_condition(report)}"
+        sure = "Yes" if Verdict.NONDETERMINISTIC in found else f"Only {condition(report)}"
         by_calls = f"none of {total} does so by itself" if tally.total else "no op was recorded"
         return f"{sure}: {process} can make runs differ; {by_calls}."
-    if Verdict.UNKNOWN in met:
+    if Verdict.UNKNOWN in found:
         calls = f"{plural(tally[Verdict.UNKNOWN], 'call')} at {plural(_sites(unknown), 'place')}" if unknown else ""
         things = of_the_process(_with_verdict(report, Verdict.UNKNOWN, calls=False))
-        no_answer = joined([part for part in (calls, things) if part])
+        no_answer = joined([calls, *things] if calls else things)
         return f"No risk found in what is known; for {no_answer or 'some calls'} there is no answer."
-    if Verdict.SEEDED in met and _draws_repeat(report):
+    if Verdict.SEEDED in found and draws_repeat(report):
         drawing = plural(tally[Verdict.SEEDED], "call that draws", "calls that draw")
         return f"No risk found in {total}; {drawing} at random use generators that start alike in every run."
-    if Verdict.SEEDED in met:
+    if Verdict.SEEDED in found:
         return f"Not once seeded: no other risk found in {total}."
     return (
         f"No risk found in {total}. The evidence is the tables' rules and, for ops that no rule names, "
@@ -160,18 +129,6 @@ def _can_differ_sentence(report: Report) -> str:
 def _with_verdict(report: Report, *verdicts: Verdict, calls: bool = True) -> list[Finding]:
     """Findings about calls, or about the process, that have one of ``verdicts`` as the settings stand."""
     return [one for one in report.findings if is_call(one) is calls and one.verdict in verdicts]
-
-
-def _draws_repeat(report: Report) -> bool:
-    """Is nothing left to seed: does every generator that was drawn from start alike in every run?"""
-    drawing = (one for one in report.findings if one.verdict is Verdict.SEEDED)
-    return all(step_of(one, report.target) is Step.NOTHING for one in drawing)
-
-
-def _condition(report: Report) -> str:
-    """What conditional findings hang on, in three words."""
-    conditional = (one for one in report.findings if one.verdict is Verdict.CONDITIONAL)
-    return "for some data" if all(one.cause in _DATA for one in conditional) else "under some conditions"
 
 
 def _what_does_the_mode_do(report: Report) -> Answer:
@@ -188,7 +145,7 @@ def _what_does_the_mode_do(report: Report) -> Answer:
         Figure(_calls(raising), "raise", Verdict.RAISES, _sites(raising)),
         Figure(_calls(stays), "stay at risk or unknown", Verdict.UNKNOWN, _sites(stays)),
     )
-    sentence = _mode_sentence(report.target, fixed, raising, stays) if _met(report) else _NOTHING
+    sentence = _mode_sentence(report.target, fixed, raising, stays) if met(report) else _NOTHING
     return Answer(question, sentence, figures)
 
 
@@ -196,7 +153,7 @@ def _mode_sentence(target: Target, fixed: list[Finding], raising: list[Finding],
     if is_mode_on(target):
         if not raising and not stays:
             return "It is on for this target already; no call that was recorded raises."
-        beside = of_the_process([*raising, *stays])
+        beside = joined(of_the_process([*raising, *stays]))
         return (
             f"It is on for this target already: {plural(_calls(raising), 'call raises', 'calls raise')} and "
             f"{plural(_calls(stays), 'call stays', 'calls stay')} at risk or unknown"
@@ -213,7 +170,7 @@ def _mode_sentence(target: Target, fixed: list[Finding], raising: list[Finding],
         at = f"at {where}, until that is" if sites == 1 else f"at {sites:,} places, first {where}, until they are"
         parts.append(f"it stops the step with an error {at} changed as planned")
     elif raising:
-        parts.append(f"it stops the step with an error because of {of_the_process(raising)}")
+        parts.append(f"it stops the step with an error because of {joined(of_the_process(raising))}")
     if stays:
         parts.append(f"it does nothing known for {_calls_and_things(stays)}")
     text = "; ".join(parts)
@@ -223,8 +180,8 @@ def _mode_sentence(target: Target, fixed: list[Finding], raising: list[Finding],
 def _calls_and_things(findings: list[Finding], *, sites: bool = False) -> str:
     """The calls behind ``findings``, then what they say of the process: ``3 calls at 1 place and 1 setting``."""
     at = f" at {plural(_sites(findings), 'place')}" if sites else ""
-    calls = f"{plural(_calls(findings), 'call')}{at}" if any(map(is_call, findings)) else ""
-    return joined([part for part in (calls, of_the_process(findings)) if part])
+    calls = [f"{plural(_calls(findings), 'call')}{at}"] if any(map(is_call, findings)) else []
+    return joined([*calls, *of_the_process(findings)])
 
 
 def _what_to_change(report: Report) -> Answer:
@@ -234,7 +191,7 @@ def _what_to_change(report: Report) -> Answer:
     by_hand = len(closing) - len(to_make) - len(open_ones)
     unknown = sum(change.closes for change in open_ones)
     settled = sum(change.closes for change in closing) - unknown
-    if not _met(report):
+    if not met(report):
         sentence = "Record a step first: no op ran while recording."
     elif not report.findings:
         sentence = "Nothing: no change is known that would help. The proof is two runs from one seed, compared."
@@ -263,7 +220,7 @@ def _what_to_change(report: Report) -> Answer:
 
 def _is_setting(change: Change, report: Report) -> bool:
     """Is ``change`` a line to put at the top, and no edit of the code that is there?"""
-    return bool(change.sets) and all(report.findings[at].about in _BY_A_LINE for at in change.findings)
+    return bool(change.sets) and not any(report.findings[at].about in _IN_ITS_PLACE for at in change.findings)
 
 
 def _only_finds_out(change: Change, report: Report) -> bool:

@@ -12,8 +12,9 @@ from markupsafe import Markup, escape
 
 from tracer.names import SEVERITY
 from tracer.plan import place_of
-from tracer.report.answers import answers, headline
+from tracer.report.answers import answers
 from tracer.report.assets import datatables_script, template_folder
+from tracer.report.headline import headline
 from tracer.report.naming import phase_of, subject_of, worth
 from tracer.report.page import page_context
 from tracer.report.plain import LINE_NUMBER, one_line, visible

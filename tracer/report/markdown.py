@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tracer.findings import Change, Finding
 from tracer.plan import name_of, place_of
-from tracer.report.answers import headline
+from tracer.report.headline import headline
 from tracer.report.plain import one_line
 from tracer.report.words import VERDICTS, by_severity, plural, target_words
 

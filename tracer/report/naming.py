@@ -7,7 +7,10 @@ from collections.abc import Iterable, Mapping
 from tracer.findings import Change, Finding
 from tracer.names import About, Phase, Verdict
 from tracer.plan import name_of
-from tracer.report.words import ABOUT, joined, number, plural
+from tracer.report.words import ABOUT, number, plural
+
+#: What there is once in a process, at however many places it shows.
+_EVERYWHERE = (About.SETTING, About.GENERATOR)
 
 
 def is_call(finding: Finding) -> bool:
@@ -43,24 +46,29 @@ def counted(finding: Finding) -> str:
     return plural(finding.count, "call") if is_call(finding) or finding.ops or finding.op else number(finding.count)
 
 
+def ops_behind(finding: Finding) -> Mapping[str, int]:
+    """The ops that make ``finding`` matter, beside the one that it names itself."""
+    return {} if set(finding.ops) == {finding.op} else finding.ops
+
+
 def calls_by_op(ops: Mapping[str, int], limit: int = 6) -> str:
-    """The ops that make something matter, the most called first: ``aten.mm 120, aten.bmm 24 and 3 more``."""
+    """``ops``, the most called first: ``aten.mm 120, aten.bmm 24 and 3 more``."""
     ordered = sorted(ops.items(), key=lambda item: (-item[1], item[0]))
     named = ", ".join(f"{name_of(op)} {calls:,}" for op, calls in ordered[:limit])
     return named + (f" and {len(ordered) - limit:,} more" if len(ordered) > limit else "")
 
 
-def of_the_process(findings: Iterable[Finding]) -> str:
-    """What of the process ``findings`` speak of, counted: ``2 settings and 1 unseeded generator``."""
-    things: dict[tuple[About, bool], set[tuple[str, str, str]]] = {}
+def of_the_process(findings: Iterable[Finding]) -> list[str]:
+    """What of the process ``findings`` speak of, counted: ``2 settings``, ``1 unseeded generator``."""
+    things: dict[tuple[About, bool], set[tuple[str, ...]]] = {}
     for one in findings:
         if not is_call(one):
-            is_open = one.verdict is Verdict.UNKNOWN
-            things.setdefault((one.about, is_open), set()).add((one.subject, one.op, one.location))
+            place = () if one.about in _EVERYWHERE else (one.op, one.location, one.called_from)
+            things.setdefault((one.about, one.verdict is Verdict.UNKNOWN), set()).add((one.subject, *place))
     parts = []
     for about, words in ABOUT.items():
         if found := things.get((about, False)):
             parts.append(plural(len(found), words.one, words.many))
         if found := things.get((about, True)):
             parts.append(plural(len(found), words.open, words.open_many))
-    return joined(parts)
+    return parts

@@ -10,8 +10,9 @@ import tracer
 from tracer.findings import Finding
 from tracer.names import SEVERITY, About, Cause, Phase, UnknownReason, Verdict, Word
 from tracer.plan import place_of
-from tracer.report.answers import answers, evidence_counts, headline
+from tracer.report.answers import answers, evidence_counts
 from tracer.report.environment_rows import environment_rows
+from tracer.report.headline import headline
 from tracer.report.naming import is_call, phase_of, subject_of
 from tracer.report.process_page import process_context
 from tracer.report.words import ABOUT, GUARANTEE, UNKNOWN_REASONS, by_severity, plural, target_words

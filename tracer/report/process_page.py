@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tracer.findings import Finding
 from tracer.names import About
 from tracer.plan import name_of, place_of
-from tracer.report.naming import calls_by_op, subject_of
+from tracer.report.naming import calls_by_op, ops_behind, subject_of
 from tracer.report.process import fill_words, generator_rows, loader_rows, untouched_generators
 from tracer.report.words import ABOUT, SEED_ORIGINS, mebibytes
 
@@ -75,7 +75,9 @@ def process_context(report: Report) -> dict[str, Any]:
 
 def _findings(report: Report, about: tuple[About, ...]) -> list[ProcessFinding]:
     return [
-        ProcessFinding(number, one, subject_of(one), ABOUT[one.about].label, place_of(one), calls_by_op(one.ops))
+        ProcessFinding(
+            number, one, subject_of(one), ABOUT[one.about].label, place_of(one), calls_by_op(ops_behind(one))
+        )
         for number, one in enumerate(report.findings, 1)
         if one.about in about
     ]

@@ -7,6 +7,7 @@ nothing becomes a table row before it is looked at.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,7 +16,7 @@ from tracer.findings import Evidence, Finding
 from tracer.names import SEVERITY, Phase
 from tracer.plan import name_of, place_of
 from tracer.report.columns import backend_of
-from tracer.report.naming import is_call, phase_of, subject_of
+from tracer.report.naming import is_call, ops_behind, phase_of, subject_of
 from tracer.report.plain import visible
 from tracer.report.words import ABOUT, EVIDENCE_STRENGTH, UNKNOWN_REASONS, VERDICTS
 from tracer.trace.model import FactValue
@@ -76,7 +77,7 @@ class _Strings:
             self._facts[key] = self(", ".join(f"{name}={value}" for name, value in sorted(key)))
         return self._facts[key]
 
-    def ops(self, ops: dict[str, int]) -> int:
+    def ops(self, ops: Mapping[str, int]) -> int:
         """The index of ``ops``, a line each, most calls first."""
         ordered = sorted(ops.items(), key=lambda item: (-item[1], item[0]))
         return self("\n".join(f"{' '.join(name_of(op).split())}: {calls:,}" for op, calls in ordered))
@@ -136,7 +137,7 @@ def _row(finding: Finding, report: Report, at: _Strings) -> list[int]:
         at("Extrapolated: the target's torch is newer than the table." if finding.extrapolated else ""),
         at(ABOUT[finding.about].label),
         at(finding.subject),
-        at.ops(finding.ops),
+        at.ops(ops_behind(finding)),
         at(finding.code),
         at(finding.where),
         at(_planned(finding)),

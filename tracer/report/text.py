@@ -16,8 +16,9 @@ from rich.table import Table
 from tracer.findings import Change, Finding
 from tracer.names import Verdict
 from tracer.plan import place_of
-from tracer.report.answers import answers, evidence_counts, headline
-from tracer.report.naming import calls_by_op, counted, phase_of, subject_of, worth
+from tracer.report.answers import answers, evidence_counts
+from tracer.report.headline import headline
+from tracer.report.naming import calls_by_op, counted, ops_behind, phase_of, subject_of, worth
 from tracer.report.plain import one_line, visible
 from tracer.report.process_text import process_parts
 from tracer.report.terminal import Prose, heading, indented, printed
@@ -137,7 +138,7 @@ def _place(finding: Finding) -> Prose:
     text = Prose(one_line(subject_of(finding), _LONGEST), style="bold")
     phase = phase_of(finding)
     text.append(f"{f' {phase}' if phase else ''}\n{one_line(place_of(finding), _LONGEST)}", style="not bold")
-    if finding.ops:
+    if ops_behind(finding):
         text.append(f"\nfor {one_line(calls_by_op(finding.ops, 3), _LONGEST)}", style="not bold dim")
     if finding.module and (finding.location or finding.called_from):
         text.append(f"\n{one_line(finding.module, _LONGEST)}", style="not bold dim")
