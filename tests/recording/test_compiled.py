@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.recording.lines import line_of
+from tests.recording.lines import line_of, record
 from tracer.names import EventKind, Subsystem
 from tracer.recording import compiled, seams
 from tracer.recording.compiled import InductorWatch
@@ -76,6 +76,31 @@ def test_a_later_compilation_under_another_mode_is_told_apart() -> None:
 
     (event,) = events_of(run)
     assert (event.value, event.values_differ, event.count) == ("deterministic_mode=off", True, 2)
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_settings_are_those_of_the_compilation_and_not_what_became_of_them() -> None:
+    config = pytest.importorskip("torch._inductor.config")
+    name = "torch._inductor.config.max_autotune"
+
+    def run() -> None:
+        with config.patch(max_autotune=True):
+            torch.compile(lambda x: x.sin())(torch.ones(2))
+
+    assert record(run).trace.environment.settings[name] is True
+    assert record(lambda: None).trace.environment.settings[name] is False
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_what_torch_compile_was_told_counts_as_inductors_setting() -> None:
+    def run() -> None:
+        torch.compile(lambda x: x.sin())(torch.ones(2))
+        torch.compile(lambda x: x.cos(), mode="max-autotune-no-cudagraphs")(torch.ones(2))
+
+    settings = record(run).trace.environment.settings
+    assert settings["torch._inductor.config.max_autotune"] is True
+    assert settings["torch._inductor.config.coordinate_descent_tuning"] is True
+    assert settings["torch._inductor.config.benchmark_kernel"] is False
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
@@ -12,6 +13,11 @@ from tracer.names import DeterministicMode, EventKind, Subsystem
 from tracer.recording import seams
 from tracer.recording.events import EventLog
 from tracer.recording.listening import Tell, Watched
+from tracer.recording.settings import read_settings
+from tracer.tables.rows import load_rows
+from tracer.trace.model import FactValue
+
+_CONFIG = "torch._inductor.config."
 
 
 class InductorWatch:
@@ -23,6 +29,8 @@ class InductorWatch:
     def __init__(self, events: EventLog) -> None:
         self._events = events
         self._starts = 0
+        self.settings: dict[str, FactValue] = {}
+        """Inductor's settings as they stood when it first compiled, and what ``torch.compile`` was told on top."""
 
     def start(self) -> None:
         """Begin to watch; as many ``stop`` as ``start`` end it."""
@@ -40,14 +48,23 @@ class InductorWatch:
         """Watch what was loaded since: torch loads its compiler when it is first used."""
         _INDUCTOR.look_again()
 
-    def compiles(self, frame: FrameType) -> None:
-        """Inductor was handed a graph."""
+    def compiles(self, frame: FrameType, options: Mapping[str, Any]) -> None:
+        """Inductor was handed a graph; ``options`` are those of this graph alone."""
         self._events.note(
             EventKind.FIRST_USE,
             Subsystem.INDUCTOR,
             frame=frame,
             value=f"deterministic_mode={_deterministic_mode()}",
         )
+        if not self.settings or options:
+            found, _ = read_settings(load_rows().row, {})
+            own = {name: value for name, value in found.items() if name.startswith(_CONFIG)}
+            told = {name: value for name in own if (value := _plain(options.get(name[len(_CONFIG) :]))) is not None}
+            self.settings = own | self.settings | told
+
+
+def _plain(value: Any) -> FactValue | None:
+    return value if isinstance(value, (bool, int, str)) else None
 
 
 def _deterministic_mode() -> DeterministicMode:
@@ -57,15 +74,15 @@ def _deterministic_mode() -> DeterministicMode:
     return DeterministicMode.WARN if warns else DeterministicMode.ON
 
 
-def _on_wrapper(watch: InductorWatch, frame: FrameType, _: Any) -> None:
-    watch.compiles(frame)
+def _on_wrapper(watch: InductorWatch, frame: FrameType, wrapper: Any) -> None:
+    watch.compiles(frame, getattr(wrapper, "config", {}))
     watch.look_again()
 
 
 def _on_compile(watch: InductorWatch, frame: FrameType, _: Any) -> None:
     """``compile_fx`` calls itself for each of its settings, and ``torch.compile`` reaches it through its wrapper."""
     if frame.f_code is not _WRAPPER_CODE and frame.f_globals.get("__name__") != seams.INDUCTOR_ENTRY[0]:
-        watch.compiles(frame)
+        watch.compiles(frame, {})
 
 
 #: Code of what ``torch.compile`` hands graphs to; it is there before Inductor is loaded.

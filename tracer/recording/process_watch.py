@@ -12,13 +12,17 @@ from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from tracer.names import Subsystem
 from tracer.recording.events import EventLog
 from tracer.recording.host_generators import HOST
 from tracer.recording.sites import Sites
 from tracer.recording.variables import VariableEvents
+from tracer.trace.model import Environment
 
 if TYPE_CHECKING:
+    from tracer.recording.compiled import InductorWatch
     from tracer.recording.first_uses import FirstUses
     from tracer.recording.loaders import LoaderLog
 
@@ -37,6 +41,7 @@ class ProcessWatch:
         self.log = EventLog(sites, self._working_directory)
         self.loaders: LoaderLog | None = None
         """The loaders that were iterated; ``None`` while torch is not loaded."""
+        self._inductor: InductorWatch | None = None
         self._variables = VariableEvents(self.log, variables, self._look)
         self._depth = 0
         self._first_uses: FirstUses | None = None
@@ -63,8 +68,9 @@ class ProcessWatch:
 
         self.log.first_use(Subsystem.TORCH, frame)
         self._first_uses = FirstUses(self.log)
+        self._inductor = self._inductor or InductorWatch(self.log)
         self.loaders = self.loaders or LoaderLog(self._sites, self._working_directory)
-        for watch in (self._first_uses, SettingEvents(self.log), InductorWatch(self.log), self.loaders):
+        for watch in (self._first_uses, SettingEvents(self.log), self._inductor, self.loaders):
             watch.start()
             self._stops.append(watch.stop)
         SEEDS.start(self.log, from_torch_import=self.from_start and frame is not None)
@@ -79,6 +85,11 @@ class ProcessWatch:
             while self._stops:
                 self._stops.pop()()
             self._first_uses = None
+
+    def with_inductor(self, environment: Environment) -> Environment:
+        """``environment`` with the settings that Inductor compiled under: later ones change nothing that it made."""
+        compiled_under = self._inductor.settings if self._inductor is not None else {}
+        return msgspec.structs.replace(environment, settings=environment.settings | compiled_under)
 
     def _look(self) -> None:
         if self._first_uses is not None:

@@ -127,7 +127,7 @@ class Recorder:
         self.generators.look()
         return Trace(
             tracer_version=version,
-            environment=self._environment or process.capture_environment(self._variables),
+            environment=self.watch.with_inductor(self._environment or process.capture_environment(self._variables)),
             calls=groups,
             blind_spots=(*self.blind_spots.listed(), *self._own_blind_spots()),
             sources=(self._source(sum(group.count for group in groups)),),

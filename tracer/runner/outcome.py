@@ -117,6 +117,8 @@ class ScriptRecording:
         """
         devices = trace.environment.devices
         environment = msgspec.structs.replace(settings or trace.environment, devices=devices)
+        if self._watch is not None:
+            environment = self._watch.with_inductor(environment)
         rank = self.rank
         sources = tuple(
             msgspec.structs.replace(
