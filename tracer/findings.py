@@ -155,7 +155,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     closes: int = 0
     """Findings that the change closes."""
     calls: int = 0
-    """Calls behind those findings."""
+    """Calls behind those findings, each once: findings about the process repeat those of calls."""
     rules: tuple[str, ...] = ()
     findings: tuple[int, ...] = ()
     """Positions in the judgement's findings, from 0, of those that it closes."""

@@ -98,7 +98,7 @@ def changed_findings(rows: BoundRows) -> Iterator[Finding]:
                 ops=ops,
                 at=event,
                 phase=event.phase,
-                **({} if ops else {"count": event.count}),
+                **counted,
             )
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tracer.findings import Finding, Note
 from tracer.judging.bound_rows import BoundRows
-from tracer.names import About, BlindSpotKind, Differs, EventKind, Subsystem
+from tracer.names import About, BlindSpotKind, DeterministicMode, Differs, EventKind, Subsystem
 from tracer.tables.rows import Row
 from tracer.tables.settings import CUBLAS_VARIABLE
 from tracer.tables.vocabulary import Value
@@ -16,8 +16,6 @@ from tracer.trace.process import Event
 
 #: The heading of rows that matter only to compiled code.
 _COMPILED = "torch.compile"
-
-_MODE_VALUES = {"on": True, "off": False}
 
 
 class Read(NamedTuple):
@@ -45,7 +43,12 @@ def setting_findings(rows: BoundRows) -> Iterator[Finding | Note]:
                 yield rows.note(row, subject=subject, ops=ops)
             continue
         yield from rows.finding(
-            row, {"value": read.word}, subject=subject, ops=ops, at=_made_at(row, rows), reason_detail=""
+            row,
+            {"value": read.word},
+            mode_on={"value": _in_mode(row, read)},
+            subject=subject,
+            ops=ops,
+            at=_made_at(row, rows),
         )
 
 
@@ -70,8 +73,6 @@ def read_setting(row: Row, environment: Environment, *, is_complete: bool = True
         if field is None:
             return None
         value = ",".join(field) if isinstance(field, tuple) else field if isinstance(field, (bool, int)) else str(field)
-        if row.field == "deterministic_mode" and isinstance(row.default, bool):
-            value = _MODE_VALUES.get(str(value), str(value))
     elif row.variable:
         if not is_complete and row.variable not in environment.variables and row.variable != CUBLAS_VARIABLE:
             return None
@@ -85,9 +86,23 @@ def read_setting(row: Row, environment: Environment, *, is_complete: bool = True
         value = found
     else:
         return None
-    if value is None or _same(value, row.default):
+    if value is None:
         return Read(None, "unset")
-    return Read(value, "safe" if any(_same(value, safe) for safe in row.safe) else "other")
+    word = _word(row, value)
+    return Read(None if word == "unset" else value, word)
+
+
+def _in_mode(row: Row, read: Read) -> str:
+    """What the value is once deterministic mode is on: another one where the row is about the mode itself."""
+    if row.field != "deterministic_mode":
+        return read.word
+    return _word(row, DeterministicMode.ON.value)
+
+
+def _word(row: Row, value: Value) -> str:
+    if _same(value, row.default):
+        return "unset"
+    return "safe" if any(_same(value, safe) for safe in row.safe) else "other"
 
 
 def is_worth_a_note(row: Row, read: Read) -> bool:

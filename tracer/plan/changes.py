@@ -65,7 +65,12 @@ class _Plan:
             self.by_step.setdefault(step_of(finding, judgement.target), []).append(place)
 
     def at(self, step: Step) -> list[int]:
+        """Positions of the findings that ``step`` closes."""
         return self.by_step.get(step, [])
+
+    def told(self, places: Iterable[int]) -> list[Finding]:
+        """The findings at ``places``."""
+        return [self.findings[place] for place in places]
 
 
 def make_plan(judgement: Judgement) -> tuple[Change, ...]:
@@ -77,14 +82,14 @@ def make_plan(judgement: Judgement) -> tuple[Change, ...]:
 
 
 def _numbered(number: int, draft: Draft, plan: _Plan) -> Change:
-    closed = [plan.findings[place] for place in draft.findings]
+    closed = plan.told(draft.findings)
     return Change(
         number=number,
         title=draft.title,
-        code=draft.code,
+        code=draft.code.strip(),
         where=draft.where,
         closes=len(closed),
-        calls=sum(finding.count for finding in closed),
+        calls=_calls(closed),
         rules=tuple(dict.fromkeys(finding.rule for finding in closed)),
         findings=tuple(draft.findings),
         sets=draft.sets,
@@ -220,7 +225,7 @@ def _find_out(plan: _Plan) -> Iterator[Draft]:
     for place in plan.at(Step.UNKNOWN):
         one = plan.findings[place]
         groups.setdefault((one.reason, "" if one.about is About.CALL else one.reason_detail), []).append(place)
-    for (reason, detail), places in sorted(groups.items(), key=lambda item: -_calls(plan, item[1])):
+    for (reason, detail), places in sorted(groups.items(), key=lambda item: -_calls(plan.told(item[1]))):
         how = (
             detail[:1].upper() + detail[1:] if detail else HOW_TO_FIND_OUT.get(reason or UnknownReason.NO_EVIDENCE, "")
         )
@@ -250,7 +255,8 @@ def _leave_unfilled(judgement: Judgement) -> Iterator[Draft]:
 def _evidence_of(fill: FillCost) -> str:
     calls = f"{fill.calls:,} call{'' if fill.calls == 1 else 's'}"
     missed = f" ({fill.unfollowed:,} could not be followed)" if fill.unfollowed else ""
-    return f"{calls}, {fill.bytes / 2**20:,.1f} MiB, no read before write seen{missed}"
+    size = f"{fill.bytes / 2**20:,.1f} MiB" if fill.bytes >= 2**20 else f"{fill.bytes / 2**10:,.1f} KiB"
+    return f"{calls}, {size}, no read before write seen{missed}"
 
 
 #: The functions that write each step's changes, in the order of the plan.
@@ -269,7 +275,9 @@ _WRITERS: tuple[Callable[[_Plan], Iterator[Draft]], ...] = (
 def _by_site(plan: _Plan, places: Iterable[int]) -> list[list[int]]:
     """Findings in groups that one edit closes: one rule at one place; worst first, then most calls."""
     groups = _alike(plan, places, lambda one: (one.rule, place_of(one)))
-    return sorted(groups, key=lambda group: (SEVERITY.index(plan.findings[group[0]].verdict), -_calls(plan, group)))
+    return sorted(
+        groups, key=lambda group: (SEVERITY.index(plan.findings[group[0]].verdict), -_calls(plan.told(group)))
+    )
 
 
 def _alike(plan: _Plan, places: Iterable[int], key: Callable[[Finding], object]) -> list[list[int]]:
@@ -279,8 +287,10 @@ def _alike(plan: _Plan, places: Iterable[int], key: Callable[[Finding], object])
     return list(groups.values())
 
 
-def _calls(plan: _Plan, places: Iterable[int]) -> int:
-    return sum(plan.findings[place].count for place in places)
+def _calls(findings: Sequence[Finding]) -> int:
+    """Calls behind ``findings``: those about the process count the same calls again."""
+    calls = sum(finding.count for finding in findings if finding.about is About.CALL)
+    return calls or sum(finding.count for finding in findings)
 
 
 def _subject(finding: Finding) -> str:
