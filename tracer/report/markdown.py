@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tracer.findings import Change, Finding
 from tracer.plan import name_of, place_of
 from tracer.report.headline import headline
+from tracer.report.naming import worth
 from tracer.report.plain import one_line
 from tracer.report.words import VERDICTS, by_severity, plural, target_words
 
@@ -59,7 +60,8 @@ def _parts(report: Report) -> Iterator[str]:
 
 def _plan(plan: tuple[Change, ...]) -> Iterator[str]:
     for change in plan[:_CHANGES]:
-        yield f"{change.number}. {_said(change.title)} ({_said(change.where)}; closes {change.closes:,})"
+        aside = "; ".join(filter(None, (_said(change.where), worth(change))))
+        yield f"{change.number}. {_said(change.title)} ({aside})"
         if change.code:
             fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", change.code)), default=0))
             yield f"   {fence}python"

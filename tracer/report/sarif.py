@@ -145,7 +145,7 @@ def _location(place: str, finding: Finding | None) -> dict[str, Any]:
     line = place.removeprefix(f"{path}:")
     artifact = {"uri": _uri(path), "uriBaseId": "SRCROOT"}
     physical: dict[str, Any] = {"artifactLocation": artifact}
-    if line.isdigit() and int(line) > 0:
+    if line.isdecimal() and int(line) > 0:
         physical["region"] = {"startLine": int(line)}
     location: dict[str, Any] = {"physicalLocation": physical}
     if finding is not None and (finding.module or finding.function):
