@@ -9,6 +9,8 @@ from tracer.tables.lint import lint_libraries, lint_table
 from tracer.tables.loading import existing_tables, load_libraries, load_table, load_tables, table_file
 from tracer.tables.measured import faults_of_measurements
 from tracer.tables.model import LibraryTable, Rule, Table
+from tracer.tables.row_lint import lint_rows
+from tracer.tables.rows import ROWS, EnvironmentTable, load_rows
 from tracer.tables.translation import TRANSLATIONS, load_translations
 from tracer.tables.translation_lint import lint_translations
 from tracer.tables.versions import speaks_of
@@ -32,6 +34,7 @@ def faults_of_tables(resolves: Resolves | None = None, torch: str = "") -> list[
         translations = load_translations()
     except TableError as problem:
         return list(dict.fromkeys([*faults, str(problem)]))
+    faults += _faults(ROWS.name, load_rows, lint_rows)
     if not faults:  # candidates are held against tables, which must load for it
         wrong = lint_translations(translations, load_tables(), resolves, torch)
         faults += [f"{TRANSLATIONS.name}: {fault}" for fault in wrong]
@@ -45,10 +48,12 @@ def counted() -> str:
     rules: list[Rule] = [rule for table in tables for rule in table.rule]
     rules += load_libraries().rule
     cases = sum(len(rule.case) for rule in rules)
+    settings = load_rows().row
+    cases += sum(len(row.case) for row in settings)
     translations = len(load_translations().translation)
     return (
-        f"{len(tables) + 1} tables, {len(rules):,} rules, {cases:,} cases, {translations} translations:"
-        " no gap, no overlap, no dead case."
+        f"{len(tables) + 2} tables, {len(rules):,} rules, {cases:,} cases, {translations} translations,"
+        f" {len(settings)} settings: no gap, no overlap, no dead case."
     )
 
 
@@ -63,10 +68,10 @@ def unresolved(rules: Iterable[Rule], resolves: Resolves, torch: str) -> Iterato
 
 def _faults(
     name: str,
-    load: Callable[[], Table] | Callable[[], LibraryTable],
+    load: Callable[[], Table] | Callable[[], LibraryTable] | Callable[[], EnvironmentTable],
     lint: Callable[..., list[str]],
-    resolves: Resolves | None,
-    torch: str,
+    resolves: Resolves | None = None,
+    torch: str = "",
 ) -> Iterator[str]:
     try:
         table = load()
@@ -74,5 +79,5 @@ def _faults(
         yield str(problem)
         return
     yield from (f"{name}: {fault}" for fault in lint(table))
-    if resolves is not None:
+    if resolves is not None and not isinstance(table, EnvironmentTable):
         yield from (f"{name}: {fault}" for fault in unresolved(table.rule, resolves, torch))

@@ -1,0 +1,287 @@
+"""Each row of the table of settings is found where it says that it matters, and nowhere else."""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter
+from collections.abc import Iterator
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from packaging.version import Version
+
+from tests.build import call, environment, trace
+from tests.tables.samples import keys_of, near_misses, satisfying, split
+from tracer import judge
+from tracer.names import About, Backend, Cause, Differs, Verdict
+from tracer.recording.settings import read_settings
+from tracer.report import Report
+from tracer.tables.conditions import BoundRule
+from tracer.tables.model import Case
+from tracer.tables.row_lint import KEYS, field_type
+from tracer.tables.rows import CATEGORIES, RESERVED, Row, load_rows
+from tracer.tables.versions import release, reviewed_releases, speaks_of
+from tracer.tables.vocabulary import PROCESS_FACTS, Value
+from tracer.trace.model import CallGroup, Environment
+
+TABLE = load_rows()
+ROWS = {row.id: row for row in TABLE.row}
+GROUPS = {group.name: group for group in TABLE.group}
+CASES = [pytest.param(row, case, id=f"{row.id}-{number}") for row in TABLE.row for number, case in enumerate(row.case)]
+#: Every heading has as many rows as it had: a row that is dropped by mistake is missed here.
+BY_CATEGORY = {
+    "deterministic mode": 4,
+    "cuDNN and MIOpen": 15,
+    "BLAS and linear algebra": 19,
+    "precision": 21,
+    "attention": 14,
+    "CPU threads and libraries": 19,
+    "random generators": 9,
+    "memory": 3,
+    "data loading": 9,
+    "collectives": 28,
+    "torch.compile": 38,
+    "Ascend": 16,
+    "other accelerators": 4,
+    "training loop": 3,
+    "hardware and versions": 11,
+}
+#: What only another build, another library or a running job can answer.
+ELSEWHERE = {
+    "torch.cuda.tunable.is_enabled()",
+    "torch.distributed.get_world_size()",
+    "torch_npu.npu.matmul.allow_hf32",
+    "torch_npu.npu.conv.allow_hf32",
+}
+#: Asking settles them, so they are asked only once CUDA has started.
+SETTLED = {
+    "torch.backends.cuda.preferred_blas_library()",
+    "torch.backends.cuda.preferred_rocm_fa_library()",
+}
+#: Unset means ``None`` there, which a trace leaves out.
+EMPTY = {
+    "torch.backends.cudnn.benchmark_limit",
+    "torch.backends.opt_einsum.strategy",
+    "torch.nn.attention.current_flash_attention_impl()",
+}
+
+
+def releases_of(row: Row, case: Case) -> list[str]:
+    """The reviewed releases that a case speaks of."""
+    reviewed = reviewed_releases(TABLE.reviewed)
+    return [one for one in reviewed if speaks_of(row.torch, one) and speaks_of(case.torch, one)]
+
+
+@pytest.mark.parametrize(("row", "case"), CASES)
+def test_a_case_holds_for_what_it_asks_and_not_for_a_near_miss(row: Row, case: Case) -> None:
+    facts, settings = split(satisfying(case, keys_of(row)))
+    for one in releases_of(row, case):
+        assert BoundRule(row, release(one), settings).decide(facts).case is case
+    for key, values in near_misses(case):
+        facts, settings = split(values)
+        outcome = BoundRule(row, release(releases_of(row, case)[0]), settings).decide(facts)
+        assert outcome.case is not case, f"{key} = {values[key]} should have kept it out"
+
+
+class Risk(NamedTuple):
+    """A case of a setting's row by which runs differ, and a process in which it holds."""
+
+    row: Row
+    case: Case
+    torch: str
+    backend: Backend
+
+
+def risks() -> Iterator[Any]:
+    """Every case of a readable setting that is a risk where calls show whether it matters."""
+    for row in TABLE.row:
+        seen = [need for need in row.needs if need in GROUPS]
+        for number, case in enumerate(row.case):
+            if row.about is About.SETTING and seen and case.verdict is not Verdict.DETERMINISTIC:
+                backend = (row.backends or (Backend.CUDA,))[0]
+                yield pytest.param(Risk(row, case, releases_of(row, case)[-1], backend), id=f"{row.id}-{number}")
+
+
+def state(risk: Risk, word: str) -> Environment:
+    """A process in which the setting is what ``word`` says, and all else as the case asks."""
+    asked = satisfying(risk.case, keys_of(risk.row))
+    fields: dict[str, Any] = {"cudnn_enabled": True, "cudnn_deterministic": False, "cudnn_benchmark": False}
+    fields |= {key: value for key, value in asked.items() if key in Environment.__struct_fields__}
+    if asked.get("nccl_nvls") == "allowed":
+        word = "unset"
+    row, value = risk.row, value_of(risk.row, word)
+    fields |= {"variables": {}, "settings": {}, "torch": release(risk.torch)}
+    if row.field and word == "unset":
+        fields.pop(row.field, None)
+        fields |= {} if row.default is None else {row.field: row.default}
+    elif row.read and word == "unset":
+        fields["settings"] = {row.read.removesuffix("()"): row.default}
+    elif word != "unset":
+        fields |= (
+            {row.field: value}
+            if row.field
+            else {"variables": {row.variable: value}}
+            if row.variable
+            else {"settings": {row.read.removesuffix("()"): value}}
+        )
+    return environment(**fields)
+
+
+def value_of(row: Row, word: str) -> Value | None:
+    """A value that counts as ``word``."""
+    if word == "unset":
+        return None
+    if word == "safe":
+        return next(one for one in row.safe if one != row.default or len(row.safe) == 1)
+    kinds = {type(one) for one in (*row.safe, row.default) if one is not None}
+    wanted = field_type(row.field) if row.field else kinds.pop() if kinds else str
+    candidates: tuple[Value, ...] = (True, False) if wanted is bool else (97, 98) if wanted is int else ("another",)
+    return next(one for one in candidates if one not in row.safe and one != row.default)
+
+
+def calls_for(row: Row) -> tuple[CallGroup, ...]:
+    """One call of the first group that the row needs; any one where it needs none."""
+    named = [GROUPS[need] for need in row.needs if need in GROUPS]
+    if not named:
+        return (call("aten.relu.default"),)
+    group = named[0]
+    op = group.ops[0].removesuffix(".*") + (".sample" if group.ops[0].endswith(".*") else "")
+    facts = {"device": "cuda", "dtype": "float32", "layout": "strided", **group.when}
+    return (call(op if op.count(".") == 2 else f"{op}.default", facts=facts),)
+
+
+def found(risk: Risk, word: str, *calls: CallGroup, **settings: Any) -> Report:
+    recorded = trace(*calls, environment=state(risk, word))
+    return judge(recorded, backend=risk.backend.value, torch=risk.torch, **settings)
+
+
+def verdicts(report: Report, row: Row) -> set[Verdict]:
+    return {one.verdict for one in report.findings if one.rule == row.id}
+
+
+@pytest.mark.parametrize("risk", risks())
+def test_a_risky_setting_is_found_with_the_calls_that_depend_on_it_alone(risk: Risk) -> None:
+    word = str(satisfying(risk.case, keys_of(risk.row)).get("value", "unset"))
+    report = found(risk, word, *calls_for(risk.row))
+    (finding,) = (one for one in report.findings if one.rule == risk.row.id)
+    assert (finding.verdict, finding.count) == (risk.case.verdict, 1)
+    assert list(finding.ops) == [calls_for(risk.row)[0].op]
+    elsewhere = call("aten.relu.default")
+    assert verdicts(found(risk, word, elsewhere), risk.row) == set()
+
+
+@pytest.mark.parametrize("risk", [one for one in risks() if one.values[0].row.sets])
+def test_the_code_of_a_row_closes_it(risk: Risk) -> None:
+    word = str(satisfying(risk.case, keys_of(risk.row)).get("value", "unset"))
+    closed = found(risk, word, *calls_for(risk.row), settings=dict(risk.row.sets))
+    assert verdicts(closed, risk.row) <= {Verdict.DETERMINISTIC}
+
+
+@pytest.mark.parametrize("row", [row for row in TABLE.row if row.differs is Differs.MACHINES], ids=lambda row: row.id)
+def test_what_differs_between_machines_never_makes_a_finding(row: Row) -> None:
+    if row.about is not About.SETTING or not (row.field or row.variable or row.read) or "unseen" in row.needs:
+        return
+    risk = Risk(row, row.case[0], "2.13", (row.backends or (Backend.CUDA,))[0])
+    try:
+        word = "other" if value_of(row, "other") is not None else "unset"
+    except StopIteration:  # every value is safe
+        return
+    report = found(risk, word, *calls_for(row))
+    assert row.id not in {one.rule for one in report.findings}
+    assert row.id in {note.rule for note in report.judgement.notes}
+
+
+def test_deterministic_mode_is_found_where_it_would_fix_a_call_and_warning_where_it_would_raise() -> None:
+    fixed = call("aten.index_add_.default", facts={"device": "cuda", "dtype": "float32"})
+    raises = call("aten.avg_pool3d_backward.default", facts={"device": "cuda", "dtype": "float32"})
+    for mode, group, rule in (
+        ("off", fixed, "environment-deterministic-mode"),
+        ("warn", raises, "environment-warn-only"),
+    ):
+        report = judge(trace(group, environment=environment(deterministic_mode=mode)), backend="cuda")
+        assert rule in {one.rule for one in report.findings}
+        clean = judge(trace(call("aten.relu.default"), environment=environment(deterministic_mode=mode)))
+        assert clean.findings == ()
+
+
+def test_every_heading_has_the_rows_that_it_had() -> None:
+    assert Counter(row.category for row in TABLE.row) == BY_CATEGORY
+    assert list(BY_CATEGORY) == list(CATEGORIES)
+
+
+def test_every_fact_of_the_process_and_every_kind_of_row_is_used() -> None:
+    asked = {key for row in TABLE.row for case in row.case for key in case.when}
+    unused = {"loader.generator", "loader.persistent", "loader.start_method", "loader.epoch_set", "compiled"}
+    assert set(PROCESS_FACTS) - asked == unused  # a loader's other facts are shown, and decide nothing
+    assert {row.about for row in TABLE.row} == set(KEYS)
+
+
+def test_a_needed_word_is_a_group_or_reserved() -> None:
+    assert {need for row in TABLE.row for need in row.needs} == set(GROUPS) | set(RESERVED)
+
+
+def test_every_op_of_a_group_exists() -> None:
+    if Version(version("torch")).release[:2] < (2, 13):
+        pytest.skip("some ops are newer than this torch")
+    known = {name.replace("::", ".") for name in torch._C._dispatch_get_all_op_names()}
+    known |= {name.partition(".")[0] + "." + name.split(".")[1] for name in known}
+    missing = {op for group in TABLE.group for op in group.ops if op.startswith("aten.") and op not in known}
+    assert missing == set()
+
+
+def test_every_dotted_name_can_be_read_in_this_torch() -> None:
+    if Version(version("torch")).release[:2] < (2, 13):
+        pytest.skip("some settings are newer than this torch")
+    for module in ("torch._inductor.config", "torch._functorch.config", "torch._dynamo.config"):
+        importlib.import_module(module)
+    for module in ("torch.backends.python_native", "torch.nn.attention", "torch.backends.miopen"):
+        importlib.import_module(module)
+    asked = {row.read for row in TABLE.row if row.read} - ELSEWHERE - EMPTY - SETTLED
+    read, _ = read_settings(TABLE.row, {})
+    assert {name for name in asked if name.removesuffix("()") not in read} == set()
+
+
+def test_the_defaults_of_fields_are_torchs() -> None:
+    assert {row.field: row.default for row in TABLE.row if row.field and row.default is not None} == {
+        "deterministic_mode": "off",
+        "fill_uninitialized_memory": True,
+        "cudnn_enabled": True,
+        "cudnn_deterministic": False,
+        "cudnn_benchmark": False,
+        "cudnn_allow_tf32": True,
+        "cuda_matmul_allow_tf32": False,
+        "float32_matmul_precision": "highest",
+        "allow_fp16_reduced_precision_reduction": True,
+        "allow_bf16_reduced_precision_reduction": True,
+        "default_dtype": "float32",
+    }
+
+
+def test_what_torchs_page_says_that_the_mode_switches_off_in_inductor_is_off_in_the_mode() -> None:
+    page = {row.id for row in TABLE.row if any("2.13 to 2.15" in one.ref for one in row.evidence)}
+    assert page == {
+        "environment-inductor-pad-mm",
+        "environment-inductor-max-autotune",
+        "environment-inductor-max-autotune-gemm",
+        "environment-inductor-reduction-configs",
+        "environment-inductor-autotune-pointwise",
+        "environment-inductor-coordinate-descent",
+        "environment-inductor-overlap-reorder",
+        "environment-inductor-overlap-scheduling",
+        "environment-inductor-dynamic-rblock",
+    }
+    for id in page:
+        for value in ("unset", "safe", "other"):
+            outcome = BoundRule(ROWS[id], "2.13.0", {"deterministic_mode": "on"}).decide({"value": value})
+            assert outcome.verdict is Verdict.DETERMINISTIC
+        assert ROWS[id].cause is Cause.AUTOTUNE
+
+
+def test_a_plain_step_on_a_cpu_has_nothing_found_in_its_settings() -> None:
+    ops = ("aten.addmm.default", "aten.convolution.default", "aten.sum.default", "aten.native_layer_norm.default")
+    recorded = trace(*(call(op) for op in ops), environment=environment(deterministic_mode="off", num_threads=4))
+    report = judge(recorded)
+    assert [one for one in report.findings if one.about is not About.CALL] == []
+    assert {note.rule for note in report.judgement.notes} == {"environment-threads"}
