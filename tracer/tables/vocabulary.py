@@ -169,7 +169,7 @@ PROCESS_FACTS: Mapping[str, tuple[Value, ...]] = {
     "loader.generator": BOOL,
     "loader.in_order": BOOL,
     "loader.persistent": BOOL,
-    "loader.worker_draws": ("none", "seen", "unseen"),  # from Python's or NumPy's global generator
+    "loader.worker_draws": ("none", "seen", "unseen"),  # from Python's, NumPy's or torch's global generator
     "loader.start_method": ("none", "fork", "spawn", "forkserver"),
     "loader.epoch_set": ("set", "never", "other"),  # other: no DistributedSampler, or not watched
     # Code that was compiled: did Inductor compile it here, or would it without the recorder?
