@@ -88,6 +88,7 @@ def changed_findings(rows: BoundRows) -> Iterator[Finding]:
                 continue
             if event.kind is EventKind.SETTING and not _took_effect(event):
                 continue
+            counted: dict[str, Any] = {} if ops else {"count": event.count}
             yield from rows.finding(
                 row,
                 {
