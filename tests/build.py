@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tracer.findings import Evidence, Finding, Judgement, Tally, Target
-from tracer.names import SEVERITY, About, Backend, Cause, EvidenceKind, Phase, Settings, Verdict
+from tracer.names import SEVERITY, About, Backend, Cause, EventKind, EvidenceKind, Phase, SeedOrigin, Settings, Verdict
 from tracer.trace.model import CallGroup, Environment, Trace, TraceSource
+from tracer.trace.process import Draw, Event, Generator, Loader, UnwrittenRead
 
 if TYPE_CHECKING:
     from tracer.report import Report
@@ -198,3 +199,32 @@ def _words(fields: dict[str, Any]) -> dict[str, Any]:
         name: _WORDS[name](value) if name in _WORDS and isinstance(value, str) else value
         for name, value in fields.items()
     }
+
+
+def event(kind: EventKind | str = EventKind.VARIABLE, name: str = "CUBLAS_WORKSPACE_CONFIG", **fields: Any) -> Event:
+    """Something that the program did at ``train.py:3``, before anything was recorded."""
+    return Event(
+        **{"kind": EventKind(kind), "name": name, "location": "train.py:3", "first": 1, "last": 1} | _words(fields)
+    )
+
+
+def loader(**fields: Any) -> Loader:
+    """A ``DataLoader`` made at ``train.py:5`` that loads in order, in the training process."""
+    return Loader(**{"location": "train.py:5", "sampler": "SequentialSampler"} | fields)
+
+
+def generator(name: str = "cpu", origin: SeedOrigin | str = SeedOrigin.MACHINE, **fields: Any) -> Generator:
+    """A generator that nobody seeded."""
+    return Generator(name=name, origin=SeedOrigin(origin), **fields)
+
+
+def read(op: str = "aten.add.Tensor", **fields: Any) -> UnwrittenRead:
+    """A read at ``train.py:8`` of memory that ``torch.empty`` gave at ``train.py:7``."""
+    given = {"allocated_by": "aten.empty.memory_format", "allocated_at": "train.py:7"}
+    return UnwrittenRead(**{"op": op, "phase": Phase.FORWARD, "location": "train.py:8", **given} | _words(fields))
+
+
+def draw(op: str = "random.random", generator: str = "python", **fields: Any) -> Draw:
+    """A draw at ``train.py:9`` from Python's generator, which nobody seeded."""
+    known = {"op": op, "generator": generator, "location": "train.py:9", "origin": SeedOrigin.MACHINE}
+    return Draw(**known | _words(fields))
