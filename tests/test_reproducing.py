@@ -21,6 +21,10 @@ import tracer
 from tests.cli.command import process
 from tracer import seeding
 from tracer.errors import UsageError
+from tracer.names import Subsystem
+from tracer.recording.events import EventLog
+from tracer.recording.first_uses import FirstUses
+from tracer.recording.sites import Sites
 from tracer.reproducing import Reproducible
 
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
@@ -318,6 +322,18 @@ class TestAfterCudaStarted(Started):
         assert str(refused.value).startswith(f"tests/test_reproducing.py:{line}: CUDA has started")
         assert f"start the script with {WORKSPACE}=:4096:8" in str(refused.value)
         assert "\n" not in str(refused.value)
+
+    def test_the_line_that_started_cuda_is_named_where_somebody_watched(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        log = EventLog(Sites(), os.getcwd())
+        watch = FirstUses(log)
+        log.first_use(Subsystem.CUDA, sys._getframe())
+        line = sys._getframe().f_lineno - 1
+        watch.start()
+        try:
+            with pytest.raises(UsageError, match=f"^tests/test_reproducing.py:{line} started CUDA, and {WORKSPACE}"):
+                tracer.reproducible(0)
+        finally:
+            watch.stop()
 
     def test_another_value_is_an_error_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(WORKSPACE, ":4096:2")

@@ -240,16 +240,22 @@ def _refuse_late_workspace(value: str | None, frame: FrameType | None) -> None:
     """Raise where CUDA runs and cuBLAS may have read the variable without finding an accepted value."""
     import torch
 
-    from tracer.recording.sites import Sites, spell
-
     found = os.environ.get(WORKSPACE)
     if value is None or torch.version.hip is not None or not torch.cuda.is_initialized() or found in CUBLAS_WORKSPACES:
         return
-    place = spell(Sites().innermost(frame), os.getcwd()) or "here"
     raise UsageError(
-        f"{place}: CUDA has started, and {WORKSPACE} is {found or 'not set'}; cuBLAS reads it once",
+        f"{_place(frame)}, and {WORKSPACE} is {found or 'not set'}; cuBLAS reads it once",
         hint=f"call reproducible(...) before the first CUDA call, or start the script with {WORKSPACE}={value}",
     )
+
+
+def _place(frame: FrameType | None) -> str:
+    """Where CUDA started, if somebody watched, else where it was found to have."""
+    from tracer.recording.first_uses import where_cuda_started
+    from tracer.recording.sites import Sites, spell
+
+    started = where_cuda_started()
+    return f"{started} started CUDA" if started else f"{spell(Sites().innermost(frame), os.getcwd())}: CUDA has started"
 
 
 def _unseeded() -> Iterator[str]:

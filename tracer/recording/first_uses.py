@@ -33,7 +33,7 @@ class FirstUses:
     """Notes in ``log`` what starts."""
 
     def __init__(self, log: EventLog) -> None:
-        self._log = log
+        self.log = log
 
     def start(self) -> None:
         """Begin to watch; what runs already was first used before."""
@@ -48,20 +48,30 @@ class FirstUses:
     def look(self) -> None:
         """Watch what was loaded since, and note what started unseen."""
         _STARTS.look_again()
-        if not self._log.was_used(Subsystem.CUDA) and torch.cuda.is_initialized():
-            self._log.first_use(Subsystem.CUDA, None)
+        if not self.log.was_used(Subsystem.CUDA) and torch.cuda.is_initialized():
+            self.log.first_use(Subsystem.CUDA, None)
 
     def cuda_started(self, call: Call) -> None:
         """CUDA's start was asked for; inside of it, it is asked for again before it is done."""
-        if not self._log.was_used(Subsystem.CUDA) and torch.cuda.is_initialized():
-            self._log.first_use(Subsystem.CUDA, call.frame)
+        if not self.log.was_used(Subsystem.CUDA) and torch.cuda.is_initialized():
+            self.log.first_use(Subsystem.CUDA, call.frame)
 
     def group_made(self, call: Call) -> None:
         """A process group was made. Without a backend, torch starts each device's library at its first collective."""
         asked = next((one for one in (*call.args, call.kwargs.get("backend")) if isinstance(one, str)), "").lower()
         for word, subsystem in (("nccl", Subsystem.NCCL), ("hccl", Subsystem.HCCL)):
             if word in asked:
-                self._log.first_use(subsystem, call.frame)
+                self.log.first_use(subsystem, call.frame)
+
+
+def where_cuda_started() -> str:
+    """``path:line`` of the call that started CUDA, where somebody was watching; empty otherwise."""
+    for watch in _STARTS.listeners:
+        watch.look()
+        for event in watch.log.listed():
+            if event.kind is EventKind.FIRST_USE and event.name == Subsystem.CUDA.value and event.location:
+                return event.location
+    return ""
 
 
 def first_calls(counted: Iterable[tuple[Plan, Cell]], working_directory: str) -> Iterator[Event]:

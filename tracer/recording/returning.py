@@ -62,6 +62,11 @@ class Returning(Generic[Listener]):
             while self._undo:
                 self._undo.popitem()[1]()
 
+    @property
+    def listeners(self) -> tuple[Listener, ...]:
+        """Who listens now."""
+        return tuple(self._listeners)
+
     def look_again(self) -> None:
         """Replace what was loaded since."""
         for watched in self._find() if self._listeners else ():
