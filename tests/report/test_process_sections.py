@@ -155,6 +155,12 @@ def test_the_ledger_names_each_generator_its_seed_and_its_draws() -> None:
     assert "aten.native_dropout forward net.drop net.py:31 cpu" in said
 
 
+def test_draws_at_one_place_that_differ_in_their_facts_alone_are_one_row() -> None:
+    made = report(draws=tuple(Draw(generator="cpu", op="aten.uniform_.default", location="a.py:1") for _ in range(3)))
+    assert section(made, "draws").count("aten.uniform_ other a.py:1 cpu") == 1
+    assert section(made, "draws").endswith("3")
+
+
 def test_generators_that_nobody_seeded_come_first() -> None:
     rows = generator_rows(process_report().judgement)
     assert [row.name for row in rows] == ["python", "numpy", "cpu", "passed (cpu)"]
@@ -209,7 +215,7 @@ def test_memory_is_said_with_its_cost_and_how_far_it_is_known(fill: FillCost, wo
 
 @pytest.mark.parametrize(
     ("count", "words"),
-    [(0, "0.0 MiB"), (512, "less than 0.1 MiB"), (2**20, "1.0 MiB"), (3 * 2**30, "3,072.0 MiB")],
+    [(0, "0.0 MiB"), (512, "under 0.1 MiB"), (2**20, "1.0 MiB"), (3 * 2**30, "3,072.0 MiB")],
 )
 def test_bytes_are_said_in_mebibytes(count: int, words: str) -> None:
     assert mebibytes(count) == words

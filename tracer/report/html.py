@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -84,6 +85,7 @@ def _environment() -> Environment:
     environment.globals.update(words=VERDICTS, severity=SEVERITY, plural=plural, worth=worth)
     environment.filters["shown"] = lambda text: one_line(str(text), _LONGEST)
     environment.filters["placed"] = lambda text: _whole_numbers(one_line(str(text), _LONGEST))
+    environment.filters["breakable"] = lambda text: _breakable(one_line(str(text), _LONGEST))
     environment.filters["prose"] = lambda text: _prose(one_line(str(text), _LONGEST))
     environment.filters["pasted"] = lambda text: visible(str(text))
     environment.filters["brief"] = lambda text: one_line(str(text), _BRIEF)
@@ -100,6 +102,11 @@ def _prose(text: str) -> Markup:
         Markup("<code>{}</code>").format(piece) if index % 2 else _whole_numbers(piece)
         for index, piece in enumerate(pieces)
     )
+
+
+def _breakable(text: str) -> Markup:
+    """``text`` escaped, with a place to break after each separator of a dotted name."""
+    return Markup("<wbr>").join(re.split(r"(?<=[._/])(?=\w)", text))
 
 
 def _whole_numbers(text: str) -> Markup:

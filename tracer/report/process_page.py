@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracer.findings import Finding
@@ -60,7 +62,7 @@ def process_context(report: Report) -> dict[str, Any]:
         "generators": generators[:MOST_ROWS],
         "generators_more": max(0, len(generators) - MOST_ROWS),
         "untouched": untouched_generators(report.judgement),
-        "draws": _listed([_draw(one) for one in report.draws]),
+        "draws": _listed(_draws(report.draws)),
         "fill": fill_words(report.fill) if report.fill is not None else "",
         "allocations": _listed([_allocation(one) for one in sorted(report.allocations, key=lambda one: -one.bytes)]),
         "loaders": loader_rows(report.loaders)[:MOST_ROWS],
@@ -87,9 +89,13 @@ def _listed(rows: list[tuple[Any, ...]]) -> Listed:
     return Listed(tuple(rows[:OPEN_ROWS]), tuple(rows[OPEN_ROWS:MOST_ROWS]), max(0, len(rows) - MOST_ROWS))
 
 
-def _draw(one: Draw) -> tuple[Any, ...]:
-    origin = SEED_ORIGINS[one.origin]
-    return (name_of(one.op), one.phase, one.module, _place(one), one.generator, origin, one.seeded_at, one.count)
+def _draws(draws: Iterable[Draw]) -> list[tuple[Any, ...]]:
+    """The ledger by generator, op, phase, module and place, in the order of the first draw; calls of one place that
+    differ in their facts alone are one row."""
+    counts: Counter[tuple[Any, ...]] = Counter()
+    for one in draws:
+        counts[(name_of(one.op), one.phase, one.module, _place(one), one.generator, one.origin)] += one.count
+    return [(*row, SEED_ORIGINS[origin], calls) for (*row, origin), calls in counts.items()]
 
 
 def _allocation(one: Allocation) -> tuple[Any, ...]:

@@ -150,7 +150,7 @@ def plural(count: int, one: str, many: str = "") -> str:
 
 def mebibytes(count: int) -> str:
     """``count`` bytes in MiB, to a tenth: ``45.2 MiB``."""
-    return f"{count / 2**20:,.1f} MiB" if count >= 2**20 // 10 or not count else "less than 0.1 MiB"
+    return f"{count / 2**20:,.1f} MiB" if count >= 2**20 // 10 or not count else "under 0.1 MiB"
 
 
 def joined(parts: Sequence[str]) -> str:
