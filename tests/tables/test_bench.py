@@ -1,0 +1,53 @@
+"""What draws from a generator that nobody seeded is no longer seeded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.build import call
+from tracer.names import Backend, Cause, Verdict
+from tracer.tables.bench import Bench
+from tracer.tables.loading import load_tables
+from tracer.trace.model import CallGroup
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench(load_tables(), Backend.RECORDED, "2.13.0", {"deterministic_mode": "off"})
+
+
+def draw(origin: str | None = "machine", generator: str = "cpu", op: str = "aten.rand.default") -> CallGroup:
+    facts: dict[str, Any] = {"device": "cpu", "dtype": "float32", "rng.generator": generator}
+    return call(op, facts=facts if origin is None else {**facts, "rng.origin": origin})
+
+
+def test_a_draw_that_was_left_to_the_machine_is_nondeterministic_both_ways(bench: Bench) -> None:
+    ruling = bench.rule_on(draw())
+    assert (ruling.verdict, ruling.mode_on) == (Verdict.NONDETERMINISTIC, Verdict.NONDETERMINISTIC)
+    assert ruling.cause is Cause.RNG
+    assert "torch.manual_seed(0)" in ruling.remedy
+
+
+def test_a_draw_from_a_passed_generator_says_which_to_seed(bench: Bench) -> None:
+    ruling = bench.rule_on(draw(generator="passed (cpu)"))
+    assert ruling.verdict is Verdict.NONDETERMINISTIC
+    assert "manual_seed(0)" in ruling.remedy
+    assert "torch.manual_seed" not in ruling.remedy
+
+
+@pytest.mark.parametrize("origin", ["program", "restored", "fixed", "unseen", None])
+def test_any_other_draw_stays_seeded(bench: Bench, origin: str | None) -> None:
+    ruling = bench.rule_on(draw(origin))
+    assert (ruling.verdict, ruling.mode_on) == (Verdict.SEEDED, Verdict.SEEDED)
+
+
+def test_rulings_that_say_the_same_are_one_object(bench: Bench) -> None:
+    assert bench.rule_on(draw()) is bench.rule_on(draw())
+    assert bench.rule_on(draw()) is not bench.rule_on(draw(generator="passed (cpu)"))
+    assert bench.rule_on(draw("program")) is bench.rule_on(draw("fixed"))
+
+
+def test_a_call_that_is_deterministic_by_its_rule_stays_so(bench: Bench) -> None:
+    assert bench.rule_on(draw(op="aten.add.Tensor")).is_safe

@@ -1,0 +1,64 @@
+"""The ledger of random draws, and how two of them differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.build import call, trace
+from tracer.names import Phase, SeedOrigin
+from tracer.trace.draws import compare_draws
+from tracer.trace.model import CallGroup, Trace
+from tracer.trace.process import Draw
+
+
+def dropout(**fields: Any) -> CallGroup:
+    drawn = {"rng.generator": "cpu", "rng.origin": "program", "rng.seeded_at": "train.py:3"}
+    return call("aten.native_dropout.default", **{"facts": {"device": "cpu", **drawn}, **fields})
+
+
+def shuffle(count: int = 1) -> Draw:
+    return Draw(generator="python", op="random.shuffle", location="data.py:5", count=count)
+
+
+def test_a_call_that_drew_is_in_the_ledger_with_its_place_and_one_that_did_not_is_not() -> None:
+    (draw,) = trace(dropout(count=3), call()).draws
+    assert (draw.generator, draw.op, draw.count) == ("cpu", "aten.native_dropout.default", 3)
+    assert (draw.phase, draw.module, draw.location) == (Phase.FORWARD, "net.fc", "train.py:10")
+    assert (draw.origin, draw.seeded_at) == (SeedOrigin.PROGRAM, "train.py:3")
+
+
+def test_draws_of_the_host_come_after_the_calls() -> None:
+    found = trace(dropout(), host_draws=(shuffle(),)).draws
+    assert [draw.generator for draw in found] == ["cpu", "python"]
+
+
+def test_a_call_without_an_origin_is_unseen() -> None:
+    (draw,) = trace(dropout(facts={"rng.generator": "cpu"})).draws
+    assert draw.origin is SeedOrigin.UNSEEN
+
+
+def test_ledgers_that_agree_do_not_differ_whatever_seeded_them() -> None:
+    other = dropout(facts={"rng.generator": "cpu", "rng.origin": "machine"})
+    assert compare_draws(trace(dropout(), host_draws=(shuffle(),)), trace(other, host_draws=(shuffle(),))) == ()
+
+
+def test_the_generator_that_ran_ahead_is_named_with_the_place_from_which_on() -> None:
+    first: Trace = trace(dropout(count=2), dropout(module="net.head", location="train.py:20"))
+    second: Trace = trace(dropout(count=5), dropout(module="net.head", location="train.py:20"))
+    (found,) = compare_draws(first, second)
+    assert (found.generator, found.ahead, found.first) == ("cpu", 3, None)
+    assert found.second is not None
+    assert (found.second.module, found.second.location) == ("net.fc", "train.py:10")
+
+
+def test_draws_elsewhere_differ_although_as_many() -> None:
+    (found,) = compare_draws(trace(dropout()), trace(dropout(location="train.py:30")))
+    assert found.ahead == 0
+    assert found.first is not None
+    assert found.second is not None
+    assert (found.first.location, found.second.location) == ("train.py:10", "train.py:30")
+
+
+def test_each_generator_is_compared_by_itself() -> None:
+    found = compare_draws(trace(dropout(), host_draws=(shuffle(1),)), trace(dropout(), host_draws=(shuffle(4),)))
+    assert [(one.generator, one.ahead) for one in found] == [("python", 3)]
