@@ -11,10 +11,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from tracer.explaining import Span, spans
-from tracer.names import Verdict
+from tracer.names import SEVERITY, Differs, Verdict
 from tracer.tables.loading import load_libraries, load_tables
 from tracer.tables.model import Rule, Table
 from tracer.tables.overview import GRADES, by_version, is_inherited, strongest, summarise
+from tracer.tables.rows import CATEGORIES, load_rows
 from tracer.tables.translation import load_translations
 from tracer.tables.versions import RELEASES
 
@@ -47,6 +48,8 @@ def tables_page() -> str:
         "Ops outside torch's own namespaces, on every backend that a rule does not leave out.",
         "",
         *_rules(libraries.rule, history),
+        "",
+        *_settings(),
     ]
     return "\n".join(lines) + "\n"
 
@@ -103,6 +106,30 @@ def _rules(rules: tuple[Rule, ...], history: dict[int, tuple[Span, ...]]) -> Ite
         grade = f"{strongest(rule)}, taken over" if is_inherited(rule) else strongest(rule)
         changed = ", ".join(after.first for _, after in pairwise(told))
         yield _row(f"`{rule.id}`", _ops(rule), _or(told[-1].as_is), _or(told[-1].mode_on), changed, grade)
+
+
+def _settings() -> Iterator[str]:
+    """What no op shows, under its headings."""
+    rows = load_rows().row
+    yield "## What no op shows"
+    yield ""
+    yield f"{len(rows)} settings, and what else a process does that bears on a step. The verdicts are those that its cases"
+    yield "can come to; `machines` stands where each run repeats itself, and another machine, version or value would not"
+    yield "agree. It matters for the calls that are named, and is no finding without; `unseen` where none shows it.\n"
+    yield from _grid("row", "name", "about", "matters for", "on", "verdicts", "evidence")
+    for category in CATEGORIES:
+        for row in rows:
+            if row.category == category:
+                verdicts = [one for one in SEVERITY if one in {case.verdict for case in row.case}]
+                yield _row(
+                    f"`{row.id}`",
+                    f"`{row.name}`",
+                    row.about,
+                    ", ".join(row.needs),
+                    ", ".join(map(str, row.backends)),
+                    "machines" if row.differs is Differs.MACHINES else _or(tuple(verdicts)),
+                    strongest(row),
+                )
 
 
 def _ops(rule: Rule) -> str:

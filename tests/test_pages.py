@@ -12,6 +12,7 @@ import pytest
 from tests.tables.samples import HEAD
 from tracer.tables.lint import lint_table
 from tracer.tables.loading import load_libraries, load_tables, parse_table
+from tracer.tables.rows import CATEGORIES, load_rows
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -37,6 +38,7 @@ def test_the_page_of_tables_is_up_to_date(make_docs: ModuleType) -> None:
 def test_the_page_of_tables_has_a_line_for_each_rule(make_docs: ModuleType) -> None:
     rules = [rule.id for table in load_tables().values() for rule in table.rule]
     rules += [rule.id for rule in load_libraries().rule]
+    rules += [row.id for category in CATEGORIES for row in load_rows().row if row.category == category]
     assert re.findall(r"^\| `([a-z0-9-]+)` \|", make_docs.tables_page(), re.MULTILINE) == rules
 
 

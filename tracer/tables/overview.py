@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tracer.names import Backend, EvidenceKind
+from tracer.tables.lint import Reasoned
 from tracer.tables.model import Rule, Table
 from tracer.tables.versions import reviewed_releases, speaks_of
 
@@ -50,8 +51,8 @@ def is_inherited(rule: Rule) -> bool:
     return bool(rule.evidence) and all(row.ref.startswith("inherited from ") for row in rule.evidence)
 
 
-def strongest(rule: Rule) -> EvidenceKind:
-    """The best grade among a rule's evidence; the weakest where there is none, which the lint refuses."""
+def strongest(rule: Reasoned) -> EvidenceKind:
+    """The best grade among its evidence; the weakest where there is none, which the lint refuses."""
     kinds = {row.kind for row in rule.evidence}
     return next((grade for grade in GRADES if grade in kinds), GRADES[-1])
 
