@@ -22,6 +22,7 @@ from tracer.recording.overlaps import region_of
 from tracer.recording.regions import MOST_RUNS, Runs, meet, runs_of, whole, with_more, without
 
 _PRUNE_AT_LEAST = 16
+_PRUNE_EVERY = 8
 _Tensor = torch.Tensor
 
 
@@ -109,7 +110,7 @@ class Memory:
         if not storages.WATCHES_STORAGES or is_written_unseen(frame):
             given.unfollowed += 1
             return None
-        if len(self.live) >= self._prune_at:
+        if len(self.live) >= self._prune_at or not given.count % _PRUNE_EVERY:
             self.prune()
             self._prune_at = max(_PRUNE_AT_LEAST, 2 * len(self.live))
         identity = storages.storage_id(tensor)
