@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.build import finding, judgement, target
+from tests.build import finding, judgement, process_finding, target
 from tracer.findings import Finding
 from tracer.names import Cause, UnknownReason, Verdict
 from tracer.plan import Step, make_plan, step_of
@@ -130,3 +130,16 @@ def test_only_what_is_as_good_as_it_can_be_needs_no_change(one: Finding) -> None
     (finding,) = judgement(one).findings
     if step_of(finding, judgement(one).target) is Step.NOTHING:
         assert {finding.verdict, finding.deterministic_mode} <= {Verdict.DETERMINISTIC, Verdict.SEEDED}
+
+
+def test_a_finding_that_another_setting_closes_does_not_lend_that_its_own_line() -> None:
+    by_the_mode = process_finding(
+        "environment-cudnn-deterministic",
+        subject="torch.backends.cudnn.deterministic = False",
+        code="import torch\n\ntorch.backends.cudnn.deterministic = True\n",
+        sets={"deterministic_mode": "on"},
+        planned=(Verdict.DETERMINISTIC, Verdict.DETERMINISTIC),
+    )
+    (change,) = make_plan(judgement(by_the_mode))
+    assert change.title == "Turn deterministic mode on"
+    assert change.code == "torch.use_deterministic_algorithms(True)"

@@ -127,8 +127,8 @@ def _led_by(finding: Finding) -> str:
 
 def _setting(name: str, plan: _Plan, closed: list[int]) -> Draft:
     value = plan.planned[name]
-    saying = [one for one in plan.findings if one.about is About.SETTING and set(one.sets) == {name} and one.code]
-    same = [one for one in saying if one.sets[name] == value]
+    saying = [one for one in plan.findings if one.about is About.SETTING and one.sets == {name: value}]
+    same = [one for one in saying if one.code and (name not in _LINES or _spelt(name).partition("(")[0] in one.code)]
     code = same[0].code if same else _line(name, value)
     titles = {
         "deterministic_mode": "Turn deterministic mode on",
