@@ -113,9 +113,9 @@ def _settings() -> Iterator[str]:
     rows = load_rows().row
     yield "## What no op shows"
     yield ""
-    yield f"{len(rows)} settings, and what else a process does that bears on a step. The verdicts are those that a row's"
-    yield "cases can come to; `machines` stands where each run repeats itself, and another machine, version or value would"
-    yield "not agree. A row matters for the calls that are named, and is no finding without; `unseen`: none shows it.\n"
+    yield f"{len(rows)} settings, and what else a process does that bears on a step. The verdicts are those that the"
+    yield "cases can come to; `machines` stands where each run repeats itself, and another machine, version or value"
+    yield "would not agree. A row is no finding without the calls that it matters for; `unseen`: none shows it.\n"
     yield from _grid("row", "name", "about", "matters for", "on", "verdicts", "evidence")
     for category in CATEGORIES:
         for row in rows:
