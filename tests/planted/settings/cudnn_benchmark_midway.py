@@ -1,0 +1,14 @@
+# judge: backend=cuda
+"""cuDNN is told to time its convolutions from the second step on."""
+
+import torch
+
+torch.manual_seed(0)
+torch.use_deterministic_algorithms(True)
+model = torch.nn.Conv2d(1, 2, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(3):
+    if step == 1:
+        torch.backends.cudnn.benchmark = True  # planted: environment-setting-changed
+    model(torch.ones(1, 1, 4, 4)).sum().backward()
+    optimizer.step()

@@ -1,0 +1,12 @@
+"""Deterministic mode begins after the first step."""
+
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(3):
+    if step == 1:
+        torch.use_deterministic_algorithms(True)  # planted: environment-mode-changed
+    model(torch.ones(3, 4)).sum().backward()
+    optimizer.step()
