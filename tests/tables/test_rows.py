@@ -15,7 +15,7 @@ from packaging.version import Version
 from tests.build import call, environment, trace
 from tests.tables.samples import keys_of, near_misses, satisfying, split
 from tracer import judge
-from tracer.names import About, Backend, Cause, Differs, Verdict
+from tracer.names import About, Backend, Cause, Differs, EventKind, Verdict
 from tracer.recording.settings import read_settings
 from tracer.report import Report
 from tracer.tables.conditions import BoundRule
@@ -25,6 +25,7 @@ from tracer.tables.rows import CATEGORIES, RESERVED, Row, load_rows
 from tracer.tables.versions import release, reviewed_releases, speaks_of
 from tracer.tables.vocabulary import PROCESS_FACTS, Value
 from tracer.trace.model import CallGroup, Environment
+from tracer.trace.process import Event
 
 TABLE = load_rows()
 ROWS = {row.id: row for row in TABLE.row}
@@ -285,3 +286,35 @@ def test_a_plain_step_on_a_cpu_has_nothing_found_in_its_settings() -> None:
     report = judge(recorded)
     assert [one for one in report.findings if one.about is not About.CALL] == []
     assert {note.rule for note in report.judgement.notes} == {"environment-threads"}
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "reader", "op", "version", "is_late"),
+    [
+        ("CUBLAS_WORKSPACE_CONFIG", ":4096:8", "cublas", "aten.mm.default", "2.9", True),
+        ("CUBLAS_WORKSPACE_CONFIG", ":4096:8", "cublas", "aten.mm.default", "2.13", False),
+        ("CUBLAS_WORKSPACE_CONFIG", ":4096:8", "cublas", "aten._cudnn_rnn.default", "2.13", True),
+        ("CUBLAS_WORKSPACE_CONFIG", ":4096:8", "cublas", "aten.relu.default", "2.9", False),
+        ("NCCL_NVLS_ENABLE", "0", "nccl", "c10d.allreduce_.default", "2.13", True),
+        ("NCCL_NVLS_ENABLE", "0", "nccl", "aten.relu.default", "2.13", False),
+        ("PYTHONHASHSEED", "0", "python", "aten.relu.default", "2.13", True),
+        ("OMP_NUM_THREADS", "1", "torch", "aten.mm.default", "2.13", False),
+    ],
+)
+def test_a_variable_is_late_where_the_step_would_differ_without_it(
+    variable: str, value: str, reader: str, op: str, version: str, is_late: bool
+) -> None:
+    used = Event(kind=EventKind.FIRST_USE, name=reader, first=1, last=1, location="train.py:3")
+    made = Event(kind=EventKind.VARIABLE, name=variable, value=value, first=2, last=2, location="train.py:5")
+    process = environment(torch=version, cudnn_enabled=True, variables={variable: value})
+    recorded = trace(call(op, facts={"device": "cuda"}), environment=process, events=(used, made))
+    late = [one for one in judge(recorded, backend="cuda").findings if one.about is About.LATE]
+    assert [one.location for one in late] == (["train.py:5"] if is_late else [])
+
+
+@pytest.mark.parametrize(
+    ("origin", "verdict"), [("machine", Verdict.NONDETERMINISTIC), ("program", Verdict.SEEDED), ("restored", None)]
+)
+def test_a_seed_in_the_middle_is_judged_by_where_it_came_from(origin: str, verdict: Verdict | None) -> None:
+    outcome = BoundRule(ROWS["environment-seed-changed"], "2.13.0", {}).decide({"origin": origin, "change": "within"})
+    assert outcome.verdict is (verdict or Verdict.DETERMINISTIC)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from tracer.findings import Evidence, Finding, Note
 from tracer.judging.scene import Dependents, Scene
-from tracer.names import About, Backend, Differs, Phase, UnknownReason, Verdict
+from tracer.names import About, Backend, Differs, Phase, Settings, UnknownReason, Verdict
 from tracer.tables.conditions import BoundRule
 from tracer.tables.rows import Row
+from tracer.tables.settings import settings_of
 from tracer.tables.versions import speaks_of
 from tracer.tables.vocabulary import Value
 from tracer.trace.process import Allocation, Draw, Event, Loader, OverlapWrite, UnwrittenRead
@@ -48,10 +51,14 @@ class BoundRows:
         return self.dependents.of(row) or None
 
     def matters_unset(self, row: Row) -> bool:
-        """Can two runs of this step differ while the row's setting is not made? So far as it shows: see ``unseen``."""
+        """Can two runs of this step differ while the row's variable is not set? So far as it shows: see ``unseen``."""
         if row.differs is Differs.MACHINES or ("unseen" not in row.needs and self.ops_for(row) is None):
             return False
-        return any(True for _ in self.finding(row, {"value": "unset"}, subject=""))
+        held = self.scene.environment
+        others = {name: value for name, value in held.variables.items() if name != row.variable}
+        conditions = settings_of(msgspec.structs.replace(held, variables=others), Settings.RECORDED)
+        outcome = BoundRule(row, self._version, conditions).decide({"value": "unset"})
+        return outcome.verdict is not Verdict.DETERMINISTIC
 
     def finding(
         self,
