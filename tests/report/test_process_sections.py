@@ -15,7 +15,7 @@ from tracer.names import SeedOrigin, Verdict
 from tracer.report import Report
 from tracer.report.json_format import Document
 from tracer.report.process import fill_words, generator_rows, loader_rows, untouched_generators
-from tracer.report.words import mebibytes
+from tracer.report.words import size
 from tracer.trace.process import Allocation, Draw, Generator, Loader
 
 SECTIONS = ("settings", "draws", "memory", "loading")
@@ -215,10 +215,10 @@ def test_memory_is_said_with_its_cost_and_how_far_it_is_known(fill: FillCost, wo
 
 @pytest.mark.parametrize(
     ("count", "words"),
-    [(0, "0.0 MiB"), (512, "under 0.1 MiB"), (2**20, "1.0 MiB"), (3 * 2**30, "3,072.0 MiB")],
+    [(1, "1 byte"), (512, "512 bytes"), (9_728, "9.5 KiB"), (2**20, "1.0 MiB"), (3 * 2**30, "3,072.0 MiB")],
 )
-def test_bytes_are_said_in_mebibytes(count: int, words: str) -> None:
-    assert mebibytes(count) == words
+def test_bytes_are_said_in_the_unit_that_fits(count: int, words: str) -> None:
+    assert size(count) == words
 
 
 def test_allocations_stand_by_site_the_largest_first() -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tracer.findings import FillCost, Judgement
 from tracer.names import SeedOrigin, Verdict
-from tracer.report.words import SEED_ORIGINS, joined, mebibytes, plural
+from tracer.report.words import SEED_ORIGINS, joined, plural, size
 from tracer.trace.process import Generator, Loader
 
 
@@ -77,7 +77,7 @@ def fill_words(fill: FillCost) -> str:
 
 
 def _fill_cost(fill: FillCost) -> str:
-    amount = f"{plural(fill.calls, 'call')}, {mebibytes(fill.bytes)}"
+    amount = f"{plural(fill.calls, 'call')}, {size(fill.bytes)}"
     if fill.is_on:
         return f"Deterministic mode fills memory that nobody has written yet: {amount}."
     return f"As the settings stand, memory that nobody has written yet is not filled: {amount}."

@@ -11,7 +11,7 @@ from tracer.names import About
 from tracer.plan import name_of, place_of
 from tracer.report.naming import calls_by_op, ops_behind, subject_of
 from tracer.report.process import fill_words, generator_rows, loader_rows, untouched_generators
-from tracer.report.words import ABOUT, SEED_ORIGINS, mebibytes
+from tracer.report.words import ABOUT, SEED_ORIGINS, size
 
 if TYPE_CHECKING:
     from tracer.report.report import Report
@@ -100,7 +100,7 @@ def _draws(draws: Iterable[Draw]) -> list[tuple[Any, ...]]:
 
 def _allocation(one: Allocation) -> tuple[Any, ...]:
     followed = one.count - one.unfollowed
-    return (name_of(one.op), one.phase, one.module, _place(one), one.count, followed, mebibytes(one.bytes))
+    return (name_of(one.op), one.phase, one.module, _place(one), one.count, followed, size(one.bytes))
 
 
 def _place(one: Draw | Allocation) -> str:

@@ -148,9 +148,11 @@ def plural(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def mebibytes(count: int) -> str:
-    """``count`` bytes in MiB, to a tenth: ``45.2 MiB``."""
-    return f"{count / 2**20:,.1f} MiB" if count >= 2**20 // 10 or not count else "under 0.1 MiB"
+def size(count: int) -> str:
+    """``count`` bytes as people say it: ``512 bytes``, ``9.5 KiB``, ``45.2 MiB``."""
+    if count < 2**10:
+        return plural(count, "byte")
+    return f"{count / 2**10:,.1f} KiB" if count < 2**20 else f"{count / 2**20:,.1f} MiB"
 
 
 def joined(parts: Sequence[str]) -> str:
