@@ -81,7 +81,7 @@ def changed_findings(rows: BoundRows) -> Iterator[Finding]:
         ops = rows.ops_for(row)
         for event in scene.trace.events if ops is not None else ():
             if event.kind is not (row.watches or EventKind.SETTING) or not (
-                event.while_recording and event.after_calls
+                event.while_recording and event.after_calls and event.is_followed
             ):
                 continue
             if event.name not in row.events if row.events else event.name in own:
@@ -112,7 +112,7 @@ def _change(event: Event) -> str:
 
 def _is_in_the_middle(event: Event) -> bool:
     """Did it come after something of the region that hung on it?"""
-    return event.after_draws if event.kind is EventKind.SEED else event.while_recording and event.after_calls
+    return event.after_draws if event.kind is EventKind.SEED else event.while_recording and event.after_calls and event.is_followed
 
 
 def _took_effect(event: Event) -> bool:

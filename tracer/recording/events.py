@@ -44,9 +44,11 @@ class Noted:
         "after_draws",
         "count",
         "first",
+        "is_followed",
         "key",
         "last",
         "own",
+        "parted_at",
         "parts_phases",
         "site",
         "value",
@@ -62,6 +64,9 @@ class Noted:
         self.values_differ = False
         self.parts_phases = False
         self.after_calls = False
+        self.parted_at: int | None = None
+        """Calls recorded when it first came after forward calls."""
+        self.is_followed = False
         self.after_draws = False
         self.count = 0
 
@@ -89,6 +94,7 @@ class EventLog:
     def recording_ended(self) -> None:
         """From here on they do not; the step that was begun is over for them."""
         self.step_ended()
+        self._follow()
         self._calls = None
 
     def note(
@@ -166,6 +172,7 @@ class EventLog:
     def listed(self) -> tuple[Event, ...]:
         """All events, by their first position."""
         self._close_steps()
+        self._follow()
         return tuple(
             Event(
                 kind=kind,  # type: ignore[arg-type]
@@ -180,6 +187,7 @@ class EventLog:
                 while_recording=while_recording,  # type: ignore[arg-type]
                 parts_phases=noted.parts_phases,
                 after_calls=noted.after_calls,
+                is_followed=noted.is_followed or not noted.after_calls,
                 after_draws=noted.after_draws,
                 first=noted.first,
                 last=noted.last,
@@ -202,10 +210,19 @@ class EventLog:
     def _hold_against(self, calls: Calls, noted: Noted) -> None:
         if noted.count > _LOOKS or (noted.after_calls and noted.parts_phases):
             return
-        forward, backward, _ = calls.counted()
+        forward, backward, total = calls.counted()
         noted.after_calls |= forward > 0
+        if forward and noted.parted_at is None:
+            noted.parted_at = total
         if forward and calls.step_has_forward():
             self._open.setdefault(noted, backward)
+
+    def _follow(self) -> None:
+        """Note which events had calls after them, too."""
+        if self._calls is not None:
+            total = self._calls.counted()[2]
+            for noted in self._noted.values():
+                noted.is_followed |= noted.parted_at is not None and total > noted.parted_at
 
     def _close_steps(self) -> None:
         if self._open and self._calls is not None:

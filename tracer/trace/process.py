@@ -39,6 +39,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Were forward calls recorded before it and backward calls after it, within one training step?"""
     after_calls: bool = False
     """Were forward calls recorded before it, at one of its times? If not, there was nothing to part."""
+    is_followed: bool = True
+    """Were calls recorded after the first of those times too? What a program puts back at its end parts nothing."""
     after_draws: bool = False
     """A seed: had the generator drawn while recording before it was seeded again, and did it draw after?"""
     count: int = 1
