@@ -1,0 +1,12 @@
+"""Dropout under a forked generator that is seeded by the machine."""
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+weight = torch.ones(4, requires_grad=True)
+drop = nn.Dropout(0.5)
+with torch.random.fork_rng():
+    torch.seed()
+    noisy = drop(weight)  # planted: cpu-rng
+(noisy + drop(weight)).sum().backward()

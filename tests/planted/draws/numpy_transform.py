@@ -1,0 +1,21 @@
+"""A transform draws from NumPy's global generator, which nobody seeded."""
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+torch.manual_seed(0)
+
+
+class Noisy(Dataset):
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        noise = np.random.rand(2)  # planted: environment-numpy-generator
+        return torch.as_tensor(noise + index)
+
+
+weight = torch.ones(2, requires_grad=True, dtype=torch.float64)
+for batch in DataLoader(Noisy(), batch_size=2):
+    (batch @ weight).sum().backward()

@@ -1,0 +1,11 @@
+"""The order of the samples is drawn from Python's generator, which nobody seeded."""
+
+import random
+
+import torch
+
+torch.manual_seed(0)
+weight = torch.ones(2, requires_grad=True)
+order = [0, 1, 2, 3]
+random.shuffle(order)  # planted: environment-python-generator
+(torch.tensor(order[:2]) * weight).sum().backward()

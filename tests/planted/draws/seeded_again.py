@@ -1,0 +1,12 @@
+"""The machine seeds anew in the middle, after the seeded generator has drawn."""
+# planted: environment-torch-generator
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5))
+x = torch.ones(3, 4)
+model(x).sum().backward()
+torch.seed()  # planted: environment-seed-changed
+model(x).sum().backward()
