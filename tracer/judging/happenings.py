@@ -8,10 +8,13 @@ from typing import Any, NamedTuple
 from tracer.findings import Finding
 from tracer.judging.bound_rows import BoundRows
 from tracer.names import About, EventKind, Subsystem
+from tracer.tables.vocabulary import Value
 from tracer.trace.process import Event
 
 #: What reads its settings when CUDA starts or soon after, and whose own first use may go unseen.
 _BEHIND_CUDA = (Subsystem.CUBLAS, Subsystem.CUDNN)
+
+_AT_START = frozenset({Subsystem.TORCH, Subsystem.CUDA})
 
 _READERS = {
     Subsystem.PYTHON: "the interpreter",
@@ -46,7 +49,7 @@ def late_findings(rows: BoundRows) -> Iterator[Finding]:
             if event.kind is not (EventKind.VARIABLE if of_variables else EventKind.SETTING) or not _took_effect(event):
                 continue
             readers = _readers_of(event.name, rows) if of_variables else row.read_by
-            if not of_variables and event.name not in row.events:
+            if not of_variables and (event.name not in row.events or rows.ops_for(row) is None):
                 continue
             late = _how_late(event, readers, uses)
             if late is None or (of_variables and event.name in scene.sets):
@@ -80,9 +83,7 @@ def changed_findings(rows: BoundRows) -> Iterator[Finding]:
     for row in kept:
         ops = rows.ops_for(row)
         for event in scene.trace.events if ops is not None else ():
-            if event.kind is not (row.watches or EventKind.SETTING) or not (
-                event.while_recording and event.after_calls and event.is_followed
-            ):
+            if event.kind is not (row.watches or EventKind.SETTING) or not _is_in_the_middle(event):
                 continue
             if event.name not in row.events if row.events else event.name in own:
                 continue
@@ -91,16 +92,20 @@ def changed_findings(rows: BoundRows) -> Iterator[Finding]:
             counted: dict[str, Any] = {} if ops else {"count": event.count}
             yield from rows.finding(
                 row,
-                {
-                    "change": "between-phases" if event.parts_phases else "within",
-                    **({"origin": event.value} if event.kind is EventKind.SEED else {}),
-                },
+                _facts_of(event),
                 subject=_change(event),
                 ops=ops,
                 at=event,
                 phase=event.phase,
                 **counted,
             )
+
+
+def _facts_of(event: Event) -> dict[str, Value]:
+    """What conditions may ask of a change: of a seed, how it was made."""
+    if event.kind is EventKind.SEED:
+        return {"origin": event.value}
+    return {"change": "between-phases" if event.parts_phases else "within"}
 
 
 def _change(event: Event) -> str:
@@ -112,7 +117,11 @@ def _change(event: Event) -> str:
 
 def _is_in_the_middle(event: Event) -> bool:
     """Did it come after something of the region that hung on it?"""
-    return event.after_draws if event.kind is EventKind.SEED else event.while_recording and event.after_calls and event.is_followed
+    return (
+        event.after_draws
+        if event.kind is EventKind.SEED
+        else event.while_recording and event.after_calls and event.is_followed
+    )
 
 
 def _took_effect(event: Event) -> bool:

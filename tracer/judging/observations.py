@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
-from tracer.findings import FillCost, Finding
+import msgspec
+
+from tracer.findings import FillCost, Finding, Note
 from tracer.judging.bound_rows import BoundRows, device_backend
 from tracer.judging.scene import Scene
-from tracer.judging.setting_rows import compiled_how, read_setting, subject_of
-from tracer.names import About, Backend, SeedOrigin
+from tracer.judging.setting_rows import compiled_how, is_worth_a_note, read_setting, subject_of
+from tracer.names import About, Backend, Differs, SeedOrigin
 from tracer.tables.vocabulary import Value
 from tracer.trace.model import Trace
 from tracer.trace.process import Draw, Loader
@@ -27,7 +29,7 @@ def is_passed(generator: str) -> bool:
     return generator.startswith("passed")
 
 
-def observed_findings(rows: BoundRows) -> Iterator[Finding]:
+def observed_findings(rows: BoundRows) -> Iterator[Finding | Note]:
     """Every finding about what was observed of the process, beside its settings."""
     for read in (_torch_generators, _host_generators, _unwritten_reads, _overlaps, _loaders, _compiled):
         yield from read(rows)
@@ -46,8 +48,15 @@ def _torch_generators(rows: BoundRows) -> Iterator[Finding]:
     for generator, (first, ops) in drawn.items():
         for row in rows.named(_PASSED if is_passed(generator) else _TORCH):
             facts = {"origin": SeedOrigin.MACHINE.value}
-            subject = f"generator {generator}, never seeded"
-            yield from rows.finding(row, facts, subject=subject, ops=ops, at=first, phase=first.phase)
+            subject = f"generator {generator}, {'seeded by the machine' if first.seeded_at else 'never seeded'}"
+            yield from rows.finding(row, facts, subject=subject, ops=ops, at=_seeding(first), phase=first.phase)
+
+
+def _seeding(draw: Draw) -> Draw:
+    """The line that left a generator to the machine, where it was seen; else that of the first draw."""
+    if not draw.seeded_at:
+        return draw
+    return msgspec.structs.replace(draw, location=draw.seeded_at, function="", called_from="")
 
 
 def _host_generators(rows: BoundRows) -> Iterator[Finding]:
@@ -142,9 +151,24 @@ def loader_facts(loader: Loader, scene: Scene, *, of_workers: bool = False) -> d
     }
 
 
-def _loaders(rows: BoundRows) -> Iterator[Finding]:
+#: Rows on what makes no two runs differ, and which loaders they speak of.
+_BETWEEN_MACHINES: Mapping[str, Callable[[Loader], bool]] = {
+    "environment-loader-persistent": lambda loader: loader.persistent_workers,
+    "environment-loader-start-method": lambda loader: loader.start_method in ("spawn", "forkserver"),
+    "environment-loader-epoch": lambda loader: loader.epoch_set is False,
+    "environment-loader-worker-count": lambda loader: loader.workers > 0,
+}
+
+
+def _loaders(rows: BoundRows) -> Iterator[Finding | Note]:
     for row in rows.about(About.LOADER):
         for loader in rows.scene.trace.loaders:
+            if row.differs is Differs.MACHINES:
+                matters = _BETWEEN_MACHINES.get(row.id)
+                if matters is not None and matters(loader):
+                    place = f" at {loader.location}" if loader.location else ""
+                    yield rows.note(row, subject=f"{_spelt(loader)}{place}", ops={})
+                continue
             yield from rows.finding(
                 row,
                 loader_facts(loader, rows.scene, of_workers=row.id == _WORKERS),
@@ -174,7 +198,7 @@ def _is_own(sampler: str) -> bool:
     return sampler not in ("", "RandomSampler", "SequentialSampler", "BatchSampler")
 
 
-def _compiled(rows: BoundRows) -> Iterator[Finding]:
+def _compiled(rows: BoundRows) -> Iterator[Finding | Note]:
     scene = rows.scene
     for how in sorted(compiled_how(scene.trace)):
         for row in rows.about(About.COMPILED):
@@ -186,7 +210,9 @@ def _compiled(rows: BoundRows) -> Iterator[Finding]:
                 if read is None:
                     continue
                 facts["value"], subject = read.word, subject_of(row, read)
-            if ops is not None:
+                if row.differs is Differs.MACHINES and ops is not None and is_worth_a_note(row, read):
+                    yield rows.note(row, subject=subject, ops=ops)
+            if ops is not None and row.differs is Differs.RUNS:
                 yield from rows.finding(row, facts, subject=subject, ops=ops)
 
 

@@ -185,7 +185,7 @@ class Settling:
         """What findings about the process ask for beyond ``planned``, as far as it settles them; each asks once."""
         left = {key_of(one): one for one in self._process.observe(planned).findings}
         asking = [one for one in observed.findings if key_of(one) in left and one.sets and key_of(one) not in own]
-        asking = [one for one in asking if not is_good(left[key_of(one)].verdict)]
+        asking = [one for one in asking if not is_good(left[key_of(one)].verdict) or _left_to_chance(left[key_of(one)])]
         if not asking:
             return {}
         best: tuple[int, dict[str, FactValue]] = (0, {})
@@ -200,7 +200,7 @@ class Settling:
             settles = 0
             for one in order:
                 known = after.get(key_of(one))
-                if known is None or is_good(known.verdict):
+                if known is None or (is_good(known.verdict) and not _left_to_chance(known)):
                     settles += 1
                     added.update({name: trial[name] for name in one.sets if planned.get(name) != trial[name]})
             if settles > best[0]:
@@ -240,6 +240,11 @@ def with_plan(findings: Iterable[Finding], settled: Settled) -> list[Finding]:
             made = {MODE: settled.planned[MODE]}
         told.append(msgspec.structs.replace(finding, planned=after, sets=made or settled.planned))
     return told
+
+
+def _left_to_chance(finding: Finding) -> bool:
+    """Does it hang on a state that nobody is known to have made?"""
+    return finding.facts.get("origin") in (SeedOrigin.MACHINE.value, SeedOrigin.UNSEEN.value)
 
 
 def _needs_seed(group: CallGroup, ruling: Ruling) -> bool:

@@ -50,6 +50,8 @@ _LEFT_TO_CHANCE = ("machine", "unseen")
 
 def step_of(finding: Finding, target: Target) -> Step:
     """The one kind of change that closes ``finding``."""
+    if _is_as_good_as_it_can_be(finding):
+        return Step.NOTHING
     if finding.about is About.LOADER:
         return Step.LOADING
     if finding.about in (About.LATE, About.CHANGED):
@@ -72,9 +74,20 @@ def step_of(finding: Finding, target: Target) -> Step:
 def is_settled(finding: Finding) -> bool:
     """Do the planned settings and seeds leave nothing of ``finding`` to do?"""
     if finding.planned is None:
-        return finding.about is About.CALL and "seed.torch" in finding.sets
+        # Seeding does not change that the result hangs on a seed.
+        return _hangs_on_a_seed(finding) and any(name.startswith("seed.") for name in finding.sets)
     as_is, mode_on = finding.planned
     return as_is in _GOOD and (mode_on in _GOOD or finding.verdict not in _GOOD)
+
+
+def _hangs_on_a_seed(finding: Finding) -> bool:
+    return {finding.verdict, finding.deterministic_mode} <= set(_GOOD)
+
+
+def _is_as_good_as_it_can_be(finding: Finding) -> bool:
+    """Does something of the process hang on nothing but a seed that the program gives?"""
+    process = finding.about in (About.LOADER, About.CHANGED, About.GENERATOR)
+    return process and _hangs_on_a_seed(finding) and finding.facts.get("origin") not in _LEFT_TO_CHANCE
 
 
 def is_mode_on(target: Target) -> bool:

@@ -1,0 +1,360 @@
+"""What no op shows is judged by its row, with the calls that make it matter, and silent where nothing depends on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.build import call, draw, environment, event, generator, loader, read, trace
+from tracer import judge
+from tracer.errors import TargetError
+from tracer.findings import Finding
+from tracer.names import About, DeterministicMode, Overlap, Phase, SeedOrigin, Verdict
+from tracer.report import Report
+from tracer.trace.model import Trace
+from tracer.trace.process import Allocation, OverlapWrite
+
+CUDA = {"device": "cuda", "dtype": "float32", "layout": "strided", "ndim": 2}
+CPU = {**CUDA, "device": "cpu"}
+CONVOLUTION = call("aten.convolution.default", facts=CUDA, count=3)
+PRODUCT = call("aten.mm.default", facts=CUDA)
+ADDITION = call("aten.add.Tensor", facts=CPU)
+
+
+def process(**made: Any) -> Any:
+    flags = {"cudnn_enabled": True, "cudnn_benchmark": False, "cudnn_deterministic": False}
+    return environment(**{**flags, "fill_uninitialized_memory": True} | made)
+
+
+def about_the_process(report: Report) -> dict[str, Finding]:
+    return {one.rule: one for one in report.findings if one.about is not About.CALL}
+
+
+def found(recorded: Trace, rule: str, **target: Any) -> Finding:
+    findings = about_the_process(judge(recorded, **target))
+    assert rule in findings, sorted(findings)
+    return findings[rule]
+
+
+def is_found(recorded: Trace, rule: str, **target: Any) -> bool:
+    return rule in about_the_process(judge(recorded, **target))
+
+
+# ------------------------------------------------------------------------------------------------ settings
+
+
+def test_a_setting_is_a_finding_with_the_ops_that_make_it_matter() -> None:
+    recorded = trace(CONVOLUTION, PRODUCT, environment=process(cudnn_benchmark=True))
+    finding = found(recorded, "environment-cudnn-benchmark")
+    assert finding.subject == "torch.backends.cudnn.benchmark = True"
+    assert (finding.ops, finding.count, finding.op) == ({"aten.convolution.default": 3}, 3, "")
+    assert finding.about is About.SETTING
+    assert finding.verdict is Verdict.NONDETERMINISTIC
+    assert finding.evidence
+    assert finding.code
+    assert finding.sets == {"deterministic_mode": "on"} or finding.sets == {"cudnn_benchmark": False}
+
+
+@pytest.mark.parametrize("calls", [(PRODUCT,), (call("aten.convolution.default", facts=CPU),)])
+def test_a_setting_that_no_call_depends_on_is_none(calls: tuple[Any, ...]) -> None:
+    assert not is_found(trace(*calls, environment=process(cudnn_benchmark=True)), "environment-cudnn-benchmark")
+
+
+def test_a_call_on_a_cpu_makes_a_setting_matter_where_it_is_judged_for_cuda() -> None:
+    recorded = trace(call("aten.convolution.default", facts=CPU), environment=process(cudnn_benchmark=True))
+    assert is_found(recorded, "environment-cudnn-benchmark", backend="cuda")
+
+
+def test_calls_without_data_make_nothing_matter() -> None:
+    recorded = trace(call("aten.convolution.default", facts={**CUDA, "device": "meta"}), environment=process())
+    assert about_the_process(judge(recorded, backend="cuda")) == {}
+
+
+def test_deterministic_mode_is_asked_for_only_where_it_makes_something_deterministic() -> None:
+    assert is_found(trace(CONVOLUTION, environment=process()), "environment-deterministic-mode")
+    assert not is_found(trace(ADDITION, environment=process()), "environment-deterministic-mode")
+    on = process(deterministic_mode=DeterministicMode.ON)
+    assert not is_found(trace(CONVOLUTION, environment=on), "environment-deterministic-mode")
+
+
+def test_the_line_that_made_a_setting_is_where_the_finding_is() -> None:
+    made = event("setting", "torch.backends.cudnn.benchmark", before="False", value="True", location="train.py:4")
+    recorded = trace(CONVOLUTION, environment=process(cudnn_benchmark=True), events=(made,))
+    assert found(recorded, "environment-cudnn-benchmark").location == "train.py:4"
+
+
+def test_what_differs_between_machines_is_a_note() -> None:
+    report = judge(trace(CONVOLUTION, environment=process(cudnn_allow_tf32=True)), backend="cuda")
+    (note,) = [one for one in report.judgement.notes if one.rule == "environment-cudnn-tf32"]
+    assert note.ops == {"aten.convolution.default": 3}
+    strict = judge(trace(CONVOLUTION, environment=process(cudnn_allow_tf32=False)), backend="cuda")
+    assert "environment-cudnn-tf32" not in {one.rule for one in strict.judgement.notes}
+
+
+def test_findings_about_the_process_are_not_calls() -> None:
+    report = judge(trace(CONVOLUTION, environment=process(cudnn_benchmark=True)))
+    assert report.tally.total == 3
+
+
+def test_the_order_puts_the_process_among_the_calls() -> None:
+    report = judge(trace(CONVOLUTION, ADDITION, environment=process(cudnn_benchmark=True)))
+    assert {one.about for one in report.findings} == {About.CALL, About.SETTING}
+    ranks = [list(Verdict).index(one.verdict) for one in report.findings if one.verdict is Verdict.NONDETERMINISTIC]
+    assert len(ranks) == len([one for one in report.findings if one.verdict is Verdict.NONDETERMINISTIC])
+
+
+# ----------------------------------------------------------------------------------- too late, in the middle
+
+LATE = "environment-set-too-late"
+VARIABLE = event(value=":4096:8", first=5, location="train.py:9")
+
+
+def with_products(*events: Any) -> Trace:
+    """A step with matrix products on CUDA, in a process that holds cuBLAS's variable by the time it records."""
+    held = process(torch="2.6.0", variables={"CUBLAS_WORKSPACE_CONFIG": ":4096:8"})
+    return trace(PRODUCT, environment=held, events=events)
+
+
+def used(name: str, first: int) -> Any:
+    return event("first-use", name, first=first, location="train.py:2")
+
+
+def test_a_variable_made_after_its_reader_read_it_is_too_late() -> None:
+    finding = found(with_products(used("cublas", 3), VARIABLE), LATE)
+    assert finding.verdict is Verdict.NONDETERMINISTIC
+    assert finding.location == "train.py:9"
+    assert finding.subject == "CUBLAS_WORKSPACE_CONFIG = :4096:8, after cuBLAS had read it at train.py:2"
+
+
+def test_one_made_after_cuda_started_may_be_too_late() -> None:
+    finding = found(with_products(used("cuda", 3), VARIABLE), LATE)
+    assert finding.verdict is Verdict.CONDITIONAL
+    assert "may have read it" in finding.subject
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        (VARIABLE,),
+        (VARIABLE, used("cuda", 6)),
+        (used("cuda", 3), VARIABLE, used("cublas", 8)),
+        (used("cublas", 3), event(before=":4096:8", value=":4096:8", first=5)),
+        (used("cublas", 3), event(name="MY_OWN", value="1", first=5)),
+    ],
+    ids=["nothing used", "before CUDA", "cuBLAS came later", "no change", "not one that is read once"],
+)
+def test_one_made_in_time_is_not(events: tuple[Any, ...]) -> None:
+    assert not is_found(with_products(*events), LATE)
+
+
+def test_a_late_variable_that_no_call_depends_on_is_none() -> None:
+    assert not is_found(trace(ADDITION, events=(used("cublas", 3), VARIABLE)), LATE)
+
+
+def test_the_interpreter_has_read_its_own_variable_before_the_first_line() -> None:
+    assert is_found(trace(ADDITION, events=(event(name="PYTHONHASHSEED", value="0"),)), LATE)
+
+
+def test_a_late_variable_is_mended_by_moving_its_line() -> None:
+    recorded = with_products(used("cublas", 3), VARIABLE)
+    (change,) = judge(recorded).plan
+    assert "Move the line" in change.title
+    assert change.code == 'os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"'
+    assert "train.py:9" in change.where
+    assert not is_found(recorded, LATE, settings=change.sets)
+    assert not is_found(recorded, LATE, settings="default"), "only the program's own settings can be late"
+
+
+def toggled(**fields: Any) -> Any:
+    spelt = {"before": "off", "value": "on", "while_recording": True, "after_calls": True, "phase": Phase.OTHER}
+    return event("setting", "torch.use_deterministic_algorithms", **{**spelt, **fields})
+
+
+def test_deterministic_mode_that_differs_between_forward_and_backward_is_found_at_its_line() -> None:
+    finding = found(trace(ADDITION, events=(toggled(parts_phases=True),)), "environment-mode-changed")
+    assert (finding.verdict, finding.location) == (Verdict.NONDETERMINISTIC, "train.py:3")
+    within = found(trace(ADDITION, events=(toggled(),)), "environment-mode-changed")
+    assert within.verdict is Verdict.CONDITIONAL
+
+
+@pytest.mark.parametrize("fields", [{"while_recording": False}, {"after_calls": False}, {"value": "off"}])
+def test_a_mode_made_before_any_call_is_no_change(fields: dict[str, Any]) -> None:
+    assert not is_found(trace(ADDITION, events=(toggled(**fields),)), "environment-mode-changed")
+
+
+def test_a_seed_from_the_machine_in_the_middle_is_found() -> None:
+    seeded = event("seed", "cpu", value="machine", while_recording=True, after_draws=True)
+    assert is_found(trace(ADDITION, events=(seeded,)), "environment-seed-changed")
+    before = event("seed", "cpu", value="machine", while_recording=True)
+    assert not is_found(trace(ADDITION, events=(before,)), "environment-seed-changed")
+
+
+# ---------------------------------------------------------------------------------------------- generators
+
+
+def drawing(origin: str, name: str = "cpu", **fields: Any) -> Any:
+    facts = {**CPU, "rng.generator": name, "rng.origin": origin}
+    return call("aten.bernoulli_.float", facts=facts, **fields)
+
+
+def test_a_generator_left_to_the_machine_is_one_finding_for_all_its_draws() -> None:
+    recorded = trace(drawing("machine"), drawing("machine", location="train.py:20", count=2))
+    finding = found(recorded, "environment-torch-generator")
+    assert finding.subject == "generator cpu, never seeded"
+    assert finding.ops == {"aten.bernoulli_.float": 3}
+    assert finding.location == "train.py:10"
+
+
+@pytest.mark.parametrize("origin", ["program", "restored", "fixed", "unseen"])
+def test_one_that_is_not_known_to_be_is_none(origin: str) -> None:
+    assert not is_found(trace(drawing(origin)), "environment-torch-generator")
+
+
+def test_a_passed_generator_is_seeded_by_hand() -> None:
+    report = judge(trace(drawing("machine", "passed (cpu)")))
+    assert "environment-passed-generator" in about_the_process(report)
+    assert report.planned_settings == {}
+    assert any(change.title.startswith("Seed ") for change in report.plan)
+
+
+def test_pythons_and_numpys_draws_are_found_at_their_lines() -> None:
+    draws = (draw(count=4), draw("numpy.random.rand", "numpy", location="train.py:11"))
+    report = judge(trace(ADDITION, host_draws=draws))
+    python, numpy = (about_the_process(report)[f"environment-{name}-generator"] for name in ("python", "numpy"))
+    assert (python.location, python.ops, python.verdict) == (
+        "train.py:9",
+        {"random.random": 4},
+        Verdict.NONDETERMINISTIC,
+    )
+    assert numpy.location == "train.py:11"
+    assert report.planned_settings == {"seed.python": True, "seed.numpy": True}
+    (change,) = report.plan
+    assert change.code == "random.seed(0)\nnumpy.random.seed(0)"
+
+
+def test_a_host_generator_that_the_program_seeded_is_none() -> None:
+    for origin in (SeedOrigin.PROGRAM, SeedOrigin.RESTORED):
+        assert about_the_process(judge(trace(ADDITION, host_draws=(draw(origin=origin),)))) == {}
+
+
+def test_a_region_that_drew_where_no_call_was_seen_is_found_without_a_line() -> None:
+    finding = found(trace(ADDITION, generators=(generator("python", drew=True),)), "environment-python-generator")
+    assert finding.location == ""
+    assert not is_found(trace(ADDITION, generators=(generator("python", drew=False),)), "environment-python-generator")
+
+
+# ------------------------------------------------------------------------------- memory, overlaps, loading
+
+
+def test_memory_read_before_it_was_written_names_both_lines() -> None:
+    recorded = trace(ADDITION, unwritten_reads=(read(count=2),), environment=process())
+    finding = found(recorded, "environment-unwritten-memory")
+    assert (finding.op, finding.location, finding.count) == ("aten.add.Tensor", "train.py:8", 2)
+    assert "train.py:7" in finding.subject
+    assert finding.deterministic_mode is Verdict.DETERMINISTIC
+
+
+def test_memory_that_deterministic_mode_fills_is_none() -> None:
+    on = process(deterministic_mode=DeterministicMode.ON)
+    assert not is_found(trace(ADDITION, unwritten_reads=(read(),), environment=on), "environment-unwritten-memory")
+    unfilled = process(deterministic_mode=DeterministicMode.ON, fill_uninitialized_memory=False)
+    recorded = trace(ADDITION, unwritten_reads=(read(),), environment=unfilled)
+    assert is_found(recorded, "environment-unwritten-memory")
+    assert is_found(recorded, "environment-fill-uninitialized-memory")
+    assert judge(recorded).planned_settings == {"fill_uninitialized_memory": True}
+
+
+@pytest.mark.parametrize(("kind", "verdict"), [("itself", "nondeterministic"), ("source", "conditional")])
+def test_an_overlapping_write_is_found_whatever_the_mode(kind: str, verdict: str) -> None:
+    write = OverlapWrite(op="aten.add_.Tensor", kind=Overlap(kind), location="train.py:6", device="cpu")
+    finding = found(trace(ADDITION, overlaps=(write,)), "environment-overlapping-write")
+    assert (finding.location, finding.verdict.value) == ("train.py:6", verdict)
+    assert finding.deterministic_mode is finding.verdict
+
+
+def test_what_filling_costs_is_counted() -> None:
+    given_memory = Allocation(op="aten.empty.memory_format", count=3, bytes=300, unfollowed=1)
+    fill = judge(trace(ADDITION, allocations=(given_memory,))).judgement.fill
+    assert fill is not None
+    assert (fill.calls, fill.bytes, fill.reads, fill.unfollowed, fill.is_on) == (3, 300, 0, 1, False)
+    assert judge(trace(ADDITION)).judgement.fill is None
+
+
+def test_an_order_drawn_from_an_unseeded_generator_is_found_where_the_loader_is_made() -> None:
+    recorded = trace(ADDITION, loaders=(loader(shuffles=True, sampler="RandomSampler", origin=SeedOrigin.MACHINE),))
+    finding = found(recorded, "environment-loader-shuffle")
+    assert (finding.subject, finding.location) == ("DataLoader(shuffle=True)", "train.py:5")
+    (change,) = judge(recorded).plan
+    assert change.code
+    assert change.sets == {"seed.torch": True}
+
+
+def test_a_loader_that_keeps_its_order_or_was_seeded_needs_no_change() -> None:
+    seeded = loader(shuffles=True, sampler="RandomSampler", origin=SeedOrigin.PROGRAM)
+    assert judge(trace(ADDITION, loaders=(loader(origin=SeedOrigin.MACHINE),))).findings == ()
+    report = judge(trace(ADDITION, loaders=(seeded,)))
+    assert {one.verdict for one in report.findings} <= {Verdict.SEEDED}
+    assert report.plan == ()
+
+
+def test_workers_that_draw_from_numpy_are_found() -> None:
+    drawing_workers = loader(workers=2, worker_draws=("numpy",), origin=SeedOrigin.MACHINE, start_method="fork")
+    assert is_found(trace(ADDITION, loaders=(drawing_workers,)), "environment-loader-workers")
+    plain = loader(workers=2, origin=SeedOrigin.MACHINE, start_method="fork")
+    assert not is_found(trace(ADDITION, loaders=(plain,)), "environment-loader-workers")
+
+
+# ------------------------------------------------------------------------------------------ targets, banners
+
+
+def test_settings_replace_the_recorded_ones_by_name() -> None:
+    recorded = trace(CONVOLUTION, environment=process(cudnn_benchmark=True))
+    report = judge(recorded, settings={"cudnn_benchmark": False, "deterministic_mode": "on"})
+    assert report.findings == ()
+    assert report.target.sets == {"cudnn_benchmark": False, "deterministic_mode": "on"}
+    assert report.target.settings.value == "recorded"
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"cudnn_benchmrk": True}, "did you mean cudnn_benchmark"),
+        ({"cudnn_benchmark": "no"}, "it is True or False"),
+        ({"deterministic_mode": "strict"}, "one of off, warn, on"),
+        ({"seed.torch": 0}, "it is True"),
+        ({"CUBLAS_WORKSPACE_CONFIG": 4096}, "it is text"),
+        ({"python": "3.12"}, "there is no setting 'python'"),
+    ],
+)
+def test_a_setting_that_does_not_exist_or_cannot_be_is_refused_in_one_line(asked: dict[str, Any], says: str) -> None:
+    with pytest.raises(TargetError) as error:
+        judge(trace(ADDITION), settings=asked)
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_torchs_defaults_forget_what_the_program_made() -> None:
+    made = process(cudnn_benchmark=True, variables={"CUBLAS_WORKSPACE_CONFIG": ":4096:8"})
+    rules = about_the_process(judge(trace(CONVOLUTION, PRODUCT, environment=made), torch="2.6", settings="default"))
+    assert "environment-cudnn-benchmark" not in rules
+    assert "environment-cublas-workspace" in rules
+
+
+def test_an_older_trace_is_said_to_have_watched_less() -> None:
+    older = judge(trace(ADDITION, schema=1)).banners
+    assert any("older release" in banner for banner in older)
+    assert not any("older release" in banner for banner in judge(trace(ADDITION)).banners)
+
+
+def test_seeds_that_may_have_gone_unseen_are_said_to() -> None:
+    told = [judge(trace(drawing(origin))).banners for origin in ("unseen", "program")]
+    assert [any("Seeds were not watched" in banner for banner in banners) for banners in told] == [True, False]
+
+
+@pytest.mark.parametrize(("torch", "says"), [("1.9", "were not judged"), ("3.1", "extrapolated")])
+def test_a_torch_that_the_table_was_not_reviewed_for_is_said_to_be_one(torch: str, says: str) -> None:
+    report = judge(trace(CONVOLUTION, environment=process(cudnn_benchmark=True)), torch=torch)
+    assert any("table of settings" in banner and says in banner for banner in report.banners)
+    assert bool(about_the_process(report)) is (says == "extrapolated")
+    assert all(one.extrapolated for one in about_the_process(report).values())
