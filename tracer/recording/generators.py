@@ -21,6 +21,7 @@ from tracer.names import EventKind, SeedOrigin
 from tracer.recording import seams
 from tracer.recording.events import EventLog, Noted
 from tracer.recording.provenance import FIXED, MACHINE, PROGRAM, UNSEEN, Newest, Origins, Provenance
+from tracer.recording.seed_callers import DISTRIBUTED_SAMPLER, TORCH_RANDOM, SeedCaller, seed_caller
 from tracer.recording.sites import Sites
 
 #: What torch seeds every new ``torch.Generator`` with.
@@ -31,47 +32,8 @@ _CHOSEN_BELOW = {"cpu": 2**48}
 _CHOSEN_BELOW_ELSEWHERE = 2**32
 _NEGATIVE_FROM = 2**64 - 2**32
 
-_TORCH = os.path.join(os.path.dirname(torch.__file__), "")
-_DATA = os.path.join(_TORCH, "utils", "data", "")
-_DISTRIBUTED_SAMPLER = os.path.join(_DATA, "distributed.py")
-_TORCH_RANDOM = os.path.join(_TORCH, "random.py")
-#: Torch's own functions that seed on behalf of whoever called them.
-_ON_BEHALF = frozenset(
-    {
-        *("manual_seed", "_manual_seed_impl", "manual_seed_all", "_seed_custom_device", "seed", "seed_all", "cb"),
-        *("set_rng_state", "set_rng_state_all", "_set_rng_state_offset", "_lazy_call", "_lazy_init", "fork_rng"),
-    }
-)
-#: Files whose functions are wrapped around others: dynamo puts one around ``torch.manual_seed`` as it loads.
-_WRAPPING = (
-    os.path.join(_TORCH, "_dynamo", "eval_frame.py"),
-    os.path.join(_TORCH, "_dynamo", "external_utils.py"),
-    os.path.join(_TORCH, "_compile.py"),
-    os.path.join(os.sep, "contextlib.py"),
-    __file__,
-)
-
 Drawn = tuple[str, Provenance]
 """From which generator a call drew, and where its state came from."""
-
-
-class _Caller(NamedTuple):
-    """Who called a method of a generator, behind torch's own functions that only pass the call on."""
-
-    frame: FrameType | None
-    functions: tuple[str, ...]
-    """Names of those functions, innermost first."""
-    through_torch_random: bool
-    """Did ``torch.manual_seed`` or ``torch.seed`` pass it on to each kind of device?"""
-
-    @property
-    def file(self) -> str:
-        return self.frame.f_code.co_filename if self.frame is not None else ""
-
-    @property
-    def is_torch(self) -> bool:
-        """Was it torch's own idea: a sampler, a checkpoint, the compiler?"""
-        return "fork_rng" in self.functions or self.file.startswith(_TORCH)
 
 
 class _Followed:
@@ -219,7 +181,7 @@ class SeedWatch:
             before = self._state_if_followed(generator)
             result = original(generator, *args, **kwargs)
             with suppress(Exception):  # a note must not come between the program and its seed
-                self._note_seed(generator, is_from_machine, before, _caller(sys._getframe(1)))
+                self._note_seed(generator, is_from_machine, before, seed_caller(sys._getframe(1)))
             return result
 
         return seeded
@@ -231,7 +193,7 @@ class SeedWatch:
             before = self._state_if_followed(generator)
             result = original(generator, *args, **kwargs)
             with suppress(Exception):
-                self._note_state(generator, before, _caller(sys._getframe(1)))
+                self._note_state(generator, before, seed_caller(sys._getframe(1)))
             return result
 
         return restored
@@ -243,7 +205,7 @@ class SeedWatch:
             result = original(*args, **kwargs)
             with suppress(Exception):
                 frame = sys._getframe(1)
-                if not self._is_asleep() and frame.f_code.co_filename != _TORCH_RANDOM:
+                if not self._is_asleep() and frame.f_code.co_filename != TORCH_RANDOM:
                     seed = args[0] if args else kwargs.get("seed")
                     is_torch = original.__module__ == "torch.random"
                     self._of_defaults.note(
@@ -257,7 +219,7 @@ class SeedWatch:
 
         return announced
 
-    def _note_seed(self, generator: Any, is_from_machine: bool, before: bytes, caller: _Caller) -> None:
+    def _note_seed(self, generator: Any, is_from_machine: bool, before: bytes, caller: SeedCaller) -> None:
         seed = generator.initial_seed()
         is_default = self._is_default(generator)
         known = (self._of_defaults if is_default else self._of_passed).get(seed)
@@ -268,7 +230,7 @@ class SeedWatch:
                 self._note_value(is_default, seed, self._at(_origin(is_from_machine), caller.frame))
             self._reseeded(generator, before, None)
             return
-        if caller.is_torch and caller.file != _DISTRIBUTED_SAMPLER:
+        if caller.is_torch and caller.file != DISTRIBUTED_SAMPLER:
             # A sampler's own generator grew from a number that was drawn from the default one.
             source = MACHINE if is_from_machine else self.provenance(torch.default_generator)
             self._note_value(is_default, seed, source)
@@ -284,7 +246,7 @@ class SeedWatch:
             events = self._note_event(name, origin, caller.frame)
         self._reseeded(generator, before, events)
 
-    def _note_state(self, generator: Any, before: bytes, caller: _Caller) -> None:
+    def _note_state(self, generator: Any, before: bytes, caller: SeedCaller) -> None:
         seed = generator.initial_seed()
         is_default = self._is_default(generator)
         values = self._of_defaults if is_default else self._of_passed
@@ -354,25 +316,6 @@ def _by_value(seed: int, device: str) -> Provenance:
         return FIXED
     chosen = seed < _CHOSEN_BELOW.get(device, _CHOSEN_BELOW_ELSEWHERE) or seed >= _NEGATIVE_FROM
     return PROGRAM if chosen else MACHINE
-
-
-def _caller(frame: FrameType | None) -> _Caller:
-    functions = []
-    through = False
-    while frame is not None:
-        code = frame.f_code
-        is_passing_on = code.co_name in _ON_BEHALF and code.co_filename.startswith(_TORCH)
-        if not is_passing_on and not code.co_filename.endswith(_WRAPPING):
-            break
-        if is_passing_on:
-            functions.append(code.co_name)
-            through |= code.co_filename == _TORCH_RANDOM and code.co_name in (
-                "seed",
-                "manual_seed",
-                "_manual_seed_impl",
-            )
-        frame = frame.f_back
-    return _Caller(frame, tuple(functions), through)
 
 
 def state_of(generator: Any) -> bytes:
