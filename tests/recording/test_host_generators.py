@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from tests.recording.lines import line_of, record
 from tracer import DeterminismTracer, Trace
@@ -198,6 +199,21 @@ def test_streams_are_the_same_with_and_without() -> None:
     traced: list[Any] = []
     record(lambda: traced.extend(run()))
     assert plain == traced
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_compiled_code_draws_as_ever() -> None:
+    def run() -> tuple[torch.Tensor, float]:
+        torch._dynamo.reset()
+        compiled = torch.compile(lambda x: x * random.uniform(0, 1), fullgraph=True, backend="eager")
+        random.seed(0)
+        return compiled(torch.ones(2)), random.random()
+
+    plain = run()
+    traced: list[Any] = []
+    record(lambda: traced.extend(run()))
+    assert torch.equal(traced[0], plain[0])
+    assert traced[1] == plain[1]
 
 
 def test_exceptions_are_the_functions_own() -> None:
