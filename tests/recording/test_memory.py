@@ -83,6 +83,9 @@ def test_a_read_names_its_line_and_the_line_that_allocated() -> None:
         lambda x: x.add_(1.0),
         lambda x: x[1, 1].item(),
         lambda x: torch.ones(4, 6).add_(x),
+        lambda x: torch.ones(4, 6).copy_(x).sum(),
+        lambda x: torch.ones(5, 6).t().__setitem__((slice(None), 0), x[0]) or x.double().sum(),
+        lambda x: torch._foreach_copy_([torch.ones(4, 6)], [x])[0].exp(),
         lambda x: torch.cat([torch.ones(1, 6), x]),
         lambda x: torch.addmm(x, torch.ones(4, 2), torch.ones(2, 6)),
         lambda x: torch.add(torch.ones(4, 6), x, out=torch.zeros(4, 6)),
@@ -150,6 +153,23 @@ def test_what_resizing_adds_is_unwritten_and_the_rest_is_not() -> None:
     assert len(reads(lambda: torch.ones(4).resize_(8)[3:].sum())) == 1
 
 
+def test_a_copy_is_unwritten_where_what_it_copies_is() -> None:
+    def step() -> None:
+        values = torch.empty(4, 6)
+        values[:2] = 1.0
+        turned = values.t().contiguous()
+        wider = torch.zeros(6, 6, dtype=torch.float64)
+        wider[1:5].copy_(values)
+        turned[:, :2].sum()
+        wider[:3].sum()
+        turned[:, 1:].sum()  # beyond
+        wider[2:4].exp()  # beyond, too
+        turned.copy_(torch.ones(4).expand(6, 4)).sum()
+
+    found = [read.location.rpartition(":")[2] for read in reads(step)]
+    assert found == [str(line_of(step, "1:].sum()")), str(line_of(step, "too"))]
+
+
 # --- what is no fault ---
 
 
@@ -215,6 +235,8 @@ def _views_in_place() -> None:
         lambda: torch._foreach_copy_([torch.empty(2), torch.empty(3)], [torch.ones(2), torch.ones(3)])[0].sum(),
         lambda: torch.stack([torch.ones(2)] * 2, out=torch.empty(2, 2)).sum(),
         lambda: F.rrelu(torch.ones(3, requires_grad=True), training=True).sum().backward(),
+        lambda: F.pad(torch.ones(1, 1, 4, 4), (1, 2, 1, 1), mode="circular").sum(),
+        lambda: torch.ones(4).copy_(torch.empty(4)).fill_(1.0).sum(),
         lambda: torch.get_rng_state().clone(),
         lambda: torch.tensor([[1.0]]).inverse().sum(),
         _columns,

@@ -1,4 +1,4 @@
-"""Every entry of torch's operator database, forward and backward: none reads unwritten memory, none writes over itself."""
+"""torch's operator database, forward and backward: no entry reads unwritten memory, none writes over itself."""
 
 from __future__ import annotations
 

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from tracer.recording.regions import (
     Region,
+    carried,
     is_same,
     meet,
     overlaps_itself,
     runs_of,
     share_bytes,
     whole,
+    with_more,
     without,
 )
 
@@ -75,6 +77,24 @@ def test_two_regions_share_bytes_as_their_elements_do(one: Region, other: Region
 def test_two_regions_in_step_share_bytes_as_their_elements_do(one: Region, stride: int, offset: int) -> None:
     other = one._replace(offset=offset, strides=(*one.strides[:-1], stride) if one.strides else ())
     assert share_bytes(one, other) is bool(bytes_of(one) & bytes_of(other))
+
+
+@given(st.data(), st.lists(st.integers(1, 4), max_size=3))
+@settings(max_examples=200, deadline=None)
+def test_a_copy_carries_what_is_unwritten_to_where_it_puts_it(data: st.DataObject, sizes: list[int]) -> None:
+    def strides() -> tuple[int, ...]:
+        return tuple(data.draw(st.integers(0, 9)) for _ in sizes)
+
+    source, target = Region(1, tuple(sizes), strides(), 4), Region(0, tuple(sizes), strides(), 2)
+    unwritten = data.draw(st.sets(st.integers(0, 30)))
+    runs = whole(0)
+    for place in unwritten:
+        added = runs_of(Region(place, (), (), 4))
+        assert added is not None
+        runs = with_more(runs, added)
+    pairs = zip(addresses(source), addresses(target), strict=True)
+    expected = {2 * to + byte for origin, to in pairs if origin in unwritten for byte in (0, 1)}
+    assert listed(carried(runs, source, target)) == expected
 
 
 @given(regions(), regions())

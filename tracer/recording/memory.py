@@ -19,7 +19,7 @@ from tracer.recording import accesses, seams, storages
 from tracer.recording.accesses import Access
 from tracer.recording.extensions import has_foreign_extension, is_written_unseen
 from tracer.recording.overlaps import region_of
-from tracer.recording.regions import MOST_RUNS, Runs, meet, runs_of, whole, with_more, without
+from tracer.recording.regions import MOST_RUNS, Runs, carried, meet, runs_of, whole, with_more, without
 
 _PRUNE_AT_LEAST = 16
 _PRUNE_EVERY = 8
@@ -123,6 +123,7 @@ class Memory:
     def follow(self, access: Access, op: str, cell: Any, args: tuple[Any, ...], kwargs: Any, result: Any) -> None:
         """A call returned that had an argument on a watched storage: what did it read, and what did it write?"""
         written: list[tuple[Watched, torch.Tensor]] = []
+        carried_from: list[tuple[int, Watched, torch.Tensor]] = []
         for tensor, role in access.tensors(args, kwargs):
             identity = storages.storage_id(tensor)
             watched = self.live.get(identity)
@@ -138,14 +139,39 @@ class Memory:
                     self._read(identity, watched, tensor, op, cell)
                 if role == accesses.ACCUMULATES or watched.runs is not None:
                     self._give_up(identity)
-            elif access.moves:
-                self._move(identity, watched, tensor, result)
+            elif access.moves or access.copies:
+                carried_from.append((identity, watched, tensor))
             else:
                 self._read(identity, watched, tensor, op, cell)
                 if role == accesses.UPDATES:
                     written.append((watched, tensor))
+        if carried_from:
+            self._carry_all(access, args, result, carried_from, written)
+            return
         for watched, tensor in written:
             self._write(watched, tensor)
+
+    def _carry_all(
+        self,
+        access: Access,
+        args: tuple[Any, ...],
+        result: Any,
+        sources: list[tuple[int, Watched, torch.Tensor]],
+        written: list[tuple[Watched, torch.Tensor]],
+    ) -> None:
+        """A copy was made of watched storages: what they held before it is what the target holds after it."""
+        held = [(identity, watched, watched.runs, tensor) for identity, watched, tensor in sources]
+        for watched, tensor in written:
+            self._write(watched, tensor)
+        for identity, watched, runs, source in held:
+            if access.moves:
+                targets = [result]
+            elif isinstance(args[0], _Tensor):
+                targets = [args[0]]
+            else:
+                targets = [one for one, other in zip(args[0], args[1], strict=False) if other is source]
+            for target in targets:
+                self._carry(identity, watched, runs, source, target)
 
     def _read(self, identity: int, watched: Watched, tensor: torch.Tensor, op: str, cell: Any) -> None:
         if not tensor.numel():
@@ -186,29 +212,30 @@ class Memory:
         else:
             watched.runs = left
 
-    def _move(self, identity: int, watched: Watched, tensor: torch.Tensor, result: Any) -> None:
+    def _carry(
+        self, identity: int, watched: Watched, unwritten: Runs | None, source: torch.Tensor, target: Any
+    ) -> None:
         """A copy of unwritten memory is unwritten memory: who reads the copy is to be told, not who made it."""
-        if not tensor.numel() or type(result) is not _Tensor or storages.storage_id(result) in (0, identity):
+        if not source.numel() or type(target) not in (_Tensor, torch.nn.Parameter) or target.device.type == "meta":
             return
-        if watched.runs is not None:
-            runs = runs_of(region_of(tensor))
-            if runs is not None and not meet(watched.runs, runs):
-                return
-            same = (
-                tensor.dtype is result.dtype
-                and tensor.storage_offset() == 0
-                and tensor.stride() == result.stride()
-                and storages.storage_bytes(result) == watched.size
-            )
-            if runs is None or not same:
-                watched.given.unfollowed += 1
-                return
-        if _version_of(tensor) > watched.writes or result.device.type == "meta":
+        reached = storages.storage_id(target)
+        if not reached or target.layout is not torch.strided:
+            return
+        runs = carried(unwritten, region_of(source), region_of(target))
+        if runs is not None and not len(runs[0]):
+            return
+        if runs is None or len(runs[0]) > MOST_RUNS or _version_of(source) > watched.writes:
             self._give_up(identity)
             return
-        copy = self._watch(watched.given, result, None)
-        if copy is not None:
-            copy.runs = watched.runs
+        known = self.live.get(reached)
+        if known is None:
+            known = self._watch(watched.given, target, None)
+            if known is None:
+                return
+            known.runs = runs
+        elif known.runs is not None:
+            known.runs = with_more(known.runs, runs)
+        known.writes = max(known.writes, _version_of(target)) + 1
 
     # --- letting go ---
 

@@ -21,6 +21,7 @@ from tracer.recording import (
     regions,
     seams,
     sites,
+    storages,
 )
 from tracer.recording import environment as process
 from tracer.recording.accesses import Access
@@ -242,7 +243,7 @@ _OWN_FUNCTIONS = (
     _functions_of(
         RecordingMode, Attribution, Plan, Cell, Origin, Sites, ModuleStack, OptimizerWatch, BlindSpots, type(WATCHES)
     )
-    + _functions_of(*(Tracking, Memory, Access, Region, memory, overlaps, regions, extensions, seams))
+    + _functions_of(Tracking, Memory, Access, Region, memory, overlaps, regions, extensions, storages)
     + _functions_of(facts, modules, optimizers, sites, blind_spots)
 )
 

@@ -16,6 +16,9 @@ MOST_RUNS = 16_384
 #: A layout of more elements is not enumerated.
 MOST_ELEMENTS = 65_536
 
+#: A copy of more elements is not followed one by one.
+MOST_COPIED = 1 << 18
+
 Runs = tuple[Any, Any]
 """Two arrays: where each run begins, and where it ends (the byte behind it). Sorted, none touching the next."""
 _NO_RUNS: Runs = (np.empty(0, np.int64), np.empty(0, np.int64))
@@ -87,8 +90,10 @@ def whole(size: int) -> Runs:
 
 
 def with_more(runs: Runs, added: Runs) -> Runs:
-    """``runs``, and behind their last byte ``added``."""
-    return merged(np.concatenate((runs[0], added[0])), np.concatenate((runs[1], added[1])))
+    """The bytes of ``runs`` and of ``added``."""
+    starts, ends = np.concatenate((runs[0], added[0])), np.concatenate((runs[1], added[1]))
+    order = np.argsort(starts, kind="stable")
+    return merged(starts[order], ends[order])
 
 
 def meet(one: Runs, other: Runs) -> bool:
@@ -181,6 +186,36 @@ def share_bytes(one: Region, other: Region, most: int = MOST_RUNS) -> bool | Non
     if first is None or second is None:
         return None
     return meet(first, second)
+
+
+def carried(runs: Runs | None, source: Region, target: Region, most: int = MOST_COPIED) -> Runs | None:
+    """The bytes of ``target`` that a copy of ``source`` fills from ``runs``; ``None`` where that takes too long.
+
+    ``runs`` is ``None`` for all bytes of the source's storage. The source is broadcast to the target.
+    """
+    if runs is None:
+        return runs_of(target)
+    lasting = runs_of(source)
+    if lasting is not None and not meet(runs, lasting):
+        return _NO_RUNS
+    if prod(target.sizes) > most:
+        return None
+    missing = len(target.sizes) - len(source.sizes)
+    strides = [0] * missing + [s if n > 1 else 0 for s, n in zip(source.strides, source.sizes, strict=True)]
+    begins = _elements(source.offset, target.sizes, strides) * source.itemsize
+    following: Any = np.searchsorted(runs[1], begins, side="right")
+    inside = following < len(runs[0])
+    inside[inside] = runs[0][following[inside]] < begins[inside] + source.itemsize
+    starts = np.sort(_elements(target.offset, target.sizes, target.strides)[inside]) * target.itemsize
+    return merged(starts, starts + target.itemsize)
+
+
+def _elements(offset: int, sizes: Sequence[int], strides: Sequence[int]) -> Any:
+    """The place of each element, in the order of the sizes."""
+    places: Any = np.array([offset], np.int64)
+    for size, stride in zip(sizes, strides, strict=True):
+        places = (places[:, None] + np.arange(size, dtype=np.int64) * stride).ravel()
+    return places
 
 
 def _in_step(one: Region, other: Region) -> tuple[Region, Region]:
