@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.recording.lines import line_of, record
 from tracer.names import Overlap
+from tracer.recording import overlaps as overlaps_module
 from tracer.trace.process import OverlapWrite
 
 
@@ -164,6 +165,19 @@ def test_a_source_that_is_partly_the_target_is_found(write: Callable[[torch.Tens
 )
 def test_the_same_region_and_regions_apart_are_no_fault(write: Callable[[torch.Tensor], object]) -> None:
     assert kinds(lambda: write(torch.arange(48.0).view(6, 8))) == []
+
+
+def test_lists_of_many_views_of_one_buffer_are_compared_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = []
+
+    def shares(written: torch.Tensor, read: torch.Tensor) -> bool:
+        compared.append((written, read))
+        return False
+
+    monkeypatch.setattr(overlaps_module, "shares_with_source", shares)
+    parts = list(torch.zeros(2, 200).unbind(1))
+    kinds(lambda: torch._foreach_copy_(parts[:100], parts[100:]))
+    assert 1000 < len(compared) < 1200
 
 
 def _addresses(tensor: torch.Tensor) -> list[int]:

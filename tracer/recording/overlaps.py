@@ -15,6 +15,8 @@ from tracer.recording.accesses import READS, SCATTERS, UPDATES, WRITES, Access
 from tracer.recording.regions import Region, is_same, overlaps_itself, share_bytes
 
 _KEPT = 1024
+#: Lists of many views of one buffer are compared up to here.
+_MOST_PAIRS = 1024
 
 Layout = tuple[tuple[int, ...], tuple[int, ...]]
 _overlapping: dict[Layout, bool] = {}
@@ -98,12 +100,16 @@ def overlaps_of(access: Access, args: tuple[Any, ...], kwargs: Any) -> Found:
     for tensor in written:
         if not tensor.is_contiguous() and writes_over_itself(tensor) and not is_one_value(access, tensor, read):
             found.itself = tensor
+    pairs = 0
     if read:
         targets: dict[int, list[torch.Tensor]] = {}
         for tensor in written:
             targets.setdefault(storages.storage_id(tensor), []).append(tensor)
         for other in read:
+            if pairs > _MOST_PAIRS:
+                break
             for tensor in targets.get(storages.storage_id(other), ()):
+                pairs += 1
                 if tensor is not other and shares_with_source(tensor, other):
                     found.source = tensor
     return found

@@ -178,6 +178,8 @@ def share_bytes(one: Region, other: Region, most: int = MOST_RUNS) -> bool | Non
     """Have two regions of one storage a byte in common? ``None`` where that is too long to find out."""
     if one.is_empty or other.is_empty:
         return False
+    if one.extent[1] <= other.extent[0] or other.extent[1] <= one.extent[0]:
+        return False
     one, other = _in_step(one, other)
     (begun, ended), (other_begun, other_ended) = one.extent, other.extent
     if ended <= other_begun or other_ended <= begun:
