@@ -189,3 +189,5 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     loaders: tuple[Loader, ...] = ()
     planned: dict[str, FactValue] = {}
     """The settings and seeds that together settle every finding that settings can settle."""
+    source_lines: dict[str, str] = {}
+    """The text of the user's own lines by ``path:line``, where the trace holds it."""

@@ -40,11 +40,18 @@ file of its own, trace.rank0.json and so on. The exit code is the script's."""
 )
 @click.option("--steps", "window", metavar="A:B", default=":", help="Record these optimizer steps only.")
 @click.option("--exit-after-steps", is_flag=True, help="End the script when they are recorded.")
+@click.option("--with-source", is_flag=True, help="Keep the text of your own lines that findings can name.")
 @click.option("-m", "as_module", is_flag=True, help="SCRIPT is a module's name, as for python -m.")
 @click.argument("script")
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 def command(
-    output: Path, window: str, exit_after_steps: bool, as_module: bool, script: str, args: tuple[str, ...]
+    output: Path,
+    window: str,
+    exit_after_steps: bool,
+    with_source: bool,
+    as_module: bool,
+    script: str,
+    args: tuple[str, ...],
 ) -> int:
     """Run SCRIPT as Python would and record every op that it dispatches.
 
@@ -64,5 +71,6 @@ def command(
         as_module=as_module,
         steps=steps,
         exit_after_steps=exit_after_steps,
+        with_source=with_source,
         rank=rank,
     )

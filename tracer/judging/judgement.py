@@ -84,6 +84,7 @@ def judge_trace(
         fill=fill_cost(trace, scene_of(trace, target, {})),
         loaders=trace.loaders,
         planned=settled.planned,
+        source_lines=trace.source_lines,
     )
 
 

@@ -14,6 +14,7 @@ import msgspec
 from tracer.errors import UsageError
 from tracer.runner.imports import when_imported
 from tracer.runner.ranks import Rank
+from tracer.runner.source_lines import source_lines
 from tracer.runner.steps import Steps
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class ScriptRecording:
         self.steps = steps
         self.rank = rank
         self.exit_after = exit_after
+        self.source_folder: str | None = None
+        """The folder below which lines of code are kept with the trace; ``None`` keeps none."""
         self.is_writing = False
         self._window: StepWindow | None = None
         self._watch: ProcessWatch | None = None
@@ -105,6 +108,8 @@ class ScriptRecording:
             window.close()
         partial = "" if window.complete else ended_by or window.blocked or self.steps.missed(window.finished)
         trace = self._signed(window.recorder.trace, partial, window.settings)
+        if self.source_folder is not None:
+            trace = msgspec.structs.replace(trace, source_lines=source_lines(trace, self.source_folder))
         self._end_watch()
         trace.save(self.output)
         self.is_writing = False

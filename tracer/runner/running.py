@@ -26,6 +26,7 @@ def run_script(
     as_module: bool = False,
     steps: Steps = Steps(),  # noqa: B008  (frozen)
     exit_after_steps: bool = False,
+    with_source: bool = False,
     rank: Rank | None = None,
 ) -> int:
     """Run ``target`` as Python would, write its trace to ``output``, and return the script's exit code.
@@ -40,6 +41,7 @@ def run_script(
     recording = ScriptRecording(
         name, Path(os.path.abspath(output)), output, steps, rank=rank, exit_after=exit_after_steps
     )
+    recording.source_folder = os.getcwd() if with_source else None
     ended_by, code = "", 0
     problem: BaseException | None = None
     with trace_before_dying(recording):

@@ -128,4 +128,5 @@ def merge_traces(traces: Sequence[Trace]) -> Trace:
         unwritten_reads=merge_counted(read for trace in traces for read in trace.unwritten_reads),
         overlaps=merge_counted(write for trace in traces for write in trace.overlaps),
         loaders=merge_counted(loader for trace in traces for loader in trace.loaders),
+        source_lines={place: text for trace in reversed(traces) for place, text in trace.source_lines.items()},
     )

@@ -155,6 +155,8 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """Calls that wrote to overlapping memory."""
     loaders: tuple[Loader, ...] = ()
     """Each ``DataLoader`` that was iterated."""
+    source_lines: dict[str, str] = {}
+    """The text of the user's own lines by ``path:line``; only where it was asked for, since traces are shared."""
 
     @property
     def draws(self) -> tuple[Draw, ...]:

@@ -1,0 +1,56 @@
+"""``tracer run --with-source`` keeps the lines that findings can name, and of nobody else's files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.build import call, trace
+from tests.cli.command import tracer_process
+from tracer.runner import source_lines as module
+from tracer.runner.source_lines import LONGEST, source_lines
+from tracer.trace import Trace, merge_traces
+
+SCRIPT = """\
+import torch
+
+x = torch.ones(3, requires_grad=True)
+y = x.cumsum(0).sum()
+y.backward()
+"""
+
+
+def test_lines_are_kept_only_when_asked(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    for options, kept in (((), None), (("--with-source",), "y = x.cumsum(0).sum()")):
+        done = tracer_process("run", *options, "-o", "t.json", "train.py", cwd=tmp_path)
+        assert done.code == 0
+        assert Trace.load(tmp_path / "t.json").source_lines.get("train.py:4") == kept
+
+
+def test_files_outside_the_folder_and_installed_ones_are_never_read(tmp_path: Path) -> None:
+    here = tmp_path / "project"
+    (here / ".venv" / "lib" / "site-packages").mkdir(parents=True)
+    (here / ".venv" / "lib" / "site-packages" / "lib.py").write_text("secret = 1\n")
+    (tmp_path / "outside.py").write_text("secret = 2\n")
+    (here / "linked.py").symlink_to(tmp_path / "outside.py")
+    (here / "own.py").write_text("own = 3\n")
+    places = [".venv/lib/site-packages/lib.py:1", "../outside.py:1", str(tmp_path / "outside.py:1"), "linked.py:1"]
+    places += ["own.py:1", "own.py:99", "own.py:x", "gone.py:1", "", "nul\x00.py:1"]
+    made = trace(*(call(location=place) for place in places))
+    assert source_lines(made, str(here)) == {"own.py:1": "own = 3"}
+
+
+def test_lines_and_their_number_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_LINES", 3)
+    (tmp_path / "long.py").write_text("\n".join(f"x = {'1' * 500}" for _ in range(9)))
+    made = trace(*(call(location=f"long.py:{line}") for line in range(1, 9)))
+    kept = source_lines(made, str(tmp_path))
+    assert len(kept) == 3
+    assert {len(text) for text in kept.values()} == {LONGEST}
+
+
+def test_merged_traces_keep_both_and_the_first_ones_words() -> None:
+    one, two = trace(source_lines={"a.py:1": "first"}), trace(source_lines={"a.py:1": "second", "b.py:1": "b"})
+    assert merge_traces([one, two]).source_lines == {"a.py:1": "first", "b.py:1": "b"}

@@ -1,0 +1,66 @@
+"""The text of the lines that findings can name, read when recording has ended.
+
+Kept only where the user asks: a trace is attached to public tickets, and code is more than a place. Files outside the
+working directory, installed packages among them, are never read.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tracer.trace import Trace
+
+#: Lines kept, and characters of one.
+MOST_LINES = 5_000
+LONGEST = 200
+_INSTALLED = {"site-packages", "dist-packages"}
+
+
+def source_lines(trace: Trace, folder: str) -> dict[str, str]:
+    """The lines of ``trace`` that stand in files below ``folder``, by ``path:line``; at most ``MOST_LINES``."""
+    root = Path(folder).resolve()
+    files: dict[str, str] = {}
+    kept: dict[str, str] = {}
+    for place in dict.fromkeys(_places(trace)):
+        if len(kept) >= MOST_LINES:
+            break
+        path, _, number = place.rpartition(":")
+        if not path or not number.isdigit():
+            continue
+        if path not in files:
+            files[path] = _own_file(root, path)
+        text = linecache.getline(files[path], int(number)).strip() if files[path] else ""
+        if text:
+            kept[place] = text[:LONGEST]
+    return kept
+
+
+def _places(trace: Trace) -> Iterator[str]:
+    """Every ``path:line`` that a finding can bear, the user's own frame before a library's."""
+    for groups in (
+        trace.calls,
+        trace.events,
+        trace.host_draws,
+        trace.unwritten_reads,
+        trace.overlaps,
+        trace.loaders,
+        trace.blind_spots,
+    ):
+        for one in groups:
+            yield getattr(one, "called_from", "")
+            yield one.location
+    yield from (one.seeded_at for one in trace.generators)
+
+
+def _own_file(root: Path, path: str) -> str:
+    """The file that ``path`` names below ``root``; empty where it is not the user's own, or not there."""
+    try:
+        found = (root / path).resolve()
+        below = found.relative_to(root)
+        return "" if _INSTALLED.intersection(below.parts) or not found.is_file() else str(found)
+    except (OSError, ValueError):
+        return ""
