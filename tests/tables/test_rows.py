@@ -289,27 +289,28 @@ def test_a_plain_step_on_a_cpu_has_nothing_found_in_its_settings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "reader", "op", "version", "is_late"),
+    ("variable", "value", "reader", "op", "version", "verdict"),
     [
-        ("CUBLAS_WORKSPACE_CONFIG", ":4096:8", "cublas", "aten.mm.default", "2.9", True),
-        ("CUBLAS_WORKSPACE_CONFIG", ":4096:8", "cublas", "aten.mm.default", "2.13", False),
-        ("CUBLAS_WORKSPACE_CONFIG", ":4096:8", "cublas", "aten._cudnn_rnn.default", "2.13", True),
-        ("CUBLAS_WORKSPACE_CONFIG", ":4096:8", "cublas", "aten.relu.default", "2.9", False),
-        ("NCCL_NVLS_ENABLE", "0", "nccl", "c10d.allreduce_.default", "2.13", True),
-        ("NCCL_NVLS_ENABLE", "0", "nccl", "aten.relu.default", "2.13", False),
-        ("PYTHONHASHSEED", "0", "python", "aten.relu.default", "2.13", True),
-        ("OMP_NUM_THREADS", "1", "torch", "aten.mm.default", "2.13", False),
+        ("CUBLAS_WORKSPACE_CONFIG", ":4096:8", "cublas", "aten.mm.default", "2.9", Verdict.NONDETERMINISTIC),
+        ("CUBLAS_WORKSPACE_CONFIG", ":4096:8", "cublas", "aten.mm.default", "2.13", Verdict.CONDITIONAL),
+        ("CUBLAS_WORKSPACE_CONFIG", ":4096:8", "cublas", "aten._cudnn_rnn.default", "2.13", Verdict.NONDETERMINISTIC),
+        ("CUBLAS_WORKSPACE_CONFIG", ":4096:8", "cublas", "aten.relu.default", "2.9", Verdict.CONDITIONAL),
+        ("NCCL_NVLS_ENABLE", "0", "nccl", "c10d.allreduce_.default", "2.13", Verdict.NONDETERMINISTIC),
+        ("NCCL_NVLS_ENABLE", "0", "nccl", "aten.relu.default", "2.13", Verdict.CONDITIONAL),
+        ("NCCL_ALGO", "Ring", "nccl", "c10d.allreduce_.default", "2.13", Verdict.CONDITIONAL),
+        ("PYTHONHASHSEED", "0", "python", "aten.relu.default", "2.13", Verdict.NONDETERMINISTIC),
+        ("OMP_NUM_THREADS", "1", "torch", "aten.mm.default", "2.13", None),
     ],
 )
-def test_a_variable_is_late_where_the_step_would_differ_without_it(
-    variable: str, value: str, reader: str, op: str, version: str, is_late: bool
+def test_a_late_variable_is_worse_where_the_step_differs_without_it(
+    variable: str, value: str, reader: str, op: str, version: str, verdict: Verdict | None
 ) -> None:
     used = Event(kind=EventKind.FIRST_USE, name=reader, first=1, last=1, location="train.py:3")
     made = Event(kind=EventKind.VARIABLE, name=variable, value=value, first=2, last=2, location="train.py:5")
     process = environment(torch=version, cudnn_enabled=True, variables={variable: value})
     recorded = trace(call(op, facts={"device": "cuda"}), environment=process, events=(used, made))
     late = [one for one in judge(recorded, backend="cuda").findings if one.about is About.LATE]
-    assert [one.location for one in late] == (["train.py:5"] if is_late else [])
+    assert [(one.location, one.verdict) for one in late] == ([("train.py:5", verdict)] if verdict else [])
 
 
 @pytest.mark.parametrize(

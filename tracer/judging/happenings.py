@@ -14,7 +14,8 @@ from tracer.trace.process import Event
 #: What reads its settings when CUDA starts or soon after, and whose own first use may go unseen.
 _BEHIND_CUDA = (Subsystem.CUBLAS, Subsystem.CUDNN)
 
-_AT_START = frozenset({Subsystem.TORCH, Subsystem.CUDA})
+#: Readers that code outside torch shares with it.
+_SHARED = frozenset({Subsystem.CUBLAS, Subsystem.NCCL, Subsystem.HCCL})
 
 _READERS = {
     Subsystem.PYTHON: "the interpreter",
@@ -52,12 +53,16 @@ def late_findings(rows: BoundRows) -> Iterator[Finding]:
             if not of_variables and (event.name not in row.events or rows.ops_for(row) is None):
                 continue
             late = _how_late(event, readers, uses)
+            if late is None and of_variables:
+                late = _how_late(event, _readers_of(event.name, rows, needed=False), uses)
+                late = late and late._replace(word="spare")
             if late is None or (of_variables and event.name in scene.sets):
                 continue
             reader = _READERS[late.reader]
             place = f" at {late.used.location}" if late.used is not None and late.used.location else ""
             what = f"{event.name} = {event.value}" if event.value else f"{event.name} removed"
-            verb = "had read it" if late.word == "certain" else "may have read it"
+            verb = "may have read it" if late.used is None or late.word == "possible" else "had read it"
+            verb = "had read it" if late.reader is Subsystem.PYTHON else verb
             fields: dict[str, Any] = {}
             if of_variables:
                 fields["sets"] = {event.name: event.value} if event.value else {}
@@ -128,12 +133,16 @@ def _took_effect(event: Event) -> bool:
     return event.values_differ or event.before != event.value
 
 
-def _readers_of(variable: str, rows: BoundRows) -> tuple[Subsystem, ...]:
+def _readers_of(variable: str, rows: BoundRows, *, needed: bool = True) -> tuple[Subsystem, ...]:
+    """What reads ``variable`` once; ``needed``: only where something that was recorded depends on it.
+
+    Otherwise only what code that no recorder sees reads too: other libraries call cuBLAS and NCCL.
+    """
     found: dict[Subsystem, None] = {}
     for about in (About.SETTING, About.LATE, About.COMPILED):
         for row in rows.about(about):
-            if row.variable == variable and rows.matters_unset(row):
-                found.update(dict.fromkeys(row.read_by))
+            if row.variable == variable and (rows.matters_unset(row) if needed else True):
+                found.update((one, None) for one in row.read_by if needed or one in _SHARED)
     return tuple(found)
 
 

@@ -154,8 +154,9 @@ SETTINGS: Mapping[str, tuple[Value, ...]] = {
 PROCESS_FACTS: Mapping[str, tuple[Value, ...]] = {
     # A setting: not made, made to one of the row's safe values, or to another one.
     "value": ("unset", "safe", "other"),
-    # A late setting: is it certain that its reader had read it, or only that it may have?
-    "late": ("certain", "possible"),
+    # A late setting: is it certain that its reader had read it, or only that it may have? Spare: either, and nothing
+    # that was recorded depends on it.
+    "late": ("certain", "possible", "spare"),
     # A change in the middle: did deterministic mode differ between forward and backward, or merely change?
     "change": ("between-phases", "within"),
     # A generator's state: see ``names.SeedOrigin``.
