@@ -165,13 +165,14 @@ def judge(
     Raises ``TargetError`` for a target that does not exist.
     """
     from tracer.judging import judge_trace, make_target
+    from tracer.judging.judged_calls import judged_calls
     from tracer.report import Report
     from tracer.tables.loading import load_tables
     from tracer.tables.rows import load_rows
     from tracer.tables.translation import load_translations
 
     target = make_target(trace.environment, backend=backend, torch=torch, settings=settings)
-    judgement = judge_trace(
-        trace, load_tables(), target, strict=strict, translations=load_translations(), rows=load_rows()
-    )
-    return Report(judgement)
+    tables, translations = load_tables(), load_translations()
+    judgement = judge_trace(trace, tables, target, strict=strict, translations=translations, rows=load_rows())
+    calls = functools.partial(judged_calls, trace, tables, target, strict=strict, translations=translations)
+    return Report(judgement, calls=calls)

@@ -12,7 +12,7 @@ import pytest
 from tests.build import call, trace
 from tests.cli.command import Command, process, tracer_process
 from tracer.report.formats import FORMATS
-from tracer.trace import TraceSource
+from tracer.trace import Trace, TraceSource
 
 HEADER = (
     "backend,torch,rule,op,phase,module,location,function,called_from,count,verdict,deterministic_mode,"
@@ -111,7 +111,7 @@ def test_strict_calls_a_torch_beyond_the_tables_unknown(saved: Path, tracer: Com
     assert verdicts == [{"nondeterministic"}, {"unknown"}]
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", [name for name, one in FORMATS.items() if not one.is_binary])
 def test_a_report_needs_no_torch(saved: Path, name: str) -> None:
     code = (
         "import sys\nsys.modules['torch'] = None\nfrom tracer.cli.main import main\n"
@@ -129,3 +129,28 @@ def test_a_reader_that_goes_away_ends_the_report_quietly(saved: Path) -> None:
     )
     done = process("-c", code, cwd=saved.parent)
     assert (done.code, done.err) == (141, "")
+
+
+def test_the_command_line_chooses_a_table(saved: Path, tracer: Command) -> None:
+    done = tracer("report", saved, "--backend", "cuda", "--table", "calls")
+    assert (done.code, {row["op"] for row in rows(done.out)}) == (0, {one.op for one in Trace.load(saved).calls})
+    folder = saved.parent / "out"
+    assert tracer("report", saved, "--table", "modules", "--format", "csv,html", "-o", f"{folder}/").code == 0
+    assert (folder / "report.csv").read_text().startswith("backend,torch,module,")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--table", "ops"], "there is no table 'ops'"),
+        (["--table", "calls", "--format", "html"], "--table chooses what CSV and Parquet hold"),
+        (["--format", "parquet"], "name a file with -o"),
+    ],
+)
+def test_what_no_format_holds_is_refused_in_one_line(
+    saved: Path, tracer: Command, options: list[str], said: str
+) -> None:
+    done = tracer("report", saved, *options)
+    assert done.code == 2
+    assert said in done.err
+    assert len(done.err.splitlines()) == 1

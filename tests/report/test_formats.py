@@ -14,18 +14,18 @@ from tests.build import finding, report
 from tests.report.samples import full_report, process_report
 from tracer.errors import ReportError
 from tracer.report import assets, html
-from tracer.report.formats import FORMATS, render
+from tracer.report.formats import FORMATS, encoded, render
 from tracer.report.json_format import REPORT_SCHEMA, Document
 
 Golden = Callable[[str, str], None]
 
 
-@pytest.mark.parametrize("name", ["csv", "json", "text"])
+@pytest.mark.parametrize("name", ["csv", "json", "text", "markdown"])
 def test_a_full_report_reads_as_it_did(name: str, golden: Golden) -> None:
     golden(f"report{FORMATS[name].suffix}", render(name, full_report()))
 
 
-@pytest.mark.parametrize("name", ["csv", "json", "text"])
+@pytest.mark.parametrize("name", ["csv", "json", "text", "markdown"])
 def test_what_no_op_shows_reads_as_it_did(name: str, golden: Golden) -> None:
     golden(f"process{FORMATS[name].suffix}", render(name, process_report()))
 
@@ -50,7 +50,7 @@ def test_the_suffix_picks_the_format(suffix: str, tmp_path: Path) -> None:
     made = report(finding())
     path = made.write(tmp_path / f"report{suffix.upper()}")
     name = next(name for name, one in FORMATS.items() if one.suffix == suffix)
-    assert path.read_text(encoding="utf-8") == render(name, made)
+    assert path.read_bytes() == encoded(name, made)
 
 
 @pytest.mark.parametrize("name", ["report", "report.docx", "report.", ".html"])

@@ -13,8 +13,8 @@ from tracer.cli.destinations import destinations
 from tracer.cli.output import show
 from tracer.cli.progress import progress
 from tracer.cli.report import PARTIAL
-from tracer.errors import ReportError, UsageError
-from tracer.files import write_whole
+from tracer.cli.writing import render_report, write_rendered
+from tracer.errors import UsageError
 
 if TYPE_CHECKING:
     from tracer.baseline import Accepted
@@ -99,14 +99,7 @@ def command(
             report.findings, gate, accepted=accepted, is_silenced=comments.silences, today=datetime.date.today()
         )
     if wanted:
-        from tracer.report.formats import render
-
-        for name, path in wanted:
-            text = render(name, report)
-            if path is None:
-                show(text)
-            else:
-                write_whole(path, text.encode("utf-8"), error=ReportError)
+        write_rendered(report, render_report(report, wanted))
     if update_baseline:
         return _update(lock, decision, accepted)
     lines = list(_lines(decision))

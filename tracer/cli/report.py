@@ -5,10 +5,8 @@ from __future__ import annotations
 import click
 
 from tracer.cli.destinations import destinations
-from tracer.cli.output import show
 from tracer.cli.progress import progress
-from tracer.errors import ReportError
-from tracer.files import write_whole
+from tracer.cli.writing import render_report, write_rendered
 from tracer.names import Backend, Settings
 
 PARTIAL = 3
@@ -51,7 +49,12 @@ Exit code 3 says that a trace is partial: the report is written, and speaks for 
     "--format",
     "formats",
     metavar="F[,F]",
-    help="text, html, csv, json, markdown, sarif, junit; by default what -o ends in.",
+    help="text, html, csv, json, markdown, sarif, junit, parquet; by default what -o ends in.",
+)
+@click.option(
+    "--table",
+    metavar="T",
+    help="What CSV and Parquet hold: findings (the default), calls, modules, settings or draws.",
 )
 @click.option(
     "-o",
@@ -66,6 +69,7 @@ def command(
     torch_version: str,
     settings: str,
     formats: str | None,
+    table: str | None,
     output: str | None,
     strict: bool,
 ) -> int:
@@ -73,25 +77,16 @@ def command(
 
     Several traces (steps, repeated runs, ranks) are merged. Neither torch nor the device is needed.
     """
-    wanted = destinations(formats, output, inputs=traces)
+    wanted = destinations(formats, output, inputs=traces, table=table)
     with progress("reading traces"):
         from tracer.session import judge
         from tracer.trace import load_trace, merge_traces
 
         trace = merge_traces([load_trace(path) for path in traces])
     with progress("judging and rendering"):
-        from tracer.report.formats import render
-
         report = judge(trace, backend=backend, torch=torch_version, settings=settings, strict=strict)
-        texts = [
-            (report.to_text() if path is None and name == "text" else render(name, report), path)
-            for name, path in wanted
-        ]
-    for text, path in texts:
-        if path is None:
-            show(text)
-        else:
-            write_whole(path, text.encode("utf-8"), error=ReportError)
+        rendered = render_report(report, wanted, table=table or "findings")
+    write_rendered(report, rendered)
     if written := [str(path) for _, path in wanted if path is not None]:
         click.echo(f"tracer: wrote {', '.join(written)}", err=True)
     if trace.partial:

@@ -96,7 +96,7 @@ class ChosenSteps:
     def _render(self, own: Trace, world: int) -> Report:
         from tracer.errors import ReportError
         from tracer.files import write_whole
-        from tracer.report.formats import FORMATS, render
+        from tracer.report.formats import FORMATS, encoded
         from tracer.session import judge
         from tracer.trace import load_trace, merge_traces
 
@@ -110,7 +110,7 @@ class ChosenSteps:
         report = judge(merge_traces(traces), backend=self._backend, torch=self._torch, settings=self._settings)
         for name in self.formats:
             path = self.output / f"report{FORMATS[name].suffix}"
-            write_whole(path, render(name, report).encode("utf-8"), error=ReportError)
+            write_whole(path, encoded(name, report), error=ReportError)
         return report
 
 

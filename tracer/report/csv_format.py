@@ -1,4 +1,4 @@
-"""CSV: one row a finding, safe to open in a spreadsheet."""
+"""CSV: one table, a row an entry, safe to open in a spreadsheet."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import io
 from typing import TYPE_CHECKING
 
-from tracer.report.columns import COLUMNS, rows
+from tracer.report.exported_tables import FINDINGS, Cell, table_named
 from tracer.report.plain import visible
 
 if TYPE_CHECKING:
@@ -16,17 +16,20 @@ if TYPE_CHECKING:
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def render(report: Report) -> str:
-    """The header and a row a finding, lines ended by ``\\n``, cells quoted where they need it."""
+def render(report: Report, table: str = FINDINGS) -> str:
+    """The header and a row an entry, lines ended by ``\\n``, cells quoted where they need it."""
+    chosen = table_named(table)
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows([_cell(value) for value in row] for row in rows(report.judgement))
+    writer.writerow(chosen.columns)
+    writer.writerows([_cell(value) for value in row] for row in chosen.rows(report))
     return lines.getvalue()
 
 
-def _cell(value: str | int) -> str | int:
+def _cell(value: Cell) -> str | int:
     """``value`` with an apostrophe before what would be a formula, and without control characters."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if isinstance(value, int):
         return value
     text = visible(value)

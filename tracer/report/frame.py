@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from tracer.findings import Judgement, Tally
+from tracer.findings import Tally
 from tracer.names import SEVERITY, Phase, Verdict
-from tracer.report.columns import COLUMNS, rows
+from tracer.report.exported_tables import FINDINGS, table_named
+
+if TYPE_CHECKING:
+    from tracer.report.report import Report
 
 
-def findings_frame(judgement: Judgement) -> pd.DataFrame:
-    """One row a finding, the CSV's columns, plain strings and integer counts.
+def table_frame(report: Report, table: str = FINDINGS) -> pd.DataFrame:
+    """One of the exported tables: the CSV's columns, plain strings, integer counts, boolean flags.
 
     Strings are Python's own: a pyarrow-backed column refuses the lone surrogates that a file name can hold.
     """
-    frame: pd.DataFrame = pd.DataFrame(list(rows(judgement)), columns=list(COLUMNS), dtype=object)
-    frame["count"] = frame["count"].astype("int64")
+    chosen = table_named(table)
+    frame: pd.DataFrame = pd.DataFrame(list(chosen.rows(report)), columns=list(chosen.columns), dtype=object)
+    for name in chosen.counts:
+        frame[name] = frame[name].astype("int64")
+    for name in chosen.flags:
+        frame[name] = frame[name].astype("bool")
     return frame
 
 

@@ -13,7 +13,7 @@ from tracer.findings import Change, Finding
 from tracer.plan import name_of, place_of
 from tracer.report.headline import headline
 from tracer.report.naming import worth
-from tracer.report.plain import one_line
+from tracer.report.plain import one_line, visible
 from tracer.report.words import VERDICTS, by_severity, plural, target_words
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 #: Bytes; GitHub refuses a summary of more than 1 MiB, and of a comment more than 65,536 characters.
 LIMIT = 900_000
+#: What stands in place of what did not fit, and the parts that must stand before it: the heading and the verdict.
+_CUT = "\n\nThe rest did not fit; the HTML report has it all.\n"
+_FIRST = 3
 _FINDINGS = 100
 _CHANGES = 20
 _LONGEST = 200
@@ -30,11 +33,23 @@ _ACTS = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~@:&$^=])")
 
 def render(report: Report) -> str:
     """The report in Markdown, under ``LIMIT`` bytes."""
-    text = "\n".join(_parts(report)) + "\n"
-    if len(text.encode("utf-8")) <= LIMIT:
-        return text
-    cut = text.encode("utf-8")[: LIMIT - 200].decode("utf-8", "ignore").rpartition("\n")[0]
-    return cut + "\n\nThe rest did not fit; the HTML report has it all.\n"
+    return shortened(report, LIMIT)
+
+
+def shortened(report: Report, limit: int) -> str:
+    """The report in at most ``limit`` bytes; empty where not even its first lines fit.
+
+    It is cut between parts, so that no table's row, item or block of code stands half.
+    """
+    room = limit - len(_CUT)
+    kept: list[str] = []
+    for part in _parts(report):
+        size = len(part.encode("utf-8")) + 1
+        if size > room:
+            return "\n".join(kept) + _CUT if len(kept) >= _FIRST else ""
+        room -= size
+        kept.append(part)
+    return "\n".join(kept) + "\n"
 
 
 def _parts(report: Report) -> Iterator[str]:
@@ -61,12 +76,12 @@ def _parts(report: Report) -> Iterator[str]:
 def _plan(plan: tuple[Change, ...]) -> Iterator[str]:
     for change in plan[:_CHANGES]:
         aside = "; ".join(filter(None, (_said(change.where), worth(change))))
-        yield f"{change.number}. {_said(change.title)} ({aside})"
+        lines = [f"{change.number}. {_said(change.title)} ({aside})"]
         if change.code:
-            fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", change.code)), default=0))
-            yield f"   {fence}python"
-            yield from (f"   {line}" for line in change.code.splitlines())
-            yield f"   {fence}"
+            code = visible(change.code)
+            fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", code)), default=0))
+            lines += [f"   {fence}python", *(f"   {line}" for line in code.splitlines()), f"   {fence}"]
+        yield "\n".join(lines)
     if len(plan) > _CHANGES:
         yield f"\n{len(plan) - _CHANGES:,} more."
 

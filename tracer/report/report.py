@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tracer.errors import ReportError
 from tracer.findings import Change, FillCost, Finding, Judgement, Note, Tally, Target
 from tracer.plan import make_plan, planned_settings
 from tracer.report import formats
@@ -16,6 +18,8 @@ from tracer.trace.process import Allocation, Draw, Generator, Loader
 if TYPE_CHECKING:
     import pandas as pd
 
+    from tracer.judging.judged_calls import JudgedCall
+
 
 class Report:
     """What a trace means for one target: ``findings``, ``tally`` and ``plan``, in every format.
@@ -24,9 +28,18 @@ class Report:
     say the same.
     """
 
-    def __init__(self, judgement: Judgement) -> None:
+    def __init__(self, judgement: Judgement, *, calls: Callable[[], Iterable[JudgedCall]] | None = None) -> None:
+        """``calls`` judges the recorded calls one by one when they are asked for; a judgement does not hold them."""
         self.judgement = judgement
         """What was judged."""
+        self._judge_calls = calls
+
+    portability: tuple[Judgement, ...] = ()
+    """The same trace judged for other targets, for the page to switch to; see ``tracer report --targets``."""
+    traces: tuple[str, ...] = ("trace.json",)
+    """File names of the traces, as the commands on the page spell them."""
+    strict = False
+    """Was a torch that is newer than the tables called unknown?"""
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -37,6 +50,16 @@ class Report:
     def tally(self) -> Tally:
         """Calls by verdict; every recorded call is counted exactly once."""
         return self.judgement.tally
+
+    @cached_property
+    def calls(self) -> tuple[JudgedCall, ...]:
+        """Every group of recorded calls with what it was judged as, in the trace's order; judged when first asked for.
+
+        Raises ``ReportError`` for a report that was made of a judgement alone.
+        """
+        if self._judge_calls is None:
+            raise ReportError("this report was made without its trace, which holds the calls", hint="judge the trace")
+        return tuple(self._judge_calls())
 
     @cached_property
     def plan(self) -> tuple[Change, ...]:
@@ -109,9 +132,13 @@ class Report:
         """One self-contained page that opens offline. Raises ``ReportError`` if its templates are missing."""
         return formats.render("html", self)
 
-    def to_csv(self) -> str:
-        """One row a finding under the header of ``tracer.report.columns.COLUMNS``; no cell is a formula."""
-        return formats.render("csv", self)
+    def to_csv(self, table: str = "findings") -> str:
+        """One row a finding, or an entry of another ``table``: ``calls``, ``modules``, ``settings``, ``draws``.
+
+        The headers are those of ``tracer.report.exported_tables``; no cell is a formula. Raises ``ReportError`` for a
+        table that does not exist.
+        """
+        return formats.encoded("csv", self, table=table).decode("utf-8")
 
     def to_json(self) -> str:
         """The judgement and its plan, as ``tracer.report.json_format.Document`` describes."""
@@ -127,12 +154,12 @@ class Report:
 
         return to_text(self, width=width, color=color, limit=limit)
 
-    def to_dataframe(self) -> pd.DataFrame:
-        """One row a finding, with the CSV's columns; what a finding about the process speaks of is in
-        ``findings``, ``op`` is empty there."""
-        from tracer.report.frame import findings_frame
+    def to_dataframe(self, table: str = "findings") -> pd.DataFrame:
+        """One row a finding, or an entry of another ``table``, with the CSV's columns; what a finding about the process
+        speaks of is in ``findings``, ``op`` is empty there."""
+        from tracer.report.frame import table_frame
 
-        return findings_frame(self.judgement)
+        return table_frame(self, table)
 
     def pivot_by_phase(self) -> pd.DataFrame:
         """Calls by phase (rows) and verdict (columns, worst first), every recorded call counted once."""

@@ -1,0 +1,197 @@
+"""The tables that CSV, Parquet and data frames hold: headers that stay, rows that add up, the same in each format."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from importlib import util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.build import call, draw, environment, report, trace
+from tests.report.samples import HOSTILE, full_report, hostile_process_report, process_report
+from tracer import judge
+from tracer.errors import ReportError
+from tracer.names import SEVERITY
+from tracer.report import Report, formats
+from tracer.report.exported_tables import TABLES
+
+HEADERS = {
+    "findings": "backend,torch,rule,op,phase,module,location,function,called_from,count,verdict,"
+    "deterministic_mode,cause,remedy,evidence",
+    "calls": "backend,torch,op,runs_as,phase,module,location,function,called_from,node,count,verdict,"
+    "deterministic_mode,rule,cause,reason,device,dtype,facts",
+    "modules": "backend,torch,module,calls,raises,nondeterministic,conditional,unknown,seeded,deterministic",
+    "settings": "kind,name,value,differs",
+    "draws": "generator,op,phase,module,location,function,called_from,count,origin,seeded_at",
+}
+needs_pyarrow = pytest.mark.skipif(util.find_spec("pyarrow") is None, reason="pyarrow is not installed")
+
+
+def judged(**fields: Any) -> Report:
+    """A step of four groups on CUDA: an index_add_ forward, one deterministic, one of an unknown library, a dropout."""
+    made = trace(
+        call(count=3),
+        call("aten.add.Tensor", count=40, module="net.other"),
+        call("mylib.fuse.default", count=2, phase="backward"),
+        call("aten.native_dropout.default", count=5, facts={"device": "cpu", "rng.origin": "program"}),
+        host_draws=(draw(count=2),),
+        environment=environment(cudnn_benchmark=True, variables={"PYTHONHASHSEED": "0"}),
+        differing_settings=("cudnn_benchmark",),
+    )
+    return judge(made, backend="cuda", **fields)
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+@pytest.mark.parametrize("table", HEADERS)
+def test_each_header_is_the_published_one(table: str) -> None:
+    assert judged().to_csv(table).partition("\n")[0] == HEADERS[table]
+    assert list(judged().to_dataframe(table).columns) == HEADERS[table].split(",")
+    assert set(HEADERS) == set(TABLES)
+
+
+@pytest.mark.parametrize("table", HEADERS)
+def test_the_frame_holds_what_the_csv_holds(table: str) -> None:
+    made = judged()
+    frame = made.to_dataframe(table)
+    for name in TABLES[table].counts:
+        assert frame[name].dtype == "int64"
+    for name in TABLES[table].flags:
+        assert frame[name].dtype == bool
+        frame[name] = frame[name].map({True: "true", False: "false"})
+    assert frame.astype(str).to_dict("records") == rows(made.to_csv(table))
+    assert len(frame)
+
+
+def test_findings_are_the_default() -> None:
+    assert judged().to_csv() == judged().to_csv("findings")
+    assert judged().to_dataframe().equals(judged().to_dataframe("findings"))
+
+
+@pytest.mark.parametrize("settings", ["default", "deterministic", {"deterministic_mode": "on", "seed.torch": True}])
+def test_calls_add_up_to_the_tally_and_to_the_findings(settings: Any) -> None:
+    made = judged(settings=settings)
+    frame = made.to_dataframe("calls")
+    assert frame.groupby("verdict")["count"].sum().to_dict() == made.tally.as_is
+    assert frame.groupby("deterministic_mode")["count"].sum().to_dict() == made.tally.deterministic_mode
+    risky = frame[(frame["verdict"] != "deterministic") | (frame["deterministic_mode"] != "deterministic")]
+    found = Counter({(one.rule, one.op): one.count for one in made.findings if one.about == "call"})
+    assert Counter({(row.rule, row.op): row.count for row in risky.itertuples()}) == found
+
+
+def test_calls_say_why_and_keep_the_traces_order() -> None:
+    calls = judged().to_dataframe("calls").to_dict("records")
+    assert [one["op"] for one in calls] == [
+        "aten.index_add_.default",
+        "aten.add.Tensor",
+        "mylib.fuse.default",
+        "aten.native_dropout.default",
+    ]
+    assert [one["reason"] for one in calls] == ["", "", "opaque", "fact-not-recorded"]
+    assert calls[0]["rule"] == "cuda-index-add"
+    assert (calls[1]["rule"], calls[1]["verdict"]) == ("", "deterministic")
+    assert calls[3]["facts"] == '{"rng.origin":"program"}'
+
+
+def test_modules_are_the_tally_worst_first() -> None:
+    made = judged()
+    frame = made.to_dataframe("modules")
+    assert frame["calls"].sum() == made.tally.total
+    assert list(frame["module"]) == ["net.fc", "net.other"]
+    for row in frame.to_dict("records"):
+        assert row["calls"] == sum(row[verdict.value] for verdict in SEVERITY)
+
+
+def test_settings_tell_what_was_recorded_from_what_is_judged() -> None:
+    found = {(row["kind"], row["name"]): row for row in rows(judged(settings="default").to_csv("settings"))}
+    assert found["version", "torch"]["value"] == "2.13.0"
+    assert found["setting", "cudnn_benchmark"] == {
+        "kind": "setting",
+        "name": "cudnn_benchmark",
+        "value": "true",
+        "differs": "true",
+    }
+    assert found["condition", "cudnn_benchmark"]["value"] == "false"
+    assert found["variable", "PYTHONHASHSEED"]["value"] == "0"
+
+
+def test_draws_are_the_ledger() -> None:
+    made = process_report()
+    found = rows(made.to_csv("draws"))
+    assert [(row["generator"], row["count"]) for row in found] == [
+        (one.generator, str(one.count)) for one in made.draws
+    ]
+
+
+def test_calls_of_a_report_without_its_trace_are_one_line() -> None:
+    with pytest.raises(ReportError, match="made without its trace"):
+        report().to_csv("calls")
+
+
+def test_a_table_that_does_not_exist_is_one_line() -> None:
+    with pytest.raises(ReportError, match="choose from findings, calls, modules, settings, draws"):
+        judged().to_dataframe("ops")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_name_stays_in_its_cell(text: str) -> None:
+    made = judge(trace(call(module=text, location=text, function=text, facts={"device": "cpu", "x": text})))
+    for one, tables in ((made, ("calls", "modules")), (hostile_process_report(text), ("settings", "draws"))):
+        for table in tables:
+            table_rows = list(csv.reader(io.StringIO(one.to_csv(table), newline="")))
+            assert {len(row) for row in table_rows} == {len(TABLES[table].columns)}
+            assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r")) for row in table_rows for cell in row)
+
+
+@needs_pyarrow
+@pytest.mark.parametrize("table", HEADERS)
+def test_parquet_reads_back_as_the_frame(table: str) -> None:
+    import pandas
+
+    made = judged()
+    again = pandas.read_parquet(io.BytesIO(formats.encoded("parquet", made, table=table)))
+    assert again.astype(object).to_dict("records") == made.to_dataframe(table).astype(object).to_dict("records")
+    for name in TABLES[table].counts:
+        assert again[name].dtype == "int64"
+
+
+@needs_pyarrow
+def test_parquet_holds_any_name_and_an_empty_table() -> None:
+    import pandas
+
+    for text in HOSTILE:
+        made = hostile_process_report(text)
+        assert len(pandas.read_parquet(io.BytesIO(formats.encoded("parquet", made)))) == len(made.findings)
+    empty = pandas.read_parquet(io.BytesIO(formats.encoded("parquet", report())))
+    assert list(empty.columns) == HEADERS["findings"].split(",")
+
+
+@needs_pyarrow
+def test_parquet_is_written_whole_by_its_suffix(tmp_path: Path) -> None:
+    path = full_report().write(tmp_path / "findings.parquet")
+    assert path.read_bytes()[:4] == path.read_bytes()[-4:] == b"PAR1"
+    assert [one.name for one in tmp_path.iterdir()] == ["findings.parquet"]
+
+
+def test_without_pyarrow_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(formats, "find_spec", lambda name: None)
+    with pytest.raises(ReportError) as caught:
+        full_report().write(tmp_path / "findings.parquet")
+    assert str(caught.value) == (
+        "parquet needs pyarrow, which is not installed; pip install 'determinism-tracer[parquet]'"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_readme_names_the_headers() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    for table, header in HEADERS.items():
+        (line,) = [line for line in readme.splitlines() if line.startswith(f"| `{table}` |")]
+        columns = line.split("`")[3]
+        assert header == columns or (table == "modules" and header.startswith(f"{columns},raises,"))

@@ -1,0 +1,76 @@
+"""Writing a report's formats where they were asked for: files whole or not at all, GitHub's job summary appended to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tracer.cli.output import show
+from tracer.errors import ReportError
+from tracer.files import write_whole
+
+if TYPE_CHECKING:
+    from tracer.report import Report
+
+#: The file that a step of GitHub Actions adds its summary to; other steps write there too.
+SUMMARY = "GITHUB_STEP_SUMMARY"
+
+
+Rendered = tuple[bytes | None, Path | None]
+"""What to write and where: ``None`` for what is only known when it is written, and for standard output."""
+
+
+def render_report(
+    report: Report, wanted: Sequence[tuple[str, Path | None]], *, table: str = "findings"
+) -> list[Rendered]:
+    """Every format of ``wanted``, before the first of them is written; ``table`` is what CSV and Parquet hold."""
+    from tracer.report.formats import encoded
+
+    rendered: list[Rendered] = []
+    for name, path in wanted:
+        if path is None and name == "text":
+            rendered.append((report.to_text().encode("utf-8"), path))
+        elif path is not None and name == "markdown" and is_summary(path):
+            rendered.append((None, path))
+        else:
+            rendered.append((encoded(name, report, table=table), path))
+    return rendered
+
+
+def write_rendered(report: Report, rendered: Iterable[Rendered]) -> None:
+    """Write or print what ``render_report`` gave. Raises ``ReportError`` in one line for what cannot be written."""
+    for data, path in rendered:
+        if path is None:
+            show((data or b"").decode("utf-8"))
+        elif data is None:
+            append_summary(report, path)
+        else:
+            write_whole(path, data, error=ReportError)
+
+
+def is_summary(path: Path) -> bool:
+    """Is ``path`` the file that ``GITHUB_STEP_SUMMARY`` names?"""
+    named = os.environ.get(SUMMARY)
+    return bool(named) and os.path.realpath(path) == os.path.realpath(str(named))
+
+
+def append_summary(report: Report, path: Path) -> None:
+    """Add ``report`` in Markdown behind what stands in ``path``, as much of it as GitHub still takes."""
+    from tracer.report.markdown import LIMIT, shortened
+
+    try:
+        standing = path.read_bytes() if path.exists() else b""
+        gap = b"" if not standing else b"\n" if standing.endswith(b"\n") else b"\n\n"
+        text = shortened(report, LIMIT - len(standing) - len(gap)).encode("utf-8")
+        if not text:
+            click.echo(f"tracer: {path} is full: GitHub takes no more than 1 MiB; nothing was added", err=True)
+            return
+        with path.open("ab") as stream:
+            stream.write(gap + text)
+    except OSError as problem:
+        reason = problem.strerror or str(problem)
+        raise ReportError(f"cannot write {path}: {reason}", hint="choose another path") from problem
