@@ -153,3 +153,18 @@ def test_a_terminal_that_cannot_spell_a_sign_gets_a_question_mark(tmp_path: Path
     done = tracer_process("explain", "cuda-kthvalue", "--torch", "2.6", cwd=tmp_path, PYTHONIOENCODING="ascii")
     assert (done.code, done.err) == (0, "")
     assert "? conditional" in done.out
+
+
+def test_an_example_stands_once_at_the_end_ready_to_be_pasted(tracer: Command) -> None:
+    out = tracer("explain", "torch.cumsum", "--torch", "2.13").out
+    assert out.count("import torch\n") == 1
+    _, _, example = out.rpartition("Example: ")
+    lines = [line.strip() for line in example.splitlines()[1:]]
+    assert lines[:2] == ["import torch", ""]
+    assert 'device = "cuda"' in lines
+    compile("\n".join(lines), "example.py", "exec")
+
+
+def test_an_example_that_needs_a_device_says_so(tracer: Command) -> None:
+    out = tracer("explain", "cuda-cusparselt", "--torch", "2.13").out
+    assert "Example (needs a device: cuSPARSELt exists for CUDA alone):" in " ".join(out.split())

@@ -12,7 +12,7 @@ from packaging.version import Version
 from tests.cli.command import Command, process
 from tests.tables.samples import HEAD, rule_text
 from tracer.names import Backend
-from tracer.tables import loading
+from tracer.tables import loading, proving
 from tracer.tables.loading import existing_tables, load_tables
 from tracer.tables.rows import load_rows
 
@@ -37,6 +37,7 @@ def linted(tracer: Command, monkeypatch: pytest.MonkeyPatch, folder: Path, text:
     (folder / "cuda.toml").write_text(text)
     (folder / "rocm.toml").unlink()  # it inherits CUDA's rules, and would repeat the fault
     monkeypatch.setattr(loading, "_FOLDER", folder)
+    monkeypatch.setattr(proving, "lint_examples", lambda *_: [])  # those that ship are of the tables that ship
     caches = [name for name in vars(loading).values() if hasattr(name, "cache_clear")]
     for cached in caches:
         cached.cache_clear()

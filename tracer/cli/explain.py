@@ -36,12 +36,14 @@ def command(name: str, backend: str | None, version: str | None) -> int:
     """Say what each backend's table knows of an op, a torch API or a rule, and the table of settings of a setting.
 
     For each: the verdict under torch's default settings and under deterministic mode, what it hangs on, why, what to
-    write instead, the evidence, and the versions at which it changed. Neither torch nor the device is needed.
+    write instead, the evidence, the versions at which it changed, and a program that triggers it. Neither torch nor
+    the device is needed.
     """
     from tracer.explaining import explain
     from tracer.report.row_text import row_explanation
     from tracer.report.rule_text import explanation_parts
     from tracer.report.terminal import printed
+    from tracer.tables.examples import load_examples
     from tracer.tables.loading import load_tables
     from tracer.tables.lookup import find_rules
     from tracer.tables.row_lookup import find_rows
@@ -53,7 +55,7 @@ def command(name: str, backend: str | None, version: str | None) -> int:
     rows = [row for row in find_rows(name, settings) if not row.backends or known.keys() & set(row.backends)]
     if not rows or find_rules(name, tables):
         told = explain(name, tables, asked, known, load_translations())
-        show(printed(lambda width: explanation_parts(name, told, width)))
+        show(printed(lambda width: explanation_parts(name, told, width, load_examples())))
     if rows:
         show(printed(lambda width: row_explanation(rows, settings, width, _checked(asked))))
     return 0

@@ -61,6 +61,7 @@ def show_rule(name: str, backend: str | None) -> int:
     from tracer.report.row_text import row_parts
     from tracer.report.rule_text import rule_parts
     from tracer.report.terminal import printed
+    from tracer.tables.examples import load_examples
     from tracer.tables.lookup import find_rules, refusal
     from tracer.tables.row_lookup import find_rows
     from tracer.tables.rows import load_rows
@@ -71,7 +72,7 @@ def show_rule(name: str, backend: str | None) -> int:
     if not found and not rows:
         raise refusal(name, tables)
     texts = [
-        printed(lambda width, rule=rule, table=tables[backend]: rule_parts(rule, table, width))  # type: ignore[misc]
+        printed(lambda width, rule=rule, table=tables[backend]: rule_parts(rule, table, width, load_examples()))  # type: ignore[misc]
         for backend, rules in found.items()
         for rule in rules
     ]

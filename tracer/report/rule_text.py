@@ -17,8 +17,10 @@ from rich.text import Text
 
 from tracer.explaining import Explanation, Row, Span, in_words, spans
 from tracer.names import UnknownReason, Verdict
+from tracer.report.example_text import example_parts, examples_parts
 from tracer.report.plain import one_line
 from tracer.report.words import UNKNOWN_REASONS, VERDICTS, plural
+from tracer.tables.examples import NO_EXAMPLES, Examples
 from tracer.tables.model import Rule, Table
 from tracer.tables.overview import TableSummary, strongest
 from tracer.tables.rows import Row as SettingRow
@@ -33,8 +35,10 @@ _OPS_SHOWN = 12
 _SPOKEN = {"": "no op that is known", STAYS: "itself"}
 
 
-def explanation_parts(name: str, told: Sequence[Explanation], width: int) -> Iterator[RenderableType]:
-    """What each table says of ``name``, from the top."""
+def explanation_parts(
+    name: str, told: Sequence[Explanation], width: int, examples: Examples = NO_EXAMPLES
+) -> Iterator[RenderableType]:
+    """What each table says of ``name``, from the top; the examples that trigger it stand last."""
     for number, explanation in enumerate(told):
         if number:
             yield Text()
@@ -46,10 +50,11 @@ def explanation_parts(name: str, told: Sequence[Explanation], width: int) -> Ite
             if span is not None:
                 yield Text()
                 yield from _rule_now(rule, span, explanation.table, width)
+    yield from examples_parts(told, examples)
 
 
-def rule_parts(rule: Rule, table: Table, width: int) -> Iterator[RenderableType]:
-    """One rule whole: for each span of versions its conditions, then its words and evidence."""
+def rule_parts(rule: Rule, table: Table, width: int, examples: Examples = NO_EXAMPLES) -> Iterator[RenderableType]:
+    """One rule whole: for each span of versions its conditions, then its words, evidence and example."""
     yield Text(rule.id, style="bold underline")
     yield from _names(rule)
     for span in spans(rule, table.reviewed):
@@ -58,6 +63,7 @@ def rule_parts(rule: Rule, table: Table, width: int) -> Iterator[RenderableType]
         yield from conditions_parts(span.rows, width)
     yield Text()
     yield from words_parts(rule)
+    yield from example_parts(rule, table.backend, examples)
 
 
 def overview_parts(summaries: Sequence[TableSummary]) -> Iterator[RenderableType]:

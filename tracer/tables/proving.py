@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from tracer.errors import TableError
+from tracer.tables.examples import EXAMPLES, lint_examples, load_examples
 from tracer.tables.lint import lint_libraries, lint_table
 from tracer.tables.loading import existing_tables, load_libraries, load_table, load_tables, table_file
 from tracer.tables.measured import faults_of_measurements
@@ -31,7 +32,7 @@ def faults_of_tables(resolves: Resolves | None = None, torch: str = "") -> list[
     for backend in existing_tables():
         faults += _faults(table_file(backend).name, lambda name=backend: load_table(name), lint_table, resolves, torch)
     try:
-        translations = load_translations()
+        translations, examples = load_translations(), load_examples()
     except TableError as problem:
         return list(dict.fromkeys([*faults, str(problem)]))
     faults += _faults(ROWS.name, load_rows, lint_rows)
@@ -39,6 +40,7 @@ def faults_of_tables(resolves: Resolves | None = None, torch: str = "") -> list[
         wrong = lint_translations(translations, load_tables(), resolves, torch)
         faults += [f"{TRANSLATIONS.name}: {fault}" for fault in wrong]
         faults += faults_of_measurements(load_tables())
+        faults += [f"{EXAMPLES.name}: {fault}" for fault in lint_examples(examples, load_tables())]
     return list(dict.fromkeys(faults))
 
 
@@ -50,10 +52,10 @@ def counted() -> str:
     cases = sum(len(rule.case) for rule in rules)
     settings = load_rows().row
     cases += sum(len(row.case) for row in settings)
-    translations = len(load_translations().translation)
+    translations, examples = len(load_translations().translation), len(load_examples().example)
     return (
         f"{len(tables) + 2} tables, {len(rules):,} rules, {cases:,} cases, {translations} translations,"
-        f" {len(settings)} settings: no gap, no overlap, no dead case."
+        f" {len(settings)} settings, {examples} examples: no gap, no overlap, no dead case."
     )
 
 

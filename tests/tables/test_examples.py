@@ -1,0 +1,153 @@
+"""Every example runs, dispatches what it says, and makes a finding of each rule that shows it; the lint finds what is
+wrong with one."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from tests.tables.samples import HEAD, rule_text
+from tracer import DeterminismTracer, Trace, judge
+from tracer.errors import TableError
+from tracer.names import Backend, Settings, Verdict
+from tracer.tables.examples import Example, lint_examples, load_examples, parse_examples, program
+from tracer.tables.loading import load_tables, parse_table
+from tracer.tables.model import Rule, Table
+from tracer.tables.translation import load_translations
+
+EXAMPLES = load_examples()
+RUN = [one for one in EXAMPLES.example if not one.cuda_only]
+#: Versions that differ in what rules say of examples; the lint proves that no rule lacks a case for any other.
+VERSIONS = ("2.15", "2.8", "2.4", "1.13")
+
+SHOWN = [
+    pytest.param(backend, rule, example, id=rule.id)
+    for backend in (Backend.CUDA, Backend.CPU)
+    for rule in load_tables()[backend].rule
+    if (example := EXAMPLES.of(rule)) is not None
+    and not example.cuda_only
+    and {case.verdict for case in rule.case} != {Verdict.DETERMINISTIC}
+]
+
+
+def names(example: Example) -> str:
+    return example.ops[0]
+
+
+@cache
+def recorded(example: Example) -> Trace:
+    """What the example dispatches on a CPU."""
+    code = program(example, Backend.CPU)
+    with DeterminismTracer() as tracer:
+        exec(compile(code, "example.py", "exec"), {})
+    return tracer.trace
+
+
+def reached(op: str, trace: Trace) -> bool:
+    """Whether ``op`` was recorded, or what was recorded runs as it elsewhere."""
+    seen = {call.op for call in trace.calls}
+    seen |= {
+        candidate.op
+        for row in load_translations().translation
+        if any(is_of(one, op) for one in seen for op in row.ops)
+        for candidate in row.becomes
+    }
+    return any(is_of(one, op) for one in seen)
+
+
+def is_of(overload: str, op: str) -> bool:
+    return overload == op or overload.startswith(f"{op}.")
+
+
+@pytest.mark.filterwarnings("ignore")  # of torch, about ops in beta and spellings that it would rather not see
+@pytest.mark.parametrize("example", RUN, ids=names)
+def test_an_example_dispatches_its_ops_on_a_cpu(example: Example) -> None:
+    missing = [op for op in example.ops if not reached(op, recorded(example))]
+    assert not missing
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("backend", "rule", "example"), SHOWN)
+def test_an_example_makes_a_finding_of_the_rule_that_shows_it(backend: Backend, rule: Rule, example: Example) -> None:
+    found = {
+        finding.rule
+        for version in VERSIONS
+        for settings in (Settings.DEFAULT, Settings.DETERMINISTIC)
+        for finding in judge(recorded(example), backend=backend, torch=version, settings=settings).findings
+    } | {
+        one
+        for version in VERSIONS
+        for finding in judge(recorded(example), backend=backend, torch=version, settings="default").findings
+        for one in candidates(load_tables()[backend], finding.runs_as)
+    }
+    assert rule.id in found
+
+
+def candidates(table: Table, runs_as: str) -> set[str]:
+    """The rules of every op that a call may run as, where the worst of several bears the finding's name."""
+    rules = (table.find(f"{op}.default") for op in runs_as.split(" or ") if op)
+    return {rule.id for rule in rules if rule is not None}
+
+
+@pytest.mark.parametrize("example", EXAMPLES.example, ids=names)
+@pytest.mark.parametrize("backend", [Backend.CUDA, Backend.NPU, Backend.ROCM])
+def test_the_whole_program_compiles_for_each_device(example: Example, backend: Backend) -> None:
+    text = program(example, backend)
+    compile(text, "example.py", "exec")
+    assert f'device = "{ {Backend.ROCM: "cuda"}.get(backend, backend.value) }"' in text
+    assert ("import torch_npu" in text) is (backend is Backend.NPU)
+
+
+def test_every_rule_has_one_but_for_ops_of_packages_that_torch_does_not_bring() -> None:
+    for backend, table in load_tables().items():
+        without = [rule for rule in table.rule if EXAMPLES.of(rule) is None]
+        assert all(op.startswith(("npu.", "atb.")) for rule in without for op in rule.ops), backend
+
+
+def linted(code: str, ops: str = '["aten.sample"]', rest: str = "") -> list[str]:
+    """What the lint says of one example beside one table."""
+    text = f"schema = 1\n[[example]]\nops = {ops}\ncode = '''\n{code}\n'''\n{rest}"
+    table = parse_table(HEAD + rule_text(), "cuda.toml")
+    return lint_examples(parse_examples(text, "examples.toml"), {Backend.CUDA: table})
+
+
+def test_the_lint_accepts_what_is_sound() -> None:
+    assert linted("x = torch.ones(1, device=device)\ny = [print(one) for one in x]") == []
+
+
+@pytest.mark.parametrize(
+    ("code", "ops", "says"),
+    [
+        ("torch.ones(", '["aten.sample"]', "does not compile"),
+        ("import numpy\nnumpy.ones(1)", '["aten.sample"]', "imports numpy"),
+        ("from numpy import ones\nones(1)", '["aten.sample"]', "imports numpy"),
+        ("np.ones(1)", '["aten.sample"]', "names np"),
+        ("x = 1" + " " * 120 + "+ 1", '["aten.sample"]', "more than 120 characters"),
+        ("torch.ones(1)", '["aten.sample", "aten.nobodys"]', "aten.nobodys: no rule speaks of it"),
+        ("torch.ones(1)", '["aten.nobodys"]', "has no example"),
+    ],
+)
+def test_the_lint_finds(code: str, ops: str, says: str) -> None:
+    assert any(says in fault for fault in linted(code, ops))
+
+
+def test_the_lint_finds_an_op_with_two_examples() -> None:
+    again = "[[example]]\nops = ['aten.sample']\ncode = 'torch.ones(1)'\n"
+    assert linted("torch.ones(1)", rest=again) == ["aten.sample: 2 examples dispatch it"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("schema = 2\nexample = []", "schema 2 is not 1"),
+        ("schema = 1\n[[example]]\nops = []\ncode = 'x'", "dispatches no op"),
+        ("schema = 1\n[[example]]\nops = ['aten.mm']\ncode = ' '", "has no code"),
+        ("schema = 1\n[[example]]\nops = ['mm']\ncode = 'x'", "not spelt namespace.name"),
+        ("schema = 1\n[[example]]\nops = ['aten.mm']\ncode = 'x'\nrule = 'cuda-mm'", "unknown field `rule`"),
+    ],
+)
+def test_what_a_file_may_not_hold_is_one_line(text: str, says: str) -> None:
+    with pytest.raises(TableError, match=says) as refused:
+        parse_examples(text, "examples.toml")
+    assert "\n" not in str(refused.value)

@@ -1,0 +1,138 @@
+"""Minimal programs that trigger rules: a few lines of Python each, found by the ops that they dispatch.
+
+An example belongs to ops and not to rules, so that one program serves every backend whose table speaks of its op.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from tracer.names import Backend
+from tracer.tables.model import SCHEMA, Rule, Table
+from tracer.tables.reading import parse, read
+from tracer.tables.spelling import OP
+
+EXAMPLES = Path(__file__).with_name("examples.toml")
+
+#: What an example may name that it does not make itself.
+GIVEN = frozenset({"torch", "device"})
+#: Tables in which every rule needs an example; ops of the others may need packages that no test has.
+_COMPLETE = (Backend.CPU, Backend.CUDA)
+#: How torch calls a backend's device, where that is another word.
+_DEVICES: Mapping[Backend, str] = {Backend.ROCM: "cuda"}
+
+
+class Example(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A program that dispatches certain ops."""
+
+    ops: tuple[str, ...]
+    """Packets or overloads that it dispatches, or that it runs as where a CPU dispatches another."""
+    code: str
+    """The lines, which find ``torch`` imported and ``device`` set."""
+    cuda_only: str = ""
+    """Why it needs a device that is no CPU, as a phrase; empty: it runs everywhere."""
+
+
+class Examples(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Every example that ships, in the order in which rules look for theirs."""
+
+    schema: int
+    example: tuple[Example, ...]
+
+    def of(self, rule: Rule) -> Example | None:
+        """The example of a rule: the first that dispatches one of its ops."""
+        return next((one for one in self.example if any(_speaks_of(rule, op) for op in one.ops)), None)
+
+
+NO_EXAMPLES = Examples(schema=SCHEMA, example=())
+
+
+def parse_examples(text: str, source: str) -> Examples:
+    """Read examples from TOML; ``TableError`` in one line, led by ``source``, for what it may not hold."""
+    return parse(text, source, Examples, _misspelt)
+
+
+@cache
+def load_examples() -> Examples:
+    """The examples that ship, read and checked once."""
+    return parse_examples(read(EXAMPLES), EXAMPLES.name)
+
+
+def program(example: Example, backend: Backend) -> str:
+    """The whole program for a backend, with its imports and its device."""
+    imports = "import torch\nimport torch_npu" if backend is Backend.NPU else "import torch"
+    return f'{imports}\n\ndevice = "{_DEVICES.get(backend, backend.value)}"\n\n{example.code.strip()}\n'
+
+
+def lint_examples(examples: Examples, tables: Mapping[Backend, Table]) -> list[str]:
+    """Everything that is wrong with examples that load, one line each: what does not compile, names more than torch,
+    is of no rule's op, and rules of the tables for CUDA and the CPU that have none."""
+    faults = [f"{op}: {n} examples dispatch it" for op, n in _counted(examples) if n > 1]
+    named = {op for table in tables.values() for rule in table.rule for op in rule.ops}
+    for one in examples.example:
+        faults += [f"{one.ops[0]}: {fault}" for fault in _faults_of(one.code)]
+        faults += [
+            f"{op}: no rule speaks of it" for op in one.ops if op not in named and op.rpartition(".")[0] not in named
+        ]
+        faults += [f"{one.ops[0]}: the CPU cannot run it: {one.cuda_only}" for _ in _on_cpu(one, tables)]
+    for backend in _COMPLETE:
+        if backend in tables:
+            faults += [f"{rule.id}: has no example" for rule in tables[backend].rule if examples.of(rule) is None]
+    return faults
+
+
+def _speaks_of(rule: Rule, op: str) -> bool:
+    """Whether a rule names an op, its packet, or one of its overloads."""
+    return any(op == one or op.startswith(f"{one}.") or one.startswith(f"{op}.") for one in rule.ops)
+
+
+def _on_cpu(example: Example, tables: Mapping[Backend, Table]) -> Iterator[Rule]:
+    """The CPU's rules that are about an example that no CPU runs."""
+    if example.cuda_only and Backend.CPU in tables:
+        yield from (rule for rule in tables[Backend.CPU].rule if any(_speaks_of(rule, op) for op in example.ops))
+
+
+def _counted(examples: Examples) -> list[tuple[str, int]]:
+    return list(Counter(op for one in examples.example for op in one.ops).items())
+
+
+def _faults_of(code: str) -> Iterator[str]:
+    """What a program may not be: no Python, longer than a screen's width, or made of more than torch."""
+    try:
+        tree = ast.parse(code)
+    except SyntaxError as problem:
+        yield f"does not compile: {problem}"
+        return
+    if any(len(line) > 120 for line in code.splitlines()):
+        yield "has a line of more than 120 characters"
+    made = set(GIVEN).union(dir(builtins))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            made.add(node.id)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            modules = [one.name for one in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            yield from (f"imports {name}" for name in modules if name.partition(".")[0] != "torch")
+            made.update((one.asname or one.name).partition(".")[0] for one in node.names)
+    used = (node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+    yield from (f"names {name}" for name in dict.fromkeys(used) if name not in made)
+
+
+def _misspelt(examples: Examples) -> Iterator[tuple[str, str]]:
+    if examples.schema != SCHEMA:
+        yield "$.schema", f"schema {examples.schema} is not {SCHEMA}, the one that this release reads"
+    for number, one in enumerate(examples.example):
+        path = f"$.example[{number}]"
+        if not one.ops:
+            yield path, "dispatches no op"
+        if not one.code.strip():
+            yield path, "has no code"
+        for place, op in enumerate(one.ops):
+            if not OP.fullmatch(op):
+                yield f"{path}.ops[{place}]", f"{op!r} is not spelt namespace.name[.overload]"
