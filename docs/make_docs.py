@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
+from rule_pages import HEADINGS, rule_pages
+
 from tracer.explaining import Span, spans
 from tracer.names import SEVERITY, Differs, Verdict
 from tracer.tables.loading import load_libraries, load_tables
@@ -19,7 +21,10 @@ from tracer.tables.rows import CATEGORIES, load_rows
 from tracer.tables.translation import load_translations
 from tracer.tables.versions import RELEASES
 
+__all__ = ["HEADINGS", "rule_pages", "tables_page"]
+
 FOLDER = Path(__file__).parent
+RULES = FOLDER / "rules"
 
 HEAD = """\
 # What the tables cover
@@ -152,8 +157,14 @@ def _row(*cells: object) -> str:
 
 
 def main() -> None:
-    """Write every page."""
+    """Write every page; one whose rule is gone is taken away."""
     (FOLDER / "tables.md").write_text(tables_page(), encoding="utf-8")
+    RULES.mkdir(exist_ok=True)
+    pages = {page.name: page.text for page in rule_pages()}
+    for stale in {path.name for path in RULES.glob("*.md")} - pages.keys():
+        (RULES / stale).unlink()
+    for name, text in pages.items():
+        (RULES / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -20,14 +22,19 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def make_docs() -> ModuleType:
-    """``docs/make_docs.py``, which is no part of the package."""
+def make_docs() -> Iterator[ModuleType]:
+    """``docs/make_docs.py``, which is no part of the package; it finds what lies beside it as a script does."""
     spec = importlib.util.spec_from_file_location("make_docs", ROOT / "docs" / "make_docs.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    sys.path.insert(0, str(ROOT / "docs"))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(ROOT / "docs"))
+    yield module
+    sys.modules.pop("rule_pages", None)
 
 
 def test_the_page_of_tables_is_up_to_date(make_docs: ModuleType) -> None:
@@ -40,6 +47,35 @@ def test_the_page_of_tables_has_a_line_for_each_rule(make_docs: ModuleType) -> N
     rules += [rule.id for rule in load_libraries().rule]
     rules += [row.id for category in CATEGORIES for row in load_rows().row if row.category == category]
     assert re.findall(r"^\| `([a-z0-9-]+)` \|", make_docs.tables_page(), re.MULTILINE) == rules
+
+
+def test_the_pages_of_rules_are_up_to_date(make_docs: ModuleType) -> None:
+    made = {page.name: page.text for page in make_docs.rule_pages()}
+    found = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "rules").iterdir()}
+    assert found.keys() == made.keys(), "run `make docs`"
+    assert [name for name, text in made.items() if found[name] != text] == [], "run `make docs`"
+
+
+def test_every_rule_has_a_page_under_the_same_headings(make_docs: ModuleType) -> None:
+    pages = {page.name: page.text for page in make_docs.rule_pages()}
+    index = pages.pop("index.md")
+    rules = {rule.id for table in load_tables().values() for rule in table.rule}
+    rules |= {rule.id for rule in load_libraries().rule} | {row.id for row in load_rows().row}
+    assert set(re.findall(r"^- \[([a-z0-9-]+)\]", index, re.MULTILINE)) == rules
+    assert set(re.findall(r"\(([a-z0-9-]+\.md)\)", index)) == pages.keys()
+    for name, text in pages.items():
+        outside = re.sub(r"(?ms)^```.*?^```$", "", text)
+        headings = re.findall(r"^## (.*)$", outside, re.MULTILINE)
+        assert tuple(headings) == make_docs.HEADINGS, name
+        assert all(part.strip() for part in outside.split("\n## ")[1:]), name
+
+
+def test_a_page_wraps_without_making_lists_or_markup(make_docs: ModuleType) -> None:
+    """A line that begins with a number, a dash or a sign would be read as another item than it is."""
+    for page in make_docs.rule_pages():
+        outside = re.sub(r"(?ms)^```.*?^```$", "", page.text)
+        for line in outside.splitlines():
+            assert not re.match(r"\s+([-+*#>=]|\d+[.)]) |([+*>=]|\d+[.)]) ", line), (page.name, line)
 
 
 def test_the_readmes_rule_is_ten_lines_that_the_lint_accepts() -> None:

@@ -187,7 +187,7 @@ def conditions_parts(
     rows: tuple[Row, ...], width: int, *, heading: str = "Calls", rest: str = "call"
 ) -> Iterator[RenderableType]:
     """Verdicts by call: a grid, or in a narrow terminal a few lines for each set of calls."""
-    short = _in_short(rows, rest)
+    short = rows_in_short(rows, rest)
     if width < _GRID_FROM:
         for words, row in short:
             yield Padding(Text(words), (0, 0, 0, 2))
@@ -214,8 +214,8 @@ def _by_mode(row: Row) -> Text:
     return text
 
 
-def _in_short(rows: tuple[Row, ...], rest: str) -> list[tuple[str, Row]]:
-    """Rows with their conditions in words; the answer that most rows give stands last, for every other call."""
+def rows_in_short(rows: tuple[Row, ...], rest: str) -> list[tuple[str, Row]]:
+    """Rows with their conditions in words; the answer that most rows give stands last, for every other ``rest``."""
     answer, times = Counter((row.verdicts, row.route) for row in rows).most_common(1)[0]
     if times < 2:
         return [(_when(row, rest), row) for row in rows]
