@@ -14,10 +14,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from tracer.errors import BaselineError
 from tracer.files import write_whole
 from tracer.findings import Finding
-from tracer.names import SEVERITY, Verdict
+from tracer.names import SEVERITY, Verdict, Word
 
 #: The lock file's first line; the number is its format's.
 HEADER = "# determinism.lock 1: findings that were looked at and accepted, one a line, sorted."
@@ -55,6 +57,26 @@ class Accepted(NamedTuple):
     reason: str = NO_REASON
     line: int = 0
     """Where it stands in the file, from 1."""
+
+
+class AcceptedBy(Word):
+    """What speaks for a finding that is there."""
+
+    BASELINE = "baseline"
+    COMMENT = "comment"
+    """A comment at its line of code."""
+    SELECTION = "selection"
+    """It was chosen out by what a gate looks at."""
+
+
+class Acceptance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One finding that stands and that somebody accepted."""
+
+    finding: int
+    """Position in the judgement's findings, from 0."""
+    by: AcceptedBy
+    reason: str = ""
+    """In the words of whoever accepted it."""
 
 
 class Comparison(NamedTuple):

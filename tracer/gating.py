@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from tracer.baseline import Accepted, Comparison, compare, file_of
+from tracer.baseline import Acceptance, Accepted, AcceptedBy, Comparison, compare, file_of, risk_of
 from tracer.errors import UsageError
 from tracer.findings import Finding
 from tracer.names import Verdict
@@ -86,6 +86,37 @@ def decide(
         if id(one) not in known:
             (failing if gate.new or one.verdict in gate.verdicts else passing).append(one)
     return Decision(tuple(failing), tuple(passing), tuple(ignored), tuple(silenced), compared)
+
+
+def acceptances(
+    findings: Sequence[Finding],
+    decision: Decision,
+    accepted: Iterable[Accepted] = (),
+    reason_at: Callable[[Finding], str] = lambda finding: "",
+) -> tuple[Acceptance, ...]:
+    """Which of ``findings`` the ``decision`` lets through because somebody spoke for them, in their order.
+
+    ``accepted`` is the baseline, whose reasons are kept; ``reason_at`` gives those of comments in the code.
+    """
+    reasons = {line.risk: line.reason for line in accepted}
+    spoken: dict[int, tuple[AcceptedBy, str]] = {}
+    for one in decision.compared.known:
+        spoken[id(one)] = (AcceptedBy.BASELINE, reasons.get(risk_of(one), ""))
+    for one in decision.silenced:
+        spoken[id(one)] = (AcceptedBy.COMMENT, reason_at(one))
+    for one in decision.ignored:
+        spoken[id(one)] = (AcceptedBy.SELECTION, "")
+    return tuple(
+        Acceptance(finding=place, by=spoken[id(one)][0], reason=spoken[id(one)][1])
+        for place, one in enumerate(findings)
+        if id(one) in spoken
+    )
+
+
+def places_of(findings: Sequence[Finding], some: Iterable[Finding]) -> frozenset[int]:
+    """Where ``some`` of ``findings`` stand, from 0."""
+    wanted = set(map(id, some))
+    return frozenset(place for place, one in enumerate(findings) if id(one) in wanted)
 
 
 def is_chosen(finding: Finding, select: Iterable[str], ignore: Iterable[str]) -> bool:

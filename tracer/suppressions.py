@@ -38,12 +38,15 @@ class Suppressions:
 
     def silences(self, finding: Finding) -> bool:
         """Does a comment at the finding's line, or at the user's line that led to it, name its rule?"""
-        for location in (finding.location, finding.called_from):
-            for comment in self._at(location):
-                if any(fnmatchcase(finding.rule, rule) for rule in comment.rules):
-                    self.used[comment] = self.used.get(comment, 0) + 1
-                    return True
-        return False
+        comment = self.comment_on(finding)
+        if comment is not None:
+            self.used[comment] = self.used.get(comment, 0) + 1
+        return comment is not None
+
+    def comment_on(self, finding: Finding) -> Comment | None:
+        """The comment that silences ``finding``, where there is one."""
+        comments = (one for location in (finding.location, finding.called_from) for one in self._at(location))
+        return next((one for one in comments if any(fnmatchcase(finding.rule, rule) for rule in one.rules)), None)
 
     def _at(self, location: str) -> Iterator[Comment]:
         path = file_of(location)

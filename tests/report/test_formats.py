@@ -20,12 +20,12 @@ from tracer.report.json_format import REPORT_SCHEMA, Document
 Golden = Callable[[str, str], None]
 
 
-@pytest.mark.parametrize("name", ["csv", "json", "text", "markdown"])
+@pytest.mark.parametrize("name", ["csv", "json", "text", "markdown", "sarif", "junit"])
 def test_a_full_report_reads_as_it_did(name: str, golden: Golden) -> None:
     golden(f"report{FORMATS[name].suffix}", render(name, full_report()))
 
 
-@pytest.mark.parametrize("name", ["csv", "json", "text", "markdown"])
+@pytest.mark.parametrize("name", ["csv", "json", "text", "markdown", "sarif", "junit"])
 def test_what_no_op_shows_reads_as_it_did(name: str, golden: Golden) -> None:
     golden(f"process{FORMATS[name].suffix}", render(name, process_report()))
 

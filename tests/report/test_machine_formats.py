@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import random
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,12 +19,16 @@ from junitparser import JUnitXml
 from markdown_it import MarkdownIt
 
 from tests.build import finding, report
-from tests.report.samples import HOSTILE, full_report
+from tests.report.machine_rules import github_faults, junit_faults
+from tests.report.samples import HOSTILE, full_report, process_report
+from tracer.baseline import Acceptance, AcceptedBy
 from tracer.names import About, Verdict
 from tracer.report import Report
 from tracer.report.formats import render
 from tracer.report.markdown import LIMIT as MARKDOWN_LIMIT
+from tracer.report.markdown import shortened
 from tracer.report.sarif import FINGERPRINT, LIMIT
+from tracer.trace.model import TraceSource
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -39,10 +45,11 @@ def sarif_validator() -> Any:
 
 
 def results(one: Report) -> list[dict[str, Any]]:
-    """The results of a log that the schema accepts."""
+    """The results of a log that the schema accepts, and GitHub too."""
     log = json.loads(render("sarif", one))
     faults = [f"{list(fault.path)}: {fault.message}" for fault in sarif_validator().iter_errors(log)]
     assert faults == []
+    assert list(github_faults(log)) == []
     found: list[dict[str, Any]] = log["runs"][0]["results"]
     return found
 
@@ -88,9 +95,10 @@ def test_a_librarys_line_stands_under_the_users_line_that_led_to_it() -> None:
     assert (related["artifactLocation"]["uri"], related["region"]["startLine"]) == ("transformers/models/gpt2.py", 7)
 
 
-def test_a_setting_has_no_line_and_is_named_by_its_value() -> None:
+def test_a_setting_stands_at_the_script_and_is_named_by_its_value() -> None:
     (result,) = results(report(setting()))
-    assert "locations" not in result
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "train.py"
+    assert result["locations"][0]["message"]["text"] == "The whole process: no line is to blame."
     assert "torch.backends.cudnn.benchmark = True" in result["message"]["text"]
 
 
@@ -111,6 +119,65 @@ def test_what_exceeds_the_limit_is_counted() -> None:
     assert "7 findings" in log["invocations"][0]["toolExecutionNotifications"][-1]["message"]["text"]
 
 
+@pytest.mark.parametrize(
+    ("places", "script"),
+    [
+        (["src/train.py:3", "net.py:4"], "src/train.py"),
+        (["train.py:3", "src/train.py:4"], "train.py"),
+        (["net.py:4"], "train.py"),
+    ],
+)
+def test_the_whole_process_is_the_script_that_ran(places: list[str], script: str) -> None:
+    found = results(report(setting(), *(finding(location=place) for place in places)))
+    (result,) = [one for one in found if one["ruleId"] == "environment-cudnn-benchmark"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == script
+
+
+def test_without_any_file_a_result_still_has_a_place() -> None:
+    (result,) = results(report(setting(), sources=(TraceSource(name="my recording"),)))
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "unknown"
+
+
+def test_what_nobody_compared_bears_no_suppressions() -> None:
+    assert not any("suppressions" in one for one in results(full_report()))
+
+
+def test_accepted_findings_are_suppressed_where_they_were_accepted() -> None:
+    made = report(*(finding(location=f"train.py:{n}") for n in range(1, 5)))
+    made.accepted = (
+        Acceptance(finding=0, by=AcceptedBy.BASELINE, reason="sums of two rows"),
+        Acceptance(finding=1, by=AcceptedBy.COMMENT, reason="seen"),
+        Acceptance(finding=2, by=AcceptedBy.SELECTION),
+    )
+    assert [one["suppressions"] for one in results(made)] == [
+        [{"kind": "external", "justification": "sums of two rows"}],
+        [{"kind": "inSource", "justification": "seen"}],
+        [{"kind": "external", "justification": "Chosen out by --select or --ignore."}],
+        [],
+    ]
+
+
+def test_what_was_accepted_is_left_out_first() -> None:
+    made = report(*(finding(location=f"train.py:{n}") for n in range(1, LIMIT + 3)))
+    made.accepted = tuple(Acceptance(finding=n, by=AcceptedBy.BASELINE) for n in range(5))
+    found = json.loads(render("sarif", made))["runs"][0]["results"]
+    assert (len(found), sum(bool(one["suppressions"]) for one in found)) == (LIMIT, 3)
+
+
+def test_a_log_of_what_does_not_compress_stays_under_githubs_ten_megabytes() -> None:
+    draw = random.Random(0)
+    many = [
+        finding(
+            location=f"{draw.randbytes(60).hex()}.py:{n}",
+            module=draw.randbytes(600).hex(),
+            why=draw.randbytes(900).hex(),
+            remedy=draw.randbytes(900).hex(),
+        )
+        for n in range(LIMIT)
+    ]
+    assert len(gzip.compress(render("sarif", report(*many)).encode())) < 10_000_000
+
+
 def test_junit_counts_what_fails_and_what_is_not_known() -> None:
     suites = JUnitXml.fromstring(render("junit", full_report()).encode())
     (suite,) = list(suites)
@@ -119,6 +186,39 @@ def test_junit_counts_what_fails_and_what_is_not_known() -> None:
     assert suite.tests == len(list(suite))
     failed = [case for case in suite if any(type(result).__name__ == "Failure" for result in case.result)]
     assert len(failed) == suite.failures
+
+
+def test_junit_fails_where_the_gate_does_and_skips_what_was_accepted() -> None:
+    made = report(
+        finding("cuda-a", location="a.py:1"),
+        finding("cuda-a", location="a.py:2"),
+        finding("cuda-b", location="a.py:3"),
+        finding("cuda-c", location="a.py:4", verdict="conditional"),
+    )
+    made.accepted = tuple(
+        Acceptance(finding=place, by=AcceptedBy.BASELINE, reason="seen")
+        for place, one in enumerate(made.findings)
+        if one.location in ("a.py:1", "a.py:3")
+    )
+    made.failing = frozenset(place for place, one in enumerate(made.findings) if one.location == "a.py:2")
+    root = ElementTree.fromstring(render("junit", made))
+    assert junit_faults(root) == []
+    cases = {case.get("name"): case for case in root.iter("testcase")}
+    assert {name: [child.tag for child in case] for name, case in cases.items()} == {
+        "cuda-a": ["failure"],
+        "cuda-b": ["skipped"],
+        "cuda-c": ["system-out"],
+    }
+    assert "a.py:1: aten.index_add_ is nondeterministic, 1 call, forward (accepted, baseline: seen)" in (
+        cases["cuda-a"][0].text or ""
+    )
+    assert (root[0].get("failures"), root[0].get("skipped"), root[0].get("tests")) == ("1", "1", "3")
+
+
+def test_junit_tells_a_hundred_findings_of_a_case_and_counts_the_rest() -> None:
+    root = ElementTree.fromstring(render("junit", report(*(finding(location=f"a.py:{n}") for n in range(130)))))
+    (failure,) = root.iter("failure")
+    assert (failure.text or "").splitlines()[-1] == "and 30 more"
 
 
 def test_junit_of_nothing_is_an_empty_suite() -> None:
@@ -135,6 +235,28 @@ def test_markdown_is_a_heading_a_verdict_and_a_table() -> None:
     assert kinds[0] == "heading_open"
     assert "table_open" in kinds
     assert "html_block" not in kinds
+
+
+def test_markdown_lists_what_is_left_and_counts_what_was_accepted() -> None:
+    made = report(finding(location="a.py:1"), finding(location="b.py:2"))
+    made.accepted = (Acceptance(finding=0, by=AcceptedBy.COMMENT, reason="seen"),)
+    text = render("markdown", made)
+    assert "b.py" in text
+    assert "a.py" not in text
+    assert "Accepted, and not listed: 1 by comment." in text
+
+
+@pytest.mark.parametrize("limit", range(0, 4_000, 97))
+def test_markdown_is_cut_between_parts(limit: int) -> None:
+    made = process_report()
+    text = shortened(made, limit)
+    assert len(text.encode()) <= limit
+    whole = render("markdown", made)
+    if text and text != whole:
+        kept = text.removesuffix("\n\nThe rest did not fit; the HTML report has it all.\n")
+        assert whole.startswith(kept)
+        assert text.count("```") % 2 == 0
+    assert bool(text) is (limit > 200) or limit in (97, 194)
 
 
 def test_markdown_stays_under_githubs_limit_and_says_so() -> None:
@@ -161,7 +283,7 @@ def test_any_string_stays_text_in_every_format(one: str, other: str) -> None:
 
 def check_all(one: Report) -> None:
     results(one)
-    ElementTree.fromstring(render("junit", one))
+    assert junit_faults(ElementTree.fromstring(render("junit", one))) == []
     for token in tokens(render("markdown", one)):
         assert token.type != "html_block"
         for child in token.children or ():

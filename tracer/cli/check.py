@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import datetime
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from tracer.cli import completing
 from tracer.cli.destinations import destinations
 from tracer.cli.output import show
 from tracer.cli.progress import progress
 from tracer.cli.report import PARTIAL
+from tracer.cli.verbosity import detail_of, verbosity
 from tracer.cli.writing import render_report, write_rendered
 from tracer.errors import UsageError
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from tracer.baseline import Accepted
     from tracer.findings import Finding
     from tracer.gating import Decision
+    from tracer.suppressions import Comment
 
 FAILED = 1
 BASELINE = "determinism.lock"
@@ -34,23 +38,70 @@ Examples:
   tracer check trace.json --ignore 'cuda-cublas' --ignore 'vendor/*'
 
 A comment silences the findings of a rule at its line of code: # tracer: ignore[cuda-index-add] reason.
-Options may stand in pyproject.toml under [tool.tracer]. Exit code 0: nothing fails; 1: something does;
-2: wrong usage or input; 3: nothing fails, and a trace is partial."""
+Options may stand in pyproject.toml under [tool.tracer]. In GitHub Actions, what fails is annotated at its line.
+Exit code 0: nothing fails; 1: something does; 2: wrong usage or input; 3: nothing fails, and a trace is partial."""
 
 
 @click.command("check", epilog=EXAMPLES, short_help="Fail when a trace holds findings that nobody accepted.")
-@click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
-@click.option("--backend", metavar="B", help="Judge for this backend; by default each call's own device.")
-@click.option("--torch", "torch_version", metavar="V", help="Judge for this version of torch.")
-@click.option("--settings", metavar="S", help="Judge under recorded, default, warn or deterministic settings.")
+@click.argument("traces", nargs=-1, required=True, metavar="TRACE...", shell_complete=completing.files)
+@click.option(
+    "--backend",
+    metavar="B",
+    shell_complete=completing.backend,
+    help="Judge for this backend; by default each call's own device.",
+)
+@click.option(
+    "--torch", "torch_version", metavar="V", shell_complete=completing.release, help="Judge for this version of torch."
+)
+@click.option(
+    "--settings",
+    metavar="S",
+    shell_complete=completing.settings,
+    help="Judge under recorded, default, warn or deterministic settings.",
+)
 @click.option("--strict", is_flag=True, help="Call a torch newer than the tables unknown; guess nothing.")
-@click.option("--fail-on", metavar="V[,V]", help="Verdicts that fail, and `new`.  [default: raises,nondeterministic]")
-@click.option("--select", multiple=True, metavar="GLOB", help="Look at these rules, ops, modules or files only.")
-@click.option("--ignore", multiple=True, metavar="GLOB", help="Pass over these rules, ops, modules or files.")
-@click.option("--baseline", metavar="FILE", help=f"Accept what this lock file accepts, such as {BASELINE}.")
+@click.option(
+    "--fail-on",
+    metavar="V[,V]",
+    shell_complete=completing.verdicts_and_new,
+    help="Verdicts that fail, and `new`.  [default: raises,nondeterministic]",
+)
+@click.option(
+    "--select",
+    multiple=True,
+    metavar="GLOB",
+    shell_complete=completing.rules,
+    help="Look at these rules, ops, modules or files only.",
+)
+@click.option(
+    "--ignore",
+    multiple=True,
+    metavar="GLOB",
+    shell_complete=completing.rules,
+    help="Pass over these rules, ops, modules or files.",
+)
+@click.option(
+    "--baseline",
+    metavar="FILE",
+    shell_complete=completing.files,
+    help=f"Accept what this lock file accepts, such as {BASELINE}.",
+)
 @click.option("--update-baseline", is_flag=True, help="Accept every finding; keep the reasons that stand there.")
-@click.option("--format", "formats", metavar="F[,F]", help="Write the report too: as for tracer report.")
-@click.option("-o", "--output", metavar="PATH", help="Where the report goes: as for tracer report.")
+@click.option(
+    "--format",
+    "formats",
+    metavar="F[,F]",
+    shell_complete=completing.formats,
+    help="Write the report too: as for tracer report.",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="PATH",
+    shell_complete=completing.files,
+    help="Where the report goes: as for tracer report.",
+)
+@verbosity
 def command(
     traces: tuple[str, ...],
     backend: str | None,
@@ -64,6 +115,8 @@ def command(
     update_baseline: bool,
     formats: str | None,
     output: str | None,
+    quiet: bool,
+    verbose: bool,
 ) -> int:
     """Judge TRACE and exit with 1 when the gate fails.
 
@@ -71,8 +124,9 @@ def command(
     accepts it.
     """
     from tracer.configuration import load_configuration
-    from tracer.gating import DEFAULT_FAIL_ON, Gate, decide, parse_fail_on
+    from tracer.gating import DEFAULT_FAIL_ON, Gate, acceptances, decide, parse_fail_on, places_of
 
+    detail = detail_of(quiet=quiet, verbose=verbose)
     configured = load_configuration(Path.cwd())
     wanted = destinations(formats, output, inputs=traces) if formats or output else ()
     verdicts, new = parse_fail_on(fail_on or ",".join(configured.fail_on) or ",".join(DEFAULT_FAIL_ON))
@@ -98,15 +152,19 @@ def command(
         decision = decide(
             report.findings, gate, accepted=accepted, is_silenced=comments.silences, today=datetime.date.today()
         )
+    report.accepted = acceptances(report.findings, decision, accepted, lambda one: _reason(comments.comment_on(one)))
+    report.failing = places_of(report.findings, decision.failing)
     if wanted:
-        write_rendered(report, render_report(report, wanted))
+        write_rendered(report, render_report(report, wanted, detail=detail))
     if update_baseline:
         return _update(lock, decision, accepted)
-    lines = list(_lines(decision))
-    for line in lines[:_SHOWN]:
-        show(line)
-    if len(lines) > _SHOWN:
-        show(f"and {len(lines) - _SHOWN:,} more")
+    from tracer.report.annotations import annotated, folder_below, inert
+
+    for line in told(decision, detail):
+        show(inert(line))
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        for line in annotated(decision.failing, folder_below(os.environ.get("GITHUB_WORKSPACE"))):
+            show(line)
     show(summary(decision))
     if decision.failing:
         return FAILED
@@ -114,6 +172,10 @@ def command(
         click.echo(f"tracer: the trace is partial ({trace.partial}); the rest was not judged", err=True)
         return PARTIAL
     return 0
+
+
+def _reason(comment: Comment | None) -> str:
+    return comment.reason if comment is not None else ""
 
 
 def _accepted(lock: str, *, may_be_missing: bool) -> tuple[Accepted, ...]:
@@ -140,12 +202,14 @@ def _update(lock: str, decision: Decision, before: tuple[Accepted, ...]) -> int:
 
 def _lines(decision: Decision) -> Iterator[str]:
     """Each failing finding: where, what, and what to do."""
+    from tracer.report.plain import one_line
+
     state = _states(decision)
     for one in decision.failing:
         place = one.location or one.called_from or one.subject or one.module or "place not recorded"
         remedy = f": {one.remedy}" if one.remedy else ""
         said = f"{place}: {one.rule}: {one.op or one.subject} is {one.verdict}{state.get(id(one), '')}{remedy}"
-        yield " ".join(said.split())
+        yield one_line(said)
 
 
 def _states(decision: Decision) -> dict[int, str]:

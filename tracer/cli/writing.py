@@ -12,12 +12,15 @@ import click
 from tracer.cli.output import show
 from tracer.errors import ReportError
 from tracer.files import write_whole
+from tracer.names import Detail
 
 if TYPE_CHECKING:
     from tracer.report import Report
 
 #: The file that a step of GitHub Actions adds its summary to; other steps write there too.
 SUMMARY = "GITHUB_STEP_SUMMARY"
+#: Findings that a terminal is shown unless it asks for all.
+_SHOWN = 40
 
 
 Rendered = tuple[bytes | None, Path | None]
@@ -25,15 +28,22 @@ Rendered = tuple[bytes | None, Path | None]
 
 
 def render_report(
-    report: Report, wanted: Sequence[tuple[str, Path | None]], *, table: str = "findings"
+    report: Report,
+    wanted: Sequence[tuple[str, Path | None]],
+    *,
+    table: str = "findings",
+    detail: Detail = Detail.USUAL,
 ) -> list[Rendered]:
-    """Every format of ``wanted``, before the first of them is written; ``table`` is what CSV and Parquet hold."""
+    """Every format of ``wanted``, before the first of them is written; ``table`` is what CSV and Parquet hold, and
+    ``detail`` what a terminal is told."""
     from tracer.report.formats import encoded
+    from tracer.report.text import to_text
 
     rendered: list[Rendered] = []
     for name, path in wanted:
         if path is None and name == "text":
-            rendered.append((report.to_text().encode("utf-8"), path))
+            text = to_text(report, width=None, color=None, limit=_SHOWN, detail=detail)
+            rendered.append((text.encode("utf-8"), path))
         elif path is not None and name == "markdown" and is_summary(path):
             rendered.append((None, path))
         else:

@@ -6,6 +6,7 @@ It stays under what GitHub takes for a summary; what does not fit is counted.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -68,9 +69,15 @@ def _parts(report: Report) -> Iterator[str]:
     if report.plan:
         yield "\n### What to change\n"
         yield from _plan(report.plan)
-    if report.findings:
-        yield f"\n### Findings ({len(report.findings):,})\n"
-        yield from _findings(report.findings)
+    spoken_for = report.spoken_for
+    left = tuple(one for place, one in enumerate(report.findings) if place not in spoken_for)
+    if left:
+        yield f"\n### Findings ({len(left):,})\n"
+        yield from _findings(left)
+    if spoken_for:
+        by = Counter(str(one.by) for one in spoken_for.values())
+        told = ", ".join(f"{count:,} by {words}" for words, count in sorted(by.items()))
+        yield f"\nAccepted, and not listed: {told}."
 
 
 def _plan(plan: tuple[Change, ...]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tracer.baseline import Acceptance
 from tracer.errors import ReportError
 from tracer.findings import Change, FillCost, Finding, Judgement, Note, Tally, Target
 from tracer.plan import make_plan, planned_settings
@@ -47,9 +48,19 @@ class Report:
         return self.judgement.findings
 
     @property
+    def spoken_for(self) -> dict[int, Acceptance]:
+        """``accepted`` by the position of the finding."""
+        return {one.finding: one for one in self.accepted or ()}
+
+    @property
     def tally(self) -> Tally:
         """Calls by verdict; every recorded call is counted exactly once."""
         return self.judgement.tally
+
+    accepted: tuple[Acceptance, ...] | None = None
+    """Findings that a baseline or comments speak for; ``None`` where nobody held the report against any."""
+    failing: frozenset[int] | None = None
+    """Positions of the findings that fail a gate; ``None`` where there is none."""
 
     @cached_property
     def calls(self) -> tuple[JudgedCall, ...]:
