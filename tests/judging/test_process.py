@@ -259,9 +259,21 @@ def test_memory_read_before_it_was_written_names_both_lines() -> None:
     assert finding.deterministic_mode is Verdict.DETERMINISTIC
 
 
-def test_memory_that_deterministic_mode_fills_is_none() -> None:
-    on = process(deterministic_mode=DeterministicMode.ON)
-    assert not is_found(trace(ADDITION, unwritten_reads=(read(),), environment=on), "environment-unwritten-memory")
+def test_memory_that_deterministic_mode_would_fill_is_none_under_it() -> None:
+    recorded = trace(ADDITION, unwritten_reads=(read(),))
+    assert not is_found(recorded, "environment-unwritten-memory", settings="deterministic")
+    filled = {"deterministic_mode": "on", "fill_uninitialized_memory": True}
+    assert not is_found(recorded, "environment-unwritten-memory", settings=filled)
+
+
+def test_memory_that_was_read_before_the_mode_was_on_is_found_whatever_mode_the_process_ended_in() -> None:
+    on = process(deterministic_mode=DeterministicMode.ON, fill_uninitialized_memory=True)
+    recorded = trace(ADDITION, unwritten_reads=(read(),), environment=on)
+    assert is_found(recorded, "environment-unwritten-memory")
+    assert judge(recorded).plan[0].where == "train.py:8"
+
+
+def test_the_fill_that_was_switched_off_is_found_with_what_it_leaves() -> None:
     unfilled = process(deterministic_mode=DeterministicMode.ON, fill_uninitialized_memory=False)
     recorded = trace(ADDITION, unwritten_reads=(read(),), environment=unfilled)
     assert is_found(recorded, "environment-unwritten-memory")

@@ -244,7 +244,7 @@ def test_a_sampler_inherits_from_the_default_generator_and_its_own_seed_is_no_ev
 
     tracer = record(step)
     (order,) = drawn(tracer, "aten.randperm")
-    assert places([order]) == [("passed (cpu)", SeedOrigin.PROGRAM, line_of(step, "# here"))]
+    assert places([order]) == [("cpu", SeedOrigin.PROGRAM, line_of(step, "# here"))]
     assert len(seeds(tracer)) == 1
 
 

@@ -431,3 +431,17 @@ def test_more_runs_than_can_be_kept_are_given_up() -> None:
         values.sum()
 
     assert unfollowed(step) == 1
+
+
+def test_worker_processes_of_a_loader_hide_no_read() -> None:
+    """A forked process has memory of its own: what it does says nothing of ours."""
+    loader = torch.utils.data.DataLoader(torch.arange(4.0), num_workers=1)
+
+    def step() -> None:
+        total = torch.empty(1)
+        for batch in loader:
+            total += batch  # read
+        del total
+
+    (read,) = record(step).trace.unwritten_reads
+    assert read.op == "aten.add_.Tensor"

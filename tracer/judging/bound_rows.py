@@ -67,15 +67,19 @@ class BoundRows:
         *,
         subject: str,
         mode_on: Mapping[str, Value] | None = None,
+        settings: Mapping[str, Value] | None = None,
         ops: Mapping[str, int] | None = None,
         at: Placed | None = None,
         **fields: Any,
     ) -> Iterator[Finding]:
         """What ``row`` makes of ``facts``: a finding, unless it is deterministic both ways.
 
-        ``mode_on``: the facts in deterministic mode, where those are others. ``at``: the finding's place.
+        ``mode_on``: the facts in deterministic mode, where those are others. ``settings``: what held when it happened,
+        where that is not what the target has. ``at``: the finding's place.
         """
         here, there = self._both_ways(row)
+        if settings:
+            here = BoundRule(row, self._version, {**self.scene.conditions, **settings})
         as_is, in_mode = here.decide(facts), there.decide(facts if mode_on is None else mode_on)
         verdicts = (as_is.verdict, in_mode.verdict)
         if verdicts == (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC):

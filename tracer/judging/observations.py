@@ -19,6 +19,8 @@ from tracer.trace.process import Draw, Loader
 _TORCH, _PASSED = "environment-torch-generator", "environment-passed-generator"
 _HOST = {"python": "environment-python-generator", "numpy": "environment-numpy-generator"}
 _WORKERS = "environment-loader-workers"
+#: Settings by which fresh memory is filled.
+_FILL = frozenset({"deterministic_mode", "fill_uninitialized_memory"})
 _MEMORY, _OVERLAP = "environment-unwritten-memory", "environment-overlapping-write"
 
 _WATCH = "record the whole script with `tracer run`, which sees what seeds it"
@@ -91,6 +93,9 @@ def _host_draw(rows: BoundRows, draw: Draw) -> Iterator[Finding]:
 
 
 def _unwritten_reads(rows: BoundRows) -> Iterator[Finding]:
+    """Reads of memory that nothing had filled when it was given, whatever mode the process ended in."""
+    scene = rows.scene
+    unfilled = {"deterministic_mode": "off"} if scene.is_recorded and not _FILL.intersection(scene.sets) else None
     for row in rows.named(_MEMORY):
         for read in rows.scene.trace.unwritten_reads:
             given = read.allocated_by.removesuffix(".default") or "an allocation"
@@ -99,6 +104,7 @@ def _unwritten_reads(rows: BoundRows) -> Iterator[Finding]:
             yield from rows.finding(
                 row,
                 {},
+                settings=unfilled,
                 subject=f"memory that {given} gave{place}{led}, read before it was wholly written",
                 ops={read.op: read.count},
                 at=read,

@@ -119,10 +119,17 @@ class Settling:
                 continue
             if not self._mend(on_account, planned):
                 break
+        self._seed_what_becomes_seeded(on_account, self._union(on_account, process_sets))
         planned = self._union(on_account, process_sets)
         verdicts = [self._both(group, ruling, planned) for group, ruling in self._unsafe]
         values = [{name: planned[name] for name in names} for names in on_account]
         return Settled(planned, list(zip(values, verdicts, strict=True)), self._process.observe(planned))
+
+    def _seed_what_becomes_seeded(self, on_account: list[frozenset[str]], planned: Sets) -> None:
+        """Add the seed for calls of which the planned settings leave nothing but that they draw."""
+        for place, (group, ruling) in enumerate(() if self._is_seeded else self._unsafe):
+            if _can_be_seeded(group) and self._both(group, ruling, planned)[0] is Verdict.SEEDED:
+                on_account[place] |= {SEED}
 
     def _least(self, group: CallGroup, ruling: Ruling) -> frozenset[str]:
         """The fewest settings by which the call is good both ways, else good as things stand."""

@@ -210,7 +210,8 @@ def _write_memory(plan: _Plan) -> Iterator[Draft]:
         first = plan.findings[places[0]]
         what = "Write before reading" if first.about is About.MEMORY else "Give the write memory of its own"
         title = _sentence(f"{what} in {_subject(first)}", first.remedy)
-        yield Draft(title, place_of(first), places, first.code)
+        # Memory's code is the setting that fills it, which closes nothing where this step is reached.
+        yield Draft(title, place_of(first), places, "" if first.about is About.MEMORY else first.code)
 
 
 def _change_what_stays(plan: _Plan) -> Iterator[Draft]:

@@ -52,7 +52,7 @@ def step_of(finding: Finding, target: Target) -> Step:
     """The one kind of change that closes ``finding``."""
     if _is_as_good_as_it_can_be(finding):
         return Step.NOTHING
-    if finding.about is About.LOADER:
+    if finding.about is About.LOADER and not is_settled(finding):
         return Step.LOADING
     if finding.about in (About.LATE, About.CHANGED):
         return Step.LATE

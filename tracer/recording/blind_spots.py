@@ -23,6 +23,9 @@ from tracer.recording.modules import OWN_HOOK
 from tracer.recording.sites import Sites, spell
 from tracer.trace.model import BlindSpot
 
+#: What has memory of its own: a tensor that is shared with it was given away by a method that is watched.
+_WRITES_ITS_OWN = (BlindSpotKind.DATALOADER, BlindSpotKind.OTHER_PROCESS)
+
 Note = Callable[[BlindSpotKind, str, "FrameType | None"], None]
 
 
@@ -42,7 +45,7 @@ class BlindSpots:
         location = spell(self._sites.innermost(frame), self._working_directory) if frame is not None else ""
         key = (kind, detail, location)
         self._noted[key] = self._noted.get(key, 0) + count
-        if kind is not BlindSpotKind.DATALOADER:
+        if kind not in _WRITES_ITS_OWN:
             self.on_unseen()
 
     def start(self) -> None:

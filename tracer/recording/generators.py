@@ -69,6 +69,8 @@ class SeedWatch:
         self._origins = Origins()
         self._of_defaults = Newest()
         self._of_passed = Newest()
+        self._grown = Newest()
+        """Seeds that torch drew from the default generator, for a generator of a sampler's own."""
         self._logs: list[EventLog] = []
         self._undo: list[Callable[[], None]] = []
         self._followed: dict[str, _Followed] = {}
@@ -100,6 +102,7 @@ class SeedWatch:
                 self._undo.pop()()
             self._of_defaults.clear()
             self._of_passed.clear()
+            self._grown.clear()
             self._followed.clear()
 
     def follow(self) -> None:
@@ -136,6 +139,9 @@ class SeedWatch:
         if self._is_default(generator):
             return self.default(device)
         seed = generator.initial_seed()
+        grown = self._grown.get(seed)
+        if grown is not None:
+            return "cpu", grown
         return f"passed ({device})", self._of_passed.get(seed) or _by_value(seed, device.type)
 
     def provenance(self, generator: Any) -> Provenance:
@@ -234,6 +240,8 @@ class SeedWatch:
             # A sampler's own generator grew from a number that was drawn from the default one.
             source = MACHINE if is_from_machine else self.provenance(torch.default_generator)
             self._note_value(is_default, seed, source)
+            if not is_default and not is_from_machine:
+                self._grown.note(seed, source)
             self._reseeded(generator, before, None)
             return
         origin = _origin(is_from_machine)
