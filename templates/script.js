@@ -52,8 +52,8 @@ function prose(text) {
   return node;
 }
 
-// DataTables reads a search text that holds "&" as HTML. These two characters never get that far.
-function searchable(text) {
+// DataTables reads a text that holds "&" as HTML when it sorts. These two characters never get that far.
+function sortable(text) {
   return text.replaceAll("&", "\uff06").replaceAll("<", "\uff1c");
 }
 
@@ -87,12 +87,20 @@ function copier(block) {
 }
 
 function start(data) {
-  const at = Object.fromEntries(data.fields.map((name, index) => [name, index]));
-  const text = (row, field) => data.strings[row[at[field]]];
+  const inPlace = Object.fromEntries(data.place_fields.map((name, index) => [name, index]));
+  const inRuling = Object.fromEntries(data.ruling_fields.map((name, index) => [name, index]));
   const severity = Object.fromEntries(data.verdicts.map((verdict, index) => [verdict.name, index]));
   const phases = Object.fromEntries(data.phases.map((name, index) => [name, index]));
-  data.rows.forEach((row, index) => row.push(index));
-  const numberOf = (row) => row[row.length - 1] + 1;
+
+  // A row is [place, ruling, index]: what was recorded, what was ruled on it, and its position from 0.
+  const number = ([place, ruling], field) => (field in inPlace ? data.places[place][inPlace[field]] : data.rulings[ruling][inRuling[field]]);
+  const text = (row, field) => data.strings[number(row, field)];
+  const lineOf = (row) => text(row, "called_from") || text(row, "place");
+  data.targets[0].rows = data.rows;
+  for (const { rows } of data.targets) rows.forEach((row, index) => row.push(index));
+  let chosen = 0;
+  const numberOf = (row) => row[2] + 1;
+  const addressOf = (row) => `${chosen ? `target-${chosen + 1}-` : ""}finding-${numberOf(row)}`;
 
   function badge(name) {
     const verdict = data.verdicts[severity[name]];
@@ -118,8 +126,7 @@ function start(data) {
       type,
       render: (_, kind, row) => {
         const value = text(row, field);
-        if (kind === "display") return show(value, row);
-        return kind === "filter" ? searchable(value) : order(searchable(value));
+        return kind === "display" ? show(value, row) : order(sortable(value));
       },
     };
   }
@@ -144,27 +151,17 @@ function start(data) {
       className: "figure",
       orderSequence: ["desc", "asc", ""],
       render: (_, kind, row) => {
-        const count = row[at.count];
+        const count = number(row, "count");
         return kind === "display" ? element("span", count.toLocaleString("en")) : count;
       },
     },
     { ...column("remedy", prose), className: "print-only" },
-    {
-      data: null,
-      type: "string",
-      visible: false,
-      render: (_, kind, row) =>
-        ["rule", "cause", "why", "function", "called_from", "node", "runs_as", "evidence", "facts", "reason", "about", "subject", "ops", "code", "where"]
-          .map((field) => searchable(text(row, field)))
-          .join(" \n "),
-    },
-  ];
+  ].map((one) => ({ ...one, searchable: false }));
 
   const head = [...document.querySelectorAll("#rows thead th")].map((th) => th.textContent);
-  document.querySelector("#rows thead tr").append(element("th", "Details"));
   document.querySelectorAll("#rows thead th")[7].className = "print-only";
   document.getElementById("table").hidden = false;
-  for (const link of document.querySelectorAll("a.to")) link.hidden = false;
+  for (const one of document.querySelectorAll(".to")) one.hidden = false;
 
   const table = tables("#rows").DataTable({
     data: data.rows,
@@ -177,7 +174,7 @@ function start(data) {
     layout: { topStart: null, topEnd: null, bottomStart: "pageLength", bottomEnd: "paging" },
     language: { emptyTable: "No finding", zeroRecords: "No finding matches. Clear a filter to see more.", lengthMenu: "_MENU_ rows a page" },
     createdRow: (line, row, _, cells) => {
-      line.id = `finding-${numberOf(row)}`;
+      line.id = addressOf(row);
       cells.forEach((cell, index) => {
         cell.setAttribute("data-label", head[index] || "");
         cell.classList.toggle("none", !cell.textContent);
@@ -214,6 +211,11 @@ function start(data) {
       add("Code to paste", paste);
       add("Where it must stand", text(row, "where") && prose(text(row, "where")));
     }
+    if (text(row, "decided")) {
+      const items = element("ul");
+      for (const line of text(row, "decided").split("\n")) items.append(element("li", line));
+      add("Conditions that decided", items);
+    }
     add("With the plan's settings", text(row, "planned"));
     add("Note", text(row, "note"));
     if (text(row, "evidence")) {
@@ -237,7 +239,16 @@ function start(data) {
     add("Facts recorded", code("facts"));
     add("Rule", code("rule"));
     add("Judged by the table of", text(row, "backend"));
-    const link = element("a", `#finding-${numberOf(row)}`);
+    const again = element("pre");
+    const rule = text(row, "rule");
+    const target = data.targets[chosen];
+    const explain = /^[a-z0-9-]+$/.test(rule) && !/-(unlisted|opaque|no-table|no-device|not-reviewed)$/.test(rule);
+    again.tabIndex = 0;
+    again.append(element("code", `${target.command}${explain ? `\ntracer explain ${rule} --torch ${target.torch}` : ""}`));
+    const commands = element("div", "", "paste");
+    commands.append(again, copier(again));
+    add("Judge it again", commands);
+    const link = element("a", `#${addressOf(row)}`);
     link.href = link.textContent;
     add("Link", link);
     return list;
@@ -252,55 +263,274 @@ function start(data) {
   }
 
   document.querySelector("#rows tbody").addEventListener("click", (event) => {
-    const line = event.target.closest("tr[id^=finding-]");
-    if (!line || String(getSelection())) return;
+    const line = event.target.closest("tr[id*=finding-]");
+    if (!line || String(getSelection()) || event.target.closest("a")) return;
     toggle(table.row(line));
   });
 
-  function openFromAddress() {
-    const found = /^#finding-(\d+)$/.exec(location.hash);
-    const row = found && table.row(Number(found[1]) - 1);
-    if (!row || !row.any()) return;
-    const position = table.rows({ order: "applied", search: "applied" }).indexes().toArray().indexOf(row.index());
-    if (position < 0) return;
-    table.page(Math.floor(position / table.page.len())).draw(false);
-    toggle(row, true);
-    row.node().scrollIntoView({ block: "center" });
-  }
-
-  // --- search, filters, order -------------------------------------------------------------------------
+  // --- what the page filters by -----------------------------------------------------------------------
 
   const control = (id) => document.getElementById(id);
   const shown = control("shown");
+  // Chosen on the page and not in a field: a module with all inside, and a line of code.
+  const within = { path: null, outside: false, block: null };
+  let line = "";
+
+  const exactly = [["by-verdict", "verdict"], ["by-phase", "phase"], ["by-backend", "backend"], ["by-cause", "cause"], ["by-about", "about"]].filter(([id]) => control(id));
+  const searched = ["op", "phase", "module", "place", "called_from", "facts", "node", "function", "about", "subject", "ops"];
+  const ruled = data.ruling_fields;
+  // Lower-case texts of places and rulings, made when something is searched for.
+  const texts = { places: [], rulings: [] };
+  const haystack = (kind, index, fields, at) =>
+    (texts[kind][index] ??= fields.map((field) => data.strings[data[kind][index][at[field]]]).join(" \n ").toLowerCase());
+
+  let sought = [];
+  function matches(row) {
+    const module = text(row, "module");
+    if (within.path !== null && module !== within.path && !module.startsWith(`${within.path}.`)) return false;
+    if (within.outside && module) return false;
+    if (line && lineOf(row) !== line) return false;
+    const part = control("by-module").value.trim().toLowerCase();
+    if (part && !module.toLowerCase().includes(part)) return false;
+    if (!exactly.every(([id, field]) => !control(id).value || control(id).value === text(row, field))) return false;
+    return sought.every(
+      (word) => haystack("places", row[0], searched, inPlace).includes(word) || haystack("rulings", row[1], ruled, inRuling).includes(word),
+    );
+  }
+  table.search.fixed("filters", (_, row) => matches(row));
 
   function say() {
     const { recordsDisplay, recordsTotal } = table.page.info();
     const all = recordsTotal.toLocaleString("en");
-    shown.textContent = recordsDisplay === recordsTotal ? `All ${all} shown` : `${recordsDisplay.toLocaleString("en")} of ${all} match`;
+    const { more, name } = data.targets[chosen];
+    const told = recordsDisplay === recordsTotal ? `All ${all} shown` : `${recordsDisplay.toLocaleString("en")} of ${all} match`;
+    shown.textContent = told + (more ? `; ${more.toLocaleString("en")} more are in a report for ${name}` : "");
   }
-
-  const exactly = [["by-verdict", "verdict"], ["by-phase", "phase"], ["by-cause", "cause"], ["by-about", "about"]].filter(([id]) => control(id));
-  table.search.fixed("filters", (_, row) => {
-    const part = control("by-module").value.trim().toLowerCase();
-    if (part && !text(row, "module").toLowerCase().includes(part)) return false;
-    return exactly.every(([id, field]) => !control(id).value || control(id).value === text(row, field));
-  });
 
   let waiting = 0;
-  function apply() {
+  function apply(after = 60) {
     clearTimeout(waiting);
-    waiting = setTimeout(() => table.search(searchable(control("search").value)).draw(), 60);
+    const draw = () => {
+      sought = control("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+      chips();
+      for (const button of strip) button.setAttribute("aria-pressed", String(control("by-phase").value === button.dataset.phase));
+      table.draw();
+    };
+    if (after) waiting = setTimeout(draw, after);
+    else draw();
   }
-  for (const id of ["search", "by-module"]) control(id).addEventListener("input", apply);
-  for (const [id] of exactly) control(id).addEventListener("change", apply);
+
+  // What was chosen on the page, each with a way to take it back.
+  function chips() {
+    const made = [];
+    const chip = (words, name, undo) => {
+      const button = element("button", "", "chip");
+      button.type = "button";
+      button.append(`${words} `, breakable(name, "code"), element("span", " ×", "off"));
+      button.lastChild.setAttribute("aria-hidden", "true");
+      button.append(element("span", ": show all again", "unseen"));
+      button.addEventListener("click", () => {
+        undo();
+        control("search").focus();
+      });
+      made.push(button);
+    };
+    if (chosen) chip("judged for", data.targets[chosen].name, () => choose(0));
+    if (within.path !== null || within.outside) chip("module", within.outside ? "outside modules" : within.path, () => enter(null));
+    if (line) chip("line", line, () => onlyLine(""));
+    control("chips").replaceChildren(...made);
+  }
+
+  function seeFindings() {
+    document.getElementById("findings").scrollIntoView({ block: "start" });
+  }
+
+  for (const id of ["search", "by-module"]) control(id).addEventListener("input", () => apply());
+  for (const [id] of exactly) control(id).addEventListener("change", () => apply());
   control("clear").addEventListener("click", () => {
     for (const id of ["search", "by-module", ...exactly.map(([name]) => name)]) control(id).value = "";
-    apply();
+    line = "";
+    pressLine();
+    enter(null);
   });
   control("sort-by").addEventListener("change", (event) => {
     const index = Number(event.target.value);
     table.order([[index, index === 6 ? "desc" : "asc"]]).draw();
   });
+
+  // --- your lines -------------------------------------------------------------------------------------
+
+  const lineButtons = [...document.querySelectorAll("button.only")];
+  function pressLine() {
+    for (const button of lineButtons) button.setAttribute("aria-pressed", String(Boolean(line) && button.dataset.line === line));
+  }
+  function onlyLine(place) {
+    line = place;
+    pressLine();
+    apply(0);
+  }
+  for (const button of lineButtons) {
+    button.addEventListener("click", () => {
+      onlyLine(button.dataset.line === line ? "" : button.dataset.line);
+      if (line) seeFindings();
+    });
+  }
+  pressLine();
+
+  // --- phases and the map -----------------------------------------------------------------------------
+
+  const strip = [...document.querySelectorAll(".strip button")];
+  for (const button of strip) {
+    button.disabled = false;
+    button.addEventListener("click", () => {
+      const select = control("by-phase");
+      if (![...select.options].some((option) => option.value === button.dataset.phase)) select.append(new Option(button.dataset.phase, button.dataset.phase));
+      select.value = select.value === button.dataset.phase ? "" : button.dataset.phase;
+      apply(0);
+    });
+  }
+
+  const map = control("map");
+  const blocks = [...document.querySelectorAll("#map .block")];
+  const spans = blocks.map((block) => block.dataset.at.split(" ").map(Number));
+  const inside = (at, around) => spans[at][2] >= spans[around][2] && spans[at][0] >= spans[around][0] - 0.002 && spans[at][0] + spans[at][1] <= spans[around][0] + spans[around][1] + 0.004;
+
+  // The chosen block spans the whole width, what is around it stays above, the rest goes.
+  function zoom(at) {
+    const [from, width] = spans[at];
+    blocks.forEach((block, index) => {
+      const around = inside(at, index);
+      block.hidden = !around && !inside(index, at);
+      const left = around ? 0 : ((spans[index][0] - from) / width) * 100;
+      const share = around ? 100 : (spans[index][1] / width) * 100;
+      block.style.left = `${left}%`;
+      block.style.width = `${Math.min(share, 100 - left)}%`;
+    });
+  }
+
+  function stop(block, focus) {
+    for (const one of blocks) one.tabIndex = one === block ? 0 : -1;
+    if (focus) block.focus({ preventScroll: true });
+  }
+
+  function enter(block) {
+    const whole = !block || block === blocks[0];
+    within.path = whole || block.dataset.outside ? null : block.dataset.path;
+    within.outside = !whole && Boolean(block.dataset.outside);
+    if (blocks.length) {
+      const at = Math.max(blocks.indexOf(block), 0);
+      blocks.forEach((one, index) => one.setAttribute("aria-selected", String(!whole && index === at)));
+      zoom(at);
+      stop(blocks[at], map.contains(document.activeElement));
+    }
+    apply(0);
+  }
+
+  // The nearest block at the next level up or down, or beside.
+  function neighbour(at, key) {
+    const [left, width, depth] = spans[at];
+    const seen = blocks.map((_, index) => index).filter((index) => !blocks[index].hidden);
+    const level = (one) => seen.filter((index) => spans[index][2] === one);
+    if (key === "ArrowDown") return level(depth + 1).find((index) => inside(index, at));
+    if (key === "ArrowUp") return level(depth - 1).find((index) => inside(at, index));
+    if (key === "ArrowRight") return level(depth).filter((index) => spans[index][0] >= left + width - 0.004 && index !== at).sort((one, two) => spans[one][0] - spans[two][0])[0];
+    if (key === "ArrowLeft") return level(depth).filter((index) => spans[index][0] < left).sort((one, two) => spans[two][0] - spans[one][0])[0];
+    return key === "Home" ? seen[0] : undefined;
+  }
+
+  if (blocks.length) {
+    map.setAttribute("role", "tree");
+    map.setAttribute("aria-label", "Modules");
+    map.setAttribute("aria-describedby", "map-help");
+    map.classList.add("live");
+    blocks.forEach((block, index) => {
+      block.setAttribute("role", "treeitem");
+      block.setAttribute("aria-level", String(spans[index][2] + 1));
+      block.setAttribute("aria-selected", "false");
+    });
+    stop(blocks[0]);
+    map.addEventListener("click", (event) => {
+      const block = event.target.closest(".block");
+      if (!block) return;
+      stop(block, true);
+      enter(block.getAttribute("aria-selected") === "true" ? null : block);
+    });
+    map.addEventListener("keydown", (event) => {
+      const at = blocks.indexOf(document.activeElement);
+      if (at < 0) return;
+      if (event.key === "Enter" || event.key === " ") enter(blocks[at].getAttribute("aria-selected") === "true" ? null : blocks[at]);
+      else if (event.key === "Escape") enter(null);
+      else {
+        const next = neighbour(at, event.key);
+        if (next === undefined) return;
+        stop(blocks[next], true);
+      }
+      event.preventDefault();
+    });
+  }
+
+  // --- targets ----------------------------------------------------------------------------------------
+
+  function paint(node, index) {
+    node.className = node.className.replace(/\bv-\w+/, `v-${data.verdicts[index].name}`);
+    node.querySelector(".sign").textContent = data.verdicts[index].sign;
+  }
+
+  function offer(id, field, words) {
+    const select = control(id);
+    if (!select) return;
+    const before = select.value;
+    const met = new Set(data.targets[chosen].rows.map((row) => text(row, field)));
+    const offered = words.filter(([value]) => met.has(value));
+    select.replaceChildren(new Option("all", ""), ...offered.map(([value, label]) => new Option(label, value)));
+    select.value = met.has(before) ? before : "";
+  }
+
+  const choosers = [...document.querySelectorAll("button.choose")];
+  function choose(index) {
+    chosen = index;
+    const target = data.targets[index];
+    table.clear().rows.add(target.rows);
+    const named = (field) => [...new Set(target.rows.map((row) => text(row, field)))].filter(Boolean).sort().map((name) => [name, name]);
+    offer("by-verdict", "verdict", data.verdicts.map(({ name, sign, label }) => [name, `${sign} ${label}`]));
+    offer("by-phase", "phase", data.phases.map((name) => [name, name]));
+    for (const [id, field] of [["by-cause", "cause"], ["by-about", "about"], ["by-backend", "backend"]]) offer(id, field, named(field));
+    blocks.forEach((block, at) => {
+      const [verdict, calls] = target.map.slice(2 * at, 2 * at + 2);
+      paint(block, verdict);
+      block.querySelector(".worst").textContent = `${calls.toLocaleString("en")} ${data.verdicts[verdict].label}`;
+    });
+    for (const button of strip) paint(button, target.phases[button.dataset.phase] ?? data.verdicts.length - 1);
+    for (const button of choosers) {
+      const mine = Number(button.dataset.target) === index + 1;
+      button.setAttribute("aria-pressed", String(mine));
+      button.closest("tr").classList.toggle("chosen", mine);
+    }
+    if (control("others-lines")) control("others-lines").hidden = !index;
+    for (const link of document.querySelectorAll("a.to")) link.hidden = Boolean(index);
+    apply(0);
+  }
+  for (const button of choosers) button.addEventListener("click", () => choose(Number(button.dataset.target) - 1));
+
+  // --- addresses --------------------------------------------------------------------------------------
+
+  function openFromAddress() {
+    const found = /^#(?:target-(\d+)-)?finding-(\d+)$/.exec(location.hash);
+    const module = /^#module-(\d+)$/.exec(location.hash);
+    if (module && blocks[Number(module[1]) - 1]) enter(blocks[Number(module[1]) - 1]);
+    if (!found || !data.targets[Number(found[1] ?? 1) - 1]) return;
+    if (chosen !== Number(found[1] ?? 1) - 1) choose(Number(found[1] ?? 1) - 1);
+    const row = table.row(Number(found[2]) - 1);
+    if (!row.any()) return;
+    let position = table.rows({ order: "applied", search: "applied" }).indexes().toArray().indexOf(row.index());
+    if (position < 0) {
+      control("clear").click();
+      position = table.rows({ order: "applied", search: "applied" }).indexes().toArray().indexOf(row.index());
+    }
+    table.page(Math.floor(position / table.page.len())).draw(false);
+    toggle(row, true);
+    row.node().scrollIntoView({ block: "center" });
+  }
 
   table.on("draw", say);
   say();
@@ -312,12 +542,12 @@ function start(data) {
   let length = 0;
   addEventListener("beforeprint", () => {
     length = table.page.len();
-    table.page.len(Math.min(2000, data.rows.length)).draw(false);
+    table.page.len(Math.min(2000, data.targets[chosen].rows.length)).draw(false);
   });
   addEventListener("afterprint", () => length && table.page.len(length).draw(false));
 }
 
-for (const button of document.querySelectorAll(".plan .copy")) {
+for (const button of document.querySelectorAll(".plan .copy, #environment .copy")) {
   button.hidden = false;
   button.addEventListener("click", () => copyFrom(button.previousElementSibling, button));
 }

@@ -36,6 +36,7 @@ FLOORS = {
     "runner": 5,
     "bundled": 5,
     "doctor": 5,
+    "portability": 5,
     "reproducing": 5,
     "seeding": 5,
     "cli": 6,

@@ -281,7 +281,7 @@ def test_what_no_op_shows_is_found_filtered_and_opened(chromium: Any, tmp_path: 
     opened_row = page.inner_text("#rows dl.details")
     for part in ("aten.mm: 1,200", 'os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"', "before torch is imported"):
         assert part in opened_row
-    assert page.locator("#rows dl.details .copy").count() == 1
+    assert page.locator("#rows dl.details .copy").count() == 2  # the lines to paste, and the command
     page.click("#clear")
     opened.matched("All 8 shown")
     page.click("#settings a.to >> nth=0")

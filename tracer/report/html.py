@@ -17,8 +17,9 @@ from tracer.report.answers import answers
 from tracer.report.assets import datatables_script, template_folder
 from tracer.report.headline import headline
 from tracer.report.naming import phase_of, subject_of, worth
-from tracer.report.page import page_context
+from tracer.report.page import map_of, page_context
 from tracer.report.plain import LINE_NUMBER, one_line, visible
+from tracer.report.portability import targets_shown
 from tracer.report.table_data import findings_json
 from tracer.report.words import VERDICTS, plural, target_words
 
@@ -36,18 +37,19 @@ _NOTEBOOK_ROWS = 10
 def render(report: Report) -> str:
     """The whole page. Scripts are allowed by their hash alone, so that no injected one could run."""
     assets = _assets()
-    bundle = datatables_script() if report.findings else None
+    bundle = datatables_script() if any(one.findings for one in targets_shown(report)) else None
+    blocks = map_of(report)
     scripts = [script for script in (bundle, assets["script.js"]) if script]
     return (
         _environment()
         .get_template("report.html")
         .render(
-            page_context(report),
+            page_context(report, blocks),
             style=Markup(assets["style.css"]),
             bundle=Markup(bundle) if bundle else None,
             script=Markup(assets["script.js"]),
             script_hashes=" ".join(map(_hash, scripts)),
-            data=Markup(findings_json(report)),
+            data=Markup(findings_json(report, blocks)),
         )
     )
 

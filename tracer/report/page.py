@@ -11,10 +11,15 @@ from tracer.findings import Finding
 from tracer.names import SEVERITY, About, Cause, Phase, UnknownReason, Verdict, Word
 from tracer.plan import place_of
 from tracer.report.answers import answers, evidence_counts
+from tracer.report.columns import backend_of
 from tracer.report.environment_rows import environment_rows
 from tracer.report.headline import headline
+from tracer.report.model_map import Block, model_map
 from tracer.report.naming import is_call, phase_of, subject_of
+from tracer.report.portability import MOST_ROWS_ELSEWHERE, columns, mode_effect, target_rows
 from tracer.report.process_page import process_context
+from tracer.report.reproduce import command
+from tracer.report.user_lines import user_lines
 from tracer.report.words import ABOUT, GUARANTEE, UNKNOWN_REASONS, by_severity, plural, target_words
 
 if TYPE_CHECKING:
@@ -48,6 +53,15 @@ class Bar(NamedTuple):
     segments: tuple[Segment, ...]
 
 
+class Part(NamedTuple):
+    """One phase of the strip."""
+
+    phase: Phase
+    calls: int
+    verdict: Verdict
+    """The worst in it."""
+
+
 class Unknown(NamedTuple):
     """Findings that share a reason for not being answered."""
 
@@ -69,8 +83,8 @@ class PlainRow(NamedTuple):
     place: str
 
 
-def page_context(report: Report) -> dict[str, Any]:
-    """Everything that ``report.html`` names, so that it is complete without a script."""
+def page_context(report: Report, blocks: tuple[Block, ...]) -> dict[str, Any]:
+    """Everything that ``report.html`` names, so that it is complete without a script; ``blocks`` are ``map_of``'s."""
     verdict, line = headline(report)
     judgement = report.judgement
     backend, settings = target_words(judgement)
@@ -93,6 +107,15 @@ def page_context(report: Report) -> dict[str, Any]:
         "plan": shown,
         "plan_open": PLAN_OPEN,
         "plan_more": len(report.plan) - len(shown),
+        "strip": _strip(phases),
+        "blocks": blocks,
+        "levels": 1 + max((block.depth for block in blocks), default=0),
+        "mode": mode_effect(report.findings),
+        "lines": user_lines(report),
+        "targets": target_rows(report),
+        "target_columns": columns(report),
+        "most_rows_elsewhere": MOST_ROWS_ELSEWHERE,
+        "command": command(report, judgement.target),
         "phases": [_bar(phase.value, phases[phase]) for phase in Phase if phase in phases],
         "modules": _module_bars(report),
         "findings": report.findings,
@@ -103,6 +126,7 @@ def page_context(report: Report) -> dict[str, Any]:
         "causes": _met(Cause, (one.cause for one in report.findings)),
         "finding_verdicts": _met(SEVERITY, (one.verdict for one in report.findings)),
         "finding_phases": _met(Phase, (one.phase for one in report.findings if phase_of(one))),
+        "backends": sorted({backend_of(one, judgement).value for one in report.findings}),
         "abouts": [ABOUT[about].label for about in About if any(one.about is about for one in report.findings)],
         "unknowns": _unknowns(report),
         "blind_spots": report.blind_spots,
@@ -110,6 +134,17 @@ def page_context(report: Report) -> dict[str, Any]:
         "sources": judgement.sources,
         **process_context(report),
     }
+
+
+def map_of(report: Report) -> tuple[Block, ...]:
+    """The model's map, coloured for the report's own target."""
+    return model_map(report.tally.by_module)
+
+
+def _strip(phases: Mapping[Phase, Mapping[Verdict, int]]) -> list[Part]:
+    """The phases that ran, in the order of a step."""
+    ran = [(phase, counts) for phase in Phase if (counts := phases.get(phase)) and any(counts.values())]
+    return [Part(phase, sum(counts.values()), by_severity(counts)[0][0]) for phase, counts in ran]
 
 
 def _met(words: Iterable[Word], met: Iterable[Word | None]) -> list[Word]:

@@ -1,57 +1,66 @@
 """The findings as the page's table reads them: every string once, rows as numbers.
 
-Findings repeat their remedies, modules and files; written once each, ten thousand findings stay small, and
-nothing becomes a table row before it is looked at.
+A row is two numbers: what was recorded (a place) and what was ruled on it. Both repeat, within one target and between
+targets that the page can switch to; written once each, ten thousand findings stay small, and nothing becomes a table
+row before it is looked at.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tracer.findings import Evidence, Finding
+from tracer.findings import Evidence, Finding, Judgement
 from tracer.names import SEVERITY, Phase
 from tracer.plan import name_of, place_of
 from tracer.report.columns import backend_of
+from tracer.report.deciding import Deciding
+from tracer.report.model_map import Block, worst_inside
 from tracer.report.naming import is_call, ops_behind, phase_of, subject_of
 from tracer.report.plain import visible
+from tracer.report.portability import MOST_ROWS_ELSEWHERE, targets_shown
+from tracer.report.reproduce import command
 from tracer.report.words import ABOUT, EVIDENCE_STRENGTH, UNKNOWN_REASONS, VERDICTS
 from tracer.trace.model import FactValue
 
 if TYPE_CHECKING:
     from tracer.report.report import Report
 
-#: What a row holds; all but ``count`` are indexes into ``strings``. The page's script reads the same names.
-FIELDS = (
-    "verdict",
-    "mode",
+#: What was recorded; all but ``count`` are indexes into ``strings``. The page's script reads the same names.
+PLACE_FIELDS = (
     "op",
     "phase",
     "module",
     "place",
     "called_from",
+    "facts",
+    "node",
+    "function",
+    "about",
+    "subject",
+    "ops",
     "count",
+)
+#: What was ruled on it; indexes into ``strings``.
+RULING_FIELDS = (
+    "verdict",
+    "mode",
     "cause",
     "rule",
     "backend",
     "why",
     "remedy",
     "evidence",
-    "facts",
-    "node",
-    "function",
     "runs_as",
     "reason",
     "note",
-    "about",
-    "subject",
-    "ops",
     "code",
     "where",
     "planned",
+    "decided",
 )
 
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -90,16 +99,82 @@ class _Strings:
         return self._evidence[evidence]
 
 
-def findings_json(report: Report) -> str:
-    """The JSON that stands in the page: ``fields``, ``strings``, ``rows``, and the words of verdicts.
+class _Rows:
+    """Rows of one page, whatever the target: places and rulings, each once."""
 
-    No character in it can end the element that it stands in, or a line of JavaScript.
+    def __init__(self) -> None:
+        self.strings = _Strings()
+        self.places: dict[tuple[int, ...], int] = {}
+        self.rulings: dict[tuple[int, ...], int] = {}
+
+    def of(self, judgement: Judgement, findings: Sequence[Finding]) -> list[tuple[int, int]]:
+        """A row a finding: its place and its ruling."""
+        deciding = Deciding(judgement)
+        rows = []
+        for finding in findings:
+            place, ruling = self._place(finding), self._ruling(finding, judgement, deciding)
+            rows.append(
+                (
+                    self.places.setdefault(place, len(self.places)),
+                    self.rulings.setdefault(ruling, len(self.rulings)),
+                )
+            )
+        return rows
+
+    def _place(self, finding: Finding) -> tuple[int, ...]:
+        at = self.strings
+        return (
+            at(subject_of(finding)),
+            at(phase_of(finding)),
+            at(finding.module),
+            at(finding.location or ("" if is_call(finding) or finding.called_from else place_of(finding))),
+            at(finding.called_from),
+            at.facts(finding.facts),
+            at(finding.node),
+            at(finding.function),
+            at(ABOUT[finding.about].label),
+            at(finding.subject),
+            at.ops(ops_behind(finding)),
+            finding.count,
+        )
+
+    def _ruling(self, finding: Finding, judgement: Judgement, deciding: Deciding) -> tuple[int, ...]:
+        at = self.strings
+        reason = finding.reason
+        return (
+            at(finding.verdict.value),
+            at(finding.deterministic_mode.value),
+            at(finding.cause.value if finding.cause else ""),
+            at(finding.rule),
+            at(backend_of(finding, judgement).value),
+            at(finding.why),
+            at(finding.remedy),
+            at.evidence(finding.evidence),
+            at(name_of(finding.runs_as)),
+            at(f"{UNKNOWN_REASONS[reason]} {finding.reason_detail}".strip() if reason else ""),
+            at("Extrapolated: the target's torch is newer than the table." if finding.extrapolated else ""),
+            at(finding.code),
+            at(finding.where),
+            at(_planned(finding)),
+            at(deciding.words(finding)),
+        )
+
+
+def findings_json(report: Report, blocks: tuple[Block, ...] = ()) -> str:
+    """The JSON that stands in the page: strings, places, rulings, the rows of each target, and the words of verdicts.
+
+    ``blocks`` are those of the model's map, which each target colours. No character in the JSON can end the element
+    that it stands in, or a line of JavaScript.
     """
-    strings = _Strings()
-    rows = [_row(finding, report, strings) for finding in report.findings]
-    data = {
-        "fields": FIELDS,
-        "strings": [visible(text) for text in strings.index],
+    made = _Rows()
+    rows = made.of(report.judgement, report.findings)
+    data: dict[str, Any] = {
+        "place_fields": PLACE_FIELDS,
+        "ruling_fields": RULING_FIELDS,
+        "targets": [
+            _target(report, one, rows if one is report.judgement else None, made, blocks)
+            for one in targets_shown(report)
+        ],
         "rows": rows,
         "verdicts": [
             {"name": verdict.value, "sign": VERDICTS[verdict].sign, "label": VERDICTS[verdict].label}
@@ -107,41 +182,32 @@ def findings_json(report: Report) -> str:
         ],
         "phases": [phase.value for phase in Phase],
     }
+    data |= {"places": list(made.places), "rulings": list(made.rulings)}
+    data["strings"] = [visible(text) for text in made.strings.index]
     text = msgspec.json.encode(data).decode("utf-8")
     return _UNSAFE.sub(lambda match: _ESCAPES[match.group()], text)
 
 
-def _row(finding: Finding, report: Report, at: _Strings) -> list[int]:
-    reason = finding.reason
-    said = f"{UNKNOWN_REASONS[reason]} {finding.reason_detail}".strip() if reason else ""
-    return [
-        at(finding.verdict.value),
-        at(finding.deterministic_mode.value),
-        at(subject_of(finding)),
-        at(phase_of(finding)),
-        at(finding.module),
-        at(finding.location or ("" if is_call(finding) or finding.called_from else place_of(finding))),
-        at(finding.called_from),
-        finding.count,
-        at(finding.cause.value if finding.cause else ""),
-        at(finding.rule),
-        at(backend_of(finding, report.judgement).value),
-        at(finding.why),
-        at(finding.remedy),
-        at.evidence(finding.evidence),
-        at.facts(finding.facts),
-        at(finding.node),
-        at(finding.function),
-        at(name_of(finding.runs_as)),
-        at(said),
-        at("Extrapolated: the target's torch is newer than the table." if finding.extrapolated else ""),
-        at(ABOUT[finding.about].label),
-        at(finding.subject),
-        at.ops(ops_behind(finding)),
-        at(finding.code),
-        at(finding.where),
-        at(_planned(finding)),
-    ]
+def _target(
+    report: Report, judgement: Judgement, rows: list[tuple[int, int]] | None, made: _Rows, blocks: tuple[Block, ...]
+) -> dict[str, Any]:
+    """One target's name, command, colours and rows; the report's own rows stand beside all others'."""
+    target = judgement.target
+    tally = judgement.tally
+    return {
+        "name": f"{target.backend}, torch {target.torch}",
+        "backend": target.backend.value,
+        "torch": target.torch,
+        "command": visible(command(report, target)),
+        "rows": made.of(judgement, judgement.findings[:MOST_ROWS_ELSEWHERE]) if rows is None else [],
+        "more": max(0, len(judgement.findings) - MOST_ROWS_ELSEWHERE) if rows is None else 0,
+        "map": worst_inside(tally.by_module, blocks),
+        "phases": {
+            phase.value: next(i for i, verdict in enumerate(SEVERITY) if counts.get(verdict))
+            for phase, counts in tally.by_phase.items()
+            if any(counts.values())
+        },
+    }
 
 
 def _planned(finding: Finding) -> str:
