@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from tracer.cli.destinations import destinations
@@ -16,6 +18,7 @@ Examples:
   tracer report trace.json
   tracer report trace.json --backend cuda --settings deterministic
   tracer report trace.json --backend npu -o report.html
+  tracer report trace.json --targets all -o report.html
   tracer report trace.rank*.json --format html,csv -o out/
 
 Exit code 3 says that a trace is partial: the report is written, and speaks for what was recorded alone."""
@@ -62,6 +65,7 @@ Exit code 3 says that a trace is partial: the report is written, and speaks for 
     metavar="PATH",
     help="A file; for several formats a folder, or the name that all the files begin with.",
 )
+@click.option("--targets", metavar="T[,T]", help="Further targets that the page compares: all, cuda:2.4, npu ...")
 @click.option("--strict", is_flag=True, help="Call a torch newer than the tables unknown; guess nothing.")
 def command(
     traces: tuple[str, ...],
@@ -71,6 +75,7 @@ def command(
     formats: str | None,
     table: str | None,
     output: str | None,
+    targets: str | None,
     strict: bool,
 ) -> int:
     """Judge TRACE for a backend, a torch version and settings, and write the report.
@@ -79,12 +84,17 @@ def command(
     """
     wanted = destinations(formats, output, inputs=traces, table=table)
     with progress("reading traces"):
+        from tracer.portability import judge_targets, targets_named
         from tracer.session import judge
         from tracer.trace import load_trace, merge_traces
 
         trace = merge_traces([load_trace(path) for path in traces])
     with progress("judging and rendering"):
         report = judge(trace, backend=backend, torch=torch_version, settings=settings, strict=strict)
+        report.traces, report.strict = tuple(Path(path).name for path in traces), strict
+        if targets is not None:
+            named = targets_named(targets, report.target.torch)
+            report.portability = judge_targets(trace, named, settings=settings, strict=strict)
         rendered = render_report(report, wanted, table=table or "findings")
     write_rendered(report, rendered)
     if written := [str(path) for _, path in wanted if path is not None]:
