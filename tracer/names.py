@@ -236,3 +236,14 @@ class Differs(Word):
     """Two runs on the same machine with the same versions and settings."""
     MACHINES = "machines"
     """Only other machines, versions or values of the setting: each repeats itself."""
+
+
+class Detail(Word):
+    """How much of a result a terminal is told."""
+
+    BRIEF = "brief"
+    """The verdict and the counts."""
+    USUAL = "usual"
+    """What fits a few screens."""
+    WHOLE = "whole"
+    """Every finding, why, and its evidence."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from tracer.cli import completing
+from tracer.cli.decision_lines import told
 from tracer.cli.destinations import destinations
 from tracer.cli.output import show
 from tracer.cli.progress import progress
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 FAILED = 1
 BASELINE = "determinism.lock"
-#: Failing findings that are printed, a line each.
-_SHOWN = 50
 
 EXAMPLES = """\b
 Examples:
@@ -200,24 +198,6 @@ def _update(lock: str, decision: Decision, before: tuple[Accepted, ...]) -> int:
     return 0
 
 
-def _lines(decision: Decision) -> Iterator[str]:
-    """Each failing finding: where, what, and what to do."""
-    from tracer.report.plain import one_line
-
-    state = _states(decision)
-    for one in decision.failing:
-        place = one.location or one.called_from or one.subject or one.module or "place not recorded"
-        remedy = f": {one.remedy}" if one.remedy else ""
-        said = f"{place}: {one.rule}: {one.op or one.subject} is {one.verdict}{state.get(id(one), '')}{remedy}"
-        yield one_line(said)
-
-
-def _states(decision: Decision) -> dict[int, str]:
-    compared = decision.compared
-    said = {id(one): ", worse than was accepted" for one in compared.worsened}
-    return said | {id(one): ", accepted no longer" for one in compared.expired}
-
-
 def summary(decision: Decision) -> str:
     """The one line that says how the gate ended, and what was let through."""
     compared = decision.compared
@@ -228,7 +208,7 @@ def summary(decision: Decision) -> str:
         (len([one for one in compared.worsened if id(one) in failed]), "worsened"),
         (len([one for one in compared.expired if id(one) in failed]), "expired"),
     ]
-    told = [f"{count:,} {what}" for count, what in parts if count]
+    counts = [f"{count:,} {what}" for count, what in parts if count]
     through = [
         (len(compared.known), "accepted"),
         (len(decision.silenced), "silenced by comments"),
@@ -238,5 +218,5 @@ def summary(decision: Decision) -> str:
     rest = [f"{count:,} {what}" for count, what in through if count]
     if compared.fixed:
         rest.append(f"{len(compared.fixed):,} accepted and found no longer: update the baseline")
-    ending = f"failed: {', '.join(told)}" if failing else "passed"
+    ending = f"failed: {', '.join(counts)}" if failing else "passed"
     return f"tracer check: {ending}{'; ' if rest else ''}{', '.join(rest)}"

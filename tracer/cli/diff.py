@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tracer.cli import completing
 from tracer.cli.output import show
 from tracer.cli.progress import progress
 from tracer.errors import UsageError
@@ -31,12 +32,36 @@ Exit code 1, with --fail-on: a finding is new or worse, and of a verdict that is
 
 
 @click.command("diff", epilog=EXAMPLES, short_help="Say what changed between two traces, or two targets of one.")
-@click.argument("old", metavar="OLD")
-@click.argument("new", metavar="[NEW]", required=False)
-@click.option("--backend", default="recorded", metavar="B[,B]", help="Judge for this backend, or for one and another.")
-@click.option("--torch", "version", default="recorded", metavar="V[,V]", help="Judge for this version, or for two.")
-@click.option("--settings", default="recorded", metavar="S[,S]", help="Judge under these settings, or under two.")
-@click.option("--fail-on", metavar="V[,V]", help="Exit with 1 when a finding of these verdicts is new or worse.")
+@click.argument("old", metavar="OLD", shell_complete=completing.files)
+@click.argument("new", metavar="[NEW]", required=False, shell_complete=completing.files)
+@click.option(
+    "--backend",
+    default="recorded",
+    metavar="B[,B]",
+    shell_complete=completing.backends,
+    help="Judge for this backend, or for one and another.",
+)
+@click.option(
+    "--torch",
+    "version",
+    default="recorded",
+    metavar="V[,V]",
+    shell_complete=completing.releases,
+    help="Judge for this version, or for two.",
+)
+@click.option(
+    "--settings",
+    default="recorded",
+    metavar="S[,S]",
+    shell_complete=completing.settings_pair,
+    help="Judge under these settings, or under two.",
+)
+@click.option(
+    "--fail-on",
+    metavar="V[,V]",
+    shell_complete=completing.verdicts_and_new,
+    help="Exit with 1 when a finding of these verdicts is new or worse.",
+)
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
 def command(
     old: str, new: str | None, backend: str, version: str, settings: str, fail_on: str | None, form: str

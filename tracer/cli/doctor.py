@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tracer.cli import completing
 from tracer.cli.output import show
 from tracer.errors import UsageError
 from tracer.names import Backend, Verdict
@@ -30,10 +31,26 @@ anything. What a script sets is seen by `tracer run`. Exit code 1: a setting has
 
 @click.command("doctor", epilog=EXAMPLES, short_help="Check this process's settings, with no trace.")
 @click.option(
-    "--backend", metavar="B", help=f"Check for {', '.join(BACKENDS)}; by default those that torch was built for."
+    "--backend",
+    metavar="B",
+    shell_complete=completing.device,
+    help=f"Check for {', '.join(BACKENDS)}; by default those that torch was built for.",
 )
-@click.option("--fail-on", metavar="V[,V]", help="Verdicts that fail; by default none does.")
-@click.option("--format", "form", default="text", show_default=True, metavar="F", help="text or json.")
+@click.option(
+    "--fail-on",
+    metavar="V[,V]",
+    shell_complete=completing.verdicts,
+    help="Verdicts that fail; by default none does.",
+)
+@click.option(
+    "--format",
+    "form",
+    default="text",
+    show_default=True,
+    metavar="F",
+    shell_complete=completing.words(lambda: FORMATS),
+    help="text or json.",
+)
 @click.option("--all", "all_settings", is_flag=True, help="List every setting, and what differs between machines.")
 def command(backend: str | None, fail_on: str | None, form: str, all_settings: bool) -> int:
     """Check versions, devices and settings of this process against the table of settings.

@@ -7,6 +7,7 @@ from importlib.metadata import version as installed_version
 
 import click
 
+from tracer.cli import completing
 from tracer.cli.backends import chosen
 from tracer.cli.output import show
 from tracer.tables.versions import RELEASES
@@ -24,12 +25,18 @@ arguments or dtype is listed with all of its answers."""
 
 
 @click.command("explain", epilog=EXAMPLES, short_help="Say what the tables know of an op, an API, a rule or a setting.")
-@click.argument("name", metavar="OP|API|RULE|SETTING")
-@click.option("--backend", metavar="B", help="Ask one table; by default every table answers.")
+@click.argument("name", metavar="OP|API|RULE|SETTING", shell_complete=completing.names)
+@click.option(
+    "--backend",
+    metavar="B",
+    shell_complete=completing.device,
+    help="Ask one table; by default every table answers.",
+)
 @click.option(
     "--torch",
     "version",
     metavar="V",
+    shell_complete=completing.release,
     help="Answer for this version of torch; by default the installed one, else the newest reviewed.",
 )
 def command(name: str, backend: str | None, version: str | None) -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from tracer.cli import completing
 from tracer.cli.output import check_writable
 from tracer.errors import UsageError
 from tracer.runner import Steps, run_script
@@ -42,8 +43,8 @@ file of its own, trace.rank0.json and so on. The exit code is the script's."""
 @click.option("--exit-after-steps", is_flag=True, help="End the script when they are recorded.")
 @click.option("--with-source", is_flag=True, help="Keep the text of your own lines that findings can name.")
 @click.option("-m", "as_module", is_flag=True, help="SCRIPT is a module's name, as for python -m.")
-@click.argument("script")
-@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+@click.argument("script", shell_complete=completing.files)
+@click.argument("args", nargs=-1, type=click.UNPROCESSED, shell_complete=completing.files)
 def command(
     output: Path,
     window: str,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import click
 
+from tracer.cli import completing
 from tracer.cli.backends import chosen
 from tracer.cli.output import show
 from tracer.errors import UsageError
@@ -30,7 +31,7 @@ def command() -> None:
 
 
 @command.command("list", short_help="The tables, or one table's rules.")
-@click.option("--backend", metavar="B", help="List this table's rules.")
+@click.option("--backend", metavar="B", shell_complete=completing.device, help="List this table's rules.")
 @click.option("--settings", is_flag=True, help="List the table of settings; with --backend what bears on it.")
 def list_tables(backend: str | None, settings: bool) -> int:
     """List the tables with what each covers, or with --backend one table's rules."""
@@ -54,8 +55,8 @@ def list_tables(backend: str | None, settings: bool) -> int:
 
 
 @command.command("show", short_help="One rule whole, by version and setting.")
-@click.argument("name", metavar="RULE|OP|SETTING")
-@click.option("--backend", metavar="B", help="Look in this table only.")
+@click.argument("name", metavar="RULE|OP|SETTING", shell_complete=completing.names)
+@click.option("--backend", metavar="B", shell_complete=completing.device, help="Look in this table only.")
 def show_rule(name: str, backend: str | None) -> int:
     """Show a rule, each rule for an op or API, or a setting's rows: every version and condition, words, evidence."""
     from tracer.report.row_text import row_parts

@@ -14,13 +14,14 @@ from rich.padding import Padding
 from rich.table import Table
 
 from tracer.findings import Change, Finding
-from tracer.names import Verdict
+from tracer.names import Detail, Verdict
 from tracer.plan import place_of
 from tracer.report.answers import answers, evidence_counts
 from tracer.report.headline import headline
 from tracer.report.naming import calls_by_op, counted, ops_behind, phase_of, subject_of, worth
 from tracer.report.plain import one_line, visible
 from tracer.report.process_text import process_parts
+from tracer.report.ranks_text import ranks_parts
 from tracer.report.terminal import Prose, heading, indented, printed
 from tracer.report.words import GUARANTEE, UNKNOWN_REASONS, VERDICTS, by_severity, plural, target_words
 
@@ -40,28 +41,54 @@ def render(report: Report) -> str:
     return to_text(report, width=_FILE_WIDTH, color=False, limit=None)
 
 
-def to_text(report: Report, *, width: int | None, color: bool | None, limit: int | None) -> str:
-    """The report as text; ``None`` asks the terminal for width and colour, and shows every finding."""
-    return printed(lambda columns: _parts(report, columns, limit), width=width, color=color)
+def to_text(
+    report: Report, *, width: int | None, color: bool | None, limit: int | None, detail: Detail = Detail.USUAL
+) -> str:
+    """The report as text; ``None`` asks the terminal for width and colour, and shows every finding.
+
+    In brief it is the verdict and the counts; whole, every change and finding, with the reasons and the evidence.
+    """
+    if detail is Detail.BRIEF:
+        return printed(lambda _: _brief(report), width=width, color=color)
+    return printed(
+        lambda columns: _parts(report, columns, None if detail is Detail.WHOLE else limit, detail),
+        width=width,
+        color=color,
+    )
 
 
-def _parts(report: Report, width: int, limit: int | None) -> Iterator[RenderableType]:
-    """What is printed, from the top."""
+def _brief(report: Report) -> Iterator[RenderableType]:
+    """Two lines: what holds, and how many calls and findings there are of each verdict."""
+    yield _verdict(report)
+    calls = ", ".join(f"{count:,} {VERDICTS[verdict].label}" for verdict, count in by_severity(report.tally.as_is))
+    found = plural(len(report.findings), "finding")
+    yield Prose(f"{found}; {plural(report.tally.total, 'call')}{f': {calls}' if calls else ''}")
+
+
+def _verdict(report: Report) -> RenderableType:
     verdict, line = headline(report)
+    return Prose(f"{VERDICTS[verdict].sign} {line}", style=f"bold {VERDICTS[verdict].style}")
+
+
+def _parts(report: Report, width: int, limit: int | None, detail: Detail = Detail.USUAL) -> Iterator[RenderableType]:
+    """What is printed, from the top."""
     backend, settings = target_words(report.judgement)
-    yield Prose(f"{VERDICTS[verdict].sign} {line}", style=f"bold {VERDICTS[verdict].style}")
+    yield _verdict(report)
     yield Prose(f"Judged for {backend}, torch {one_line(report.target.torch, _LONGEST)}, settings {settings}.")
     yield Prose(GUARANTEE, style="dim")
     for banner in report.banners:
         yield Prose(f"Note: {one_line(banner, 2 * _LONGEST)}", style="bold")
-    yield from _plan(report.plan)
+    yield from _plan(report.plan, None if detail is Detail.WHOLE else _PLAN_LIMIT)
     for answer in answers(report):
         yield Prose()
         yield Prose(answer.question, style="bold")
         yield indented(one_line(answer.sentence))
     yield from _tally(report)
     yield from _findings(report, width, limit)
+    if detail is Detail.WHOLE:
+        yield from _reasons(report.findings)
     yield from process_parts(report)
+    yield from ranks_parts(report)
     yield from _blind_spots(report)
 
 
@@ -76,19 +103,19 @@ def _tally(report: Report) -> Iterator[RenderableType]:
     yield Padding(table, (0, 0, 0, 2))
 
 
-def _plan(plan: tuple[Change, ...]) -> Iterator[RenderableType]:
+def _plan(plan: tuple[Change, ...], limit: int | None) -> Iterator[RenderableType]:
     if not plan:
         return
     yield heading("What to change")
-    for change in plan[:_PLAN_LIMIT]:
+    for change in plan[:limit]:
         yield indented(f"{change.number}. {one_line(change.title, 2 * _LONGEST)}")
         for line in visible(change.code).splitlines():
             yield indented(line, 5, style="bold")
         if change.where:
             yield indented(one_line(change.where, _LONGEST), 5, style="dim")
         yield indented(worth(change), 5, style="dim")
-    if len(plan) > _PLAN_LIMIT:
-        yield indented(f"and {plural(len(plan) - _PLAN_LIMIT, 'more change')}.")
+    if limit is not None and len(plan) > limit:
+        yield indented(f"and {plural(len(plan) - limit, 'more change')}.")
 
 
 def _findings(report: Report, width: int, limit: int | None) -> Iterator[RenderableType]:
@@ -151,6 +178,23 @@ def _advice(finding: Finding) -> str:
         return one_line(finding.remedy, 2 * _LONGEST)
     detail = f" ({one_line(finding.reason_detail, _LONGEST)})" if finding.reason_detail else ""
     return f"{UNKNOWN_REASONS[finding.reason]}{detail}"
+
+
+def _reasons(findings: tuple[Finding, ...]) -> Iterator[RenderableType]:
+    """Why each rule says what it says, with its evidence: once, however many findings bear it."""
+    told: dict[tuple[str, str], Finding] = {}
+    for finding in findings:
+        told.setdefault((finding.rule, finding.why), finding)
+    if not told:
+        return
+    yield heading("Why, and the evidence")
+    for finding in told.values():
+        yield indented(one_line(finding.rule or "no rule", _LONGEST), style="bold")
+        why = finding.why or (UNKNOWN_REASONS[finding.reason] if finding.reason is not None else "")
+        if why:
+            yield indented(one_line(why, 8 * _LONGEST), 4)
+        for row in finding.evidence:
+            yield indented(one_line(str(row), 8 * _LONGEST), 4, style="dim")
 
 
 def _blind_spots(report: Report) -> Iterator[RenderableType]:
