@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
+from tracer.cli import completing
 from tracer.cli.destinations import destinations
 from tracer.cli.progress import progress
+from tracer.cli.verbosity import detail_of, verbosity
 from tracer.cli.writing import render_report, write_rendered
 from tracer.names import Backend, Settings
 
@@ -18,19 +18,19 @@ Examples:
   tracer report trace.json
   tracer report trace.json --backend cuda --settings deterministic
   tracer report trace.json --backend npu -o report.html
-  tracer report trace.json --targets all -o report.html
   tracer report trace.rank*.json --format html,csv -o out/
 
 Exit code 3 says that a trace is partial: the report is written, and speaks for what was recorded alone."""
 
 
 @click.command("report", epilog=EXAMPLES, short_help="Say what a trace means.")
-@click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
+@click.argument("traces", nargs=-1, required=True, metavar="TRACE...", shell_complete=completing.files)
 @click.option(
     "--backend",
     default="recorded",
     show_default=True,
     metavar="B",
+    shell_complete=completing.backend,
     help=f"Judge for {', '.join(Backend)} (each call's own device).",
 )
 @click.option(
@@ -39,6 +39,7 @@ Exit code 3 says that a trace is partial: the report is written, and speaks for 
     default="recorded",
     show_default=True,
     metavar="V",
+    shell_complete=completing.release,
     help="Judge for this version of torch, such as 2.13.",
 )
 @click.option(
@@ -46,27 +47,31 @@ Exit code 3 says that a trace is partial: the report is written, and speaks for 
     default="recorded",
     show_default=True,
     metavar="S",
+    shell_complete=completing.settings,
     help=f"Judge under these settings: {', '.join(Settings)}.",
 )
 @click.option(
     "--format",
     "formats",
     metavar="F[,F]",
+    shell_complete=completing.formats,
     help="text, html, csv, json, markdown, sarif, junit, parquet; by default what -o ends in.",
 )
 @click.option(
     "--table",
     metavar="T",
+    shell_complete=completing.tables,
     help="What CSV and Parquet hold: findings (the default), calls, modules, settings or draws.",
 )
 @click.option(
     "-o",
     "--output",
     metavar="PATH",
+    shell_complete=completing.files,
     help="A file; for several formats a folder, or the name that all the files begin with.",
 )
-@click.option("--targets", metavar="T[,T]", help="Further targets that the page compares: all, cuda:2.4, npu ...")
 @click.option("--strict", is_flag=True, help="Call a torch newer than the tables unknown; guess nothing.")
+@verbosity
 def command(
     traces: tuple[str, ...],
     backend: str,
@@ -75,29 +80,28 @@ def command(
     formats: str | None,
     table: str | None,
     output: str | None,
-    targets: str | None,
     strict: bool,
+    quiet: bool,
+    verbose: bool,
 ) -> int:
     """Judge TRACE for a backend, a torch version and settings, and write the report.
 
     Several traces (steps, repeated runs, ranks) are merged. Neither torch nor the device is needed.
     """
+    detail = detail_of(quiet=quiet, verbose=verbose)
     wanted = destinations(formats, output, inputs=traces, table=table)
     with progress("reading traces"):
-        from tracer.portability import judge_targets, targets_named
         from tracer.session import judge
-        from tracer.trace import load_trace, merge_traces
+        from tracer.trace import compare_ranks, load_trace, merge_traces
 
-        trace = merge_traces([load_trace(path) for path in traces])
+        loaded = [load_trace(path) for path in traces]
+        trace = merge_traces(loaded)
     with progress("judging and rendering"):
         report = judge(trace, backend=backend, torch=torch_version, settings=settings, strict=strict)
-        report.traces, report.strict = tuple(Path(path).name for path in traces), strict
-        if targets is not None:
-            named = targets_named(targets, report.target.torch)
-            report.portability = judge_targets(trace, named, settings=settings, strict=strict)
-        rendered = render_report(report, wanted, table=table or "findings")
+        report.ranks = compare_ranks(loaded)
+        rendered = render_report(report, wanted, table=table or "findings", detail=detail)
     write_rendered(report, rendered)
-    if written := [str(path) for _, path in wanted if path is not None]:
+    if not quiet and (written := [str(path) for _, path in wanted if path is not None]):
         click.echo(f"tracer: wrote {', '.join(written)}", err=True)
     if trace.partial:
         click.echo(f"tracer: the trace is partial ({trace.partial}); the rest was not judged", err=True)
