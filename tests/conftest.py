@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,13 @@ GOLDEN = Path(__file__).parent / "golden"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the files under tests/golden")
+
+
+def pytest_collection_finish() -> None:
+    """Loading torch's own test modules, as some of ours do, forbids a process to set backend flags: take that back."""
+    backends = sys.modules.get("torch.backends")
+    if backends is not None:
+        backends.flags_frozen.__globals__["__allow_nonbracketed_mutation_flag"] = True
 
 
 @pytest.fixture

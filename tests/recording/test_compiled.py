@@ -99,7 +99,9 @@ def test_what_torch_compile_was_told_counts_as_inductors_setting() -> None:
 
     settings = record(run).trace.environment.settings
     assert settings["torch._inductor.config.max_autotune"] is True
-    assert settings["torch._inductor.config.coordinate_descent_tuning"] is True
+    told = torch._inductor.list_mode_options("max-autotune-no-cudagraphs")
+    name = "coordinate_descent_tuning"  # not of this mode in torch 2.4
+    assert settings[f"torch._inductor.config.{name}"] is told.get(name, False)
     assert settings["torch._inductor.config.benchmark_kernel"] is False
 
 
@@ -109,6 +111,7 @@ def test_other_backends_are_no_use_of_inductor(backend: str) -> None:
     torch._dynamo.reset()
 
 
+@pytest.mark.skipif(not seams.KEEPS_COMPILED_CODE, reason="older torch compiles under a user's dispatch mode")
 def test_code_that_fell_back_to_eager_compiled_nothing(stand_in: types.ModuleType) -> None:
     from torch.utils.flop_counter import FlopCounterMode
 

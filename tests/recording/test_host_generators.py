@@ -275,3 +275,17 @@ def test_a_watch_from_the_processs_start_knows_that_nobody_seeded(tmp_path: Any)
         ("numpy.random.rand", "script.py:5", SeedOrigin.MACHINE, ""),
         ("numpy.random.rand", "script.py:7", SeedOrigin.PROGRAM, "script.py:6"),
     ]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_the_compiler_puts_back_is_no_seed_of_the_program() -> None:
+    def run() -> None:
+        torch._dynamo.reset()
+        random.random()
+        torch.compile(lambda x: x.cos(), backend="eager")(torch.ones(2))
+        random.random()
+
+    random.seed(0)
+    trace = record(run).trace
+    assert [event for event in trace.events if event.kind is EventKind.SEED] == []
+    assert [draw.count for draw in trace.host_draws] == [1, 1]

@@ -168,7 +168,7 @@ def test_what_asking_would_settle_is_asked_after_calls_only() -> None:
     )
     environ = {name: value for name, value in os.environ.items() if name != "ATEN_CPU_CAPABILITY"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
-    assert done.stdout.startswith("DEFAULT ")
+    assert done.stdout.startswith(("DEFAULT ", "NO AVX "))  # torch 2.4 has the second name for it
     asked = read_settings(load_rows().row, before_calls=True)[0]
     assert "torch.backends.cpu.get_cpu_capability" not in asked
     assert "torch.cuda.tunable.is_enabled" not in read_settings(load_rows().row)[0]

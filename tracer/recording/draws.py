@@ -46,8 +46,8 @@ DRAWS_NOTHING = frozenset(
 _LOADER_FILE = os.path.join(os.path.dirname(torch.__file__), "utils", "data", "dataloader.py")
 #: Frames of the recorder between a reader and the code that made the call, at most.
 _STEPS_TO_CALLER = 4
-#: Draws, and bears no tag.
-UNTAGGED = frozenset({"inductor_reserve_rng_state"})
+#: Draws, and bears no tag; ``prims.normal`` and ``prims.uniform`` got theirs after torch 2.4.
+UNTAGGED = frozenset({"inductor_reserve_rng_state", "normal", "uniform"})
 
 
 def may_draw(func: Any) -> bool:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tracer.names import EventKind, SeedOrigin
 from tracer.recording.provenance import MACHINE, UNSEEN, Newest, Origins, Provenance
-from tracer.recording.sites import Sites
+from tracer.recording.sites import Sites, is_torchs_own
 
 if TYPE_CHECKING:
     from tracer.recording.events import EventLog, Noted
@@ -217,17 +217,20 @@ class HostWatch:
     def seeded(self, generator: HostGenerator, name: str, args: tuple[Any, ...], before: str, frame: FrameType) -> None:
         """A generator was seeded, or given a state."""
         former, is_restored = generator.provenance, name in _RESTORES
+        known = self.saved.get((generator.name, generator.digest())) if is_restored else None
+        if known is not None and before == generator.digest():
+            return  # torch's compiler does so in the program's own frame, whenever it comes upon one
         site = self._sites.innermost(frame)
         if is_restored:
-            known = self.saved.get((generator.name, generator.digest()))
             generator.provenance = known or self._origins.at(SeedOrigin.RESTORED, site)
         elif not args or args[0] is None:
             generator.provenance = self._origins.at(SeedOrigin.MACHINE, site)
         else:
             generator.provenance = self._origins.at(SeedOrigin.PROGRAM, site)
         value = str(SeedOrigin.RESTORED if is_restored else generator.provenance.origin)
-        logs = {id(log): log for log in self._logs}.values()
-        noted = (log.note(EventKind.SEED, generator.name, frame=frame, value=value) for log in logs)
+        is_torchs = is_restored and is_torchs_own(frame.f_code.co_filename)  # what it compiled may have drawn
+        logs = {} if is_torchs else {id(log): log for log in self._logs}
+        noted = (log.note(EventKind.SEED, generator.name, frame=frame, value=value) for log in logs.values())
         events = [one for one in noted if one is not None]
         for recording in tuple(self.recordings):
             recording.host_seeded(generator, former, before, events)

@@ -4,40 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 import torch
 
 from tracer.names import BlindSpotKind
-from tracer.recording import (
-    blind_spots,
-    draws,
-    extensions,
-    facts,
-    memory,
-    modules,
-    optimizers,
-    overlaps,
-    regions,
-    seams,
-    sites,
-    storages,
-)
+from tracer.recording import draws, facts, seams
 from tracer.recording import environment as process
-from tracer.recording.accesses import Access
 from tracer.recording.attribution import Attribution
-from tracer.recording.blind_spots import WATCHES, BlindSpots
+from tracer.recording.blind_spots import BlindSpots
 from tracer.recording.escapes import ESCAPES
 from tracer.recording.first_uses import first_calls, with_first_calls
 from tracer.recording.generator_record import GeneratorRecord
-from tracer.recording.groups import Cell, Origin, Plan
-from tracer.recording.memory import Memory
+from tracer.recording.groups import Cell, Plan
 from tracer.recording.mode import RecordingMode
 from tracer.recording.modules import ModuleStack
 from tracer.recording.moments import Moments
 from tracer.recording.optimizers import OptimizerWatch
+from tracer.recording.own_code import leave_to_python
 from tracer.recording.process_watch import ProcessWatch
-from tracer.recording.regions import Region
 from tracer.recording.sites import Sites, spell
 from tracer.recording.tracking import Tracking
 from tracer.trace.merging import merge_counted, merge_groups
@@ -68,7 +52,7 @@ class Recorder:
         self._working_directory = os.getcwd()
         self._on_optimizer_step = on_optimizer_step
         frames = Sites(library)
-        self.blind_spots = BlindSpots(frames, self._working_directory, _skip_own_functions)
+        self.blind_spots = BlindSpots(frames, self._working_directory, leave_to_python)
         frames.on_compiled = self.blind_spots.compiled_code_ran
         self.optimizer = OptimizerWatch(self._step_ended)
         stack = ModuleStack(
@@ -92,7 +76,7 @@ class Recorder:
         if self._environment is None:
             self._environment = process.capture_environment(self._variables, before_calls=True)
         self.watch.enter()
-        _skip_own_functions()
+        leave_to_python()
         seams.register_with_higher_order_ops(RecordingMode)
         self.attribution.modules.install()
         self.optimizer.install()
@@ -231,22 +215,3 @@ class Recorder:
                     location=spell(cell.origin.site, self._working_directory),
                     count=cell.count,
                 )
-
-
-def _functions_of(*owners: Any) -> tuple[Callable[..., Any], ...]:
-    return tuple(
-        value for owner in owners for value in vars(owner).values() if callable(value) and hasattr(value, "__code__")
-    )
-
-
-_OWN_FUNCTIONS = (
-    _functions_of(
-        RecordingMode, Attribution, Plan, Cell, Origin, Sites, ModuleStack, OptimizerWatch, BlindSpots, type(WATCHES)
-    )
-    + _functions_of(Tracking, Memory, Access, Region, memory, overlaps, regions, extensions, storages)
-    + _functions_of(facts, modules, optimizers, sites, blind_spots)
-)
-
-
-def _skip_own_functions() -> None:
-    seams.skip_in_dynamo(*_OWN_FUNCTIONS)

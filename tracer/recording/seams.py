@@ -11,7 +11,7 @@ import functools
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import CodeType, FrameType
 from typing import Any
 
@@ -121,18 +121,27 @@ def pack_hook_code() -> CodeType | None:
     return None if hooks is None else getattr(hooks[0], "__code__", None)
 
 
+def is_dynamo_loaded() -> bool:
+    """Has anything been compiled, or is about to be?"""
+    return "torch._dynamo.eval_frame" in sys.modules
+
+
 def skip_in_dynamo(*functions: Callable[..., Any]) -> None:
     """Tell dynamo's frame evaluator to leave these functions alone, where dynamo is loaded.
 
     The recorder replaces the wrapper that torch puts around every mode's ``__torch_dispatch__`` by this: it
     costs nothing per call, and does not switch dynamo off for what the dispatched op calls.
     """
+    skip_code(function.__code__ for function in functions)
+
+
+def skip_code(codes: Iterable[CodeType]) -> None:
+    """The same for the code of functions."""
     eval_frame = sys.modules.get("torch._dynamo.eval_frame")
     skip = find(eval_frame, "skip_code") or find(torch._C, "_dynamo", "eval_frame", "skip_code")
-    if skip is None:
-        return
-    for function in functions:
-        skip(function.__code__)
+    if skip is not None:
+        for code in codes:
+            skip(code)
 
 
 def private_backend_name() -> str:
