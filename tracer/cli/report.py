@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from tracer.cli import completing
@@ -18,6 +20,7 @@ Examples:
   tracer report trace.json
   tracer report trace.json --backend cuda --settings deterministic
   tracer report trace.json --backend npu -o report.html
+  tracer report trace.json --targets all -o report.html
   tracer report trace.rank*.json --format html,csv -o out/
 
 Exit code 3 says that a trace is partial: the report is written, and speaks for what was recorded alone."""
@@ -70,6 +73,7 @@ Exit code 3 says that a trace is partial: the report is written, and speaks for 
     shell_complete=completing.files,
     help="A file; for several formats a folder, or the name that all the files begin with.",
 )
+@click.option("--targets", metavar="T[,T]", help="Further targets that the page compares: all, cuda:2.4, npu ...")
 @click.option("--strict", is_flag=True, help="Call a torch newer than the tables unknown; guess nothing.")
 @verbosity
 def command(
@@ -80,6 +84,7 @@ def command(
     formats: str | None,
     table: str | None,
     output: str | None,
+    targets: str | None,
     strict: bool,
     quiet: bool,
     verbose: bool,
@@ -91,14 +96,17 @@ def command(
     detail = detail_of(quiet=quiet, verbose=verbose)
     wanted = destinations(formats, output, inputs=traces, table=table)
     with progress("reading traces"):
+        from tracer.portability import judge_targets, targets_named
         from tracer.session import judge
-        from tracer.trace import compare_ranks, load_trace, merge_traces
+        from tracer.trace import load_trace, merge_traces
 
-        loaded = [load_trace(path) for path in traces]
-        trace = merge_traces(loaded)
+        trace = merge_traces([load_trace(path) for path in traces])
     with progress("judging and rendering"):
         report = judge(trace, backend=backend, torch=torch_version, settings=settings, strict=strict)
-        report.ranks = compare_ranks(loaded)
+        report.traces, report.strict = tuple(Path(path).name for path in traces), strict
+        if targets is not None:
+            named = targets_named(targets, report.target.torch)
+            report.portability = judge_targets(trace, named, settings=settings, strict=strict)
         rendered = render_report(report, wanted, table=table or "findings", detail=detail)
     write_rendered(report, rendered)
     if not quiet and (written := [str(path) for _, path in wanted if path is not None]):
