@@ -98,11 +98,13 @@ def command(
     with progress("reading traces"):
         from tracer.portability import judge_targets, targets_named
         from tracer.session import judge
-        from tracer.trace import load_trace, merge_traces
+        from tracer.trace import compare_ranks, load_trace, merge_traces
 
-        trace = merge_traces([load_trace(path) for path in traces])
+        loaded = [load_trace(path) for path in traces]
+        trace = merge_traces(loaded)
     with progress("judging and rendering"):
         report = judge(trace, backend=backend, torch=torch_version, settings=settings, strict=strict)
+        report.ranks = compare_ranks(loaded)
         report.traces, report.strict = tuple(Path(path).name for path in traces), strict
         if targets is not None:
             named = targets_named(targets, report.target.torch)

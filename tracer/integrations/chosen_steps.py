@@ -98,7 +98,7 @@ class ChosenSteps:
         from tracer.files import write_whole
         from tracer.report.formats import FORMATS, encoded
         from tracer.session import judge
-        from tracer.trace import load_trace, merge_traces
+        from tracer.trace import compare_ranks, load_trace, merge_traces
 
         traces = [own]
         for rank in range(1, world):
@@ -108,6 +108,7 @@ class ChosenSteps:
             else:
                 warnings.warn(f"determinism: rank {rank} left no {path} here; its calls are missing", stacklevel=3)
         report = judge(merge_traces(traces), backend=self._backend, torch=self._torch, settings=self._settings)
+        report.ranks = compare_ranks(traces)
         for name in self.formats:
             path = self.output / f"report{FORMATS[name].suffix}"
             write_whole(path, encoded(name, report), error=ReportError)

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 import tracer
+from tracer.baseline import Acceptance
 from tracer.findings import Change, Judgement
 from tracer.report.plain import encodable
+from tracer.trace.ranks import RankComparison
 
 if TYPE_CHECKING:
     from tracer.report.report import Report
@@ -27,11 +29,24 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     """Target, findings, tally, banners, environment, blind spots, sources and tables."""
     plan: tuple[Change, ...]
     """The numbered changes."""
+    accepted: tuple[Acceptance, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Behind a gate: the findings that somebody spoke for."""
+    failing: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Behind a gate: positions in the judgement's findings, from 0, of those that fail."""
+    ranks: RankComparison | msgspec.UnsetType = msgspec.UNSET
+    """Of several ranks: what differs between them."""
 
 
 def render(report: Report) -> str:
     """``Document`` as indented JSON; read it back with ``msgspec.json.decode(text, type=Document)``."""
-    document = Document(tracer_version=tracer.__version__, judgement=report.judgement, plan=report.plan)
+    document = Document(
+        tracer_version=tracer.__version__,
+        judgement=report.judgement,
+        plan=report.plan,
+        accepted=msgspec.UNSET if report.accepted is None else report.accepted,
+        failing=msgspec.UNSET if report.failing is None else tuple(sorted(report.failing)),
+        ranks=report.ranks or msgspec.UNSET,
+    )
     try:
         data = msgspec.json.encode(document)
     except UnicodeEncodeError:

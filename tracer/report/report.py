@@ -15,6 +15,7 @@ from tracer.plan import make_plan, planned_settings
 from tracer.report import formats
 from tracer.trace.model import BlindSpot, Environment, FactValue
 from tracer.trace.process import Allocation, Draw, Generator, Loader
+from tracer.trace.ranks import RankComparison
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,6 +60,8 @@ class Report:
 
     accepted: tuple[Acceptance, ...] | None = None
     """Findings that a baseline or comments speak for; ``None`` where nobody held the report against any."""
+    ranks: RankComparison | None = None
+    """What differs between the ranks whose traces were merged; ``None`` where there was one, or none was told apart."""
     failing: frozenset[int] | None = None
     """Positions of the findings that fail a gate; ``None`` where there is none."""
 

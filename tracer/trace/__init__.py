@@ -13,6 +13,7 @@ from tracer.trace.model import (
     Trace,
     TraceSource,
 )
+from tracer.trace.ranks import RankComparison, compare_ranks
 
 __all__ = [
     "SCHEMA",
@@ -22,9 +23,11 @@ __all__ = [
     "DrawDifference",
     "Environment",
     "FactValue",
+    "RankComparison",
     "Trace",
     "TraceSource",
     "compare_draws",
+    "compare_ranks",
     "load_trace",
     "merge_traces",
     "save_trace",

@@ -1,0 +1,79 @@
+"""What differs between ranks in sentences, for page and terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from tracer.plan import name_of
+from tracer.report.words import joined, plural
+from tracer.trace.ranks import RankCalls, RankComparison, RankDraws, RankSetting
+
+
+def agreement(compared: RankComparison) -> str:
+    """Which ranks agree, in one sentence."""
+    if compared.are_identical:
+        return f"All {len(compared.ranks):,} ranks agree in settings, calls and random draws."
+    groups = [f"{ranks_named(group)} {'agree' if len(group) > 1 else 'is alone'}" for group in compared.alike]
+    return f"The ranks differ: {'; '.join(groups)}."
+
+
+def setting_rows(compared: RankComparison) -> Iterator[str]:
+    """A sentence a setting that differs."""
+    for one in compared.settings:
+        yield f"{one.name}: {_spread(compared.ranks, one)}"
+
+
+def _spread(ranks: Sequence[int], one: RankSetting) -> str:
+    holders: dict[str, list[int]] = {}
+    for rank, value in zip(ranks, one.values, strict=True):
+        holders.setdefault(value, []).append(rank)
+    return "; ".join(f"{value} on {ranks_named(holding)}" for value, holding in holders.items())
+
+
+def call_rows(compared: RankComparison) -> Iterator[str]:
+    """A sentence an op and place that is not called alike."""
+    for one in compared.calls:
+        yield f"{_called(one)}: {_counts(compared.ranks, one)}"
+
+
+def _called(one: RankCalls) -> str:
+    place = one.location or one.called_from
+    at = f" at {place}" if place else ""
+    module = f" ({one.module})" if one.module else ""
+    return f"{name_of(one.op)} {one.phase}{at}{module}"
+
+
+def _counts(ranks: Sequence[int], one: RankCalls) -> str:
+    if one.facts:
+        return f"{plural(one.counts[0], 'call')} on each, with other {joined(one.facts)}"
+    holders: dict[int, list[int]] = {}
+    for rank, count in zip(ranks, one.counts, strict=True):
+        holders.setdefault(count, []).append(rank)
+    return "; ".join(f"{plural(count, 'call')} on {ranks_named(holding)}" for count, holding in holders.items())
+
+
+def draw_rows(compared: RankComparison) -> Iterator[str]:
+    """A sentence a rank and generator that it drew from otherwise than the first rank."""
+    for one in compared.draws:
+        yield f"rank {one.rank}, generator {one.generator}: {_ahead(one, compared.ranks[0])}"
+
+
+def _ahead(one: RankDraws, first: int) -> str:
+    place = one.location or one.module
+    where = f", first in {name_of(one.op)}{f' at {place}' if place else ''}" if one.op else ""
+    if not one.ahead:
+        return f"as many draws as on rank {first}, elsewhere{where}"
+    return f"{plural(abs(one.ahead), 'draw')} {'more' if one.ahead > 0 else 'fewer'} than on rank {first}{where}"
+
+
+def ranks_named(ranks: Iterable[int]) -> str:
+    """``rank 3``, ``ranks 0 and 1``, ``ranks 0-6 and 8``; three in a row and more are a span."""
+    ordered = sorted(ranks)
+    spans: list[list[int]] = []
+    for rank in ordered:
+        if spans and spans[-1][-1] == rank - 1:
+            spans[-1].append(rank)
+        else:
+            spans.append([rank])
+    parts = [part for span in spans for part in ([f"{span[0]}-{span[-1]}"] if len(span) > 2 else map(str, span))]
+    return f"rank{'s' if len(ordered) > 1 else ''} {joined(parts)}"

@@ -1,0 +1,39 @@
+"""What differs between ranks, in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rich.console import RenderableType
+
+from tracer.report.plain import one_line
+from tracer.report.ranks import agreement, call_rows, draw_rows, setting_rows
+from tracer.report.terminal import heading, indented
+
+if TYPE_CHECKING:
+    from tracer.report.report import Report
+
+#: Lines of one kind that are shown.
+_LINES = 12
+_LONGEST = 240
+
+
+def ranks_parts(report: Report) -> Iterator[RenderableType]:
+    """The section, where several ranks were compared."""
+    compared = report.ranks
+    if compared is None:
+        return
+    yield heading("Ranks")
+    yield indented(agreement(compared))
+    for title, rows in (
+        ("Settings", list(setting_rows(compared))),
+        ("Calls", list(call_rows(compared))),
+        ("Random draws", list(draw_rows(compared))),
+    ):
+        if rows:
+            yield indented(f"{title}:", style="bold")
+        for row in rows[:_LINES]:
+            yield indented(one_line(row, _LONGEST), 4)
+        if len(rows) > _LINES:
+            yield indented(f"and {len(rows) - _LINES:,} more; the JSON report has them all.", 4, style="dim")

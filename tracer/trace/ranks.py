@@ -1,0 +1,215 @@
+"""What differs between the ranks of one distributed job: settings, calls, random draws.
+
+Ranks of a data-parallel step run the same calls; one that does more, or draws more often, falls out of step with the
+others. Merged traces add up and cannot tell, so ranks are compared before they are merged.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from tracer.names import Phase
+from tracer.trace.draws import compare_draws
+from tracer.trace.merging import merge_traces
+from tracer.trace.model import CallGroup, Environment, Trace
+
+#: What a value is called that a rank has not.
+_ABSENT = "not set"
+
+
+class RankSetting(msgspec.Struct, frozen=True, kw_only=True):
+    """A version, setting or environment variable that is not the same on all ranks."""
+
+    name: str
+    values: tuple[str, ...]
+    """As text, a value a rank."""
+
+
+class RankCalls(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One op at one place that not all ranks called alike."""
+
+    op: str
+    phase: Phase
+    module: str = ""
+    location: str = ""
+    called_from: str = ""
+    counts: tuple[int, ...]
+    """Calls, a number a rank."""
+    facts: tuple[str, ...] = ()
+    """Names of the recorded facts that differ, where counts do not."""
+
+
+class RankDraws(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A generator that a rank drew from otherwise than the first one."""
+
+    rank: int
+    generator: str
+    ahead: int
+    """Draws by which it is ahead of the first rank; negative where it is behind. 0: as many, at other places."""
+    op: str = ""
+    """The first draw that the ranks do not share."""
+    location: str = ""
+    module: str = ""
+
+
+class RankComparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The ranks of one job side by side. Columns of ``values`` and ``counts`` stand in the order of ``ranks``."""
+
+    ranks: tuple[int, ...]
+    alike: tuple[tuple[int, ...], ...]
+    """Ranks that agree in all that is compared, together; one group: all of them."""
+    settings: tuple[RankSetting, ...] = ()
+    calls: tuple[RankCalls, ...] = ()
+    """Where counts lie apart most first."""
+    draws: tuple[RankDraws, ...] = ()
+
+    @property
+    def are_identical(self) -> bool:
+        """Do all ranks agree?"""
+        return len(self.alike) == 1
+
+
+def compare_ranks(traces: Iterable[Trace]) -> RankComparison | None:
+    """Compare the recordings of several ranks; ``None`` where they are not of two ranks at least, each told apart.
+
+    Several recordings of one rank are merged first.
+    """
+    by_rank: dict[int, list[Trace]] = {}
+    for trace in traces:
+        ranks = {source.rank for source in trace.sources}
+        rank = ranks.pop() if len(ranks) == 1 else None
+        if rank is None:
+            return None
+        by_rank.setdefault(rank, []).append(trace)
+    if len(by_rank) < 2:
+        return None
+    merged = {rank: merge_traces(by_rank[rank]) for rank in sorted(by_rank)}
+    settings = tuple(_settings([trace.environment for trace in merged.values()]))
+    calls = tuple(sorted(_calls(list(merged.values())), key=_order))
+    draws = tuple(_draws(merged))
+    alike = _alike(merged, settings, calls, draws)
+    return RankComparison(ranks=tuple(merged), alike=alike, settings=settings, calls=calls, draws=draws)
+
+
+def _settings(environments: Sequence[Environment]) -> Iterator[RankSetting]:
+    """Fields that differ; variables and further settings each by its own name."""
+    for field in Environment.__struct_fields__:
+        values = [getattr(environment, field) for environment in environments]
+        if all(value == values[0] for value in values):
+            continue
+        if isinstance(values[0], dict):
+            for name in sorted(set().union(*values)):
+                if len({(type(value.get(name)), value.get(name)) for value in values}) > 1:
+                    yield RankSetting(name=name, values=tuple(_spelled(value.get(name)) for value in values))
+        else:
+            yield RankSetting(name=field, values=tuple(map(_spelled, values)))
+
+
+def _spelled(value: object) -> str:
+    if value is None:
+        return _ABSENT
+    if isinstance(value, tuple):
+        return ", ".join(getattr(one, "name", str(one)) for one in value) or "none"
+    return str(value)
+
+
+_Place = tuple[str, ...]
+_Facts = tuple[tuple[str, str], ...]
+
+
+def _calls(traces: Sequence[Trace]) -> Iterator[RankCalls]:
+    tables = [_by_place(trace.calls) for trace in traces]
+    for place in dict.fromkeys(place for table in tables for place in table):
+        found = [table.get(place, Counter()) for table in tables]
+        if all(one == found[0] for one in found):
+            continue
+        op, phase, module, location, called_from = place
+        counts = tuple(one.total() for one in found)
+        yield RankCalls(
+            op=op,
+            phase=Phase(phase),
+            module=module,
+            location=location,
+            called_from=called_from,
+            counts=counts,
+            facts=_differing(found) if len(set(counts)) == 1 else (),
+        )
+
+
+def _by_place(groups: Iterable[CallGroup]) -> dict[_Place, Counter[_Facts]]:
+    """Place -> what was recorded of the calls there, counted."""
+    table: dict[_Place, Counter[_Facts]] = {}
+    for group in groups:
+        place = (group.op, group.phase.value, group.module, group.location, group.called_from)
+        facts = tuple((name, repr(value)) for name, value in sorted(group.facts.items()))
+        table.setdefault(place, Counter())[facts] += group.count
+    return table
+
+
+def _differing(found: Sequence[Mapping[_Facts, int]]) -> tuple[str, ...]:
+    """Names of the facts whose values are not counted alike."""
+    names = dict.fromkeys(name for one in found for facts in one for name, _ in facts)
+
+    def values(one: Mapping[_Facts, int], name: str) -> Counter[str]:
+        counted: Counter[str] = Counter()
+        for facts, count in one.items():
+            counted[dict(facts).get(name, "")] += count
+        return counted
+
+    return tuple(name for name in names if any(values(one, name) != values(found[0], name) for one in found[1:]))
+
+
+def _order(one: RankCalls) -> tuple[object, ...]:
+    return (min(one.counts) - max(one.counts), one.location, one.op, one.phase.value, one.module, one.called_from)
+
+
+def _draws(merged: Mapping[int, Trace]) -> Iterator[RankDraws]:
+    """Each rank's ledger against the first one's."""
+    (_, first), *others = merged.items()
+    for rank, trace in others:
+        for one in compare_draws(first, trace):
+            place = one.second or one.first
+            yield RankDraws(
+                rank=rank,
+                generator=one.generator,
+                ahead=one.ahead,
+                op=place.op if place else "",
+                location=place.location if place else "",
+                module=place.module if place else "",
+            )
+
+
+def _alike(
+    merged: Mapping[int, Trace],
+    settings: Sequence[RankSetting],
+    calls: Sequence[RankCalls],
+    draws: Sequence[RankDraws],
+) -> tuple[tuple[int, ...], ...]:
+    """Ranks in groups, by all that was found to differ between any of them."""
+    groups: dict[tuple[object, ...], list[int]] = {}
+    tables = {rank: _by_place(trace.calls) for rank, trace in merged.items()} if calls else {}
+    ledgers = {rank: _host_draws(trace) for rank, trace in merged.items()} if draws else {}
+    for column, rank in enumerate(merged):
+        seen = (
+            *(one.values[column] for one in settings),
+            *(_frozen(tables[rank], one) for one in calls),
+            ledgers.get(rank),
+        )
+        groups.setdefault(seen, []).append(rank)
+    return tuple(map(tuple, groups.values()))
+
+
+def _host_draws(trace: Trace) -> frozenset[tuple[_Place, int]]:
+    """The ledger of the generators that no op draws from."""
+    counted: Counter[_Place] = Counter()
+    for one in trace.host_draws:
+        counted[one.generator, one.op, one.phase.value, one.module, one.location, one.called_from] += one.count
+    return frozenset(counted.items())
+
+
+def _frozen(table: Mapping[_Place, Mapping[_Facts, int]], one: RankCalls) -> frozenset[tuple[_Facts, int]]:
+    place = (one.op, one.phase.value, one.module, one.location, one.called_from)
+    return frozenset(table.get(place, {}).items())
