@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
+from json_schemas import schemas
 from rule_pages import HEADINGS, rule_pages
 
 from tracer.explaining import Span, spans
@@ -157,7 +158,9 @@ def _row(*cells: object) -> str:
 
 
 def main() -> None:
-    """Write every page; one whose rule is gone is taken away."""
+    """Write every page and schema; a page whose rule is gone is taken away."""
+    for name, text in schemas().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
     (FOLDER / "tables.md").write_text(tables_page(), encoding="utf-8")
     RULES.mkdir(exist_ok=True)
     pages = {page.name: page.text for page in rule_pages()}
