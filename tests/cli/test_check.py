@@ -71,7 +71,7 @@ def test_a_finding_fails_unless_a_baseline_or_a_comment_accepts_it(
     assert last.startswith("tracer check: failed: " + state if fails else "tracer check: passed")
     assert ("1 silenced by comments" in last) is is_silenced
     if fails:
-        assert f"train.py:10: {RULE}: {OP} is nondeterministic" in done.out
+        assert f"train.py:10: {RULE}: {OP} forward in net.fc is nondeterministic" in done.out
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from tests.cli.command import Command, process
+from tests.cli.command import Command, process, tracer_process
 from tests.tables.samples import HEAD, rule_text
 from tracer.names import Backend
 from tracer.tables import loading, proving
@@ -159,3 +159,18 @@ def test_torch_is_imported_on_request_only(tmp_path: Path) -> None:
         )
         done = process("-c", code, cwd=tmp_path)
         assert (done.code, done.err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "args", [("list",), ("list", "--backend", "cuda"), ("list", "--settings"), ("show", "cuda-cublas")]
+)
+@pytest.mark.parametrize("columns", [30, 50, 80])
+def test_every_list_keeps_to_the_width_and_hides_nothing(args: tuple[str, ...], columns: int, tmp_path: Path) -> None:
+    done = tracer_process("tables", *args, cwd=tmp_path, COLUMNS=str(columns))
+    assert (done.code, done.err) == (0, "")
+    assert max(map(len, done.out.splitlines())) <= columns
+    assert "…" not in done.out
+    assert "\n\n\n" not in done.out
+    if args[:2] == ("list", "--backend") and columns > 40:
+        rules = [rule.id for rule in load_tables()[Backend.CUDA].rule]
+        assert [one for one in rules if one not in done.out] == []  # no id is broken into two lines

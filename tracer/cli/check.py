@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tracer.cli import completing
-from tracer.cli.decision_lines import told
+from tracer.cli.decision_lines import printed_lines
 from tracer.cli.destinations import destinations
 from tracer.cli.output import show
 from tracer.cli.progress import progress
@@ -156,10 +156,10 @@ def command(
         write_rendered(report, render_report(report, wanted, detail=detail))
     if update_baseline:
         return _update(lock, decision, accepted)
-    from tracer.report.annotations import annotated, folder_below, inert
+    from tracer.report.annotations import annotated, folder_below
 
-    for line in told(decision, detail):
-        show(inert(line))
+    if said := printed_lines(decision, detail):
+        show(said)
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for line in annotated(decision.failing, folder_below(os.environ.get("GITHUB_WORKSPACE"))):
             show(line)

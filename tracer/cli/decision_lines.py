@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tracer.names import Detail
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from tracer.findings import Finding
     from tracer.gating import Decision
 
@@ -17,20 +20,49 @@ _SHOWN = 50
 _LONGEST = 2_000
 
 
-def told(decision: Decision, detail: Detail) -> Iterator[str]:
-    """The lines between the trace and the summary; none in brief."""
+class Line(NamedTuple):
+    """One finding, or what is said of several."""
+
+    text: str
+    remedy: str = ""
+    reasons: tuple[str, ...] = ()
+
+
+def printed_lines(decision: Decision, detail: Detail) -> str:
+    """What stands before the summary; empty in brief.
+
+    In a pipe or a file a finding is a line, as compilers print theirs; on a terminal it is wrapped.
+    """
+    lines = tuple(_lines(decision, detail))
+    if not sys.stdout.isatty():
+        return "".join(f"{row}\n" for line in lines for row in _in_rows(line))
+    from tracer.report.terminal import Prose, indented, printed
+
+    def parts(width: int) -> Iterator[RenderableType]:
+        for line in lines:
+            yield Prose(line.text, style="bold", overflow="fold")
+            for row in (line.remedy, *line.reasons) if line.remedy else line.reasons:
+                yield indented(row, 4)
+
+    return printed(parts) if lines else ""
+
+
+def _in_rows(line: Line) -> Iterator[str]:
+    yield f"{line.text}: {line.remedy}" if line.remedy else line.text
+    yield from (f"  {reason}" for reason in line.reasons)
+
+
+def _lines(decision: Decision, detail: Detail) -> Iterator[Line]:
     if detail is Detail.BRIEF:
         return
     whole = detail is Detail.WHOLE
     state = _states(decision)
     for one in decision.failing if whole else decision.failing[:_SHOWN]:
-        remedy = f": {one.remedy}" if one.remedy else ""
-        yield _one_line(f"{_said(one)}{state.get(id(one), '')}{remedy}")
-        if whole:
-            yield from _reasons(one)
+        reasons = tuple(_reasons(one)) if whole else ()
+        yield Line(_plain(f"{_said(one)}{state.get(id(one), '')}"), _plain(one.remedy), reasons)
     if not whole:
         if len(decision.failing) > _SHOWN:
-            yield f"and {len(decision.failing) - _SHOWN:,} more; --verbose prints all"
+            yield Line(f"and {len(decision.failing) - _SHOWN:,} more; --verbose prints all")
         return
     for label, findings in (
         ("accepted", decision.compared.known),
@@ -39,20 +71,24 @@ def told(decision: Decision, detail: Detail) -> Iterator[str]:
         ("below the gate", decision.passing),
     ):
         for one in findings:
-            yield _one_line(f"{label}: {_said(one)}")
+            yield Line(_plain(f"{label}: {_said(one)}"))
 
 
 def _said(one: Finding) -> str:
-    """``train.py:10: cuda-index-add: aten.index_add_.default is nondeterministic``."""
-    place = one.location or one.called_from or one.subject or one.module or "place not recorded"
-    return f"{place}: {one.rule}: {one.op or one.subject} is {one.verdict}"
+    """``train.py:10: cuda-index-add: aten.index_add_.default forward in net.fc is nondeterministic``."""
+    if one.subject and not one.location:
+        return f"{one.rule}: {one.subject} is {one.verdict}"
+    place = one.location or one.called_from or one.module or "place not recorded"
+    phase = f" {one.phase}" if one.op else ""
+    module = f" in {one.module}" if one.module and place != one.module else ""
+    return f"{place}: {one.rule}: {one.op or one.subject}{phase}{module} is {one.verdict}"
 
 
 def _reasons(one: Finding) -> Iterator[str]:
     if one.why:
-        yield f"  why: {_one_line(one.why)}"
+        yield f"why: {_plain(one.why)}"
     for row in one.evidence:
-        yield f"  evidence, {_one_line(str(row))}"
+        yield f"evidence, {_plain(str(row))}"
 
 
 def _states(decision: Decision) -> dict[int, str]:
@@ -61,7 +97,9 @@ def _states(decision: Decision) -> dict[int, str]:
     return said | {id(one): ", accepted no longer" for one in compared.expired}
 
 
-def _one_line(text: str) -> str:
+def _plain(text: str) -> str:
+    """``text`` on one line, which neither drives a terminal nor speaks to GitHub."""
+    from tracer.report.annotations import inert
     from tracer.report.plain import one_line
 
-    return one_line(text, _LONGEST)
+    return inert(one_line(text, _LONGEST))

@@ -124,7 +124,7 @@ def _is_worse(one: Difference) -> bool:
 def _parts(compared: Comparison) -> Iterator[RenderableType]:
     """What is printed, from the top."""
     from tracer.report.plain import one_line
-    from tracer.report.terminal import Prose, heading, indented
+    from tracer.report.terminal import Prose, hanging, heading, indented
     from tracer.report.words import plural
 
     counts: dict[str, int] = {}
@@ -137,9 +137,11 @@ def _parts(compared: Comparison) -> Iterator[RenderableType]:
     for kind in counts:
         yield heading(kind.capitalize())
         members = [one for one in compared.differences if one.kind.value == kind]
-        for one in members[:_SHOWN]:
-            yield indented(one_line(_told(one), 400))
-            if one.remedy and _is_worse(one):
+        for number, one in enumerate(members[:_SHOWN], 1):
+            yield hanging("-", one_line(_told(one), 400))
+            after = members[number] if number < min(len(members), _SHOWN) else None
+            if one.remedy and _is_worse(one) and (after is None or after.remedy != one.remedy):
+                # once below all that it is for: another backend's remedy is often the same for each op
                 yield indented(one_line(one.remedy, 400), 4, style="dim")
         if len(members) > _SHOWN:
             yield indented(f"and {len(members) - _SHOWN:,} more; --format json has them all")
@@ -163,4 +165,5 @@ def _told(one: Difference) -> str:
         calls = f"{one.calls_before:,} -> {one.calls_after:,}"
     place = f"{one.place} " if one.place else ""
     module = f" in {one.module}" if one.module else ""
-    return f"{place}{one.op} {one.phase}{module}: {verdicts}, {calls} calls"
+    word = "call" if calls == "1" else "calls"
+    return f"{place}{one.op} {one.phase}{module}: {verdicts}, {calls} {word}"

@@ -37,7 +37,7 @@ def list_tables(backend: str | None, settings: bool) -> int:
     """List the tables with what each covers, or with --backend one table's rules."""
     from tracer.report.row_text import rows_parts
     from tracer.report.rule_text import overview_parts, rules_parts
-    from tracer.report.terminal import printed
+    from tracer.report.terminal import Prose, printed
     from tracer.tables.overview import summarise
     from tracer.tables.rows import load_rows
 
@@ -46,11 +46,12 @@ def list_tables(backend: str | None, settings: bool) -> int:
         show(printed(lambda width: rows_parts(load_rows(), () if backend is None else tables.keys())))
     elif backend is None:
         summaries = [summarise(table) for table in tables.values()]
-        show(printed(lambda width: overview_parts(summaries)))
-        show(f"Settings, seeds, memory, data loading: {len(load_rows().row)} rows; --settings lists them.")
+        show(printed(lambda width: overview_parts(summaries, width)))
+        line = f"Settings, seeds, memory, data loading: {len(load_rows().row)} rows; --settings lists them."
+        show(printed(lambda width: [Prose(line)]))
     else:
         (table,) = tables.values()
-        show(printed(lambda width: rules_parts(table)))
+        show(printed(lambda width: rules_parts(table, width)))
     return 0
 
 

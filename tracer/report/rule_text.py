@@ -19,6 +19,7 @@ from tracer.explaining import Explanation, Row, Span, in_words, spans
 from tracer.names import UnknownReason, Verdict
 from tracer.report.example_text import example_parts, examples_parts
 from tracer.report.plain import one_line
+from tracer.report.terminal import Prose
 from tracer.report.words import UNKNOWN_REASONS, VERDICTS, plural
 from tracer.tables.examples import NO_EXAMPLES, Examples
 from tracer.tables.model import Rule, Table
@@ -29,6 +30,8 @@ from tracer.tables.versions import reviewed_releases
 
 #: Columns from which conditions stand beside their verdicts.
 _GRID_FROM = 64
+#: Columns from which the tables, and one table's rules, are a grid.
+_OVERVIEW_FROM, _RULES_FROM = 70, 76
 #: Ops of a rule that an explanation names; ``tracer tables show`` names all.
 _OPS_SHOWN = 12
 #: How a candidate reads that is no op's name.
@@ -57,17 +60,43 @@ def rule_parts(rule: Rule, table: Table, width: int, examples: Examples = NO_EXA
     """One rule whole: for each span of versions its conditions, then its words, evidence and example."""
     yield Text(rule.id, style="bold underline")
     yield from _names(rule)
-    for span in spans(rule, table.reviewed):
-        yield Text()
+    told = spans(rule, table.reviewed)
+    for number, span in enumerate(told):
+        if number == 0 or width < _GRID_FROM:  # a grid ends with an empty line of its own
+            yield Text()
         yield Text(f"torch {from_to(span)}", style="bold")
         yield from conditions_parts(span.rows, width)
-    yield Text()
+    if width < _GRID_FROM:
+        yield Text()
     yield from words_parts(rule)
     yield from example_parts(rule, table.backend, examples)
 
 
-def overview_parts(summaries: Sequence[TableSummary]) -> Iterator[RenderableType]:
-    """The tables that exist, a line each."""
+def overview_parts(summaries: Sequence[TableSummary], width: int) -> Iterator[RenderableType]:
+    """The tables that exist, a line each; in a narrow terminal a few."""
+    if width < _OVERVIEW_FROM:
+        for summary in summaries:
+            grades = ", ".join(f"{count} {grade}" for grade, count in summary.by_grade.items() if count)
+            taken = f"; {summary.inherited} taken over" if summary.inherited else ""
+            yield Prose(str(summary.backend), style="bold")
+            yield Padding(Prose(f"torch {' to '.join(summary.reviewed)}"), (0, 0, 0, 2))
+            yield Padding(Prose(f"{summary.rules} rules, {summary.ops} ops: {grades}{taken}"), (0, 0, 0, 2))
+        yield Text()
+        yield Prose("Rules are counted by their best evidence; taken over: from another backend's table.", style="dim")
+    else:
+        yield _overview(summaries)
+        yield Prose(
+            "Reviewed: versions of torch. Meas., Source, Doc.: rules by the best evidence of each (measured, read in a"
+            " source, documented). Inh.: of these, taken over from another backend's table.",
+            style="dim",
+        )
+    for is_deny, answer in ((True, "deterministic (torch's own page lists the exceptions)"), (False, "unknown")):
+        names = [str(summary.backend) for summary in summaries if summary.deny_list is is_deny]
+        if names:
+            yield Prose(f"An aten op without a rule is {answer} on {', '.join(names)}.", style="dim")
+
+
+def _overview(summaries: Sequence[TableSummary]) -> Grid:
     grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     grid.add_column("Backend", no_wrap=True)
     grid.add_column("Reviewed", no_wrap=True)
@@ -76,30 +105,29 @@ def overview_parts(summaries: Sequence[TableSummary]) -> Iterator[RenderableType
     for summary in summaries:
         counts = [summary.rules, summary.ops, *summary.by_grade.values(), summary.inherited]
         grid.add_row(str(summary.backend), " to ".join(summary.reviewed), *map(str, counts))
-    yield grid
-    yield Text(
-        "Reviewed: versions of torch. Meas., Source, Doc.: rules by the best evidence of each (measured, read in a"
-        " source, documented). Inh.: of these, taken over from another backend's table.",
-        style="dim",
-    )
-    for is_deny, answer in ((True, "deterministic (torch's own page lists the exceptions)"), (False, "unknown")):
-        names = [str(summary.backend) for summary in summaries if summary.deny_list is is_deny]
-        if names:
-            yield Text(f"An aten op without a rule is {answer} on {', '.join(names)}.", style="dim")
+    return grid
 
 
-def rules_parts(table: Table) -> Iterator[RenderableType]:
-    """One table's rules, a line each, for the newest version that it was reviewed for."""
+def rules_parts(table: Table, width: int) -> Iterator[RenderableType]:
+    """One table's rules, a line each, for the newest version that it was reviewed for; in a narrow terminal two."""
     newest = reviewed_releases(table.reviewed)[-1]
-    yield Text(f"{table.backend}, torch {newest}: {plural(len(table.rule), 'rule')}", style="bold")
-    grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for heading in ("Rule", "By default", "Under the mode", ""):
-        grid.add_column(heading, overflow="fold")
-    for rule in table.rule:
-        span = spans(rule, table.reviewed)[-1]
-        grid.add_row(rule.id, _worst(span.as_is), _worst(span.mode_on), str(strongest(rule))[0])
-    yield grid
-    yield Text(
+    yield Prose(f"{table.backend}, torch {newest}: {plural(len(table.rule), 'rule')}", style="bold")
+    told = [(rule, spans(rule, table.reviewed)[-1]) for rule in table.rule]
+    if width < _RULES_FROM:
+        for rule, span in told:
+            yield Prose(rule.id, overflow="fold")
+            line = _worst(span.as_is).append(" → ", style="default").append_text(_worst(span.mode_on))
+            yield Padding(line.append(f"  {strongest(rule)[0]}", style="default"), (0, 0, 0, 2))
+        yield Text()
+        yield Prose("→: under deterministic mode.", style="dim")
+    else:
+        grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+        for heading in ("Rule", "By default", "Under the mode", ""):
+            grid.add_column(heading, overflow="fold")
+        for rule, span in told:
+            grid.add_row(rule.id, _worst(span.as_is), _worst(span.mode_on), str(strongest(rule))[0])
+        yield grid
+    yield Prose(
         "*: the worst of several, by call. m, s, d: the best evidence is measured, read in a source, or documented.",
         style="dim",
     )
@@ -116,9 +144,9 @@ def _place(explanation: Explanation) -> Iterator[RenderableType]:
     known = reviewed_releases(table.reviewed)
     for row in explanation.becomes:
         names = dict.fromkeys(_SPOKEN.get(candidate.op, candidate.op) for candidate in row.becomes)
-        yield Padding(Text(f"Recorded on a CPU, it runs here as {' or '.join(names)}. {row.why}"), (0, 0, 0, 2))
+        yield Padding(Prose(f"Recorded on a CPU, it runs here as {' or '.join(names)}. {row.why}"), (0, 0, 0, 2))
     if not explanation.rules:
-        yield Padding(Text(_without_rule(explanation)), (0, 0, 0, 2))
+        yield Padding(Prose(_without_rule(explanation)), (0, 0, 0, 2))
     elif explanation.place == "newer":
         yield Text(f"Reviewed up to torch {known[-1]}: its verdicts, extrapolated.", style="bold")
     elif explanation.place != "reviewed":
@@ -151,7 +179,7 @@ def _rule_now(rule: Rule, span: Span, table: Table, width: int) -> Iterator[Rend
     if by_call:
         yield from conditions_parts(span.rows, width)
     yield from words_parts(rule, [note for row in span.rows for note in row.notes])
-    yield Padding(Text(f"Versions: {_history(rule, table)}"), (0, 0, 0, 2))
+    yield Padding(Prose(f"Versions: {_history(rule, table)}"), (0, 0, 0, 2))
 
 
 def _verdict_line(label: str, verdicts: tuple[Verdict, ...]) -> Text:
@@ -165,22 +193,22 @@ def _verdict_line(label: str, verdicts: tuple[Verdict, ...]) -> Text:
 def _names(rule: Rule, limit: int | None = None) -> Iterator[RenderableType]:
     more = len(rule.ops) - limit if limit is not None else 0
     shown = f"{', '.join(rule.ops[:limit])} and {more} more" if more > 0 else ", ".join(rule.ops)
-    yield Padding(Text(f"Ops: {shown}"), (0, 0, 0, 2))
+    yield Padding(Prose(f"Ops: {shown}"), (0, 0, 0, 2))
     if rule.runs_as:
-        yield Padding(Text(f"Runs as: {rule.runs_as}"), (0, 0, 0, 2))
+        yield Padding(Prose(f"Runs as: {rule.runs_as}"), (0, 0, 0, 2))
     if rule.apis:
-        yield Padding(Text(f"APIs: {', '.join(rule.apis)}"), (0, 0, 0, 2))
+        yield Padding(Prose(f"APIs: {', '.join(rule.apis)}"), (0, 0, 0, 2))
 
 
 def words_parts(rule: Rule | SettingRow, notes: Sequence[str] = ()) -> Iterator[RenderableType]:
     """Cause, reason, remedy and evidence."""
-    yield Padding(Text(f"Cause: {rule.cause}"), (0, 0, 0, 2))
-    yield Padding(Text(f"Why: {rule.why}"), (0, 0, 0, 2))
+    yield Padding(Prose(f"Cause: {rule.cause}"), (0, 0, 0, 2))
+    yield Padding(Prose(f"Why: {rule.why}"), (0, 0, 0, 2))
     for note in dict.fromkeys(notes or (case.why for case in rule.case if case.why)):
-        yield Padding(Text(f"- {note}"), (0, 0, 0, 4))
-    yield Padding(Text(f"Remedy: {rule.remedy}"), (0, 0, 0, 2))
+        yield Padding(Prose(f"- {note}"), (0, 0, 0, 4))
+    yield Padding(Prose(f"Remedy: {rule.remedy}"), (0, 0, 0, 2))
     for row in rule.evidence:
-        yield Padding(Text(f"Evidence, {row.kind}: {row.ref}"), (0, 0, 0, 2))
+        yield Padding(Prose(f"Evidence, {row.kind}: {row.ref}"), (0, 0, 0, 2))
 
 
 def conditions_parts(
@@ -190,7 +218,7 @@ def conditions_parts(
     short = rows_in_short(rows, rest)
     if width < _GRID_FROM:
         for words, row in short:
-            yield Padding(Text(words), (0, 0, 0, 2))
+            yield Padding(Prose(words), (0, 0, 0, 2))
             yield Padding(_by_mode(row), (0, 0, 0, 4))
         return
     grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from rich.console import Console, JustifyMethod, OverflowMethod, RenderableType
 from rich.containers import Lines
 from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from tracer.report.plain import breaks
-
 
 class Prose(Text):
     """Text whose paths and ops break after a separator where they must, and never inside a line number."""
@@ -43,6 +43,15 @@ def heading(text: str) -> RenderableType:
 def indented(text: str, columns: int = 2, *, style: str = "") -> RenderableType:
     """A paragraph that begins ``columns`` from the left."""
     return Padding(Prose(text, style=style, overflow="fold"), (0, 0, 0, columns))
+
+
+def hanging(mark: str, text: str, columns: int = 2, *, style: str = "") -> RenderableType:
+    """``mark`` and a paragraph, whose further lines begin below its first word."""
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(Prose(mark), Prose(text, style=style))
+    return Padding(grid, (0, 0, 0, columns))
 
 
 def printed(

@@ -22,7 +22,7 @@ from tracer.report.naming import calls_by_op, counted, ops_behind, phase_of, sub
 from tracer.report.plain import one_line, visible
 from tracer.report.process_text import process_parts
 from tracer.report.ranks_text import ranks_parts
-from tracer.report.terminal import Prose, heading, indented, printed
+from tracer.report.terminal import Prose, hanging, heading, indented, printed
 from tracer.report.words import GUARANTEE, UNKNOWN_REASONS, VERDICTS, by_severity, plural, target_words
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _plan(plan: tuple[Change, ...], limit: int | None) -> Iterator[RenderableTyp
         return
     yield heading("What to change")
     for change in plan[:limit]:
-        yield indented(f"{change.number}. {one_line(change.title, 2 * _LONGEST)}")
+        yield hanging(f"{change.number}.", one_line(change.title, 2 * _LONGEST))
         for line in visible(change.code).splitlines():
             yield indented(line, 5, style="bold")
         if change.where:
