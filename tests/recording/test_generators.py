@@ -427,3 +427,19 @@ def test_a_call_bears_what_it_drew_from_as_facts() -> None:
     assert call.facts["rng.generator"] == "cpu"
     assert call.facts["rng.origin"] == "program"
     assert str(call.facts["rng.seeded_at"]).startswith("tests/recording/test_generators.py:")
+
+
+def test_what_torch_restores_by_itself_piles_nothing_up() -> None:
+    weight = torch.ones(3, requires_grad=True)
+
+    def step() -> None:
+        torch.rand(1)
+        dropped = checkpoint(lambda x: torch.dropout(x, 0.5, True), weight, use_reentrant=False)
+        dropped.sum().backward()
+        with torch.random.fork_rng():
+            torch.rand(1)
+
+    with DeterminismTracer():
+        for _ in range(3):
+            step()
+        assert not SEEDS._awaiting

@@ -104,6 +104,7 @@ class SeedWatch:
             self._of_passed.clear()
             self._grown.clear()
             self._followed.clear()
+            self._awaiting.clear()
 
     def follow(self) -> None:
         """Recording begins: from here on it matters whether a default generator drew before it is seeded again."""
@@ -242,7 +243,7 @@ class SeedWatch:
             self._note_value(is_default, seed, source)
             if not is_default and not is_from_machine:
                 self._grown.note(seed, source)
-            self._reseeded(generator, before, None)
+            self._reseeded(generator, before, [])
             return
         origin = _origin(is_from_machine)
         provenance = self._at(origin, caller.frame)
@@ -261,7 +262,7 @@ class SeedWatch:
         if values.get(seed) is None:
             other = (self._of_passed if is_default else self._of_defaults).get(seed)
             self._note_value(is_default, seed, other or self._at(SeedOrigin.RESTORED, caller.frame))
-        events = None
+        events: list[Noted] = []
         if not caller.is_torch:
             name = str(generator.device) if is_default else "passed"
             events = self._note_event(name, SeedOrigin.RESTORED, caller.frame)
@@ -284,7 +285,7 @@ class SeedWatch:
         return state_of(generator) if self._followed and self._is_default(generator) else b""
 
     def _reseeded(self, generator: Any, before: bytes, events: list[Noted] | None) -> None:
-        """``events``: those of the call that did it, or ``None`` where they come later or nobody asked for it."""
+        """``events``: those of the call that did it, none where nobody asked for it; ``None``: they come later."""
         if not before:
             return
         name, _ = seams.default_generator(generator.device)
