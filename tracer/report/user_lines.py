@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tracer.findings import Finding
 from tracer.names import SEVERITY, Verdict
 from tracer.report.naming import is_call, subject_of
+from tracer.report.plain import visible
 
 if TYPE_CHECKING:
     from tracer.report.report import Report
@@ -17,6 +18,8 @@ MOST_LINES = 200
 #: Lines of files that stand unfolded.
 OPEN_LINES = 25
 _OPS = 4
+#: Characters of a source line.
+_LONGEST = 200
 _THROUGH = 4
 
 
@@ -99,7 +102,7 @@ def _line(number: int, place: str, group: list[Finding], source: str) -> Line:
         number,
         place,
         place.rpartition(":")[2] if ":" in place else "",
-        source,
+        " ".join(visible(source).splitlines())[:_LONGEST],
         SEVERITY[_worst(group)],
         len(group),
         _calls(group),
