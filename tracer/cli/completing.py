@@ -45,7 +45,7 @@ def _settings() -> list[str]:
 
 
 def _verdicts() -> list[str]:
-    return [one.value for one in Verdict]
+    return [one.value for one in Verdict if one is not Verdict.DETERMINISTIC]
 
 
 def _formats() -> Sequence[str]:

@@ -32,6 +32,7 @@ _LONGEST = 400
 _BRIEF = 30
 _WHOLE = Markup('<span class="whole">{}</span>')
 _NOTEBOOK_ROWS = 10
+_NOTEBOOK_CHANGES = 6
 
 
 def render(report: Report) -> str:
@@ -55,7 +56,7 @@ def render(report: Report) -> str:
 
 
 def to_notebook(report: Report) -> str:
-    """A fragment for a notebook cell: the headline, the answers and the first findings; no script."""
+    """A fragment for a notebook cell: the headline, the answers, the plan and the first findings; no script."""
     verdict, line = headline(report)
     backend, settings = target_words(report.judgement)
     return (
@@ -67,7 +68,11 @@ def to_notebook(report: Report) -> str:
             backend=backend,
             settings=settings,
             target=report.target,
+            banners=report.banners,
             answers=answers(report),
+            plan=report.plan[:_NOTEBOOK_CHANGES],
+            more_changes=max(0, len(report.plan) - _NOTEBOOK_CHANGES),
+            unseen=len(report.blind_spots),
             findings=[(one, subject_of(one), phase_of(one), place_of(one)) for one in report.findings[:_NOTEBOOK_ROWS]],
             more=max(0, len(report.findings) - _NOTEBOOK_ROWS),
         )
