@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import argparse
 import gc
+import itertools
 import os
+import random
 import sys
 import time
 import tracemalloc
@@ -26,12 +28,16 @@ import torch
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader, TensorDataset
 
 import tracer
 from tracer import DeterminismTracer
 
 #: Where the tracer allocates what a recording holds.
 _RECORDING = os.path.join(os.path.dirname(os.path.abspath(tracer.__file__)), "recording", "*")
+#: Frames that are kept of each allocation: it may be made by a module that the tracer called.
+_FRAMES = 6
 #: A long run may hold this much more than one of 100 steps: the links of the last few steps come and go.
 FLAT = 1.1
 #: One more group may cost this much more among many than among few.
@@ -80,10 +86,67 @@ def make_lines(count: int) -> Step:
     return lambda: torch.autograd.backward(lines(inputs).sum())
 
 
+def make_habits() -> dict[str, Step]:
+    """Steps that give the recorder something new to remember each time, unless it forgets."""
+    weight = nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.SGD([weight], lr=1e-3)
+    data = TensorDataset(torch.arange(4.0))
+    number = itertools.count()
+
+    def reseed() -> None:
+        torch.manual_seed(seed := next(number))
+        random.seed(seed)
+        torch.rand(1)
+        torch.rand(1, generator=torch.Generator().manual_seed(seed))
+        random.random()
+
+    def checkpoints() -> None:
+        with torch.random.fork_rng():
+            torch.rand(1)
+        checkpoint(lambda x: torch.dropout(x, 0.5, True), weight, use_reentrant=False).sum().backward()
+        optimizer.step()
+
+    def empties() -> None:
+        kept = torch.empty(5 + next(number) % 50)
+        kept[:2] = 0.0
+        kept[0].item()
+
+    def toggle() -> None:
+        is_odd = bool(next(number) % 2)
+        torch.use_deterministic_algorithms(is_odd)
+        torch.backends.cudnn.benchmark = is_odd
+        torch.ones(2)
+
+    def load() -> None:
+        for _ in DataLoader(data, 2, shuffle=True):
+            pass
+
+    return {
+        "reseeding": reseed,
+        "checkpoints and forks": checkpoints,
+        "empties": empties,
+        "toggling settings": toggle,
+        "a DataLoader": load,
+    }
+
+
+def growth_of(step: Step, few: int, many: int) -> float:
+    """What a recording of ``many`` steps holds over what it held after ``few``, by whatever code it was allocated."""
+    tracemalloc.start(_FRAMES)
+    with DeterminismTracer():
+        sizes = []
+        for count in (few, many - few):
+            for _ in range(count):
+                step()
+            sizes.append(held())
+    tracemalloc.stop()
+    return sizes[1] / sizes[0]
+
+
 def held() -> int:
-    """Bytes allocated by the recorder's files and not freed."""
+    """Bytes allocated by the recorder's files, or by what they called, and not freed."""
     gc.collect()
-    snapshot = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, _RECORDING)])
+    snapshot = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, _RECORDING, all_frames=True)])
     return sum(statistic.size for statistic in snapshot.statistics("filename"))
 
 
@@ -156,9 +219,17 @@ def main(arguments: list[str] | None = None) -> int:
     by_lines = [measure(None, make_lines(count), count, 3) for count in lines]
     console.print(make_table("memory and time by distinct calls", by_lines))
 
+    few = 300  # of each line that seeds, so many seeds are remembered
+    growths = {
+        name: growth_of(habit, few, 2 * few if given.quick else 5 * few) for name, habit in make_habits().items()
+    }
+    torch.use_deterministic_algorithms(False)
+    for name, one in growths.items():
+        console.print(f"{name} in each step: what is held grows {one:.2f} times.")
+
     growth = by_steps[-1].memory / next(point.memory for point in by_steps if point.size == 100)
     slope = added_per_group(by_lines[-2], by_lines[-1]) / added_per_group(by_lines[-3], by_lines[-2])
-    is_flat, is_linear = growth <= FLAT, slope <= LINEAR
+    is_flat, is_linear = max(growth, *growths.values()) <= FLAT, slope <= LINEAR
     flat, linear = "flat" if is_flat else "NOT FLAT", "linear" if is_linear else "NOT LINEAR"
     console.print(
         f"{steps[-1]:,} steps hold {growth:.2f} times what 100 hold: {flat} (up to {FLAT}).",

@@ -6,7 +6,7 @@
 - ``# planted: RULE-ID`` on a line of its own: a finding of that rule, wherever it is.
 
 Comments in the first lines say how to run and judge: ``# judge: backend=cuda``, ``# run: --steps 0:2``,
-``# env: NAME=VALUE``.
+``# env: NAME=VALUE``, ``# torch: >=2.6`` where an older torch cannot run the script.
 A clean twin gives no finding but draws from generators that it seeded.
 """
 
@@ -21,6 +21,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import torch
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 from tracer import Trace, judge
 from tracer.names import Verdict
@@ -31,7 +34,7 @@ SCRIPTS = sorted(path for path in HERE.glob("*/*.py") if path.stem != "__init__"
 FAULTS = [path for path in SCRIPTS if not path.stem.endswith("_clean")]
 CLEAN = [path for path in SCRIPTS if path.stem.endswith("_clean")]
 _MARK = re.compile(r"#\s*planted:\s*([\w-]+)\s*$")
-_DIRECTIVE = re.compile(r"^#\s*(judge|run|env):\s*(.+)$")
+_DIRECTIVE = re.compile(r"^#\s*(judge|run|env|torch):\s*(.+)$")
 
 
 class Planted(NamedTuple):
@@ -54,10 +57,12 @@ def planted_in(script: Path) -> list[Planted]:
 
 def report_on(script: Path, folder: Path) -> Report:
     """Run ``script`` in ``folder`` under ``tracer run``, and judge its trace as it asks."""
-    said: dict[str, list[str]] = {"judge": [], "run": [], "env": []}
+    said: dict[str, list[str]] = {"judge": [], "run": [], "env": [], "torch": []}
     for line in script.read_text(encoding="utf-8").splitlines():
         if directive := _DIRECTIVE.match(line):
             said[directive[1]] += directive[2].split()
+    if any(Version(torch.__version__) not in SpecifierSet(one, prereleases=True) for one in said["torch"]):
+        pytest.skip(f"needs torch {said['torch'][0]}")
     shutil.copy(script, folder)
     command = [sys.executable, "-m", "tracer", "run", "-o", "trace.json", *said["run"], script.name]
     environment = os.environ | {"PYTHONPATH": str(HERE.parents[1])} | dict(one.split("=", 1) for one in said["env"])

@@ -1,3 +1,4 @@
+# torch: >=2.6
 """Two workers, and batches as they come."""
 
 import torch

@@ -1,3 +1,4 @@
+# torch: >=2.6
 # judge: backend=cuda
 """NCCL_NVLS_ENABLE is set before torch is imported. A group that reaches nobody stands in for NCCL."""
 
