@@ -14,7 +14,7 @@ import msgspec
 from tracer.names import Phase
 from tracer.trace.draws import compare_draws
 from tracer.trace.merging import merge_traces
-from tracer.trace.model import CallGroup, Environment, Trace
+from tracer.trace.model import CallGroup, Environment, FactValue, Trace
 
 #: What a value is called that a rank has not.
 _ABSENT = "not set"
@@ -88,9 +88,10 @@ def compare_ranks(traces: Iterable[Trace]) -> RankComparison | None:
         return None
     merged = {rank: merge_traces(by_rank[rank]) for rank in sorted(by_rank)}
     settings = tuple(_settings([trace.environment for trace in merged.values()]))
-    calls = tuple(sorted(_calls(list(merged.values())), key=_order))
+    tables = _tables(list(merged.values()))
+    calls = tuple(sorted(_calls(tables), key=_order))
     draws = tuple(_draws(merged))
-    alike = _alike(merged, settings, calls, draws)
+    alike = _alike(merged, tables, settings, calls, draws)
     return RankComparison(ranks=tuple(merged), alike=alike, settings=settings, calls=calls, draws=draws)
 
 
@@ -117,17 +118,26 @@ def _spelled(value: object) -> str:
 
 
 _Place = tuple[str, ...]
-_Facts = tuple[tuple[str, str], ...]
+_Facts = frozenset[tuple[str, FactValue]]
 
 
-def _calls(traces: Sequence[Trace]) -> Iterator[RankCalls]:
-    tables = [_by_place(trace.calls) for trace in traces]
+_Table = dict[_Place, dict[_Facts, int]]
+
+
+def _tables(traces: Sequence[Trace]) -> list[_Table]:
+    """Each rank's calls by place; none where all are the same, as most are: comparing them whole is quick."""
+    if all(trace.calls == traces[0].calls for trace in traces):
+        return [{} for _ in traces]
+    return [_by_place(trace.calls) for trace in traces]
+
+
+def _calls(tables: Sequence[_Table]) -> Iterator[RankCalls]:
     for place in dict.fromkeys(place for table in tables for place in table):
-        found = [table.get(place, Counter()) for table in tables]
+        found = [table.get(place, {}) for table in tables]
         if all(one == found[0] for one in found):
             continue
         op, phase, module, location, called_from = place
-        counts = tuple(one.total() for one in found)
+        counts = tuple(sum(one.values()) for one in found)
         yield RankCalls(
             op=op,
             phase=Phase(phase),
@@ -139,24 +149,25 @@ def _calls(traces: Sequence[Trace]) -> Iterator[RankCalls]:
         )
 
 
-def _by_place(groups: Iterable[CallGroup]) -> dict[_Place, Counter[_Facts]]:
+def _by_place(groups: Iterable[CallGroup]) -> _Table:
     """Place -> what was recorded of the calls there, counted."""
-    table: dict[_Place, Counter[_Facts]] = {}
+    table: _Table = {}
     for group in groups:
         place = (group.op, group.phase.value, group.module, group.location, group.called_from)
-        facts = tuple((name, repr(value)) for name, value in sorted(group.facts.items()))
-        table.setdefault(place, Counter())[facts] += group.count
+        facts = frozenset(group.facts.items())
+        counted = table.setdefault(place, {})
+        counted[facts] = counted.get(facts, 0) + group.count
     return table
 
 
 def _differing(found: Sequence[Mapping[_Facts, int]]) -> tuple[str, ...]:
     """Names of the facts whose values are not counted alike."""
-    names = dict.fromkeys(name for one in found for facts in one for name, _ in facts)
+    names = sorted({name for one in found for facts in one for name, _ in facts})
 
-    def values(one: Mapping[_Facts, int], name: str) -> Counter[str]:
-        counted: Counter[str] = Counter()
+    def values(one: Mapping[_Facts, int], name: str) -> Counter[FactValue | None]:
+        counted: Counter[FactValue | None] = Counter()
         for facts, count in one.items():
-            counted[dict(facts).get(name, "")] += count
+            counted[dict(facts).get(name)] += count
         return counted
 
     return tuple(name for name in names if any(values(one, name) != values(found[0], name) for one in found[1:]))
@@ -170,6 +181,8 @@ def _draws(merged: Mapping[int, Trace]) -> Iterator[RankDraws]:
     """Each rank's ledger against the first one's."""
     (_, first), *others = merged.items()
     for rank, trace in others:
+        if trace.calls == first.calls and trace.host_draws == first.host_draws:
+            continue
         for one in compare_draws(first, trace):
             place = one.second or one.first
             yield RankDraws(
@@ -184,18 +197,18 @@ def _draws(merged: Mapping[int, Trace]) -> Iterator[RankDraws]:
 
 def _alike(
     merged: Mapping[int, Trace],
+    tables: Sequence[_Table],
     settings: Sequence[RankSetting],
     calls: Sequence[RankCalls],
     draws: Sequence[RankDraws],
 ) -> tuple[tuple[int, ...], ...]:
     """Ranks in groups, by all that was found to differ between any of them."""
     groups: dict[tuple[object, ...], list[int]] = {}
-    tables = {rank: _by_place(trace.calls) for rank, trace in merged.items()} if calls else {}
     ledgers = {rank: _host_draws(trace) for rank, trace in merged.items()} if draws else {}
     for column, rank in enumerate(merged):
         seen = (
             *(one.values[column] for one in settings),
-            *(_frozen(tables[rank], one) for one in calls),
+            *(_frozen(tables[column], one) for one in calls),
             ledgers.get(rank),
         )
         groups.setdefault(seen, []).append(rank)
