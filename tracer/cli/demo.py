@@ -13,6 +13,7 @@ EXAMPLES = """\b
 Examples:
   tracer demo
   tracer demo --output-dir /tmp/demo
+  tracer demo && tracer report step.trace.json --backend npu
 
 Writes report.html, report.csv and step.trace.json."""
 
