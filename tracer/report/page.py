@@ -18,6 +18,7 @@ from tracer.report.model_map import Block, model_map
 from tracer.report.naming import is_call, phase_of, subject_of
 from tracer.report.portability import MOST_ROWS_ELSEWHERE, columns, mode_effect, target_rows
 from tracer.report.process_page import process_context
+from tracer.report.ranks import page_ranks
 from tracer.report.reproduce import command
 from tracer.report.user_lines import user_lines
 from tracer.report.words import ABOUT, GUARANTEE, UNKNOWN_REASONS, by_severity, plural, target_words
@@ -132,6 +133,7 @@ def page_context(report: Report, blocks: tuple[Block, ...]) -> dict[str, Any]:
         "blind_spots": report.blind_spots,
         "environment": environment_rows(report.environment, judgement.differing_settings),
         "sources": judgement.sources,
+        "ranks": page_ranks(report.ranks),
         **process_context(report),
     }
 

@@ -3,10 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from tracer.plan import name_of
 from tracer.report.words import joined, plural
 from tracer.trace.ranks import RankCalls, RankComparison, RankDraws, RankSetting
+
+#: Rows of one kind on the page; the JSON report has them all.
+ROWS = 50
+
+
+class Part(NamedTuple):
+    """What differs of one kind."""
+
+    title: str
+    rows: tuple[str, ...]
+    left_out: int
+
+
+class PageRanks(NamedTuple):
+    """The page's section."""
+
+    agreement: str
+    parts: tuple[Part, ...]
+
+
+def page_ranks(compared: RankComparison | None) -> PageRanks | None:
+    """The page's section, where several ranks were compared."""
+    if compared is None:
+        return None
+    parts = (Part(title, rows[:ROWS], len(rows[ROWS:])) for title, rows in differences(compared))
+    return PageRanks(agreement(compared), tuple(parts))
+
+
+def differences(compared: RankComparison) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Each kind in which the ranks differ, with a sentence a difference."""
+    kinds = (("Settings", setting_rows), ("Calls", call_rows), ("Random draws", draw_rows))
+    for title, rows_of in kinds:
+        if rows := tuple(rows_of(compared)):
+            yield title, rows
 
 
 def agreement(compared: RankComparison) -> str:

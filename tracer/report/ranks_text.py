@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import RenderableType
 
 from tracer.report.plain import one_line
-from tracer.report.ranks import agreement, call_rows, draw_rows, setting_rows
+from tracer.report.ranks import agreement, differences
 from tracer.report.terminal import heading, indented
 
 if TYPE_CHECKING:
@@ -26,13 +26,8 @@ def ranks_parts(report: Report) -> Iterator[RenderableType]:
         return
     yield heading("Ranks")
     yield indented(agreement(compared))
-    for title, rows in (
-        ("Settings", list(setting_rows(compared))),
-        ("Calls", list(call_rows(compared))),
-        ("Random draws", list(draw_rows(compared))),
-    ):
-        if rows:
-            yield indented(f"{title}:", style="bold")
+    for title, rows in differences(compared):
+        yield indented(f"{title}:", style="bold")
         for row in rows[:_LINES]:
             yield indented(one_line(row, _LONGEST), 4)
         if len(rows) > _LINES:
