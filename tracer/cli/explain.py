@@ -60,11 +60,13 @@ def command(name: str, backend: str | None, version: str | None) -> int:
     asked, settings, tables = version or _version_here(), load_rows(), load_tables()
     known = chosen(backend)
     rows = [row for row in find_rows(name, settings) if not row.backends or known.keys() & set(row.backends)]
+    texts = []
     if not rows or find_rules(name, tables):
         told = explain(name, tables, asked, known, load_translations())
-        show(printed(lambda width: explanation_parts(name, told, width, load_examples())))
+        texts.append(printed(lambda width: explanation_parts(name, told, width, load_examples())))
     if rows:
-        show(printed(lambda width: row_explanation(rows, settings, width, _checked(asked))))
+        texts.append(printed(lambda width: row_explanation(rows, settings, width, _checked(asked))))
+    show("\n".join(texts))
     return 0
 
 

@@ -43,7 +43,7 @@ def list_tables(backend: str | None, settings: bool) -> int:
 
     tables = chosen(backend)
     if settings:
-        show(printed(lambda width: rows_parts(load_rows(), () if backend is None else tables.keys())))
+        show(printed(lambda width: rows_parts(load_rows(), () if backend is None else tables.keys(), width)))
     elif backend is None:
         summaries = [summarise(table) for table in tables.values()]
         show(printed(lambda width: overview_parts(summaries, width)))

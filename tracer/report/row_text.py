@@ -39,15 +39,21 @@ def row_parts(row: Row, table: EnvironmentTable, width: int, version: str = "") 
             continue
         yield Padding(Text(f"torch {from_to(span)}", style="bold"), (0, 0, 0, 2))
         yield from conditions_parts(span.rows, width, heading="Where", rest="case")
-    yield from words_parts(row)
+    yield from words_parts(row, below_remedy=tuple(_pasted(row)))
+
+
+def _pasted(row: Row) -> Iterator[RenderableType]:
+    """The lines to paste, and where they must stand."""
     for line in row.code.rstrip().splitlines():
         yield Padding(Text(line), (0, 0, 0, 6))
     if row.code and row.where:
         yield _indented(f"Where: {row.where}")
 
 
-def rows_parts(table: EnvironmentTable, backends: Collection[Backend] = ()) -> Iterator[RenderableType]:
-    """The table's rows by heading, a line each; those of ``backends`` alone, where some are named."""
+def rows_parts(
+    table: EnvironmentTable, backends: Collection[Backend] = (), width: int = 80
+) -> Iterator[RenderableType]:
+    """The table's rows by heading, a line each where it fits; those of ``backends`` alone, where some are named."""
     rows = [row for row in table.row if not backends or not row.backends or set(backends) & set(row.backends)]
     yield Text(f"Settings and what else no op shows: {plural(len(rows), 'row')}", style="bold")
     for category in CATEGORIES:
@@ -56,7 +62,12 @@ def rows_parts(table: EnvironmentTable, backends: Collection[Backend] = ()) -> I
             yield Text()
             yield Prose(category, style="bold underline")
         for row in ours:
-            yield Prose(f"{row.id}  {row.name}{'' if row.differs is Differs.RUNS else ' *'}")
+            name = f"{row.name}{'' if row.differs is Differs.RUNS else ' *'}"
+            if len(row.id) + 2 + len(name) <= width:
+                yield Prose(f"{row.id}  {name}")
+            else:
+                yield Prose(row.id, overflow="fold")
+                yield _indented(name)
     yield Text()
     yield Prose("*: makes no two runs differ, only machines, versions or values.", style="dim")
 
@@ -64,8 +75,9 @@ def rows_parts(table: EnvironmentTable, backends: Collection[Backend] = ()) -> I
 def row_explanation(rows: Sequence[Row], table: EnvironmentTable, width: int, version: str) -> Iterator[RenderableType]:
     """Every row that a name stands for, for one release."""
     minor = ".".join(version.split(".")[:2])
-    for row in rows:
-        yield Text()
+    for number, row in enumerate(rows):
+        if number:
+            yield Text()
         if speaks_of(row.torch, minor):
             yield from row_parts(row, table, width, minor)
         else:

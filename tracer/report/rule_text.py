@@ -200,13 +200,16 @@ def _names(rule: Rule, limit: int | None = None) -> Iterator[RenderableType]:
         yield Padding(Prose(f"APIs: {', '.join(rule.apis)}"), (0, 0, 0, 2))
 
 
-def words_parts(rule: Rule | SettingRow, notes: Sequence[str] = ()) -> Iterator[RenderableType]:
+def words_parts(
+    rule: Rule | SettingRow, notes: Sequence[str] = (), below_remedy: Sequence[RenderableType] = ()
+) -> Iterator[RenderableType]:
     """Cause, reason, remedy and evidence."""
     yield Padding(Prose(f"Cause: {rule.cause}"), (0, 0, 0, 2))
     yield Padding(Prose(f"Why: {rule.why}"), (0, 0, 0, 2))
     for note in dict.fromkeys(notes or (case.why for case in rule.case if case.why)):
         yield Padding(Prose(f"- {note}"), (0, 0, 0, 4))
     yield Padding(Prose(f"Remedy: {rule.remedy}"), (0, 0, 0, 2))
+    yield from below_remedy
     for row in rule.evidence:
         yield Padding(Prose(f"Evidence, {row.kind}: {row.ref}"), (0, 0, 0, 2))
 
