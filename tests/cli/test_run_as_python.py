@@ -113,3 +113,15 @@ def test_the_trace_goes_where_the_script_was_started(tmp_path: Path) -> None:
     (tmp_path / "s.py").write_text("import os\nos.chdir('elsewhere')\n")
     assert tracer_process("run", "s.py", cwd=tmp_path).code == 0
     assert (tmp_path / "trace.json").exists()
+
+
+def test_a_compiled_module_warns_of_nothing_that_is_not_the_scripts(tmp_path: Path) -> None:
+    script = tmp_path / "compiles.py"
+    script.write_text(
+        "import torch\n"
+        'compiled = torch.compile(torch.nn.Linear(2, 2), backend="eager")\n'
+        "compiled(torch.ones(1, 2)).sum().backward()\n"
+    )
+    done = tracer_process("run", "-o", "trace.json", "compiles.py", cwd=tmp_path)
+    assert done.code == 0
+    assert "Warning" not in done.err

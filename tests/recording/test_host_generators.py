@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
 import os
 import pickle
 import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -183,10 +186,51 @@ def test_a_function_taken_while_recording_goes_on_working_and_is_pickled_as_ever
     assert rand(2).shape == (2,)
     assert shuffle.__self__ is random._inst  # type: ignore[attr-defined]
     assert shuffle == random.shuffle
-    for function in taken:
-        assert pickle.loads(pickle.dumps(function)) == function
+    assert pickle.loads(pickle.dumps(seed)).__self__.getstate() == random.getstate()
+    plain = pickle.dumps(random.shuffle)
     with DeterminismTracer():
-        assert pickle.loads(pickle.dumps(random.shuffle)) == shuffle
+        assert pickle.dumps(random.shuffle) == plain
+        copied = pickle.loads(pickle.dumps(random.random))
+        state = random.getstate()
+        copied()  # a method is pickled with its generator, and draws from the copy
+        assert random.getstate() == state
+        assert pickle.loads(pickle.dumps(np.random.seed)) == np.random.seed
+
+
+def test_a_watched_function_is_looked_into_as_ever() -> None:
+    functions = ("random", "shuffle", "seed", "getstate")
+    asked = (inspect.isbuiltin, inspect.ismethod, inspect.isroutine, inspect.signature, lambda one: one.__module__)
+    plain = [ask(getattr(random, name)) for name in functions for ask in asked]
+    with DeterminismTracer():
+        assert [ask(getattr(random, name)) for name in functions for ask in asked] == plain
+        assert copy.deepcopy(random.random) is random.random
+
+
+def test_what_a_library_draws_while_it_is_imported_is_no_draw_of_the_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "draws_at_import.py").write_text("import random\nNUMBER = random.getrandbits(24)\n")
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, "draws_at_import", raising=False)
+
+    def run() -> None:
+        __import__("draws_at_import")
+        random.seed(0)
+
+    tracer = record(run)
+    assert tracer.trace.host_draws == ()
+    assert generator(tracer, "python").drew is False
+
+    def draws_too() -> None:
+        sys.modules.pop("draws_at_import")
+        __import__("draws_at_import")
+        random.random()
+
+    tracer = record(draws_too)
+    assert [draw.op for draw in tracer.trace.host_draws] == ["random.random"]
+    assert generator(tracer, "python").drew is True
 
 
 def test_streams_are_the_same_with_and_without() -> None:

@@ -73,6 +73,27 @@ def test_nested_and_sparse_tensors() -> None:
     assert "sparse_coo" in layouts
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_ops_that_have_a_kernel_for_nested_tensors_run_it() -> None:
+    layer = torch.nn.Linear(4, 4)
+
+    def step() -> torch.Tensor:
+        nested = torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(5, 4)])
+        layer.zero_grad()
+        padded = layer(nested).to_padded_tensor(0.0)
+        padded.sum().backward()
+        with torch.inference_mode():
+            nested.reshape(2, -1, 4)
+            torch.matmul(layer(nested), nested.transpose(1, 2))
+        return torch.cat([padded.detach().flatten(), layer.weight.grad.flatten()])  # type: ignore[union-attr]
+
+    plain = step()
+    results: list[torch.Tensor] = []
+    tracer = record(lambda: results.append(step()))
+    assert torch.equal(results[0], plain)
+    assert {"aten.linear.default", "aten.matmul.default"} <= {group.op for group in tracer.trace.calls}
+
+
 @pytest.fixture
 def process_group() -> Iterator[None]:
     distributed = pytest.importorskip("torch.distributed")

@@ -82,6 +82,11 @@ _SELECTS = _names("""
     where masked_fill masked_scatter index_put index_copy index_fill scatter scatter_add scatter_reduce index_add
     index_reduce put slice_scatter select_scatter diagonal_scatter as_strided_scatter _masked_softmax
     """)
+#: Ask ``self`` for its sizes alone: what ``zero_`` and its like become where ``torch.func`` writes nothing in place.
+_BY_SHAPE = _names("""
+    zero fill copy normal_functional uniform random exponential geometric cauchy log_normal bernoulli.p bernoulli.Tensor
+    bernoulli.Tensor_out bernoulli.float_out _foreach_zero _foreach_copy
+    """)
 #: Ignore ``self`` where ``beta`` is 0.
 _BETA = frozenset({"addmm", "addmv", "addbmm", "baddbmm", "addr", "_addmm_activation"})
 #: Applied twice they give what they give once, and read no other tensor: whichever element is last, the value is one.
@@ -162,6 +167,10 @@ class Access:
             return WRITES if argument.kwarg_only or name in _PURE_WRITERS else UPDATES
         if info is not None:
             return 0  # a view
+        if position == 0 and (name in _BY_SHAPE or f"{name}.{getattr(func, '_overloadname', '')}" in _BY_SHAPE):
+            return 0
+        if position == 0 and torch.Tag.view_copy in func.tags:
+            return SELECTS
         if name in _SELECTS and (position == 0 or (name == "where" and position > 0)):
             return SELECTS
         if name in _GATHERS and position == 0:

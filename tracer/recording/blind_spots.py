@@ -201,9 +201,9 @@ class _Watches:
             "start",
             lambda _: (BlindSpotKind.OTHER_PROCESS, "a process was started: its ops are not seen"),
         )
+        self._hide_own_hooks()
         eval_frame = sys.modules.get("torch._dynamo.eval_frame")
         if eval_frame is not None:
-            self._hide_own_hooks()
             for name in seams.COMPILED_CALL_STEPS:
                 if hasattr(eval_frame, name):
                     self._patch(eval_frame, name, None)
@@ -239,7 +239,7 @@ class _Watches:
 
     def _hide_own_hooks(self) -> None:
         """torch warns of global module hooks when it calls a compiled module; the recorder's give no cause to."""
-        if (0, "hooks") not in self._patched:
+        if (0, "hooks") not in self._patched:  # before the compiler is loaded: what loads it may call a module at once
             self._patched.add((0, "hooks"))
             self._undo.append(seams.hide_hooks_from_compiled_modules(OWN_HOOK))
 

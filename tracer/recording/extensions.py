@@ -29,7 +29,7 @@ _BY_NAME = ("tvm_ffi",)
 _OWN_PARTS = tuple(
     os.path.join(os.path.dirname(torch.__file__), *parts, "")
     for parts in (("nn", "parallel"), ("distributed",), ("cuda",), ("_inductor",), ("sparse",), ("xpu",))
-)
+) + (os.path.join(os.path.dirname(torch.__file__), "quasirandom.py"),)
 _OPS_FILE = os.path.join(os.path.dirname(torch.__file__), "_ops.py")
 _known: dict[str, bool] = {}
 _modules_seen = 0

@@ -67,6 +67,13 @@ def first_tensor(values: Iterable[Any]) -> torch.Tensor | None:
     return None
 
 
+def has_other_layout(values: Iterable[Any]) -> bool:
+    """Is one of ``values`` a nested, sparse, MKL-DNN or quantized tensor? Looks one list deep."""
+    lists = [value if isinstance(value, (list, tuple)) else (value,) for value in values]
+    tensors = [item for items in lists for item in items if isinstance(item, torch.Tensor)]
+    return any(one.is_nested or one.is_quantized or one.layout is not torch.strided for one in tensors)
+
+
 def asked_readers(func: Any, keys: Iterable[str]) -> dict[str, Reader]:
     """A reader for each of ``keys`` that ``func`` has an argument for; each returns a vocabulary value."""
     readers: dict[str, Reader] = {}

@@ -10,7 +10,7 @@ from tracer.recording.events import Noted
 from tracer.recording.generators import SEEDS, Drawn, digest_of, state_of
 from tracer.recording.host_generators import HOST, HostGenerator
 from tracer.recording.provenance import UNSEEN, UNUSED, Provenance
-from tracer.recording.sites import Site, Sites, spell
+from tracer.recording.sites import LIBRARY, Site, Sites, spell
 from tracer.trace.process import Draw, Generator
 
 _Place = tuple[str, str, str, int, int, Provenance]
@@ -30,9 +30,13 @@ class _Edges:
         """Its state when it was last known not to have drawn since."""
         self.reseeded: list[Noted] = []
         """Events of the last seeding, if it had drawn before."""
+        self.drew_in_import = False
+        """Was the last known draw one of a library that was being imported? It is no draw of the step."""
 
     def moved_to(self, state: str, provenance: Provenance) -> bool:
         """Was it drawn from, up to ``state``? ``provenance``: where its state came from until here."""
+        if self.drew_in_import:
+            self.drew_in_import, self.rest = False, state
         if state == self.rest:
             return False
         for event in self.reseeded:
@@ -132,6 +136,17 @@ class GeneratorRecord:
             place = place.f_back
         outside = place or frame
         code = outside.f_code
+        edges = self._host.get(generator.name)
+        is_import = (
+            code.co_name == "<module>"
+            and kind_of(code.co_filename) == LIBRARY
+            and outside.f_globals.get("__name__") != "__main__"
+        )
+        if edges is not None and (is_import or edges.drew_in_import):
+            edges.moved_to(generator.digest(), generator.provenance)
+            edges.drew_in_import = is_import
+        if is_import:
+            return
         key = (generator.name, op, code.co_filename, code.co_firstlineno, outside.f_lasti, generator.provenance)
         draw = self._draws.get(key)
         if draw is None:

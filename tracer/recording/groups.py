@@ -94,6 +94,7 @@ class Plan:
         "checks",
         "decomposes",
         "func",
+        "has_kernel_of_a_layout",
         "is_composite",
         "is_listed",
         "makes_tensors",
@@ -117,6 +118,8 @@ class Plan:
         self.readers = facts.asked_readers(func, keys)
         self.is_composite = schema is not None and seams.has_composite_kernel(func)
         self.decomposes = self.is_composite and seams.can_call_composite(func)
+        self.has_kernel_of_a_layout = self.is_composite and seams.has_kernel_of_a_layout(func)
+        """Do nested and sparse tensors have a kernel that is not made of other ops?"""
         first = str(schema.arguments[0].type) if schema is not None and schema.arguments else ""
         self.is_listed = first == "List[Tensor]"
         """Is the first argument a list of tensors (``_foreach_*``, ``cat``)?"""

@@ -8,6 +8,7 @@ itself, is not seen; that it drew is told by the generator's state.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import mmap
 import os
@@ -78,12 +79,18 @@ class _Function:
         self._op = f"{generator.module.__name__}.{name}"
         self._original = original
         self.__doc__ = original.__doc__
+        self.__module__ = getattr(original, "__module__", None)  # type: ignore[assignment]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         watch = self._watch
         if watch.recordings:
             watch.drew(self._generator, self._op, sys._getframe(1))
         return self._original(*args, **kwargs)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """``inspect`` asks ``isinstance``: it is to find the function's kind, and by it the signature."""
+        return type(self._original)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._original, name)
@@ -97,8 +104,16 @@ class _Function:
     def __repr__(self) -> str:
         return repr(self._original)
 
-    def __reduce__(self) -> Any:
-        return pkgutil.resolve_name, (f"{self._generator.module.__name__}:{self._name}",)
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """A method takes its generator along: whoever unpickles it draws from a copy."""
+        reduced = self._original.__reduce_ex__(protocol)
+        if isinstance(reduced, str):
+            return pkgutil.resolve_name, (f"{self._generator.module.__name__}:{self._name}",)
+        return reduced
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        copied = copy.deepcopy(self._original, memo)
+        return self if copied is self._original else copied
 
 
 class _Seeder(_Function):

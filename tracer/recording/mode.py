@@ -257,7 +257,7 @@ class RecordingMode(TorchDispatchMode):
                 return NotImplemented
             self.tracking.memory.give_up_all()
             return func(*args, **kwargs)
-        if plan.is_composite:
+        if plan.is_composite and not (plan.has_kernel_of_a_layout and facts.has_other_layout(args)):
             return self._composite(plan, func, raw, asked, args, kwargs, frame)
         if tensor is None and plan.makes_tensors:
             result = func(*args, **kwargs)

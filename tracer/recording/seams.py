@@ -177,6 +177,20 @@ def has_composite_kernel(func: Any) -> bool:
         return False
 
 
+def has_kernel_of_a_layout(func: Any) -> bool:
+    """Does ``func`` have a kernel of its own for nested, sparse, MKL-DNN or quantized tensors?"""
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    layouts = ("NestedTensor", "Sparse", "SparseCsr", "Mkldnn", "Quantized")
+    keys = [f"{layout}{device}" for layout in layouts for device in ("CPU", "CUDA")]
+    for key in ("CompositeImplicitAutogradNestedTensor", *keys):
+        try:
+            if has_kernel(func.name(), key):
+                return True
+        except (RuntimeError, AttributeError):  # a key of another build
+            continue
+    return False
+
+
 def can_call_composite(func: Any) -> bool:
     """Can the composite kernel of ``func`` be called by itself?"""
     return hasattr(func, "_op_dk")
