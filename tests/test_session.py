@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import random
 import subprocess
 import sys
 import threading
@@ -169,3 +171,24 @@ def test_judging_needs_no_torch(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "2"), done.stderr
+
+
+def test_an_interrupt_while_recording_begins_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tracer.recording.escapes import ESCAPES
+    from tracer.recording.mode import RecordingMode
+
+    def attributes() -> list[object]:
+        places = ((torch.Tensor, "data_ptr"), (torch._C, "_set_cudnn_benchmark"), (random, "random"), (os, "putenv"))
+        return [getattr(owner, name) for owner, name in places] + [torch._C.Generator.manual_seed]
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = attributes()
+    for owner, name in ((ESCAPES, "add"), (RecordingMode, "__enter__")):
+        tracer = DeterminismTracer()
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                tracer.__enter__()
+        assert all(now is then for now, then in zip(attributes(), before, strict=True))

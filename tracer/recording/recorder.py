@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 
 import torch
 
@@ -70,34 +71,38 @@ class Recorder:
         self._moments = Moments(self.attribution, self.mode)
         self.generators = GeneratorRecord(frames, self._working_directory, self._moments.phase)
         self._environment: Environment | None = None
+        self._undo = ExitStack()
 
     def start(self) -> None:
         """Begin to record on this thread."""
         if self._environment is None:
             self._environment = process.capture_environment(self._variables, before_calls=True)
-        self.watch.enter()
-        leave_to_python()
-        seams.register_with_higher_order_ops(RecordingMode)
-        self.attribution.modules.install()
-        self.optimizer.install()
-        self.blind_spots.start()
-        self.attribution.start()
-        self.watch.log.recording_began(self._moments)
-        self.generators.start()
-        ESCAPES.add(self.tracking.memory)
-        self.mode.__enter__()  # type: ignore[no-untyped-call]
+        with ExitStack() as undo:  # an interrupt between two of these undoes what was done
+            undo.callback(self.watch.leave)
+            self.watch.enter()
+            leave_to_python()
+            seams.register_with_higher_order_ops(RecordingMode)
+            undo.callback(self.attribution.modules.remove)
+            self.attribution.modules.install()
+            undo.callback(self.optimizer.remove)
+            self.optimizer.install()
+            undo.callback(self.blind_spots.stop)
+            self.blind_spots.start()
+            self.attribution.start()
+            undo.callback(self.watch.log.recording_ended)
+            self.watch.log.recording_began(self._moments)
+            undo.callback(self.generators.stop)
+            self.generators.start()
+            undo.callback(self.tracking.memory.forget)
+            undo.callback(ESCAPES.discard, self.tracking.memory)
+            ESCAPES.add(self.tracking.memory)
+            self.mode.__enter__()  # type: ignore[no-untyped-call]
+            undo.callback(self.mode.__exit__, None, None, None)
+            self._undo = undo.pop_all()
 
     def stop(self) -> None:
         """Stop recording; undo everything that ``start`` did."""
-        self.mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]
-        ESCAPES.discard(self.tracking.memory)
-        self.tracking.memory.forget()
-        self.generators.stop()
-        self.watch.log.recording_ended()
-        self.watch.leave()
-        self.blind_spots.stop()
-        self.optimizer.remove()
-        self.attribution.modules.remove()
+        self._undo.close()
         if self._environment is not None:
             self._environment = process.completed(self._environment)
 
