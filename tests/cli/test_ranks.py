@@ -33,7 +33,7 @@ def test_what_differs_is_named_in_text_and_json(tmp_path: Path, tracer: Command)
         for rank in (0, 1)
     ]
     text = " ".join(tracer("report", *paths).out.split())
-    assert "The ranks differ: rank 0 is alone; rank 1 is alone." in text
+    assert "No two ranks agree: ranks 0 and 1 differ." in text
     assert "num_threads: 4 on rank 0; 5 on rank 1" in text
     assert "aten.index_add_ forward at train.py:10 (net.fc): 3 calls on rank 0; 4 calls on rank 1" in text
     said = json.loads(tracer("report", *paths, "--format", "json").out)["ranks"]
@@ -72,7 +72,7 @@ def test_two_ranks_of_torchrun_are_compared(tmp_path: Path, apart: str) -> None:
         assert found == {"ranks": [0, 1], "alike": [[0, 1]]}
         return
     said = " ".join(text.out.split())
-    assert "The ranks differ: rank 0 is alone; rank 1 is alone." in said
+    assert "No two ranks agree: ranks 0 and 1 differ." in said
     assert "cudnn_benchmark: False on rank 0; True on rank 1" in said
     assert found["alike"] == [[0], [1]]
     assert ("aten.bernoulli_.float", [0, 1]) in [(one["op"], one["counts"]) for one in found["calls"]]

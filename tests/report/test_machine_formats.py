@@ -281,6 +281,18 @@ def test_any_string_stays_text_in_every_format(one: str, other: str) -> None:
     check_all(report(finding(op=one, location=other, module=other, remedy=one, why=other, function=one)))
 
 
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_reason_stays_text_in_every_format(text: str) -> None:
+    made = report(finding(), finding("cuda-b"), finding("cuda-c"))
+    made.accepted = tuple(
+        Acceptance(finding=place, by=by, reason=text)
+        for place, by in enumerate((AcceptedBy.BASELINE, AcceptedBy.COMMENT))
+    )
+    made.failing = frozenset({2})
+    check_all(made)
+    assert [len(one["suppressions"]) for one in results(made)] == [1, 1, 0]
+
+
 def check_all(one: Report) -> None:
     results(one)
     assert junit_faults(ElementTree.fromstring(render("junit", one))) == []

@@ -48,6 +48,8 @@ def agreement(compared: RankComparison) -> str:
     """Which ranks agree, in one sentence."""
     if compared.are_identical:
         return f"All {len(compared.ranks):,} ranks agree in settings, calls and random draws."
+    if len(compared.alike) == len(compared.ranks):
+        return f"No two ranks agree: {ranks_named(compared.ranks)} differ."
     groups = [f"{ranks_named(group)} {'agree' if len(group) > 1 else 'is alone'}" for group in compared.alike]
     return f"The ranks differ: {'; '.join(groups)}."
 
