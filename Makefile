@@ -39,6 +39,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/scaling.py
 	$(BIN)/python benchmarks/report_time.py
+	$(BIN)/python benchmarks/report_html.py
 	$(BIN)/python benchmarks/accuracy.py
 	$(BIN)/python benchmarks/threads.py --runs 20
 	$(BIN)/python benchmarks/judging.py

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.build import environment, evidence, finding, process_finding, report
+import msgspec
+
+from tests.build import environment, evidence, finding, process_finding, report, target
 from tracer.findings import Change, FillCost, Note
 from tracer.names import BlindSpotKind, Phase, SeedOrigin, UnknownReason
 from tracer.report import Report
@@ -368,10 +370,15 @@ def hostile_report(*texts: str) -> Report:
         for verdict in ("nondeterministic", "unknown")
     ]
     first = texts[0] if texts else ""
-    return report(
+    made = report(
         *findings,
         banners=texts,
         blind_spots=(BlindSpot(kind=BlindSpotKind.SCRIPTED, detail=first, location=first),),
         environment=environment(variables={first: first}, platform=first),
         sources=(TraceSource(name=first, partial=first),),
+        source_lines=dict.fromkeys(texts, first),
     )
+    elsewhere = target(backend="npu", torch=first)
+    made.portability = (msgspec.structs.replace(made.judgement, target=elsewhere),)
+    made.traces = texts
+    return made

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.build import finding, report
+from tests.report.browser import CONTRAST, Opened
 from tests.report.samples import (
     HOSTILE,
     SEED_WORKER,
@@ -23,56 +21,6 @@ from tests.report.samples import (
 from tracer.report import Report
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-    with playwright.sync_playwright() as driver:
-        path = found or driver.chromium.executable_path
-        if not Path(path).exists():
-            pytest.skip("no Chromium is installed (set CHROMIUM to its path)")
-        browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-class Opened:
-    """A page opened from a file, with everything that it complained of or asked for."""
-
-    def __init__(self, chromium: Any, path: Path, *, dark: bool = False, width: int = 1280, **options: Any):
-        self.context = chromium.new_context(
-            color_scheme="dark" if dark else "light", viewport={"width": width, "height": 900}, **options
-        )
-        self.page = self.context.new_page()
-        self.complaints: list[str] = []
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda request: self._asked(request.url))
-        self.page.goto(path.as_uri())
-
-    def _asked(self, url: str) -> None:
-        if not url.startswith(("file:", "data:", "blob:")):
-            self.complaints.append(f"request to {url[:200]}")
-
-    def column(self, index: int) -> list[str]:
-        """The texts of one column's cells on the page that is shown."""
-        cells = self.page.locator(f"#rows tbody tr[id] td:nth-child({index + 1})")
-        return [text.strip() for text in cells.all_inner_texts()]
-
-    def matched(self, text: str) -> None:
-        """Wait until the line above the table says ``text``."""
-        self.page.wait_for_function(
-            "text => document.getElementById('shown').textContent === text", arg=text, timeout=5_000
-        )
-
-    def done(self) -> None:
-        """Close, having complained of nothing and asked nobody."""
-        wide = self.page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        self.context.close()
-        assert self.complaints == []
-        assert wide <= 0, "the page scrolls sideways"
 
 
 def written(made: Report, folder: Path) -> Path:
@@ -174,8 +122,55 @@ def test_hostile_names_stay_text_when_searched_and_opened(chromium: Any, tmp_pat
     page.evaluate("document.querySelectorAll('.opener').forEach(button => button.click())")
     page.fill("#search", "&<img")
     opened.matched(f"2 of {2 * len(HOSTILE)} match")
+    page.click("#clear")
+    page.evaluate(
+        "document.querySelectorAll('#map .block, button.only, button.choose, .strip button')"
+        ".forEach(one => one.click())"
+    )
+    page.evaluate("document.querySelectorAll('.chip, .opener').forEach(button => button.click())")
     assert page.evaluate("window.hacked") is None
     assert page.locator("main img, main svg, main script").count() == 0
+    opened.done()
+
+
+def test_a_page_of_twenty_thousand_findings_opens_and_filters_within_a_second(chromium: Any, tmp_path: Path) -> None:
+    many = report(
+        *(
+            finding(location=f"src/part_{n % 60}.py:{n // 60}", module=f"net.{n % 24}.{n % 7}.part{n}", count=n % 9 + 1)
+            for n in range(20_000)
+        )
+    )
+    opened = Opened(chromium, written(many, tmp_path))
+    page = opened.page
+    spent = page.evaluate(
+        "(({domInteractive, domContentLoadedEventEnd}) => domContentLoadedEventEnd - domInteractive)"
+        "(performance.getEntriesByType('navigation')[0])"
+    )
+    assert spent < 1_000
+    opened.matched("All 20,000 shown")
+    assert page.locator("#rows tbody tr[id]").count() == 25
+    steps = {
+        "1 of 20,000 match": "search.value = 'part12345'; search.dispatchEvent(new Event('input'));",
+        "All 20,000 shown": "document.getElementById('clear').click();",
+        "834 of 20,000 match": "document.querySelector('#map [data-path=\"net.0\"]').click();",
+        "3,674 of 20,000 match": "document.getElementById('clear').click(); search.value = 'PART_1'; "
+        "search.dispatchEvent(new Event('input'));",
+    }
+    for said, act in steps.items():
+        took = page.evaluate(
+            """said => new Promise(done => {
+                const from = performance.now();
+                const search = document.getElementById("search");
+                const look = () => document.getElementById("shown").textContent === said
+                    ? done(performance.now() - from) : requestAnimationFrame(look);
+                ACT
+                look();
+                setTimeout(() => done(document.getElementById("shown").textContent), 5000);
+            })""".replace("ACT", act),
+            said,
+        )
+        assert isinstance(took, float | int), took
+        assert took < 1_000, act
     opened.done()
 
 
@@ -318,39 +313,6 @@ def test_hostile_names_of_the_process_stay_text(chromium: Any, tmp_path: Path, w
         assert page.evaluate("window.hacked") is None
         assert page.locator("main img, main svg, main script").count() == 0
         opened.done()
-
-
-CONTRAST = """
-() => {
-  const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
-  const rgba = (color) => {
-    canvas.clearRect(0, 0, 1, 1);
-    canvas.fillStyle = color;
-    canvas.fillRect(0, 0, 1, 1);
-    return [...canvas.getImageData(0, 0, 1, 1).data];
-  };
-  const light = ([r, g, b]) => {
-    const part = (v) => ((v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
-  };
-  const ground = (node) => {
-    for (let at = node; at; at = at.parentElement) {
-      const color = rgba(getComputedStyle(at).backgroundColor);
-      if (color[3] === 255) return color;
-    }
-    return rgba(getComputedStyle(document.body).backgroundColor);
-  };
-  const low = [];
-  for (const node of document.querySelectorAll("body *")) {
-    const own = [...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim());
-    if (!own || !node.getClientRects().length || node.closest("script, noscript, .unseen, .disabled")) continue;
-    const [one, two] = [light(rgba(getComputedStyle(node).color)), light(ground(node))];
-    const ratio = (Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05);
-    if (ratio < 4.5) low.push([node.className, node.textContent.slice(0, 40), ratio.toFixed(2)]);
-  }
-  return low;
-}
-"""
 
 
 @pytest.mark.parametrize("dark", [False, True])

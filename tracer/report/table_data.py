@@ -195,9 +195,9 @@ def _target(
     target = judgement.target
     tally = judgement.tally
     return {
-        "name": f"{target.backend}, torch {target.torch}",
+        "name": visible(f"{target.backend}, torch {target.torch}"),
         "backend": target.backend.value,
-        "torch": target.torch,
+        "torch": visible(target.torch),
         "command": visible(command(report, target)),
         "rows": made.of(judgement, judgement.findings[:MOST_ROWS_ELSEWHERE]) if rows is None else [],
         "more": max(0, len(judgement.findings) - MOST_ROWS_ELSEWHERE) if rows is None else 0,

@@ -1,0 +1,75 @@
+"""A page opened in a real Chromium from disk, and what is measured on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+CONTRAST = """
+() => {
+  const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+  const rgba = (color) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = color;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const light = ([r, g, b]) => {
+    const part = (v) => ((v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
+  };
+  const ground = (node) => {
+    for (let at = node; at; at = at.parentElement) {
+      const color = rgba(getComputedStyle(at).backgroundColor);
+      if (color[3] === 255) return color;
+    }
+    return rgba(getComputedStyle(document.body).backgroundColor);
+  };
+  const low = [];
+  for (const node of document.querySelectorAll("body *")) {
+    const own = [...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim());
+    if (!own || !node.getClientRects().length || node.closest("script, noscript, .unseen, .disabled")) continue;
+    const [one, two] = [light(rgba(getComputedStyle(node).color)), light(ground(node))];
+    const ratio = (Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05);
+    if (ratio < 4.5) low.push([node.className, node.textContent.slice(0, 40), ratio.toFixed(2)]);
+  }
+  return low;
+}
+"""
+
+
+class Opened:
+    """A page opened from a file, with everything that it complained of or asked for."""
+
+    def __init__(self, chromium: Any, path: Path, *, dark: bool = False, width: int = 1280, **options: Any):
+        self.context = chromium.new_context(
+            color_scheme="dark" if dark else "light", viewport={"width": width, "height": 900}, **options
+        )
+        self.page = self.context.new_page()
+        self.complaints: list[str] = []
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self._asked(request.url))
+        self.page.goto(path.as_uri())
+
+    def _asked(self, url: str) -> None:
+        if not url.startswith(("file:", "data:", "blob:")):
+            self.complaints.append(f"request to {url[:200]}")
+
+    def column(self, index: int) -> list[str]:
+        """The texts of one column's cells on the page that is shown."""
+        cells = self.page.locator(f"#rows tbody tr[id] td:nth-child({index + 1})")
+        return [text.strip() for text in cells.all_inner_texts()]
+
+    def matched(self, text: str) -> None:
+        """Wait until the line above the table says ``text``."""
+        self.page.wait_for_function(
+            "text => document.getElementById('shown').textContent === text", arg=text, timeout=5_000
+        )
+
+    def done(self) -> None:
+        """Close, having complained of nothing and asked nobody."""
+        wide = self.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        self.context.close()
+        assert self.complaints == []
+        assert wide <= 0, "the page scrolls sideways"
