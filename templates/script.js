@@ -506,6 +506,7 @@ function start(data) {
       button.setAttribute("aria-pressed", String(mine));
       button.closest("tr").classList.toggle("chosen", mine);
     }
+    if (control("coloured-for")) control("coloured-for").textContent = index ? `, for ${target.name}` : "";
     if (control("others-lines")) control("others-lines").hidden = !index;
     for (const link of document.querySelectorAll("a.to")) link.hidden = Boolean(index);
     apply(0);
