@@ -55,9 +55,11 @@ def setting_findings(rows: BoundRows) -> Iterator[Finding | Note]:
 def compiled_how(trace: Trace) -> frozenset[str]:
     """Did Inductor compile here (``ran``), or would it have, had no dispatch mode been active (``would``)?"""
     kinds = {spot.kind for spot in trace.blind_spots}
-    ran = BlindSpotKind.COMPILED in kinds or any(
+    compiled = any(
         event.kind is EventKind.FIRST_USE and event.name == Subsystem.INDUCTOR.value for event in trace.events
     )
+    # Code that was compiled before anybody watched may be Inductor's; where all was watched, it is another backend's.
+    ran = compiled or (BlindSpotKind.COMPILED in kinds and not trace.watched_from_start)
     would = BlindSpotKind.COMPILE_FELL_BACK in kinds
     return frozenset(word for word, holds in (("ran", ran), ("would", would and not ran)) if holds)
 

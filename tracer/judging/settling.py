@@ -16,7 +16,7 @@ import msgspec
 from tracer.findings import Finding
 from tracer.judging.process import Observed, Process, key_of
 from tracer.judging.scene import REPEATABLE
-from tracer.names import SeedOrigin, Verdict
+from tracer.names import Phase, SeedOrigin, Verdict
 from tracer.tables.bench import Bench
 from tracer.tables.binding import Ruling
 from tracer.tables.settings import CUBLAS_VARIABLE
@@ -86,6 +86,15 @@ def _can_be_seeded(group: CallGroup) -> bool:
     return not known and not str(group.facts.get(GENERATOR, "")).startswith("passed")
 
 
+def _asked_of(group: CallGroup, ruling: Ruling) -> object:
+    """Everything that a ruling on ``group`` can rest on: calls that agree in it are settled alike.
+
+    A call that runs as another op may be judged by what the forward call at its place said.
+    """
+    place = (group.module, group.location) if ruling.translated_by else ()
+    return (id(ruling), group.op, group.phase is Phase.BACKWARD, group.node, *place, *sorted(group.facts.items()))
+
+
 class Settling:
     """The search for the fewest settings over the calls that are not safe."""
 
@@ -98,13 +107,18 @@ class Settling:
         sets: Sets,
     ) -> None:
         """``bench_of`` gives the tables under settings on top of the target's own, ``sets`` among those."""
-        self._unsafe = unsafe
+        distinct: dict[object, int] = {}
+        self._alike = [distinct.setdefault(_asked_of(group, ruling), len(distinct)) for group, ruling in unsafe]
+        """For each call that is not safe, its place in ``_unsafe``, which holds one of those that are alike."""
+        first = dict(zip(reversed(self._alike), reversed(unsafe), strict=True))
+        self._unsafe = [first[place] for place in range(len(distinct))]
         self._bench_of = bench_of
         self._process = process
         self._is_on = conditions.get(MODE) == _ON.wanted
         self._knobs = {knob for knob in KNOBS if conditions.get(knob.key) != knob.wanted}
         self._is_seeded = SEED in sets
         self._relevant: dict[int, tuple[Knob, ...]] = {}
+        self._draws: dict[int, bool] = {}
 
     def settle(self, observed: Observed) -> Settled:
         """The plan's settings for the calls and for what was ``observed`` of the process."""
@@ -122,14 +136,28 @@ class Settling:
         self._seed_what_becomes_seeded(on_account, self._union(on_account, process_sets))
         planned = self._union(on_account, process_sets)
         verdicts = [self._both(group, ruling, planned) for group, ruling in self._unsafe]
-        values = [{name: planned[name] for name in names} for names in on_account]
-        return Settled(planned, list(zip(values, verdicts, strict=True)), self._process.observe(planned))
+        values: list[dict[str, FactValue]] = [{name: planned[name] for name in names} for names in on_account]
+        calls = [(values[place], verdicts[place]) for place in self._alike]
+        return Settled(planned, calls, self._process.observe(planned))
 
     def _seed_what_becomes_seeded(self, on_account: list[frozenset[str]], planned: Sets) -> None:
         """Add the seed for calls of which the planned settings leave nothing but that they draw."""
         for place, (group, ruling) in enumerate(() if self._is_seeded else self._unsafe):
-            if _can_be_seeded(group) and self._both(group, ruling, planned)[0] is Verdict.SEEDED:
+            if (
+                self._may_be_seeded(ruling)
+                and _can_be_seeded(group)
+                and self._both(group, ruling, planned)[0] is Verdict.SEEDED
+            ):
                 on_account[place] |= {SEED}
+
+    def _may_be_seeded(self, ruling: Ruling) -> bool:
+        """Does some case of the ruling's rule, or of one that the call may run as, leave a draw?"""
+        if ruling.translated_by or ruling.rule is None:
+            return bool(ruling.translated_by)
+        name = id(ruling.rule)
+        if name not in self._draws:
+            self._draws[name] = any(case.verdict is Verdict.SEEDED for case in ruling.rule.case)
+        return self._draws[name]
 
     def _least(self, group: CallGroup, ruling: Ruling) -> frozenset[str]:
         """The fewest settings by which the call is good both ways, else good as things stand."""
@@ -165,7 +193,7 @@ class Settling:
         """Both verdicts on ``group`` under ``sets``; ``ruling`` is the one on it without."""
         is_on = self._is_on or sets.get(MODE) == _ON.value
         others = {name: value for name, value in sets.items() if name != MODE}
-        if others:
+        if others and (ruling.rule is not None or ruling.translated_by):
             ruling = self._bench_of(others).rule_on(seeded_in_its_place(group, sets))
         return (ruling.mode_on if is_on else ruling.verdict), ruling.mode_on
 

@@ -34,6 +34,7 @@ _MODULE_CALL = seams.MODULE_CALL_NAME
 _current_node = seams.current_node
 _next_number = seams.next_sequence_number
 _function_modes = seams.function_mode_count
+_META = torch.device("meta")
 _FORWARD, _BACKWARD, _OTHER = Phase.FORWARD, Phase.BACKWARD, Phase.OTHER
 
 
@@ -247,6 +248,10 @@ class RecordingMode(TorchDispatchMode):
             cell = self._record(plan, raw, asked, frame, None, ("body_recorded", False))
             self._opaque(plan, args, kwargs)
             return with_bodies_seen(self, cell, func, args, kwargs)
+        if wrappers and seams.is_fake(wrappers[0]):
+            # Nothing is computed, on whatever device the tensor says that it is.
+            self._record(plan, None if raw is None else (raw[0], _META, *raw[2:]), asked, frame, None)
+            return NotImplemented if seams.dispatch_mode_count() == 0 else func(*args, **kwargs)
         if wrappers:
             extra = ("subclass", wrappers[0].__qualname__)
             cell = self._record(plan, raw, asked, frame, None, extra)

@@ -115,6 +115,11 @@ def dispatches_itself(cls: type) -> bool:
     return getattr(cls, "__torch_dispatch__", None) not in _plain_dispatch
 
 
+def is_fake(cls: type) -> bool:
+    """Is ``cls`` the tensor that has a shape and computes nothing, by which torch traces programs?"""
+    return cls.__name__ == "FakeTensor" and cls.__module__.startswith("torch._subclasses")
+
+
 def pack_hook_code() -> CodeType | None:
     """The code of the function that packs tensors as autograd saves them, if one is active."""
     hooks = _top_saved_tensor_hooks(True) if _top_saved_tensor_hooks is not None else None
