@@ -49,7 +49,9 @@ def deep_page(deep_trace: Trace, tmp_path_factory: pytest.TempPathFactory) -> Pa
     report.portability = judge_targets(trace, targets_named("all", "2.13"))
     assert report.tally.total > 5_000
     assert len(report.findings) > 200
-    return report.write(tmp_path_factory.mktemp("deep") / "report.html")
+    path = report.write(tmp_path_factory.mktemp("deep") / "report.html")
+    assert path.stat().st_size < 1_500_000
+    return path
 
 
 @pytest.fixture
