@@ -16,6 +16,7 @@ from rich.text import Text
 
 from tracer.report.plain import breaks
 
+
 class Prose(Text):
     """Text whose paths and ops break after a separator where they must, and never inside a line number."""
 
