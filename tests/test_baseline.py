@@ -114,6 +114,52 @@ def test_a_setting_is_named_by_its_subject_without_its_value() -> None:
 
 
 @pytest.mark.parametrize(
+    ("about", "subjects", "named"),
+    [
+        (About.SETTING, ("A_VARIABLE = :16:8", "A_VARIABLE is not set"), "A_VARIABLE"),
+        (
+            About.LATE,
+            (
+                "A_VARIABLE = 1, after CUDA had read it at a.py:3",
+                "A_VARIABLE removed, after CUDA may have read it",
+            ),
+            "A_VARIABLE",
+        ),
+        (About.CHANGED, ("torch.x: True to False", "torch.x = 2 and others", "torch.x: a = b to c"), "torch.x"),
+        (About.CHANGED, ("generator cuda:0, seeded again",), "generator cuda:0"),
+        (
+            About.GENERATOR,
+            ("generator passed (cpu), never seeded", "generator passed (cpu), seeded by the machine"),
+            "generator passed (cpu)",
+        ),
+        (About.LOADER, ("DataLoader(num_workers=4, shuffle=True)", "DataLoader(num_workers=8)"), "DataLoader"),
+        (About.COMPILED, ("torch._inductor.config.x = 1", "torch._inductor.config.x is not set"), None),
+    ],
+)
+def test_of_the_process_neither_value_nor_state_nor_line_is_kept(
+    about: About, subjects: tuple[str, ...], named: str | None
+) -> None:
+    risks = {risk_of(finding(op="", about=about, subject=subject)) for subject in subjects}
+    assert {risk.op for risk in risks} == {named or "torch._inductor.config.x"}
+    assert len(risks) == 1
+
+
+@pytest.mark.parametrize("about", About)
+def test_every_kind_of_finding_that_speaks_of_the_process_has_a_name(about: About) -> None:
+    """Calls, memory and overlapping writes are named by their op."""
+    by_op = about in (About.CALL, About.MEMORY, About.OVERLAP)
+    subject = "generator g, DataLoader(x) = at a.py:3"
+    assert risk_of(finding(op="aten.add.Tensor" if by_op else "", about=about, subject=subject)).op != subject
+
+
+def test_findings_of_one_risk_are_accepted_up_to_the_worst() -> None:
+    mild, bad = finding(verdict="conditional", location="train.py:3"), finding(verdict="nondeterministic")
+    (line,) = updated([bad, mild], [])
+    assert line == updated([mild, bad], [])[0] == Accepted(risk_of(bad), Verdict.NONDETERMINISTIC)
+    assert compare([mild, bad], [line._replace(verdict=mild.verdict)], TODAY)[:3] == ((mild,), (), (bad,))
+
+
+@pytest.mark.parametrize(
     ("text", "says"),
     [
         ("", "first line is not its header"),

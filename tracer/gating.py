@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from tracer.baseline import Acceptance, Accepted, AcceptedBy, Comparison, compare, file_of, risk_of
+from tracer.baseline import Acceptance, Accepted, AcceptedBy, Comparison, Risk, compare, file_of, risk_of
 from tracer.errors import UsageError
 from tracer.findings import Finding
 from tracer.names import Verdict
@@ -47,6 +47,8 @@ class Decision(NamedTuple):
     """A comment on their line speaks for them."""
     compared: Comparison
     """The rest against the baseline."""
+    unlooked: tuple[Accepted, ...] = ()
+    """Lines of the baseline about what was chosen out: nothing can be said of them."""
 
 
 def parse_fail_on(text: str) -> tuple[frozenset[Verdict], bool]:
@@ -74,18 +76,26 @@ def decide(
     silenced: list[Finding] = []
     judged: list[Finding] = []
     for one in findings:
-        if not is_chosen(one, gate.select, gate.ignore):
+        if not _is_named(names_of(one), gate):
             ignored.append(one)
         else:
             (silenced if is_silenced(one) else judged).append(one)
-    compared = compare(judged, accepted, today)
+    lines = tuple(accepted)
+    met, passed_over = ({risk_of(one) for one in group} for group in ((*judged, *silenced), ignored))
+    unlooked = tuple(
+        line
+        for line in lines
+        if line.risk not in met and (line.risk in passed_over or not _is_named(_names(line.risk), gate))
+    )
+    aside = {line.risk for line in unlooked}
+    compared = compare(judged, (line for line in lines if line.risk not in aside), today)
     known = set(map(id, compared.known))
     failing: list[Finding] = []
     passing: list[Finding] = []
     for one in judged:
         if id(one) not in known:
             (failing if gate.new or one.verdict in gate.verdicts else passing).append(one)
-    return Decision(tuple(failing), tuple(passing), tuple(ignored), tuple(silenced), compared)
+    return Decision(tuple(failing), tuple(passing), tuple(ignored), tuple(silenced), compared, unlooked)
 
 
 def acceptances(
@@ -119,18 +129,21 @@ def places_of(findings: Sequence[Finding], some: Iterable[Finding]) -> frozenset
     return frozenset(place for place, one in enumerate(findings) if id(one) in wanted)
 
 
-def is_chosen(finding: Finding, select: Iterable[str], ignore: Iterable[str]) -> bool:
-    """Whether ``finding`` is looked at: some glob of ``select`` names it (or there is none), and none of ``ignore``."""
-    names = names_of(finding)
-    select = tuple(select)
-    return (not select or _any_matches(select, names)) and not _any_matches(ignore, names)
-
-
 def names_of(finding: Finding) -> tuple[str, ...]:
     """What a glob may name ``finding`` by: its rule, op (with and without overload), module, and files."""
     packet = finding.op.rpartition(".")[0]
     files = (file_of(finding.location), file_of(finding.called_from))
     return tuple(name for name in (finding.rule, finding.op, packet, finding.module, *files) if name)
+
+
+def _names(risk: Risk) -> tuple[str, ...]:
+    """The same of a baseline's line, which knows no line that led to a library's."""
+    return tuple(name for name in (risk.rule, risk.op, risk.op.rpartition(".")[0], risk.module, risk.file) if name)
+
+
+def _is_named(names: Sequence[str], gate: Gate) -> bool:
+    """Is it looked at: some glob of ``select`` names it (or there is none), and none of ``ignore``?"""
+    return (not gate.select or _any_matches(gate.select, names)) and not _any_matches(gate.ignore, names)
 
 
 def _any_matches(globs: Iterable[str], names: Sequence[str]) -> bool:

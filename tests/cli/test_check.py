@@ -139,6 +139,50 @@ def test_a_line_that_nothing_needs_any_more_is_reported(saved: Path, tracer: Com
     assert "1 accepted and found no longer" in done.out
 
 
+@pytest.mark.parametrize("options", [("--ignore", RULE), ("--select", "cuda-scatter"), ("--select", "other.py")])
+def test_lines_about_what_was_chosen_out_are_neither_stale_nor_dropped(
+    saved: Path, tracer: Command, options: tuple[str, str]
+) -> None:
+    before = Path(lock("nondeterministic | | seen")).read_bytes()
+    arguments = ("check", saved, "--backend", "cuda", "--baseline", "determinism.lock", "--ignore", "environment-*")
+    assert "found no longer" not in tracer(*arguments, *options).out
+    done = tracer(*arguments, *options, "--update-baseline")
+    assert " 0 dropped" in done.out
+    assert LINE in before.decode()
+    assert LINE in Path("determinism.lock").read_text(encoding="utf-8")
+    assert "| seen" in Path("determinism.lock").read_text(encoding="utf-8")
+
+
+def test_updating_says_which_lines_are_past_their_day(saved: Path, tracer: Command) -> None:
+    lock("nondeterministic | 2020-01-01 | seen")
+    arguments = ("check", saved, "--backend", "cuda", "--select", RULE, "--baseline", "determinism.lock")
+    assert "1 of them past their day" in tracer(*arguments, "--update-baseline").out
+    assert tracer(*arguments).code == 1
+
+
+IGNORE = "# tracer: ignore[cuda-index-add] sums of two rows"
+
+
+@pytest.mark.parametrize(
+    ("code", "is_silenced"),
+    [
+        (f"x.index_add_(\n    0,\n    y,\n)  {IGNORE}", True),
+        (f"x.index_add_(  {IGNORE}\n    0,\n    y,\n)", True),
+        (f"x.index_add_(\n    0,  {IGNORE}\n    y,\n)", False),
+        (f"x.index_add_(0, y)\nz = 1  {IGNORE}", False),
+        (f"if x.index_add_(\n    0\n):\n    y = 1  {IGNORE}", False),
+        (f"x.index_add_(0, '{IGNORE}')", False),
+        (f"x.index_add_(0, y)  {IGNORE}\nprint 'no Python of today'", True),
+    ],
+)
+def test_a_comment_speaks_for_its_line_and_at_a_statements_end_for_the_statement(
+    saved: Path, tracer: Command, code: str, is_silenced: bool
+) -> None:
+    Path("train.py").write_text("\n" * 9 + code + "\n", encoding="utf-8")
+    done = tracer("check", saved, "--backend", "cuda", "--select", RULE)
+    assert done.code == (0 if is_silenced else 1), done.out
+
+
 @pytest.mark.parametrize("name", ["json", "csv", "html"])
 def test_a_report_is_written_whether_or_not_the_gate_fails(saved: Path, tracer: Command, name: str) -> None:
     done = tracer("check", saved, "--backend", "cuda", "-o", f"out.{name}")

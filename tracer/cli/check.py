@@ -186,14 +186,17 @@ def _accepted(lock: str, *, may_be_missing: bool) -> tuple[Accepted, ...]:
 
 def _update(lock: str, decision: Decision, before: tuple[Accepted, ...]) -> int:
     """Write the baseline that accepts what stands, and say what changed in it."""
-    from tracer.baseline import updated, write_baseline
+    from tracer.baseline import risk_of, updated, write_baseline
 
-    after = updated([*decision.failing, *decision.passing, *decision.compared.known], before)
+    found = updated([*decision.failing, *decision.passing, *decision.compared.known], before)
+    after = (*found, *decision.unlooked)
     write_baseline(lock, after)
     old, new = {one.risk for one in before}, {one.risk for one in after}
+    past = {risk_of(one) for one in decision.compared.expired}
+    ended = f", {len(past):,} of them past their day: give them another, or mend what they accept" if past else ""
     show(
         f"tracer check: {lock} accepts {len(after):,} findings: {len(new - old):,} added, {len(old - new):,} dropped,"
-        f" {len(new & old):,} kept"
+        f" {len(new & old):,} kept{ended}"
     )
     return 0
 
