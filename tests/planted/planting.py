@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -71,11 +71,16 @@ def report_on(script: Path, folder: Path) -> Report:
     return judge(Trace.load(folder / "trace.json"), **dict(one.split("=", 1) for one in said["judge"]))
 
 
-@pytest.mark.parametrize("script", FAULTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_a_planted_fault_is_found_at_its_line(script: Path, tmp_path: Path) -> None:
+def of(area: str, scripts: list[Path]) -> list[Any]:
+    """Those of ``scripts`` that lie in folder ``area``, as parameters: a module an area, so that workers share them."""
+    return [pytest.param(path, id=path.stem) for path in scripts if path.parent.name == area]
+
+
+def expect_found(script: Path, folder: Path) -> None:
+    """Every mark of ``script`` is found, at its line."""
     planted = planted_in(script)
     assert planted, "nothing is planted"
-    report = report_on(script, tmp_path)
+    report = report_on(script, folder)
     risky = {(one.rule, one.location) for one in report.findings if one.verdict is not Verdict.DETERMINISTIC}
     for fault in planted:
         places = {location for rule, location in risky if rule == fault.rule}
@@ -83,11 +88,7 @@ def test_a_planted_fault_is_found_at_its_line(script: Path, tmp_path: Path) -> N
         assert not fault.location or fault.location in places
 
 
-@pytest.mark.parametrize("script", CLEAN, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_a_clean_twin_raises_nothing(script: Path, tmp_path: Path) -> None:
-    report = report_on(script, tmp_path)
+def expect_nothing(script: Path, folder: Path) -> None:
+    """A clean twin has nothing but seeded draws."""
+    report = report_on(script, folder)
     assert [one for one in report.findings if one.verdict is not Verdict.SEEDED] == []
-
-
-def test_each_fault_has_a_clean_twin() -> None:
-    assert {path.stem for path in FAULTS} == {path.stem.removesuffix("_clean") for path in CLEAN}
