@@ -242,6 +242,17 @@ def test_a_host_generator_that_the_program_seeded_is_none() -> None:
         assert about_the_process(judge(trace(ADDITION, host_draws=(draw(origin=origin),)))) == {}
 
 
+def test_a_numpy_generator_made_without_a_seed_is_found_where_it_was_made() -> None:
+    made = event("seed", "numpy-objects", value="machine", count=2)
+    report = judge(trace(ADDITION, events=(made,)))
+    finding = about_the_process(report)["environment-numpy-generator-objects"]
+    assert (finding.verdict, finding.location, finding.count) == (Verdict.CONDITIONAL, "train.py:3", 2)
+    assert "cannot be seen" in finding.why
+    assert report.planned_settings == {}
+    (change,) = report.plan
+    assert "default_rng(0)" in change.code
+
+
 def test_a_region_that_drew_where_no_call_was_seen_is_found_without_a_line() -> None:
     finding = found(trace(ADDITION, generators=(generator("python", drew=True),)), "environment-python-generator")
     assert finding.location == ""

@@ -64,6 +64,25 @@ def test_a_draw_is_told_with_its_line(name: str, op: str, draw: Callable[[], obj
     assert generator(tracer, name).drew is True
 
 
+def test_numpys_own_generators_are_noted_where_they_are_made_without_a_seed() -> None:
+    def step() -> None:
+        for _ in range(2):
+            np.random.default_rng()  # unseeded
+        np.random.default_rng(None).random()
+        np.random.default_rng(0).random()
+        np.random.default_rng(seed=np.random.default_rng(1)).random()
+
+    tracer = record(step)
+    first, second = seeds(tracer)
+    assert [(one.name, one.value, one.count) for one in (first, second)] == [
+        ("numpy-objects", "machine", 2),
+        ("numpy-objects", "machine", 1),
+    ]
+    assert first.location.endswith(f":{line_of(step, '# unseeded')}")
+    assert tracer.trace.host_draws == ()
+    assert pickle.loads(pickle.dumps(np.random.default_rng)) is np.random.default_rng
+
+
 def test_a_draw_names_the_line_that_seeded() -> None:
     def step() -> None:
         random.seed(1)  # python

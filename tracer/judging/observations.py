@@ -11,13 +11,14 @@ from tracer.findings import FillCost, Finding, Note
 from tracer.judging.bound_rows import BoundRows, device_backend
 from tracer.judging.scene import Scene
 from tracer.judging.setting_rows import compiled_how, is_worth_a_note, read_setting, subject_of
-from tracer.names import About, Backend, Differs, SeedOrigin
+from tracer.names import About, Backend, Differs, EventKind, SeedOrigin
 from tracer.tables.vocabulary import Value
 from tracer.trace.model import Trace
 from tracer.trace.process import Draw, Loader
 
 _TORCH, _PASSED = "environment-torch-generator", "environment-passed-generator"
 _HOST = {"python": "environment-python-generator", "numpy": "environment-numpy-generator"}
+_OBJECTS, _MADE = "environment-numpy-generator-objects", "numpy-objects"
 _WORKERS = "environment-loader-workers"
 #: Settings by which fresh memory is filled.
 _FILL = frozenset({"deterministic_mode", "fill_uninitialized_memory"})
@@ -33,7 +34,8 @@ def is_passed(generator: str) -> bool:
 
 def observed_findings(rows: BoundRows) -> Iterator[Finding | Note]:
     """Every finding about what was observed of the process, beside its settings."""
-    for read in (_torch_generators, _host_generators, _unwritten_reads, _overlaps, _loaders, _compiled):
+    reads = (_torch_generators, _host_generators, _numpy_objects, _unwritten_reads, _overlaps, _loaders, _compiled)
+    for read in reads:
         yield from read(rows)
 
 
@@ -90,6 +92,22 @@ def _host_draw(rows: BoundRows, draw: Draw) -> Iterator[Finding]:
             module=draw.module,
             reason_detail=_WATCH if origin is SeedOrigin.UNSEEN else "",
         )
+
+
+def _numpy_objects(rows: BoundRows) -> Iterator[Finding]:
+    """NumPy's generators that were made without a seed; who draws from them cannot be seen."""
+    for event in rows.scene.trace.events:
+        if event.kind is not EventKind.SEED or event.name != _MADE:
+            continue
+        for row in rows.named(_OBJECTS):
+            yield from rows.finding(
+                row,
+                {"origin": event.value},
+                subject="a NumPy Generator, made without a seed",
+                at=event,
+                phase=event.phase,
+                count=event.count,
+            )
 
 
 def _unwritten_reads(rows: BoundRows) -> Iterator[Finding]:

@@ -28,11 +28,14 @@ if TYPE_CHECKING:
     from tracer.recording.events import EventLog, Noted
 
 PYTHON, NUMPY = "python", "numpy"
+OBJECTS = "numpy-objects"
+"""NumPy's ``Generator`` objects, each with a state of its own: what is drawn from them cannot be seen."""
 _SEEDS = frozenset({"seed"})
 _RESTORES = frozenset({"setstate", "set_state"})
 _READS = frozenset({"getstate", "get_state"})
+_MAKES = frozenset({"default_rng"})
 #: What NumPy offers as functions that are not the hidden generator's methods themselves.
-_NUMPY_FUNCTIONS = frozenset({"seed", "ranf", "sample"})
+_NUMPY_FUNCTIONS = frozenset({"seed", "ranf", "sample", "default_rng"})
 
 
 class HostListener(Protocol):
@@ -139,6 +142,17 @@ class _Reader(_Function):
         if not self._watch.is_asleep():
             with suppress(Exception):
                 self._watch.saved.note((self._generator.name, self._generator.digest()), self._generator.provenance)
+        return result
+
+
+class _Maker(_Function):
+    """Stands for the function that makes a ``Generator``: notes those that it makes without a seed."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        result = self._original(*args, **kwargs)
+        if not self._watch.is_asleep() and all(given is None for given in (*args, *kwargs.values())):
+            with suppress(Exception):
+                self._watch.made_unseeded(sys._getframe(1))
         return result
 
 
@@ -250,6 +264,11 @@ class HostWatch:
         for recording in tuple(self.recordings):
             recording.host_seeded(generator, former, before, events)
 
+    def made_unseeded(self, frame: FrameType) -> None:
+        """A ``Generator`` of NumPy was made that starts from the machine's entropy."""
+        for log in {id(log): log for log in self._logs}.values():
+            log.note(EventKind.SEED, OBJECTS, frame=frame, value=str(SeedOrigin.MACHINE))
+
     # --- the functions ---
 
     def _loaded(self) -> Iterator[HostGenerator]:
@@ -281,6 +300,8 @@ class HostWatch:
 def _kind(name: str) -> type[_Function]:
     if name in _SEEDS or name in _RESTORES:
         return _Seeder
+    if name in _MAKES:
+        return _Maker
     return _Reader if name in _READS else _Function
 
 

@@ -71,6 +71,16 @@ def untouched_generators(judgement: Judgement) -> tuple[str, ...]:
     return tuple(one.name for one in judgement.generators if one.drew is False and one.name not in drawn)
 
 
+def unseen_generators(judgement: Judgement) -> str:
+    """Which generators nobody can watch, where the process had loaded what makes them; empty where it had not."""
+    if not any(one.name == "numpy" for one in judgement.generators):
+        return ""
+    return (
+        "NumPy's Generator objects (numpy.random.default_rng) cannot be seen: whether the step draws from one, and "
+        "from which seed, is not known."
+    )
+
+
 def fill_words(fill: FillCost) -> str:
     """What filling unwritten memory costs, and whether the step was seen to need it."""
     return f"{_fill_cost(fill)} {_fill_need(fill)}"

@@ -10,7 +10,7 @@ from tracer.findings import Finding
 from tracer.names import About
 from tracer.plan import name_of, place_of
 from tracer.report.naming import calls_by_op, ops_behind, subject_of
-from tracer.report.process import fill_words, generator_rows, loader_rows, untouched_generators
+from tracer.report.process import fill_words, generator_rows, loader_rows, unseen_generators, untouched_generators
 from tracer.report.words import ABOUT, SEED_ORIGINS, size
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def process_context(report: Report) -> dict[str, Any]:
         "generators": generators[:MOST_ROWS],
         "generators_more": max(0, len(generators) - MOST_ROWS),
         "untouched": untouched_generators(report.judgement),
+        "unseen": unseen_generators(report.judgement),
         "draws": _listed(_draws(report.draws)),
         "fill": fill_words(report.fill) if report.fill is not None else "",
         "allocations": _listed([_allocation(one) for one in sorted(report.allocations, key=lambda one: -one.bytes)]),
@@ -69,7 +70,7 @@ def process_context(report: Report) -> dict[str, Any]:
         "loaders_more": max(0, len(report.loaders) - MOST_ROWS),
         "origins": SEED_ORIGINS,
         "has_settings": bool(found["settings"] or report.notes),
-        "has_draws": bool(found["draws"] or generators),
+        "has_draws": bool(found["draws"] or generators or unseen_generators(report.judgement)),
         "has_memory": bool(found["memory"] or report.fill is not None or report.allocations),
         "has_loading": bool(found["loading"] or report.loaders),
     }

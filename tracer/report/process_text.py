@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 from rich.console import RenderableType
 
 from tracer.report.plain import one_line
-from tracer.report.process import GeneratorRow, LoaderRow, fill_words, generator_rows, loader_rows, untouched_generators
+from tracer.report.process import (
+    GeneratorRow,
+    LoaderRow,
+    fill_words,
+    generator_rows,
+    loader_rows,
+    unseen_generators,
+    untouched_generators,
+)
 from tracer.report.terminal import heading, indented
 from tracer.report.words import VERDICTS, joined, plural
 
@@ -22,13 +30,15 @@ _LONGEST = 240
 
 def process_parts(report: Report) -> Iterator[RenderableType]:
     """The sections, each only where there is something to say."""
-    generators = generator_rows(report.judgement)
-    if generators:
+    generators, unseen = generator_rows(report.judgement), unseen_generators(report.judgement)
+    if generators or unseen:
         yield heading("Random draws")
         yield from _lines([_generator(row) for row in generators])
         untouched = untouched_generators(report.judgement)
         if untouched:
             yield indented(f"Not drawn from: {one_line(joined(untouched), _LONGEST)}.", style="dim")
+        if unseen:
+            yield indented(unseen, style="dim")
     if report.fill is not None:
         yield heading("Memory")
         yield indented(fill_words(report.fill))
