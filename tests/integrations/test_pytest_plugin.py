@@ -142,3 +142,23 @@ def test_a_failing_test_keeps_its_own_failure(tmp_path: Path) -> None:
     done = pytest_in(tmp_path, "-q")
     assert done.code == 1
     assert "assert 1 == 2" in done.out
+
+
+def test_a_comment_is_found_wherever_the_test_went(tmp_path: Path) -> None:
+    (tmp_path / "test_one.py").write_text(
+        "import pytest, torch\n\n"
+        "@pytest.mark.determinism(backend='cuda', select='cuda-*')\n"
+        "def test(monkeypatch, tmp_path):\n"
+        "    monkeypatch.chdir(tmp_path)\n"
+        "    torch.zeros(2).index_add(\n"
+        "        0, torch.tensor([0, 0]), torch.ones(2)\n"
+        "    )  # tracer: ignore[cuda-index-add] two rows\n",
+        encoding="utf-8",
+    )
+    done = pytest_in(tmp_path, "-q")
+    assert "1 passed" in done.out, done.out
+
+
+def test_a_report_on_nothing_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "test_one.py").write_text("def test(determinism):\n    determinism.report()\n", encoding="utf-8")
+    assert "nothing was recorded; run the step in a block" in pytest_in(tmp_path, "-q").out

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 from torch.utils.data import DataLoader, Dataset
 
 from tracer.errors import UsageError
+from tracer.integrations import chosen_steps
 from tracer.integrations.chosen_steps import ChosenSteps
 from tracer.trace import Trace
 
@@ -44,7 +46,7 @@ def weights_of(net: nn.Module) -> list[torch.Tensor]:
     return [one.detach().clone() for one in net.parameters()]
 
 
-def fit_lightning(folder: Path, callback: Any | None) -> list[torch.Tensor]:
+def fit_lightning(folder: Path, callback: Any | None, breaks_at: int | None = None) -> list[torch.Tensor]:
     lightning = pytest.importorskip("lightning.pytorch", reason="Lightning is not installed")
 
     class Module(lightning.LightningModule):  # type: ignore[name-defined, misc]
@@ -53,7 +55,10 @@ def fit_lightning(folder: Path, callback: Any | None) -> list[torch.Tensor]:
             self.net = Net()
 
         def training_step(self, batch: dict[str, torch.Tensor], index: int) -> torch.Tensor:
-            return self.net(**batch)["loss"]
+            if index == breaks_at:
+                raise RuntimeError("no more")
+            loss: torch.Tensor = self.net(**batch)["loss"]
+            return loss
 
         def configure_optimizers(self) -> torch.optim.Optimizer:
             return torch.optim.AdamW(self.parameters(), lr=0.1)
@@ -155,3 +160,46 @@ def test_an_exception_leaves_the_tracer_and_marks_the_trace(tmp_path: Path) -> N
     chosen.after(ValueError("boom"))
     chosen.finish()
     assert Trace.load(tmp_path / "found" / "trace.json").partial == "ValueError"
+
+
+@pytest.mark.parametrize(("step", "partial"), [(0, ""), (1, "RuntimeError")])
+def test_a_lightning_run_that_breaks_off_leaves_what_it_recorded(tmp_path: Path, step: int, partial: str) -> None:
+    lightning = pytest.importorskip("tracer.integrations.lightning", reason="Lightning is not installed")
+    callback = lightning.DeterminismCallback(steps=[step], output=tmp_path / "found", formats="json", backend="cuda")
+    with pytest.raises(RuntimeError, match="no more"):
+        fit_lightning(tmp_path, callback, breaks_at=1)
+    assert Trace.load(tmp_path / "found" / "trace.json").partial == partial
+    assert callback.report.judgement.target.backend == "cuda"
+    assert (tmp_path / "found" / "report.json").is_file()
+
+
+def test_a_transformers_run_that_breaks_off_is_left_when_the_next_begins(tmp_path: Path) -> None:
+    ours = pytest.importorskip("tracer.integrations.transformers", reason="Transformers is not installed")
+    callback = ours.DeterminismCallback(steps=[0], output=tmp_path / "found", formats=())
+    state = type("State", (), {"global_step": 0})
+    callback.on_step_begin(None, state, None, model=Net())
+    callback.on_train_begin(None, state, None)
+    assert not _get_current_dispatch_mode_stack()
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_loop_that_breaks_off_waits_for_no_other_rank(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ranks: int
+) -> None:
+    waits: list[int] = []
+    monkeypatch.setattr(chosen_steps, "_place_in_job", lambda: (0, ranks))
+    monkeypatch.setattr(chosen_steps, "_wait_for_all", lambda: waits.append(1))
+    chosen = ChosenSteps([0], output=tmp_path / "found", formats=("json",))
+    chosen.before(0, None, "step")
+    report = chosen.break_off(ValueError("boom"))
+    assert not waits
+    assert (report is not None) is (ranks == 1)
+    assert {path.suffix for path in (tmp_path / "found").iterdir()} == {".json"}
+
+
+def test_a_rank_that_recorded_nothing_keeps_no_other_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[int] = []
+    monkeypatch.setattr(chosen_steps, "_wait_for_all", lambda: waits.append(1))
+    with pytest.warns(UserWarning, match="nothing was recorded"):
+        ChosenSteps([0], output=tmp_path / "found").finish()
+    assert waits

@@ -79,18 +79,36 @@ class ChosenSteps:
         """Write this rank's trace; on rank zero, judge and render those of all ranks."""
         self.after()
         if self._tracer is None:
+            _wait_for_all()
             named = ", ".join(map(str, sorted(self.steps)))
             warnings.warn(f"determinism: none of the steps {named} was run; nothing was recorded", stacklevel=2)
             return None
-        rank, world = _place_in_job()
-        trace = self._tracer.trace
-        self._tracer = None
-        trace.save(self._path(rank, world))
+        trace, rank, world = self._save(self._tracer)
         _wait_for_all()
         if rank:
             return None
         self.report = self._render(trace, world)
         return self.report
+
+    def break_off(self, problem: BaseException) -> Report | None:
+        """``problem`` ended the loop: write this rank's trace, and judge it where no other rank has one.
+
+        Nobody is waited for: other ranks may never come.
+        """
+        self.after(problem)
+        if self._tracer is None:
+            return None
+        trace, _, world = self._save(self._tracer)
+        if world == 1:
+            self.report = self._render(trace, world)
+        return self.report
+
+    def _save(self, tracer: DeterminismTracer) -> tuple[Trace, int, int]:
+        """Write this rank's trace; it, the rank and how many there are."""
+        rank, world = _place_in_job()
+        self._tracer = None
+        tracer.trace.save(self._path(rank, world))
+        return tracer.trace, rank, world
 
     def _path(self, rank: int, world: int) -> Path:
         return self.output / ("trace.json" if world == 1 else f"trace.rank{rank}.json")

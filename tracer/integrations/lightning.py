@@ -54,8 +54,8 @@ class DeterminismCallback(Callback):  # type: ignore[misc, unused-ignore]
         self._chosen.after()
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """Leave the tracer and write what there is: a trace that says that it is partial."""
-        self._chosen.after(exception)
+        """Leave the tracer and write what there is: a trace that says so where it is partial."""
+        self._chosen.break_off(exception)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Write the trace and, on rank zero, the report."""

@@ -52,9 +52,12 @@ class Determinism:
 
     def report(self, **target: Any) -> Report:
         """Judge what was recorded so far; keywords as for ``tracer.judge``."""
+        from tracer.errors import UsageError
         from tracer.session import judge
         from tracer.trace import merge_traces
 
+        if not self.tracers:
+            raise UsageError("nothing was recorded", hint="run the step in a block: with determinism(model): ...")
         return judge(merge_traces([one.trace for one in self.tracers]), **target)
 
 
@@ -108,14 +111,15 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     from tracer.session import DeterminismTracer
 
     tracer = DeterminismTracer(wanted.get("model"), name=item.nodeid)
+    root = Path.cwd()  # what locations are relative to, wherever the test goes
     with tracer:
         result = yield
     _keep(item.config, tracer)
-    _check(tracer, wanted, item)
+    _check(tracer, wanted, item, root)
     return result
 
 
-def _check(tracer: DeterminismTracer, wanted: dict[str, Any], item: pytest.Item) -> None:
+def _check(tracer: DeterminismTracer, wanted: dict[str, Any], item: pytest.Item, root: Path) -> None:
     """Fail the test where its findings do not pass the gate; a mistake in the marker is one line."""
     from tracer.baseline import read_baseline
     from tracer.errors import TracerError
@@ -131,7 +135,7 @@ def _check(tracer: DeterminismTracer, wanted: dict[str, Any], item: pytest.Item)
             report.findings,
             Gate(verdicts, new, _globs(wanted, "select"), _globs(wanted, "ignore")),
             accepted=read_baseline(item.config.rootpath / baseline) if baseline else (),
-            is_silenced=Suppressions(Path.cwd()).silences,
+            is_silenced=Suppressions(root).silences,
             today=datetime.date.today(),
         )
     except TracerError as problem:

@@ -41,6 +41,10 @@ class DeterminismCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         """The report, on rank zero, once training has ended."""
         return self._chosen.report
 
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Leave the tracer where an exception, of which a trainer tells nobody, ended an earlier training in a step."""
+        self._chosen.after(RuntimeError("the training was broken off"))
+
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Enter the tracer if this step was chosen."""
         model = kwargs.get("model")
