@@ -17,6 +17,7 @@ from tracer.trace import Trace
 if TYPE_CHECKING:
     import torch
 
+    from tracer.findings import Finding
     from tracer.recording.process_watch import ProcessWatch
     from tracer.recording.recorder import Recorder
     from tracer.report import Report
@@ -176,3 +177,32 @@ def judge(
     judgement = judge_trace(trace, tables, target, strict=strict, translations=translations, rows=load_rows())
     calls = functools.partial(judged_calls, trace, tables, target, strict=strict, translations=translations)
     return Report(judgement, calls=calls)
+
+
+def findings_of_others(report: Report, traces: Iterable[Trace], **target: Any) -> tuple[Finding, ...]:
+    """What ``report`` on merged ``traces`` lacks, since it judges all by the first one's environment.
+
+    Recordings of each other environment are judged by their own, for the same ``target`` (see ``judge``); a finding
+    that ``report`` has with that verdict is not given again.
+    """
+    from tracer.baseline import risk_of
+    from tracer.trace import merge_traces
+
+    groups: list[list[Trace]] = []
+    for trace in traces:
+        for group in groups:
+            if group[0].environment == trace.environment:
+                group.append(trace)
+                break
+        else:
+            groups.append([trace])
+    if len(groups) < 2:
+        return ()
+    met = {(risk_of(one), one.verdict) for one in report.findings}
+    others = []
+    for group in groups:
+        for one in judge(merge_traces(group), **target).findings:
+            if (key := (risk_of(one), one.verdict)) not in met:
+                met.add(key)
+                others.append(one)
+    return tuple(others)

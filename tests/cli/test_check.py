@@ -195,6 +195,23 @@ def test_a_partial_trace_is_no_pass(saved: Path, tracer: Command) -> None:
     assert tracer("check", saved, "--backend", "cuda").code == 3
 
 
+@pytest.mark.parametrize("modes", [("on", "off"), ("off", "on"), ("on", "on", "off"), ("on", "on")])
+def test_traces_of_other_settings_are_each_judged_by_their_own_whatever_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tracer: Command, modes: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for number, mode in enumerate(modes):
+        trace(call(OP), environment=environment(deterministic_mode=mode)).save(f"{number}.json")
+    names = [f"{number}.json" for number in range(len(modes))]
+    arguments = ("check", *names, "--backend", "cuda", "--select", RULE, "--baseline", "determinism.lock")
+    lock()
+    done = tracer(*arguments)
+    assert done.code == ("off" in modes)
+    assert ("differ in deterministic_mode" in done.err) is ("off" in modes)
+    tracer(*arguments, "--update-baseline")
+    assert tracer(*arguments, "--fail-on", "new").code == 0
+
+
 def test_the_configuration_gives_what_the_command_line_does_not(saved: Path, tracer: Command) -> None:
     Path("pyproject.toml").write_text(
         '[tool.tracer]\nbackend = "cuda"\nignore = ["environment-*"]\nfail-on = ["raises"]\n', encoding="utf-8"

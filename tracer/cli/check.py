@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -134,22 +134,22 @@ def command(
         raise UsageError("--update-baseline needs a file to write", hint=f"add --baseline {BASELINE}")
     accepted = _accepted(lock, may_be_missing=update_baseline)
     with progress("judging"):
-        from tracer.session import judge
+        from tracer.session import findings_of_others, judge
         from tracer.suppressions import Suppressions
         from tracer.trace import load_trace, merge_traces
 
-        trace = merge_traces([load_trace(path) for path in traces])
-        report = judge(
-            trace,
-            backend=backend or configured.backend,
-            torch=torch_version or configured.torch,
-            settings=settings or configured.settings,
-            strict=strict or configured.strict,
-        )
+        recordings = [load_trace(path) for path in traces]
+        trace = merge_traces(recordings)
+        target: dict[str, Any] = {
+            "backend": backend or configured.backend,
+            "torch": torch_version or configured.torch,
+            "settings": settings or configured.settings,
+            "strict": strict or configured.strict,
+        }
+        report = judge(trace, **target)
+        found = (*report.findings, *findings_of_others(report, recordings, **target))
         comments = Suppressions(Path.cwd())
-        decision = decide(
-            report.findings, gate, accepted=accepted, is_silenced=comments.silences, today=datetime.date.today()
-        )
+        decision = decide(found, gate, accepted=accepted, is_silenced=comments.silences, today=datetime.date.today())
     report.accepted = acceptances(report.findings, decision, accepted, lambda one: _reason(comments.comment_on(one)))
     report.failing = places_of(report.findings, decision.failing)
     if wanted:
@@ -164,6 +164,11 @@ def command(
         for line in annotated(decision.failing, folder_below(os.environ.get("GITHUB_WORKSPACE"))):
             show(line)
     show(summary(decision))
+    if trace.differing_settings:
+        names = ", ".join(trace.differing_settings)
+        mixed = any(one.differing_settings for one in recordings)  # one file holds several recordings
+        by = "the first recording's settings were judged" if mixed else "each was judged by its own settings"
+        click.echo(f"tracer: the recordings differ in {names}; {by}", err=True)
     if decision.failing:
         return FAILED
     if trace.partial:
