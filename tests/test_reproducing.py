@@ -359,6 +359,8 @@ class TestAfterCudaStarted(Started):
         (lambda: tracer.reproducible(0.5), "a seed is a whole number"),  # type: ignore[arg-type]
         (lambda: tracer.reproducible(True), "a seed is a whole number"),
         (lambda: tracer.reproducible(test_a_block_can_be_entered_again), "a seed is a whole number"),  # type: ignore[arg-type]
+        (lambda: tracer.reproducible(2**64), "no seed of 65 bits"),
+        (lambda: tracer.reproducible(-(2**63) - 1), "64 bits at most"),
         (lambda: tracer.reproducible(cublas_workspace=":8:8"), "use :16:8 or :4096:8"),
         (lambda: tracer.reproducible(threads=0), "0 threads"),
     ],

@@ -160,6 +160,8 @@ def reproducible(
     """
     if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool)):
         raise UsageError(f"a seed is a whole number, not {type(seed).__name__}", hint="write reproducible(0)")
+    if seed is not None and not -(2**63) <= seed < 2**64:
+        raise UsageError(f"torch takes no seed of {seed.bit_length()} bits", hint="give one of 64 bits at most")
     if cublas_workspace is not None and cublas_workspace not in CUBLAS_WORKSPACES:
         known = " or ".join(sorted(CUBLAS_WORKSPACES))
         raise UsageError(f"cuBLAS does not repeat itself with {WORKSPACE}={cublas_workspace}", hint=f"use {known}")

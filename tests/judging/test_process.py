@@ -332,6 +332,15 @@ def test_workers_that_draw_from_numpy_are_found() -> None:
     assert not is_found(trace(ADDITION, loaders=(plain,)), "environment-loader-workers")
 
 
+def test_each_note_on_a_loader_says_what_of_it_matters() -> None:
+    spawned = loader(workers=2, persistent_workers=True, start_method="spawn", epoch_set=False)
+    subjects = [note.subject for note in judge(trace(ADDITION, loaders=(spawned,))).notes]
+    said = ("workers that persist", "workers started by spawn", "set_epoch was never called", "the number of workers")
+    assert sorted(one.rpartition(": ")[2] for one in subjects if "DataLoader" in one) == sorted(said)
+    plain = judge(trace(ADDITION, loaders=(loader(),))).notes
+    assert not any("DataLoader" in note.subject for note in plain)
+
+
 # ------------------------------------------------------------------------------------------ targets, banners
 
 

@@ -77,6 +77,13 @@ def test_a_plan_of_one_suggestion_is_no_change_that_helps() -> None:
 # --- findings ---------------------------------------------------------------------------------------------
 
 
+def test_a_page_whose_plan_is_a_suggestion_says_that_nothing_asks_for_a_change() -> None:
+    made = report()
+    made.plan = (Change(number=1, title="Turn the fill off", code="off = True"),)
+    assert "Nothing that was recorded asks for a change; what follows is a suggestion." in made.to_html()
+    assert "fewest changes" in process_report().to_html()
+
+
 def test_a_finding_without_an_op_is_called_by_its_subject_and_place() -> None:
     made = report(process_finding())
     text = text_of(made)
@@ -246,6 +253,9 @@ def test_a_loader_is_told_by_its_line_workers_order_and_generator() -> None:
     assert first.order == "drawn at random (RandomSampler)"
     assert first.drawn_from.startswith("the default generator, left to the machine")
     assert first.further == ("its workers drew from numpy",)
+    on_a_rank = Loader(shuffles=True, sampler="DistributedSampler", epoch_set=False, origin=SeedOrigin.FIXED)
+    (spread,) = loader_rows([on_a_rank])
+    assert spread.drawn_from.startswith("its sampler's own generator, never seeded")
     assert (second.workers, second.drawn_from, second.origin) == ("none", "draws nothing", None)
     text = text_of(process_report(), 200)
     assert "train.py:30: workers 4, started by fork, without worker_init_fn" in text

@@ -175,12 +175,14 @@ def loader_facts(loader: Loader, scene: Scene, *, of_workers: bool = False) -> d
     }
 
 
-#: Rows on what makes no two runs differ, and which loaders they speak of.
-_BETWEEN_MACHINES: Mapping[str, Callable[[Loader], bool]] = {
-    "environment-loader-persistent": lambda loader: loader.persistent_workers,
-    "environment-loader-start-method": lambda loader: loader.start_method in ("spawn", "forkserver"),
-    "environment-loader-epoch": lambda loader: loader.epoch_set is False,
-    "environment-loader-worker-count": lambda loader: loader.workers > 0,
+#: Rows on what makes no two runs differ: what of a loader each speaks of, in words; none where it does not.
+_BETWEEN_MACHINES: Mapping[str, Callable[[Loader], str]] = {
+    "environment-loader-persistent": lambda one: "workers that persist" if one.persistent_workers else "",
+    "environment-loader-start-method": lambda one: (
+        f"workers started by {one.start_method}" if one.start_method in ("spawn", "forkserver") else ""
+    ),
+    "environment-loader-epoch": lambda one: "set_epoch was never called" if one.epoch_set is False else "",
+    "environment-loader-worker-count": lambda one: "the number of workers" if one.workers else "",
 }
 
 
@@ -188,10 +190,11 @@ def _loaders(rows: BoundRows) -> Iterator[Finding | Note]:
     for row in rows.about(About.LOADER):
         for loader in rows.scene.trace.loaders:
             if row.differs is Differs.MACHINES:
-                matters = _BETWEEN_MACHINES.get(row.id)
-                if matters is not None and matters(loader):
+                describe = _BETWEEN_MACHINES.get(row.id)
+                said = describe(loader) if describe else ""
+                if said:
                     place = f" at {loader.location}" if loader.location else ""
-                    yield rows.note(row, subject=f"{_spelt(loader)}{place}", ops={})
+                    yield rows.note(row, subject=f"{_spelt(loader)}{place}: {said}", ops={})
                 continue
             yield from rows.finding(
                 row,

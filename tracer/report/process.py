@@ -140,6 +140,8 @@ def _workers(one: Loader) -> str:
 
 def _source(one: Loader) -> str:
     whose = "its own generator" if one.has_generator else "the default generator"
+    if not one.has_generator and one.sampler == "DistributedSampler":  # from the seed that it was made with
+        whose = "its sampler's own generator"
     return f"{whose}, {SEED_ORIGINS[one.origin].said}{f', at {one.seeded_at}' if one.seeded_at else ''}"
 
 
