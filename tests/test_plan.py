@@ -9,6 +9,7 @@ from tests.build import finding, judgement, process_finding, target
 from tracer.findings import Finding
 from tracer.names import Cause, UnknownReason, Verdict
 from tracer.plan import Step, make_plan, step_of
+from tracer.plan.imports import importing_once
 
 ANYTHING = st.builds(
     finding,
@@ -38,10 +39,29 @@ def test_one_line_of_settings_comes_first_and_closes_all_that_it_fixes() -> None
             finding(location="train.py:20", verdict="conditional", count=3),
         )
     )
-    assert plan[0].code == "torch.use_deterministic_algorithms(True)"
+    assert plan[0].code == "import torch\n\ntorch.use_deterministic_algorithms(True)"
     assert (plan[0].number, plan[0].closes, plan[0].calls) == (1, 2, 5)
     assert "before" in plan[0].where
     assert plan[1].number == 2
+
+
+def test_lines_pasted_in_the_order_of_the_plan_run_and_import_each_module_once() -> None:
+    pasted = list(
+        importing_once(
+            [
+                "torch.use_deterministic_algorithms(True)",
+                "import torch\n\ntorch.backends.cudnn.benchmark = False",
+                "export OMP_DYNAMIC=FALSE",
+                "torch.manual_seed(0)\nrandom.seed(0)\nnumpy.random.seed(0)",
+                "from torch.utils.data import DataLoader\n\nos.getcwd()",
+            ]
+        )
+    )
+    assert pasted[0].startswith("import torch\n\n")
+    assert pasted[1] == "torch.backends.cudnn.benchmark = False"
+    assert pasted[2] == "export OMP_DYNAMIC=FALSE"
+    assert pasted[3].startswith("import random\nimport numpy\n\n")
+    assert pasted[4] == "import os\nfrom torch.utils.data import DataLoader\n\nos.getcwd()"
 
 
 def test_all_random_draws_are_closed_by_one_seed() -> None:
@@ -50,7 +70,7 @@ def test_all_random_draws_are_closed_by_one_seed() -> None:
         for op in ("bernoulli", "rand", "randn")
     ]
     (change,) = make_plan(judgement(*draws))
-    assert change.code == "torch.manual_seed(0)"
+    assert change.code == "import torch\n\ntorch.manual_seed(0)"
     assert change.closes == 3
 
 
@@ -94,7 +114,7 @@ def test_a_mode_that_only_warns_is_to_be_made_strict() -> None:
 def test_the_autotuner_is_switched_off_only_where_it_is_on() -> None:
     convolution = finding("cuda-autotune", cause="autotune", deterministic_mode="nondeterministic")
     (change,) = make_plan(judgement(convolution, target=target(conditions={"cudnn_benchmark": True})))
-    assert change.code == "torch.backends.cudnn.benchmark = False"
+    assert change.code == "import torch\n\ntorch.backends.cudnn.benchmark = False"
     (change,) = make_plan(judgement(convolution))
     assert "does not fix" in change.title
 
@@ -142,4 +162,4 @@ def test_a_finding_that_another_setting_closes_does_not_lend_that_its_own_line()
     )
     (change,) = make_plan(judgement(by_the_mode))
     assert change.title == "Turn deterministic mode on"
-    assert change.code == "torch.use_deterministic_algorithms(True)"
+    assert change.code == "import torch\n\ntorch.use_deterministic_algorithms(True)"

@@ -18,6 +18,7 @@ from tracer.bundled.training_step import make_training
 from tracer.names import Backend, DeterministicMode, Phase, SeedOrigin, Verdict
 from tracer.plan import identity_of, make_plan, planned_settings, promised
 from tracer.report import Report
+from tracer.report.headline import headline
 from tracer.session import DeterminismTracer
 from tracer.tables.loading import load_tables
 from tracer.tables.model import LibraryRule, Rule
@@ -272,3 +273,11 @@ def test_a_promise_is_for_the_whole_plan() -> None:
     assert promised(judged, make_plan(judged)) == frozenset()
     with pytest.raises(ValueError, match="whole plan"):
         promised(judged, ())
+
+
+def test_the_seed_that_a_loader_draws_for_its_workers_asks_for_no_seed() -> None:
+    base_seed = call("aten.random_.default", facts={"device": "cpu", "rng.generator": "cpu"})
+    seeded = call("aten.uniform_.default", facts={"device": "cpu", "rng.generator": "cpu", "rng.origin": "program"})
+    report = judge(trace(base_seed, seeded, environment=process()), backend="cpu")
+    assert (report.planned_settings, [one for one in report.plan if one.closes]) == ({}, [])
+    assert headline(report) == (Verdict.SEEDED, "No risk found; random draws are seeded")

@@ -162,6 +162,8 @@ class SeedOrigin(Word):
     """It was left to the machine: another state in every process."""
     UNSEEN = "unseen"
     """It may have been seeded before recording began: nobody was watching."""
+    UNUSED = "unused"
+    """It does not matter: the draw moves the generator on, and what was drawn is told of elsewhere or dropped."""
 
 
 class EventKind(Word):

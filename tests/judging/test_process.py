@@ -164,7 +164,7 @@ def test_a_late_variable_is_mended_by_moving_its_line() -> None:
     recorded = with_products(used("cublas", 3), VARIABLE)
     (change,) = judge(recorded).plan
     assert "Move the line" in change.title
-    assert change.code == 'os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"'
+    assert change.code == 'import os\n\nos.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"'
     assert "train.py:9" in change.where
     assert not is_found(recorded, LATE, settings=change.sets)
     assert not is_found(recorded, LATE, settings="default"), "only the program's own settings can be late"
@@ -234,7 +234,7 @@ def test_pythons_and_numpys_draws_are_found_at_their_lines() -> None:
     assert numpy.location == "train.py:11"
     assert report.planned_settings == {"seed.python": True, "seed.numpy": True}
     (change,) = report.plan
-    assert change.code == "random.seed(0)\nnumpy.random.seed(0)"
+    assert change.code == "import random\nimport numpy\n\nrandom.seed(0)\nnumpy.random.seed(0)"
 
 
 def test_a_host_generator_that_the_program_seeded_is_none() -> None:

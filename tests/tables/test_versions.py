@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tracer.tables.versions import placed, release, reviewed_releases, speaks_of
+from tracer.tables.versions import placed, release, reviewed_in_words, reviewed_releases, speaks_of
 
 
 @pytest.mark.parametrize(
@@ -59,3 +59,11 @@ def test_an_empty_range_holds_everything_and_patch_releases_stay_with_their_mino
     assert speaks_of("<2.6", "2.5.1")
     assert not speaks_of("<2.6", "2.6.1")
     assert speaks_of(">=2.6", "2.6.1")
+
+
+@pytest.mark.parametrize(
+    ("reviewed", "words"),
+    [(">=1.11,<=2.15", "1.11 to 2.15"), ("==2.4", "2.4"), (">=2.4,<=2.7,!=2.6", "2.4 to 2.5, 2.7"), (">=9", ">=9")],
+)
+def test_a_range_is_said_in_words(reviewed: str, words: str) -> None:
+    assert reviewed_in_words(reviewed) == words

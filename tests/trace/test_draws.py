@@ -32,9 +32,9 @@ def test_draws_of_the_host_come_after_the_calls() -> None:
     assert [draw.generator for draw in found] == ["cpu", "python"]
 
 
-def test_a_call_without_an_origin_is_unseen() -> None:
+def test_a_call_without_an_origin_is_one_on_which_nothing_hangs() -> None:
     (draw,) = trace(dropout(facts={"rng.generator": "cpu"})).draws
-    assert draw.origin is SeedOrigin.UNSEEN
+    assert draw.origin is SeedOrigin.UNUSED
 
 
 def test_ledgers_that_agree_do_not_differ_whatever_seeded_them() -> None:

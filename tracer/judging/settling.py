@@ -82,8 +82,10 @@ def seeded_in_its_place(group: CallGroup, sets: Sets) -> CallGroup:
 
 def _can_be_seeded(group: CallGroup) -> bool:
     """Does the call draw from a default generator whose state is not known to repeat?"""
-    known = group.facts.get(ORIGIN) in {origin.value for origin in REPEATABLE}
-    return not known and not str(group.facts.get(GENERATOR, "")).startswith("passed")
+    generator = str(group.facts.get(GENERATOR, ""))
+    origin = group.facts.get(ORIGIN, SeedOrigin.UNUSED.value if generator else None)  # see ``trace.draws``
+    known = origin in {origin.value for origin in (*REPEATABLE, SeedOrigin.UNUSED)}
+    return not known and not generator.startswith("passed")
 
 
 def _asked_of(group: CallGroup, ruling: Ruling) -> object:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from tracer.findings import Change, FillCost, Finding, Judgement
 from tracer.names import SEVERITY, About, DeterministicMode, UnknownReason, Verdict
+from tracer.plan.imports import importing_once
 from tracer.plan.steps import STEP_OF_SETTING, Step, is_mode_on, is_settled, name_of, place_of, step_of
 from tracer.trace.model import FactValue
 
@@ -26,6 +27,7 @@ HOW_TO_FIND_OUT = {
 }
 
 _TOP = "at the top of the script, before the model runs"
+_AFTER_MODE = "after deterministic mode is turned on, if its cost matters"
 _SHELL = "before torch is imported, or in the shell that starts the script"
 _SEEDS = {
     "seed.torch": "torch.manual_seed(0)",
@@ -78,7 +80,11 @@ def make_plan(judgement: Judgement) -> tuple[Change, ...]:
     plan = _Plan(judgement)
     drafts = [draft for write in _WRITERS for draft in write(plan)]
     drafts += _leave_unfilled(judgement)
-    return tuple(_numbered(number, draft, plan) for number, draft in enumerate(drafts, 1))
+    codes = importing_once(draft.code.strip() for draft in drafts)
+    return tuple(
+        _numbered(number, draft._replace(code=code), plan)
+        for number, (draft, code) in enumerate(zip(drafts, codes, strict=True), 1)
+    )
 
 
 def _numbered(number: int, draft: Draft, plan: _Plan) -> Change:
@@ -86,7 +92,7 @@ def _numbered(number: int, draft: Draft, plan: _Plan) -> Change:
     return Change(
         number=number,
         title=draft.title,
-        code=draft.code.strip(),
+        code=draft.code,
         where=draft.where,
         closes=len(closed),
         calls=_calls(closed),
@@ -248,7 +254,7 @@ def _leave_unfilled(judgement: Judgement) -> Iterator[Draft]:
     yield Draft(
         f"Turning the fill off looks safe for this step: {_evidence_of(fill)};"
         " allocations inside kernels are invisible",
-        "after deterministic mode is turned on, if its cost matters",
+        "if its cost matters" if is_mode_on(judgement.target) else _AFTER_MODE,
         code="torch.utils.deterministic.fill_uninitialized_memory = False",
     )
 

@@ -22,6 +22,7 @@ from tracer.report.ranks import page_ranks
 from tracer.report.reproduce import command
 from tracer.report.user_lines import user_lines
 from tracer.report.words import ABOUT, GUARANTEE, UNKNOWN_REASONS, by_severity, plural, target_words
+from tracer.tables.versions import reviewed_in_words
 
 if TYPE_CHECKING:
     from tracer.report.report import Report
@@ -100,7 +101,7 @@ def page_context(report: Report, blocks: tuple[Block, ...]) -> dict[str, Any]:
         "target": report.target,
         "backend": backend,
         "settings": settings,
-        "tables": sorted(judgement.tables.items()),
+        "tables": [(name, reviewed_in_words(range_)) for name, range_ in sorted(judgement.tables.items())],
         "banners": report.banners,
         "answers": answers(report),
         "tally": by_severity(report.tally.as_is),

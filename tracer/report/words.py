@@ -132,6 +132,9 @@ SEED_ORIGINS: Mapping[SeedOrigin, OriginWords] = {
         "not seeded", "left to the machine: another state in every process", Verdict.NONDETERMINISTIC
     ),
     SeedOrigin.UNSEEN: OriginWords("not known", "may have been seeded before recording began", Verdict.UNKNOWN),
+    SeedOrigin.UNUSED: OriginWords(
+        "worker seeds", "a DataLoader's seed for its workers; the loader is judged for it", Verdict.SEEDED
+    ),
 }
 
 #: What every report speaks of, and what it does not.

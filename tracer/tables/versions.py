@@ -50,6 +50,21 @@ def reviewed_releases(reviewed: str) -> tuple[str, ...]:
     return tuple(minor for minor in RELEASES if speaks_of(reviewed, minor))
 
 
+def reviewed_in_words(reviewed: str) -> str:
+    """A range as people say it: ``1.11 to 2.15``; where releases are missing in between, ``2.4, 2.9 to 2.13``."""
+    spans: list[list[str]] = []
+    last = -2
+    for place, minor in enumerate(RELEASES):
+        if not speaks_of(reviewed, minor):
+            continue
+        if place == last + 1:
+            spans[-1][1:] = [minor]
+        else:
+            spans.append([minor])
+        last = place
+    return ", ".join(" to ".join(span) for span in spans) or reviewed
+
+
 def placed(reviewed: str, version: str) -> str:
     """Where ``version`` lies: ``reviewed``, ``older`` or ``newer`` than that, or ``between`` two ranges.
 

@@ -52,7 +52,7 @@ def _calls_that_drew(trace: Trace) -> Iterator[Draw]:
             function=group.function,
             called_from=group.called_from,
             count=group.count,
-            origin=SeedOrigin(group.facts.get(ORIGIN, SeedOrigin.UNSEEN)),
+            origin=SeedOrigin(group.facts.get(ORIGIN, SeedOrigin.UNUSED)),
             seeded_at=str(group.facts.get(SEEDED_AT, "")),
         )
 
