@@ -264,3 +264,15 @@ def test_every_risky_verdict_can_be_named() -> None:
 
     words = [verdict.value for verdict in Verdict if verdict is not Verdict.DETERMINISTIC]
     assert parse_fail_on(",".join(words)) == (frozenset(map(Verdict, words)), False)
+
+
+def test_what_raises_is_said_in_a_sentence_in_the_log_and_in_every_format(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tracer: Command
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    trace(call("aten.put_.default", facts={"device": "cuda", "arg.accumulate": False})).save("t.json")
+    arguments = ("check", "t.json", "--backend", "cuda", "--settings", "deterministic", "--fail-on", "raises,unknown")
+    done = tracer(*arguments, "--format", "sarif,junit", "-o", "out")
+    texts = [done.out, *(Path(name).read_text(encoding="utf-8") for name in ("out.sarif", "out.xml"))]
+    assert all("raises" in text and "is raises" not in text for text in texts), texts

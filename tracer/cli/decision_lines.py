@@ -76,12 +76,14 @@ def _lines(decision: Decision, detail: Detail) -> Iterator[Line]:
 
 def _said(one: Finding) -> str:
     """``train.py:10: cuda-index-add: aten.index_add_.default forward in net.fc is nondeterministic``."""
+    from tracer.report.naming import answer_of
+
     if one.subject and not one.location:
-        return f"{one.rule}: {one.subject} is {one.verdict}"
+        return f"{one.rule}: {one.subject} {answer_of(one)}"
     place = one.location or one.called_from or one.module or "place not recorded"
     phase = f" {one.phase}" if one.op else ""
     module = f" in {one.module}" if one.module and place != one.module else ""
-    return f"{place}: {one.rule}: {one.op or one.subject}{phase}{module} is {one.verdict}"
+    return f"{place}: {one.rule}: {one.op or one.subject}{phase}{module} {answer_of(one)}"
 
 
 def _reasons(one: Finding) -> Iterator[str]:

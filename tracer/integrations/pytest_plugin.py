@@ -150,10 +150,12 @@ def _globs(wanted: dict[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _told(failing: Any) -> str:
+    from tracer.report.naming import answer_of
+
     lines = [f"{len(failing):,} determinism finding{'s' * (len(failing) != 1)}:"]
     for one in failing[:_SHOWN]:
         place = one.location or one.called_from or one.module or "whole process"
-        lines.append(f"  {place}: {one.rule}: {one.op or one.subject} is {one.verdict}: {one.remedy}")
+        lines.append(f"  {place}: {one.rule}: {one.op or one.subject} {answer_of(one)}: {one.remedy}")
     if len(failing) > _SHOWN:
         lines.append(f"  and {len(failing) - _SHOWN:,} more")
     return "\n".join(lines)

@@ -13,7 +13,7 @@ from pathlib import Path
 from tracer.baseline import file_of
 from tracer.findings import Finding
 from tracer.names import Verdict
-from tracer.report.naming import counted, phase_of, subject_of
+from tracer.report.naming import answer_of, counted, phase_of, subject_of
 from tracer.report.plain import one_line
 
 #: Annotations of one kind that GitHub shows for a step.
@@ -71,7 +71,7 @@ def _annotation(kind: str, finding: Finding, root: str) -> str:
     spelled = ",".join(f"{name}={_property(one_line(value, _LONGEST))}" for name, value in properties.items())
     under_mode = f"under deterministic mode: {finding.deterministic_mode}"
     parts = ", ".join(filter(None, (counted(finding), phase_of(finding), under_mode)))
-    said = " ".join(filter(None, (f"{subject_of(finding)} is {finding.verdict} ({parts}).", finding.remedy)))
+    said = " ".join(filter(None, (f"{subject_of(finding)} {answer_of(finding)} ({parts}).", finding.remedy)))
     return f"::{kind} {spelled}::{_data(one_line(said, _LONGEST))}"
 
 

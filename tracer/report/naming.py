@@ -36,6 +36,11 @@ def worth(change: Change) -> str:
     return f"closes {plural(change.closes, 'finding')}{calls}"
 
 
+def answer_of(finding: Finding) -> str:
+    """``is nondeterministic``, or ``raises``: the verdict as a sentence ends."""
+    return "raises" if finding.verdict is Verdict.RAISES else f"is {finding.verdict}"
+
+
 def phase_of(finding: Finding) -> str:
     """The phase; empty for what belongs to none, as a setting does."""
     return "" if not finding.op and not is_call(finding) and finding.phase is Phase.OTHER else finding.phase.value

@@ -17,7 +17,7 @@ import tracer
 from tracer.baseline import Acceptance, AcceptedBy, file_of, risk_of
 from tracer.findings import Finding
 from tracer.names import Verdict
-from tracer.report.naming import counted, phase_of, subject_of
+from tracer.report.naming import answer_of, counted, phase_of, subject_of
 from tracer.report.plain import one_line, visible
 from tracer.report.words import VERDICTS
 
@@ -154,7 +154,7 @@ def _result(finding: Finding, rule: int, script: str) -> dict[str, Any]:
     runs_as = f", which runs as {finding.runs_as}" if finding.runs_as else ""
     under_mode = f"under deterministic mode: {VERDICTS[finding.deterministic_mode].label}"
     aside = "; ".join(filter(None, (", ".join(filter(None, (counted(finding), phase_of(finding)))), under_mode)))
-    parts = [f"{subject_of(finding)}{runs_as} is {finding.verdict} ({aside}).", finding.why, finding.remedy]
+    parts = [f"{subject_of(finding)}{runs_as} {answer_of(finding)} ({aside}).", finding.why, finding.remedy]
     result: dict[str, Any] = {
         "ruleId": visible(finding.rule),
         "ruleIndex": rule,
