@@ -276,3 +276,14 @@ def test_what_raises_is_said_in_a_sentence_in_the_log_and_in_every_format(
     done = tracer(*arguments, "--format", "sarif,junit", "-o", "out")
     texts = [done.out, *(Path(name).read_text(encoding="utf-8") for name in ("out.sarif", "out.xml"))]
     assert all("raises" in text and "is raises" not in text for text in texts), texts
+
+
+def test_the_users_line_that_led_to_a_librarys_is_named_where_a_comment_would_silence_it(
+    saved: Path, tracer: Command
+) -> None:
+    trace(call(OP, location="lib/ops.py:5", called_from="train.py:10")).save(saved)
+    arguments = ("check", saved, "--backend", "cuda", "--select", RULE)
+    assert "lib/ops.py:5: cuda-index-add" in tracer(*arguments).out
+    assert "(called from train.py:10)" in tracer(*arguments).out
+    code_line(IGNORE)
+    assert tracer(*arguments).code == 0

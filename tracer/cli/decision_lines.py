@@ -83,7 +83,8 @@ def _said(one: Finding) -> str:
     place = one.location or one.called_from or one.module or "place not recorded"
     phase = f" {one.phase}" if one.op else ""
     module = f" in {one.module}" if one.module and place != one.module else ""
-    return f"{place}: {one.rule}: {one.op or one.subject}{phase}{module} {answer_of(one)}"
+    led = f" (called from {one.called_from})" if one.called_from not in ("", place) else ""
+    return f"{place}: {one.rule}: {one.op or one.subject}{phase}{module}{led} {answer_of(one)}"
 
 
 def _reasons(one: Finding) -> Iterator[str]:
