@@ -16,8 +16,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: EventKind
     name: str
     """What it was about: a variable's name, a setting's dotted name (``torch.use_deterministic_algorithms``), a
-    ``Subsystem``, or a generator (``cpu``, ``cuda``, ``cuda:0``, ``passed``, ``python``, ``numpy``; ``numpy-objects`` for
-    a ``Generator`` of NumPy that was made without a seed)."""
+    ``Subsystem``, or a generator (``cpu``, ``cuda``, ``cuda:0``, ``passed``, ``python``, ``numpy``; ``numpy-objects``
+    for a ``Generator`` of NumPy that was made without a seed)."""
     before: str = ""
     """A setting's value before, as text; a variable's, empty where it was not set."""
     value: str = ""
