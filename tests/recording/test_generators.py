@@ -256,7 +256,7 @@ def test_the_number_that_a_loader_draws_for_workers_makes_no_finding() -> None:
 
     tracer = record(step)
     (draw,) = drawn(tracer, "aten.random_")
-    assert (draw.generator, draw.origin) == ("cpu", SeedOrigin.UNSEEN)
+    assert (draw.generator, draw.origin) == ("cpu", SeedOrigin.UNUSED)
     (call,) = groups(tracer, "aten.random_")
     assert "rng.origin" not in call.facts
 

@@ -62,7 +62,17 @@ def opened(request: pytest.FixtureRequest, chromium: Any, deep_page: Path) -> It
     page.done()
 
 
-LOOKS = pytest.mark.parametrize("opened", [(False, 1280), (True, 1280), (False, 400), (True, 400)], indirect=True)
+#: Dark or not, and the width; each is seen in two of the four, and in all by name.
+LOOKS = pytest.mark.parametrize(
+    "opened",
+    [
+        (False, 1280),
+        pytest.param((True, 1280), marks=pytest.mark.slow),
+        pytest.param((False, 400), marks=pytest.mark.slow),
+        (True, 400),
+    ],
+    indirect=True,
+)
 
 
 def check_accessible(page: Any) -> None:
