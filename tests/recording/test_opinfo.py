@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from benchmarks.modes import CountingMode, EmptyMode
-from benchmarks.samples import copied, tensors
+from benchmarks.samples import copied, sample_inputs, tensors
 from tests.bits import bits, random_state, seed_everything, shape_of
 from tracer import DeterminismTracer
 
@@ -66,7 +66,7 @@ def samples_of(op: Any, count: int) -> Iterator[Any]:
         return iter(())
     differentiates = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
     seed_everything(0)
-    return itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=differentiates), count)
+    return itertools.islice(sample_inputs(op, "cpu", dtype, differentiates), count)
 
 
 def complaints(op: Any, count: int) -> Iterator[str]:
