@@ -108,25 +108,26 @@ def test_nothing_is_loaded_where_it_is_not_used(tmp_path: Path) -> None:
     assert done.code == 0, done.out
 
 
-@pytest.mark.parametrize(
-    ("marker", "says"),
-    [
-        ("fail_on='often'", "there is no verdict 'often'"),
-        ("backend='tpu'", "'tpu' does not exist"),
-        ("surprise=1", "takes keywords only"),
-        ("'cuda'", "takes keywords only"),
-        ("baseline='none.lock'", "there is no baseline"),
-    ],
-)
-def test_a_mistake_in_the_marker_fails_the_test_in_one_line(tmp_path: Path, marker: str, says: str) -> None:
-    (tmp_path / "test_one.py").write_text(
-        f"import pytest, torch\n\n@pytest.mark.determinism({marker})\ndef test():\n    torch.ones(1)\n",
-        encoding="utf-8",
+def test_a_mistake_in_the_marker_fails_its_test_in_one_line(tmp_path: Path) -> None:
+    mistakes = {
+        "fail_on='often'": "there is no verdict 'often'",
+        "backend='tpu'": "'tpu' does not exist",
+        "surprise=1": "takes keywords only",
+        "'cuda'": "takes keywords only",
+        "baseline='none.lock'": "there is no baseline",
+    }
+    tests = (
+        f"@pytest.mark.determinism({marker})\ndef test_{number}():\n    torch.ones(1)\n"
+        for number, marker in enumerate(mistakes)
     )
-    done = pytest_in(tmp_path, "-q")
+    (tmp_path / "test_all.py").write_text("\n".join(["import pytest, torch\n", *tests]), encoding="utf-8")
+    done = pytest_in(tmp_path, "-q", "-rfE")
     assert done.code == 1
-    assert says in done.out
     assert "Traceback" not in done.out
+    summary = [line for line in done.out.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    for number, says in enumerate(mistakes.values()):
+        assert any(f"::test_{number}" in line for line in summary)
+        assert says in done.out.split(f" test_{number} _", 1)[1].split(f" test_{number + 1} _", 1)[0]
 
 
 def test_a_report_of_an_unknown_kind_is_refused_before_any_test_runs(project: Path) -> None:

@@ -303,7 +303,7 @@ def test_what_no_op_shows_stands_without_scripts_and_on_paper(chromium: Any, tmp
     paper.done()
 
 
-@pytest.mark.parametrize("width", [400, 1280])
+@pytest.mark.parametrize("width", [400, pytest.param(1280, marks=pytest.mark.slow)])
 def test_hostile_names_of_the_process_stay_text(chromium: Any, tmp_path: Path, width: int) -> None:
     for text in HOSTILE:
         opened = Opened(chromium, written(hostile_process_report(text), tmp_path), width=width)
