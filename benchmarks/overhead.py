@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
+import os
 import random
 import statistics
 import sys
@@ -26,7 +27,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler says nothing of its own
+
 import torch
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 from torch import nn
@@ -45,9 +49,9 @@ LAYERS = 6
 WIDTH = 32
 UNTOUCHED = "untouched"
 EMPTY = "empty TorchDispatchMode"
-TRACER = "determinism tracer"
-CALLS_ALONE = "determinism tracer, calls alone"
-UNWRITTEN = "determinism tracer, a buffer stays unwritten"
+TRACER = "tracer"
+CALLS_ALONE = "tracer, calls alone"
+UNWRITTEN = "tracer, a buffer stays unwritten"
 
 Observer = Callable[[], AbstractContextManager[Any]]
 
@@ -197,12 +201,10 @@ def tracking_ratios(times: dict[str, list[int]], name: str) -> list[float]:
 
 def make_table(times: dict[str, list[int]], ops: int) -> Table:
     """The result, a row an observer."""
-    table = Table(title=f"added cost per op, empty mode = 1 ({ops} ops a step, {len(times[EMPTY])} rounds)")
-    table.add_column("observer", no_wrap=True)
-    table.add_column("ratio", justify="right")
-    table.add_column("quartiles", justify="right", no_wrap=True)
-    table.add_column("step", justify="right")
-    table.add_column("per op", justify="right", no_wrap=True)
+    title = f"added cost per op, empty mode = 1 ({ops} ops a step, {len(times[EMPTY])} rounds)"
+    table = Table("observer", title=title, box=SIMPLE, pad_edge=False)
+    for name in ("ratio", "quartiles", "step", "per op"):
+        table.add_column(name, justify="right", no_wrap=True)
     bare = times[UNTOUCHED]
     for name, taken in times.items():
         whole = Spread.of([one / other for one, other in zip(taken, bare, strict=True)])

@@ -35,7 +35,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """Settings that were asked for in place of the recorded ones, by name; see ``tables.rows.Row.sets``."""
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A rule, or the lack of one, at one op, phase, module and site."""
 
     rule: str

@@ -30,6 +30,6 @@ def order_of(finding: Finding) -> tuple[object, ...]:
         str(finding.facts.get("device")),
         finding.subject,
         str(finding.facts.get(ORIGIN)),
-        sorted(finding.sets),
+        tuple(sorted(finding.sets)) if finding.sets else (),
         finding.planned or (),
     )

@@ -94,7 +94,8 @@ def _asked_of(group: CallGroup, ruling: Ruling) -> object:
     A call that runs as another op may be judged by what the forward call at its place said.
     """
     place = (group.module, group.location) if ruling.translated_by else ()
-    return (id(ruling), group.op, group.phase is Phase.BACKWARD, group.node, *place, *sorted(group.facts.items()))
+    facts = frozenset(group.facts.items())
+    return (id(ruling), group.op, group.phase is Phase.BACKWARD, group.node, *place, facts)
 
 
 class Settling:

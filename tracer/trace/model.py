@@ -21,7 +21,7 @@ FactValue = Union[bool, int, str]  # noqa: UP007 (msgspec reads it on Python 3.1
 """What a recorded fact can be; the vocabulary (``tracer.tables.vocabulary``) lists each fact's values."""
 
 
-class CallGroup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CallGroup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Calls that agree in everything but their count."""
 
     op: str
