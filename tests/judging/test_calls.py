@@ -65,10 +65,44 @@ def test_a_recorded_target_has_the_recordings_version_and_settings() -> None:
     }
 
 
-@pytest.mark.parametrize("config", ["", ":0:0", ":4096:2", "4096:8"])
-def test_only_what_torch_accepts_counts_as_a_cublas_workspace(config: str) -> None:
+@pytest.mark.parametrize(
+    ("config", "serves"),
+    [
+        (":4096:8", "set"),
+        (":16:8", "set"),
+        (":4096:2", "recurrent"),
+        ("", "unset"),
+        (":0:0", "unset"),
+        ("4096:8", "unset"),
+    ],
+)
+def test_only_what_torch_accepts_counts_as_a_cublas_workspace(config: str, serves: str) -> None:
     target = make_target(environment(variables={"CUBLAS_WORKSPACE_CONFIG": config}))
-    assert target.conditions["cublas_workspace"] == "unset"
+    assert target.conditions["cublas_workspace"] == serves
+
+
+@pytest.mark.parametrize(
+    ("op", "config", "verdict"),
+    [
+        ("aten._cudnn_rnn_backward.default", ":4096:2", "deterministic"),
+        ("aten._cudnn_rnn_backward.default", ":16:8", "deterministic"),
+        ("aten._cudnn_rnn_backward.default", ":0:0", "nondeterministic"),
+        ("aten.mm.default", ":4096:2", "raises"),
+        ("aten.mm.default", ":16:8", "deterministic"),
+    ],
+)
+def test_recurrent_layers_take_a_workspace_that_products_do_not(op: str, config: str, verdict: str) -> None:
+    recorded = trace(
+        CallGroup(op=op, phase=Phase.FORWARD, facts={"device": "cuda", "dtype": "float32", "layout": "strided"}),
+        environment=environment(
+            torch="2.6.0",
+            variables={"CUBLAS_WORKSPACE_CONFIG": config},
+            deterministic_mode=DeterministicMode.ON,
+            cudnn_enabled=True,
+        ),
+    )
+    judged = judge_trace(recorded, load_tables(), make_target(recorded.environment, backend="cuda"))
+    assert [str(one) for one in judged.tally.as_is] == [verdict]
 
 
 def test_a_setting_that_could_not_be_read_is_left_out() -> None:

@@ -123,6 +123,7 @@ def _is_worse(one: Difference) -> bool:
 
 def _parts(compared: Comparison) -> Iterator[RenderableType]:
     """What is printed, from the top."""
+    from tracer.comparing import Kind
     from tracer.report.plain import one_line
     from tracer.report.terminal import Prose, hanging, heading, indented
     from tracer.report.words import plural
@@ -130,7 +131,8 @@ def _parts(compared: Comparison) -> Iterator[RenderableType]:
     counts: dict[str, int] = {}
     for one in compared.differences:
         counts[one.kind.value] = counts.get(one.kind.value, 0) + 1
-    told = ", ".join(f"{count:,} {kind}" for kind, count in counts.items()) or "no finding changed"
+    as_told = {Kind.RECOUNTED.value: "with another count"}
+    told = ", ".join(f"{count:,} {as_told.get(kind, kind)}" for kind, count in counts.items()) or "no finding changed"
     yield Prose(f"{told[0].upper()}{told[1:]}; {plural(compared.same, 'finding')} the same.", style="bold")
     for label, target in (("before", compared.before), ("after", compared.after)):
         yield Prose(f"{label}: {target.backend}, torch {target.torch}, settings {target.settings}")

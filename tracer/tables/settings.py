@@ -11,6 +11,8 @@ from tracer.trace.model import Environment, FactValue
 
 #: Configurations of cuBLAS that torch accepts as repeatable.
 CUBLAS_WORKSPACES = frozenset({":4096:8", ":16:8"})
+#: What torch's page of ``nn.LSTM`` names beside ``:16:8``; its check of matrix products does not accept it.
+_RECURRENT_WORKSPACE = ":4096:2"
 #: The variable that holds one.
 CUBLAS_VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
 
@@ -74,7 +76,7 @@ def settings_of(
     read: dict[str, FactValue | None] = {
         "deterministic_mode": str(environment.deterministic_mode),
         "fill_uninitialized_memory": environment.fill_uninitialized_memory,
-        "cublas_workspace": "set" if environment.variables.get(CUBLAS_VARIABLE) in CUBLAS_WORKSPACES else "unset",
+        "cublas_workspace": _workspace(environment.variables),
         "cudnn_enabled": environment.cudnn_enabled,
         "cudnn_deterministic": environment.cudnn_deterministic,
         "cudnn_benchmark": environment.cudnn_benchmark,
@@ -84,6 +86,12 @@ def settings_of(
     if environment.num_threads is not None:
         read["threads"] = "one" if environment.num_threads == 1 else "many"
     return {key: value for key, value in read.items() if value is not None}
+
+
+def _workspace(variables: Mapping[str, str]) -> str:
+    """Which of torch's promises cuBLAS's workspace keeps: for everything, for recurrent layers alone, for nothing."""
+    value = variables.get(CUBLAS_VARIABLE)
+    return "set" if value in CUBLAS_WORKSPACES else "recurrent" if value == _RECURRENT_WORKSPACE else "unset"
 
 
 def _nvls(variables: Mapping[str, str]) -> str:

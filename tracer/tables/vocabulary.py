@@ -139,7 +139,8 @@ SELECTING_NODES: frozenset[str] = frozenset(
 SETTINGS: Mapping[str, tuple[Value, ...]] = {
     "deterministic_mode": ("off", "warn", "on"),
     "fill_uninitialized_memory": BOOL,
-    "cublas_workspace": ("unset", "set"),  # CUBLAS_WORKSPACE_CONFIG is :4096:8 or :16:8
+    # CUBLAS_WORKSPACE_CONFIG: :4096:8 and :16:8 are "set", :4096:2 serves recurrent layers alone.
+    "cublas_workspace": ("unset", "recurrent", "set"),
     "cudnn_enabled": BOOL,
     "cudnn_deterministic": BOOL,
     "cudnn_benchmark": BOOL,
