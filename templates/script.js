@@ -100,6 +100,9 @@ function start(data) {
   for (const { rows } of data.targets) rows.forEach((row, index) => row.push(index));
   let chosen = 0;
   const numberOf = (row) => row[2] + 1;
+  // What a gate let pass, by the position of the finding; of the report's own target alone.
+  const accepted = new Map(data.accepted);
+  const acceptance = (row) => (chosen ? undefined : data.strings[accepted.get(row[2])]);
   const addressOf = (row) => `${chosen ? `target-${chosen + 1}-` : ""}finding-${numberOf(row)}`;
 
   function badge(name) {
@@ -132,7 +135,7 @@ function start(data) {
   }
 
   const columns = [
-    column("verdict", (_, row) => opener(row), (name) => severity[name], "num"),
+    column("verdict", (_, row) => (acceptance(row) ? lines(opener(row), "accepted") : opener(row)), (name) => severity[name], "num"),
     column("mode", (name) => badge(name), (name) => severity[name], "num"),
     column("op", (value, row) => lines(breakable(value, "code"), text(row, "cause"))),
     column("phase", (value) => element("span", value), (name) => phases[name] ?? data.phases.length, "num"),
@@ -200,6 +203,7 @@ function start(data) {
       if (node) node.append(placed(text(row, field)));
       return node;
     };
+    add("Accepted", acceptance(row));
     add("Why", text(row, "why") && prose(text(row, "why")));
     add("Unknown because", text(row, "reason"));
     add("What to do", text(row, "remedy") && prose(text(row, "remedy")));
@@ -276,6 +280,7 @@ function start(data) {
   const within = { path: null, outside: false, block: null };
   let line = "";
 
+  const gate = control("by-gate");
   const exactly = [["by-verdict", "verdict"], ["by-phase", "phase"], ["by-backend", "backend"], ["by-cause", "cause"], ["by-about", "about"]].filter(([id]) => control(id));
   const searched = ["op", "phase", "module", "place", "called_from", "facts", "node", "function", "about", "subject", "ops"];
   const ruled = data.ruling_fields;
@@ -290,6 +295,7 @@ function start(data) {
     if (within.path !== null && module !== within.path && !module.startsWith(`${within.path}.`)) return false;
     if (within.outside && module) return false;
     if (line && lineOf(row) !== line) return false;
+    if (gate?.value && (gate.value === "accepted") !== (acceptance(row) !== undefined)) return false;
     const part = control("by-module").value.trim().toLowerCase();
     if (part && !module.toLowerCase().includes(part)) return false;
     if (!exactly.every(([id, field]) => !control(id).value || control(id).value === text(row, field))) return false;
@@ -347,8 +353,10 @@ function start(data) {
 
   for (const id of ["search", "by-module"]) control(id).addEventListener("input", () => apply());
   for (const [id] of exactly) control(id).addEventListener("change", () => apply());
+  gate?.addEventListener("change", () => apply());
   control("clear").addEventListener("click", () => {
     for (const id of ["search", "by-module", ...exactly.map(([name]) => name)]) control(id).value = "";
+    if (gate) gate.value = "";
     line = "";
     pressLine();
     enter(null);
@@ -509,6 +517,10 @@ function start(data) {
     if (control("coloured-for")) control("coloured-for").textContent = index ? `, for ${target.name}` : "";
     if (control("others-lines")) control("others-lines").hidden = !index;
     for (const link of document.querySelectorAll("a.to")) link.hidden = Boolean(index);
+    if (gate) {
+      gate.disabled = Boolean(index);
+      if (index) gate.value = "";
+    }
     apply(0);
   }
   for (const button of choosers) button.addEventListener("click", () => choose(Number(button.dataset.target) - 1));

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.build import finding, report
+from tests.build import call, finding, report, trace
 from tests.report.browser import CONTRAST, Opened
 from tests.report.samples import (
     HOSTILE,
@@ -18,6 +18,8 @@ from tests.report.samples import (
     hostile_report,
     process_report,
 )
+from tracer.baseline import Acceptance, AcceptedBy
+from tracer.portability import judge_targets, targets_named
 from tracer.report import Report
 
 pytestmark = pytest.mark.browser
@@ -64,6 +66,36 @@ def test_every_control_works_in_both_schemes_and_widths(chromium: Any, tmp_path:
     assert "torch.use_deterministic_algorithms" in page.inner_text("#rows dl.details")
     opener.click()
     assert page.locator("#rows dl.details").count() == 0
+    opened.done()
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_behind_a_gate_what_was_accepted_is_marked_and_filtered(chromium: Any, tmp_path: Path, width: int) -> None:
+    made = full_report()
+    made.accepted = (
+        Acceptance(finding=1, by=AcceptedBy.BASELINE, reason="<b>sums</b> of two rows"),
+        Acceptance(finding=3, by=AcceptedBy.COMMENT),
+    )
+    made.portability = judge_targets(trace(call()), targets_named("npu", "2.13"))
+    opened = Opened(chromium, written(made, tmp_path), width=width)
+    page = opened.page
+    assert "2 findings are accepted (1 by the baseline, 1 by a comment in the code), 3 are not." in page.inner_text(
+        "#findings"
+    )
+    assert [row for row in range(5) if "accepted" in opened.column(0)[row]] == [1, 3]
+    page.select_option("#by-gate", "accepted")
+    opened.matched("2 of 5 match")
+    page.locator("#rows .opener").first.click()
+    assert "By the baseline: <b>sums</b> of two rows" in page.inner_text("#rows dl.details")
+    page.select_option("#by-gate", "left")
+    opened.matched("3 of 5 match")
+    page.click("button.choose >> nth=1")
+    assert page.locator("#by-gate").is_disabled()
+    assert "accepted" not in " ".join(opened.column(0))
+    page.click("button.choose >> nth=0")
+    page.select_option("#by-gate", "accepted")
+    page.click("#clear")
+    opened.matched("All 5 shown")
     opened.done()
 
 

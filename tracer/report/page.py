@@ -10,6 +10,7 @@ import tracer
 from tracer.findings import Finding
 from tracer.names import SEVERITY, About, Cause, Phase, UnknownReason, Verdict, Word
 from tracer.plan import place_of
+from tracer.report.acceptance import gate_in_words
 from tracer.report.answers import answers, evidence_counts
 from tracer.report.columns import backend_of
 from tracer.report.environment_rows import environment_rows
@@ -120,6 +121,7 @@ def page_context(report: Report, blocks: tuple[Block, ...]) -> dict[str, Any]:
         "command": command(report, judgement.target),
         "phases": [_bar(phase.value, phases[phase]) for phase in Phase if phase in phases],
         "modules": _module_bars(report),
+        "gate": gate_in_words(report),
         "findings": report.findings,
         "plain_rows": [
             PlainRow(one, subject_of(one), phase_of(one), place_of(one)) for one in report.findings[:PLAIN_ROWS]

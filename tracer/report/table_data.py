@@ -16,6 +16,7 @@ import msgspec
 from tracer.findings import Evidence, Finding, Judgement
 from tracer.names import SEVERITY, Phase
 from tracer.plan import name_of, place_of
+from tracer.report.acceptance import accepted_in_words
 from tracer.report.columns import backend_of
 from tracer.report.deciding import Deciding
 from tracer.report.model_map import Block, worst_inside
@@ -183,6 +184,7 @@ def findings_json(report: Report, blocks: tuple[Block, ...] = ()) -> str:
         "phases": [phase.value for phase in Phase],
     }
     data |= {"places": list(made.places), "rulings": list(made.rulings)}
+    data["accepted"] = [(one.finding, made.strings(accepted_in_words(one))) for one in report.accepted or ()]
     data["strings"] = [visible(text) for text in made.strings.index]
     text = msgspec.json.encode(data).decode("utf-8")
     return _UNSAFE.sub(lambda match: _ESCAPES[match.group()], text)

@@ -1,0 +1,43 @@
+"""What a gate accepted, in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tracer.baseline import Acceptance, AcceptedBy
+from tracer.report.words import plural
+
+if TYPE_CHECKING:
+    from tracer.report.report import Report
+
+_BY: Mapping[AcceptedBy, str] = {
+    AcceptedBy.BASELINE: "by the baseline",
+    AcceptedBy.COMMENT: "by a comment in the code",
+    AcceptedBy.SELECTION: "by what the gate was told to look at",
+}
+
+
+def accepted_in_words(acceptance: Acceptance) -> str:
+    """``By the baseline: seen in review.``"""
+    by = _BY[acceptance.by]
+    return f"{by[0].upper()}{by[1:]}{': ' if acceptance.reason else ''}{acceptance.reason}"
+
+
+def gate_in_words(report: Report) -> str:
+    """How many of the findings a gate accepted, and what spoke for them; empty for a report behind no gate."""
+    if report.accepted is None:
+        return ""
+    taken, left = len(report.accepted), len(report.findings) - len(report.accepted)
+    counts = Counter(one.by for one in report.accepted)
+    told = ", ".join(f"{counts[by]:,} {words}" for by, words in _BY.items() if counts[by])
+    aside = f" ({told})" if told else ""
+    return (
+        f"A gate has looked at this report: {plural(taken, 'finding')} {_is(taken)} accepted{aside},"
+        f" {left:,} {_is(left)} not."
+    )
+
+
+def _is(count: int) -> str:
+    return "is" if count == 1 else "are"
