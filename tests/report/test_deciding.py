@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.build import call, finding, judgement, process_finding, trace
+from tests.build import call, environment, finding, judgement, trace
 from tracer import judge
 from tracer.findings import Finding
+from tracer.names import About
 from tracer.report.deciding import Deciding
 
 
@@ -31,7 +32,28 @@ def test_what_cannot_be_found_again_is_not_claimed() -> None:
     for change in ({"verdict": "raises"}, {"rule": "cuda-of-another-time"}):
         other = msgspec.convert(msgspec.to_builtins(one) | change, type=Finding)
         assert "As the settings stand" not in deciding.words(other)
-    assert deciding.words(process_finding()) == ""
+
+
+def test_of_the_process_the_settings_as_they_stand_decide() -> None:
+    convolution = call("aten.convolution.default", facts={"device": "cuda", "dtype": "float32"})
+    held = environment(cudnn_enabled=True, cudnn_deterministic=False, cudnn_benchmark=False)
+    made = judge(trace(convolution, environment=held), backend="cuda")
+    deciding = Deciding(made.judgement)
+    told = {one.rule: deciding.words(one) for one in made.findings if one.about is About.SETTING}
+    assert told["environment-deterministic-mode"] == "As the settings stand: value: unset"
+    assert "deterministic_mode: off" in told["environment-cudnn-deterministic"]
+    assert all(told.values())
+
+
+@pytest.mark.parametrize(
+    "changed", [{"rule": "environment-of-another-time"}, {"verdict": "raises"}, {"about": "memory"}, {"facts": {}}]
+)
+def test_of_the_process_too_nothing_is_claimed_that_does_not_decide(changed: dict[str, object]) -> None:
+    held = environment(cudnn_enabled=True, cudnn_deterministic=False)
+    made = judge(trace(call("aten.convolution.default", facts={"device": "cuda"}), environment=held), backend="cuda")
+    one = next(one for one in made.findings if one.rule == "environment-cudnn-deterministic")
+    other = msgspec.convert(msgspec.to_builtins(one) | changed, type=Finding)
+    assert Deciding(made.judgement).words(other) == ""
 
 
 @pytest.mark.parametrize("rule", ["<script>", "", "cuda-opaque"])

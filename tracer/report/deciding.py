@@ -11,6 +11,8 @@ from tracer.tables.binding import BoundTable
 from tracer.tables.conditions import BoundRule, wanted_values
 from tracer.tables.derived import DERIVATIONS, derive
 from tracer.tables.loading import load_tables
+from tracer.tables.rows import load_rows
+from tracer.tables.versions import release, reviewed_releases
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,9 +33,12 @@ class Deciding:
         self._kept: dict[tuple[object, ...], str] = {}
 
     def words(self, finding: Finding) -> str:
-        """A line for each of the two verdicts; empty where no case of a table in hand comes to the same verdict."""
+        """A line for each of the two verdicts; empty where no case of a table in hand comes to the same verdict.
+
+        Of the process it is the first line alone: in deterministic mode other values stand, which no finding keeps.
+        """
         if finding.about is not About.CALL:
-            return ""
+            return self._of_process(finding)
         both = self._bound(backend_of(finding, self._judgement), finding.rule)
         if both is None:
             return ""
@@ -49,6 +54,17 @@ class Deciding:
             ]
             self._kept[key] = "\n".join(lines)
         return self._kept[key]
+
+    def _of_process(self, finding: Finding) -> str:
+        if finding.about is About.MEMORY:  # judged as if nothing had been filled, for nothing was when it was given
+            return ""
+        table, target = load_rows(), self._judgement.target
+        row = next((row for row in table.row if row.id == finding.rule), None)
+        if row is None:
+            return ""
+        version = release(reviewed_releases(table.reviewed)[-1]) if finding.extrapolated else target.torch
+        told = _told(BoundRule(row, version, target.conditions), finding.facts, finding.verdict)
+        return f"{_LABELS[0]}: {told}" if told else ""
 
     def _bound(self, backend: Backend, rule_id: str) -> tuple[BoundRule, BoundRule] | None:
         rules = self._rules.get(backend)
