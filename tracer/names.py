@@ -166,6 +166,10 @@ class SeedOrigin(Word):
     """It does not matter: the draw moves the generator on, and what was drawn is told of elsewhere or dropped."""
 
 
+#: Origins of a generator's state that repeat from run to run.
+REPEATABLE = (SeedOrigin.PROGRAM, SeedOrigin.RESTORED, SeedOrigin.FIXED)
+
+
 class EventKind(Word):
     """Something that the program did once and that later calls depend on."""
 

@@ -1,4 +1,4 @@
-"""What draws from a generator that nobody seeded is no longer seeded."""
+"""What draws from a generator that nobody seeded is no longer seeded, and what was seeded need not be again."""
 
 from __future__ import annotations
 
@@ -41,6 +41,15 @@ def test_a_draw_from_a_passed_generator_says_which_to_seed(bench: Bench) -> None
 def test_any_other_draw_stays_seeded(bench: Bench, origin: str | None) -> None:
     ruling = bench.rule_on(draw(origin))
     assert (ruling.verdict, ruling.mode_on) == (Verdict.SEEDED, Verdict.SEEDED)
+
+
+@pytest.mark.parametrize(
+    ("origin", "asks"), [("program", False), ("restored", False), ("fixed", False), ("unseen", True)]
+)
+def test_nobody_is_asked_to_seed_what_repeats_already(bench: Bench, origin: str, asks: bool) -> None:
+    remedy = bench.rule_on(draw(origin)).remedy
+    assert remedy.startswith("Seed ") is asks
+    assert "save and restore generator states" in remedy
 
 
 def test_rulings_that_say_the_same_are_one_object(bench: Bench) -> None:

@@ -7,16 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from tracer.findings import Target
-from tracer.names import Backend, SeedOrigin, Settings, Verdict
+from tracer.names import REPEATABLE, Backend, SeedOrigin, Settings, Verdict
 from tracer.tables.binding import Ruling
 from tracer.tables.conditions import wanted_values
 from tracer.tables.model import Case
 from tracer.tables.rows import EnvironmentTable, Group, Row
 from tracer.tables.settings import SEEDS, effective_environment, settings_of
 from tracer.trace.model import CallGroup, Environment, FactValue, Trace
-
-#: Origins of a generator's state that repeat from run to run.
-REPEATABLE = (SeedOrigin.PROGRAM, SeedOrigin.RESTORED, SeedOrigin.FIXED)
 
 _VARYING = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL, Verdict.UNKNOWN)
 

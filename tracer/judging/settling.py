@@ -15,8 +15,7 @@ import msgspec
 
 from tracer.findings import Finding
 from tracer.judging.process import Observed, Process, key_of
-from tracer.judging.scene import REPEATABLE
-from tracer.names import Phase, SeedOrigin, Verdict
+from tracer.names import REPEATABLE, Phase, SeedOrigin, Verdict
 from tracer.tables.bench import Bench
 from tracer.tables.binding import Ruling
 from tracer.tables.settings import CUBLAS_VARIABLE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from tracer.names import Backend, Cause, Phase, SeedOrigin, UnknownReason, Verdict
+from tracer.names import REPEATABLE, Backend, Cause, Phase, SeedOrigin, UnknownReason, Verdict
 from tracer.tables.binding import BoundTable, Ruling, safe_ruling, unknown_ruling
 from tracer.tables.model import Table
 from tracer.tables.retelling import Retold
@@ -42,8 +42,8 @@ class Bench:
         self._no_device = unknown_ruling(Backend.RECORDED, "no-device", UnknownReason.FACT_NOT_RECORDED, "device")
         self._bound: dict[Backend, BoundTable | Ruling] = {}
         self._safe: dict[Backend, Ruling] = {}
-        self._unseeded: dict[tuple[int, bool], tuple[Ruling, Ruling]] = {}
-        """Identity of a ruling, and whether the program made the generator -> the ruling, and the one in its stead."""
+        self._of_draws: dict[tuple[int, str], tuple[Ruling, Ruling]] = {}
+        """Identity of a ruling, and what is known of the generator -> the ruling, and the one in its stead."""
         self._unseen: dict[tuple[Backend, str], Ruling] = {}
         self._translations = translations
         self._is_abroad = backend not in (Backend.RECORDED, Backend(RECORDED_ON))
@@ -56,15 +56,23 @@ class Bench:
     def rule_on(self, group: CallGroup) -> Ruling:
         """The ruling for one group of calls; what draws from a generator that nobody seeded repeats in no other run."""
         ruling = self._rule_on(group)
-        if group.facts.get(ORIGIN) == SeedOrigin.MACHINE and Verdict.SEEDED in (ruling.verdict, ruling.mode_on):
-            return self._without_seed(ruling, str(group.facts.get(GENERATOR)))
+        origin = group.facts.get(ORIGIN)
+        if origin is None or Verdict.SEEDED not in (ruling.verdict, ruling.mode_on):
+            return ruling
+        if origin == SeedOrigin.MACHINE:
+            return self._of_draw(
+                ruling, "passed" if str(group.facts.get(GENERATOR)).startswith("passed") else "default"
+            )
+        if origin in _REPEATABLE and ruling.verdict is ruling.mode_on:
+            return self._of_draw(ruling, "kept")
         return ruling
 
-    def _without_seed(self, ruling: Ruling, generator: str) -> Ruling:
-        key = (id(ruling), generator.startswith("passed"))
-        found = self._unseeded.get(key)
+    def _of_draw(self, ruling: Ruling, generator: str) -> Ruling:
+        key = (id(ruling), generator)
+        found = self._of_draws.get(key)
         if found is None:
-            found = self._unseeded[key] = (ruling, unseeded(ruling, generator))
+            made = ruling._replace(remedy=_KEPT) if generator == "kept" else unseeded(ruling, generator)
+            found = self._of_draws[key] = (ruling, made)
         return found[1]
 
     def _rule_on(self, group: CallGroup) -> Ruling:
@@ -165,6 +173,15 @@ class Bench:
             why = "The op hands its work to code that was not recorded: what ran inside it is not known."
             self._unseen[key] = unknown_ruling(backend, "opaque", UnknownReason.OPAQUE, group.op, why)
         return self._unseen[key]
+
+
+#: As facts spell them.
+_REPEATABLE = frozenset(origin.value for origin in REPEATABLE)
+#: What is left to do about draws from a generator whose state repeats.
+_KEPT = (
+    "The generator starts from the same state in every run: keep it so, and save and restore generator states"
+    " when training is resumed."
+)
 
 
 def unseeded(ruling: Ruling, generator: str) -> Ruling:
