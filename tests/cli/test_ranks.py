@@ -56,7 +56,6 @@ def test_a_hostile_name_stays_text(tmp_path: Path, tracer: Command, text: str) -
     assert json.loads(tracer("report", *paths, "--format", "json").out)["ranks"]["calls"][0]["counts"] == [1, 2]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("apart", ["", "apart"])
 def test_two_ranks_of_torchrun_are_compared(tmp_path: Path, apart: str) -> None:
     launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "tracer")
