@@ -110,11 +110,13 @@ def test_worker_processes_of_a_loader_are_reported() -> None:
     data = torch.utils.data.TensorDataset(torch.arange(4.0))
 
     def step() -> None:
-        for _ in torch.utils.data.DataLoader(data, num_workers=1):
-            pass
+        for _ in range(2):
+            for _ in torch.utils.data.DataLoader(data, num_workers=1):
+                pass
 
     (spot,) = spots(record(step), BlindSpotKind.DATALOADER)
     assert "1 worker" in spot.detail
+    assert spot.count == 2, "one for each time that a loader was iterated, whatever its batches"
     assert not spots(record(lambda: list(torch.utils.data.DataLoader(data))), BlindSpotKind.DATALOADER)
 
 

@@ -10,6 +10,7 @@ import functools
 import multiprocessing.process
 import sys
 import threading
+import weakref
 from _thread import get_ident
 from collections.abc import Callable
 from types import FrameType
@@ -37,11 +38,19 @@ class BlindSpots:
         self._on_dynamo = on_dynamo
         self._working_directory = working_directory
         self._noted: dict[tuple[BlindSpotKind, str, str], int] = {}
+        self._loaders: weakref.WeakSet[Any] = weakref.WeakSet()
+        """Iterators over a DataLoader, each of which counts once however many batches it gives."""
         self.on_unseen: Callable[[], None] = lambda: None
         """Called before code runs that may write to any tensor."""
 
-    def note(self, kind: BlindSpotKind, detail: str, frame: FrameType | None = None, *, count: int = 1) -> None:
-        """Count one blind spot, at the line of ``frame`` that is outside torch."""
+    def note(
+        self, kind: BlindSpotKind, detail: str, frame: FrameType | None = None, *, count: int = 1, whose: Any = None
+    ) -> None:
+        """Count one blind spot of ``whose``, at the line of ``frame`` that is outside torch."""
+        if kind is BlindSpotKind.DATALOADER:
+            if whose in self._loaders:
+                return
+            self._loaders.add(whose)
         location = spell(self._sites.innermost(frame), self._working_directory) if frame is not None else ""
         key = (kind, detail, location)
         self._noted[key] = self._noted.get(key, 0) + count
@@ -157,9 +166,9 @@ class _Watches:
                 self._undo.pop()()
             self._patched.clear()
 
-    def note(self, kind: BlindSpotKind, detail: str, frame: FrameType | None) -> None:
+    def note(self, kind: BlindSpotKind, detail: str, frame: FrameType | None, whose: Any) -> None:
         for listener in self._listeners:
-            listener.note(kind, detail, frame)
+            listener.note(kind, detail, frame, whose=whose)
 
     def patch_late(self) -> bool:
         """Patch what is loaded by now (torch loads its compiler when it is first used); was anything new?"""
@@ -223,7 +232,7 @@ class _Watches:
             else:
                 noted = _on_compiled_call(frame) if frame.f_code.co_name in ("compile_wrapper", "_fn") else None
             if noted is not None:
-                self.note(*noted, frame)
+                self.note(*noted, frame, args[0] if args else None)
             return original(*args, **kwargs)
 
         seams.skip_in_dynamo(watched)
