@@ -46,7 +46,8 @@ def test_a_backend_that_is_not_here_can_be_asked_for(tmp_path: Path) -> None:
 def test_it_reads_the_very_process(tmp_path: Path) -> None:
     code = (
         "import torch\nfrom tracer.cli.main import main\n"
-        "torch.use_deterministic_algorithms(True)\nmain(['doctor', '--fail-on', 'nondeterministic'])"
+        "torch.use_deterministic_algorithms(True)\n"
+        "main(['doctor', '--backend', 'cpu', '--fail-on', 'nondeterministic'])"
     )
     done = process("-c", code, cwd=tmp_path)
     assert done.code == 0
