@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import torch
 
+from tests.recording.test_opinfo import _one_thread as _one_thread  # an autouse fixture
+from tests.recording.test_opinfo import op_db as op_db
 from tests.recording.test_opinfo import run, samples_of
 from tracer import DeterminismTracer
 
 CHUNKS = 16
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def op_db() -> list[Any]:
-    """torch's operator database. Loading it forbids this process to set backend flags; that is taken back."""
-    pytest.importorskip("expecttest", reason="torch's operator database needs the package expecttest")
-    from torch.testing._internal.common_methods_invocations import op_db as entries
-
-    torch.backends.flags_frozen.__globals__["__allow_nonbracketed_mutation_flag"] = True
-    return list(entries)
 
 
 def check(entries: list[Any], count: int) -> None:

@@ -20,6 +20,7 @@ import torch
 
 from tracer.names import BlindSpotKind
 from tracer.recording import seams
+from tracer.recording.listeners import Listeners
 from tracer.recording.modules import OWN_HOOK
 from tracer.recording.sites import Sites, spell
 from tracer.trace.model import BlindSpot
@@ -146,25 +147,8 @@ def _on_loader(iterator: Any) -> tuple[BlindSpotKind, str] | None:
     )
 
 
-class _Watches:
+class _Watches(Listeners[BlindSpots]):
     """The patched functions of the process, and who listens."""
-
-    def __init__(self) -> None:
-        self._listeners: list[BlindSpots] = []
-        self._undo: list[Callable[[], None]] = []
-        self._patched: set[tuple[int, str]] = set()
-
-    def add(self, listener: BlindSpots) -> None:
-        self._listeners.append(listener)
-        self.patch_late()
-
-    def discard(self, listener: BlindSpots) -> None:
-        if listener in self._listeners:
-            self._listeners.remove(listener)
-        if not self._listeners:
-            while self._undo:
-                self._undo.pop()()
-            self._patched.clear()
 
     def note(self, kind: BlindSpotKind, detail: str, frame: FrameType | None, whose: Any) -> None:
         for listener in self._listeners:
@@ -172,12 +156,13 @@ class _Watches:
 
     def patch_late(self) -> bool:
         """Patch what is loaded by now (torch loads its compiler when it is first used); was anything new?"""
-        before = len(self._patched)
-        if self._listeners:
-            self._patch_all()
-        return len(self._patched) > before
+        before = len(self._undo)
+        self.look_again()
+        return len(self._undo) > before
 
-    def _patch_all(self) -> None:
+    def look_again(self) -> None:
+        if not self._listeners:
+            return
         loader = sys.modules.get("torch.utils.data.dataloader")
         self._patch(getattr(loader, "_BaseDataLoaderIter", None), "__next__", _on_loader)
         graphs = sys.modules.get("torch.cuda.graphs")
@@ -220,7 +205,7 @@ class _Watches:
 
     def _patch(self, owner: Any, name: str, describe: Callable[[Any], tuple[BlindSpotKind, str] | None] | None) -> None:
         original = getattr(owner, name, None)
-        if original is None or (id(owner), name) in self._patched:
+        if original is None or (id(owner), name) in self._undo:
             return
         has_own = name in vars(owner)
 
@@ -240,17 +225,13 @@ class _Watches:
             setattr(owner, name, watched)
         except (AttributeError, TypeError):  # an immutable type of another build
             return
-        self._patched.add((id(owner), name))
-        if has_own:
-            self._undo.append(lambda: setattr(owner, name, original))
-        else:
-            self._undo.append(lambda: delattr(owner, name))
+        undo = functools.partial(setattr, owner, name, original) if has_own else functools.partial(delattr, owner, name)
+        self._undo[id(owner), name] = undo
 
     def _hide_own_hooks(self) -> None:
         """torch warns of global module hooks when it calls a compiled module; the recorder's give no cause to."""
-        if (0, "hooks") not in self._patched:  # before the compiler is loaded: what loads it may call a module at once
-            self._patched.add((0, "hooks"))
-            self._undo.append(seams.hide_hooks_from_compiled_modules(OWN_HOOK))
+        if (0, "hooks") not in self._undo:  # before the compiler is loaded: what loads it may call a module at once
+            self._undo[0, "hooks"] = seams.hide_hooks_from_compiled_modules(OWN_HOOK)
 
 
 #: The watches of this process.

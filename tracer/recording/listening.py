@@ -11,38 +11,23 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from tracer.recording import seams
+from tracer.recording.listeners import Listener, Listeners
 
-Listener = TypeVar("Listener")
 #: What is told of a call: a listener, the frame that made it, and the call's first argument (``None`` without one).
 Tell = Callable[[Listener, FrameType, Any], None]
 
 
-class Watched(Generic[Listener]):
+class Watched(Listeners[Listener]):
     """The replaced functions, and who listens. ``find`` gives what is to be replaced and is loaded by now."""
 
     def __init__(self, find: Callable[[], list[tuple[Any, str, Tell[Listener]]]]) -> None:
+        super().__init__()
         self._find = find
-        self._listeners: list[Listener] = []
-        self._undo: dict[tuple[int, str], Callable[[], None]] = {}
-
-    def add(self, listener: Listener) -> None:
-        """Tell ``listener`` from now on."""
-        self._listeners.append(listener)
-        self.look_again()
-
-    def discard(self, listener: Listener) -> None:
-        """Tell ``listener`` no more."""
-        if listener in self._listeners:
-            self._listeners.remove(listener)
-        if not self._listeners:
-            while self._undo:
-                self._undo.popitem()[1]()
 
     def look_again(self) -> None:
-        """Replace what was loaded since."""
         if self._listeners:
             for owner, name, tell in self._find():
                 if owner is not None and (id(owner), name) not in self._undo:

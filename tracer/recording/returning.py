@@ -11,11 +11,10 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import FrameType
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from tracer.recording import seams
-
-Listener = TypeVar("Listener")
+from tracer.recording.listeners import Listener, Listeners
 
 
 class Call(NamedTuple):
@@ -41,26 +40,12 @@ class Watched(NamedTuple):
     """Called for each listener after each call."""
 
 
-class Returning(Generic[Listener]):
+class Returning(Listeners[Listener]):
     """The replaced functions of this process, and who listens; ``find`` gives those that are loaded by now."""
 
     def __init__(self, find: Callable[[], list[Watched]]) -> None:
+        super().__init__()
         self._find = find
-        self._listeners: list[Listener] = []
-        self._undo: dict[tuple[int, str], Callable[[], None]] = {}
-
-    def add(self, listener: Listener) -> None:
-        """Tell ``listener`` from now on."""
-        self._listeners.append(listener)
-        self.look_again()
-
-    def discard(self, listener: Listener) -> None:
-        """Tell ``listener`` no more."""
-        if listener in self._listeners:
-            self._listeners.remove(listener)
-        if not self._listeners:
-            while self._undo:
-                self._undo.popitem()[1]()
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
@@ -68,7 +53,6 @@ class Returning(Generic[Listener]):
         return tuple(self._listeners)
 
     def look_again(self) -> None:
-        """Replace what was loaded since."""
         for watched in self._find() if self._listeners else ():
             holders = [one for one in watched.holders if (id(one[0]), one[1]) not in self._undo]
             if holders:
