@@ -23,6 +23,8 @@ def fail(how):
     if how == "raise":
         raise KeyError("no such batch")
     if how in ("SIGINT", "SIGTERM"):
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's background jobs inherit it
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         os.kill(os.getpid(), getattr(signal, how))
         signal.pause()
 
