@@ -281,7 +281,12 @@ function start(data) {
   let line = "";
 
   const gate = control("by-gate");
-  const exactly = [["by-verdict", "verdict"], ["by-phase", "phase"], ["by-backend", "backend"], ["by-cause", "cause"], ["by-about", "about"]].filter(([id]) => control(id));
+  const fields = [["by-verdict", "verdict"], ["by-phase", "phase"], ["by-backend", "backend"], ["by-cause", "cause"], ["by-about", "about"]];
+  // Each field with what its value is compared with.
+  const exactly = [
+    ...fields.map(([id, field]) => [id, (row) => text(row, field)]),
+    ["by-gate", (row) => (acceptance(row) === undefined ? "left" : "accepted")],
+  ].filter(([id]) => control(id));
   const searched = ["op", "phase", "module", "place", "called_from", "facts", "node", "function", "about", "subject", "ops"];
   const ruled = data.ruling_fields;
   // Lower-case texts of places and rulings, made when something is searched for.
@@ -295,10 +300,9 @@ function start(data) {
     if (within.path !== null && module !== within.path && !module.startsWith(`${within.path}.`)) return false;
     if (within.outside && module) return false;
     if (line && lineOf(row) !== line) return false;
-    if (gate?.value && (gate.value === "accepted") !== (acceptance(row) !== undefined)) return false;
     const part = control("by-module").value.trim().toLowerCase();
     if (part && !module.toLowerCase().includes(part)) return false;
-    if (!exactly.every(([id, field]) => !control(id).value || control(id).value === text(row, field))) return false;
+    if (!exactly.every(([id, value]) => !control(id).value || control(id).value === value(row))) return false;
     return sought.every(
       (word) => haystack("places", row[0], searched, inPlace).includes(word) || haystack("rulings", row[1], ruled, inRuling).includes(word),
     );
@@ -353,10 +357,8 @@ function start(data) {
 
   for (const id of ["search", "by-module"]) control(id).addEventListener("input", () => apply());
   for (const [id] of exactly) control(id).addEventListener("change", () => apply());
-  gate?.addEventListener("change", () => apply());
   control("clear").addEventListener("click", () => {
     for (const id of ["search", "by-module", ...exactly.map(([name]) => name)]) control(id).value = "";
-    if (gate) gate.value = "";
     line = "";
     pressLine();
     enter(null);

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from benchmarks.modes import CountingMode, EmptyMode
-from benchmarks.samples import copied, sample_inputs, tensors
+from benchmarks.samples import copied, operator_database, sample_inputs, tensors
 from tests.bits import bits, random_state, seed_everything, shape_of
 from tracer import DeterminismTracer
 
@@ -122,11 +122,9 @@ def _one_thread() -> Iterator[None]:
 def op_db() -> list[Any]:
     """torch's operator database. Loading it forbids this process to set backend flags; that is taken back."""
     pytest.importorskip("expecttest", reason="torch's operator database needs the package expecttest")
-    from torch.testing._internal.common_methods_invocations import op_db as entries
-
-    torch.backends.flags_frozen.__globals__["__allow_nonbracketed_mutation_flag"] = True
+    entries = operator_database()
     assert not torch.backends.flags_frozen()
-    return list(entries)
+    return entries
 
 
 def check(entries: list[Any], count: int) -> None:

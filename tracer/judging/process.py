@@ -16,7 +16,7 @@ from tracer.judging.setting_rows import setting_findings
 from tracer.names import SEVERITY
 from tracer.tables.binding import Ruling
 from tracer.tables.rows import EnvironmentTable
-from tracer.tables.versions import placed, release, reviewed_releases
+from tracer.tables.versions import judged_as, placed, reviewed_releases
 from tracer.trace.model import CallGroup, FactValue, Trace
 
 
@@ -53,7 +53,7 @@ class Process:
         if rows is None or self._dependents is None or not self._speaks:
             return Observed()
         extrapolated = self._place == "newer"
-        version = release(reviewed_releases(rows.reviewed)[-1]) if extrapolated else self._target.torch
+        version = judged_as(rows.reviewed, self._target.torch, extrapolated=extrapolated)
         scene = scene_of(self._trace, self._target, sets)
         bound = BoundRows(rows.row, version, scene, self._dependents, extrapolated=extrapolated)
         findings: dict[tuple[object, ...], Finding] = {}

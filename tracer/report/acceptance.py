@@ -33,11 +33,5 @@ def gate_in_words(report: Report) -> str:
     counts = Counter(one.by for one in report.accepted)
     told = ", ".join(f"{counts[by]:,} {words}" for by, words in _BY.items() if counts[by])
     aside = f" ({told})" if told else ""
-    return (
-        f"A gate has looked at this report: {plural(taken, 'finding')} {_is(taken)} accepted{aside},"
-        f" {left:,} {_is(left)} not."
-    )
-
-
-def _is(count: int) -> str:
-    return "is" if count == 1 else "are"
+    looked = f"A gate has looked at this report: {plural(taken, 'finding is', 'findings are')} accepted"
+    return f"{looked}{aside}, {plural(left, 'is', 'are')} not."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tracer.explaining import in_words
 from tracer.names import About, Backend, Phase, Verdict
@@ -12,15 +12,17 @@ from tracer.tables.conditions import BoundRule, wanted_values
 from tracer.tables.derived import DERIVATIONS, derive
 from tracer.tables.loading import load_tables
 from tracer.tables.rows import load_rows
-from tracer.tables.versions import release, reviewed_releases
+from tracer.tables.versions import judged_as
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from tracer.findings import Finding, Judgement
     from tracer.tables.model import Case, Rule
+    from tracer.tables.rows import Row
     from tracer.trace.model import FactValue
 
+_Ruled = TypeVar("_Ruled", bound="Rule | Row")
 _LABELS = ("As the settings stand", "In deterministic mode")
 
 
@@ -59,10 +61,10 @@ class Deciding:
         if finding.about is About.MEMORY:  # judged as if nothing had been filled, for nothing was when it was given
             return ""
         table, target = load_rows(), self._judgement.target
-        row = next((row for row in table.row if row.id == finding.rule), None)
+        row = _rule(finding.rule, table.row)
         if row is None:
             return ""
-        version = release(reviewed_releases(table.reviewed)[-1]) if finding.extrapolated else target.torch
+        version = judged_as(table.reviewed, target.torch, extrapolated=finding.extrapolated)
         told = _told(BoundRule(row, version, target.conditions), finding.facts, finding.verdict)
         return f"{_LABELS[0]}: {told}" if told else ""
 
@@ -84,7 +86,7 @@ class Deciding:
         return rules[rule_id]
 
 
-def _rule(rule_id: str, rules: tuple[Rule, ...]) -> Rule | None:
+def _rule(rule_id: str, rules: Iterable[_Ruled]) -> _Ruled | None:
     return next((rule for rule in rules if rule.id == rule_id), None)
 
 

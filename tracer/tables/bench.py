@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from tracer.names import REPEATABLE, Backend, Cause, Phase, SeedOrigin, UnknownReason, Verdict
 from tracer.tables.binding import BoundTable, Ruling, safe_ruling, unknown_ruling
@@ -42,8 +42,8 @@ class Bench:
         self._no_device = unknown_ruling(Backend.RECORDED, "no-device", UnknownReason.FACT_NOT_RECORDED, "device")
         self._bound: dict[Backend, BoundTable | Ruling] = {}
         self._safe: dict[Backend, Ruling] = {}
-        self._of_draws: dict[tuple[int, str], tuple[Ruling, Ruling]] = {}
-        """Identity of a ruling, and what is known of the generator -> the ruling, and the one in its stead."""
+        self._of_draws: dict[tuple[int, Callable[[Ruling], Ruling]], tuple[Ruling, Ruling]] = {}
+        """Identity of a ruling, and what makes another of it -> the ruling, and the one in its stead."""
         self._unseen: dict[tuple[Backend, str], Ruling] = {}
         self._translations = translations
         self._is_abroad = backend not in (Backend.RECORDED, Backend(RECORDED_ON))
@@ -60,19 +60,17 @@ class Bench:
         if origin is None or Verdict.SEEDED not in (ruling.verdict, ruling.mode_on):
             return ruling
         if origin == SeedOrigin.MACHINE:
-            return self._of_draw(
-                ruling, "passed" if str(group.facts.get(GENERATOR)).startswith("passed") else "default"
-            )
+            was_passed = str(group.facts.get(GENERATOR)).startswith("passed")
+            return self._of_draw(ruling, _passed_unseeded if was_passed else _default_unseeded)
         if origin in _REPEATABLE and ruling.verdict is ruling.mode_on:
-            return self._of_draw(ruling, "kept")
+            return self._of_draw(ruling, _kept)
         return ruling
 
-    def _of_draw(self, ruling: Ruling, generator: str) -> Ruling:
-        key = (id(ruling), generator)
+    def _of_draw(self, ruling: Ruling, make: Callable[[Ruling], Ruling]) -> Ruling:
+        key = (id(ruling), make)
         found = self._of_draws.get(key)
         if found is None:
-            made = ruling._replace(remedy=_KEPT) if generator == "kept" else unseeded(ruling, generator)
-            found = self._of_draws[key] = (ruling, made)
+            found = self._of_draws[key] = (ruling, make(ruling))
         return found[1]
 
     def _rule_on(self, group: CallGroup) -> Ruling:
@@ -177,19 +175,26 @@ class Bench:
 
 #: As facts spell them.
 _REPEATABLE = frozenset(origin.value for origin in REPEATABLE)
-#: What is left to do about draws from a generator whose state repeats.
-_KEPT = (
-    "The generator starts from the same state in every run: keep it so, and save and restore generator states"
-    " when training is resumed."
-)
 
 
-def unseeded(ruling: Ruling, generator: str) -> Ruling:
+def _kept(ruling: Ruling) -> Ruling:
+    """``ruling`` for draws from a generator whose state repeats already."""
+    return ruling._replace(
+        remedy="The generator starts from the same state in every run: keep it so, and save and restore generator"
+        " states when training is resumed."
+    )
+
+
+def _passed_unseeded(ruling: Ruling) -> Ruling:
+    return _unseeded(ruling, "The generator that the call was given", "Call `manual_seed(0)` on it where it is made")
+
+
+def _default_unseeded(ruling: Ruling) -> Ruling:
+    return _unseeded(ruling, "Torch's default generator", "Call `torch.manual_seed(0)` before the first draw")
+
+
+def _unseeded(ruling: Ruling, whose: str, remedy: str) -> Ruling:
     """``ruling`` for calls whose generator was left to the machine: what was seeded differs from run to run."""
-    if generator.startswith("passed"):
-        whose, remedy = "The generator that the call was given", "Call `manual_seed(0)` on it where it is made"
-    else:
-        whose, remedy = "Torch's default generator", "Call `torch.manual_seed(0)` before the first draw"
     why = f"{whose} was left to the machine, which seeds it anew in every process: each run draws other numbers."
     return ruling._replace(
         verdict=_differs(ruling.verdict),

@@ -13,7 +13,7 @@ from tracer.names import Backend, Cause, UnknownReason, Verdict
 from tracer.tables.conditions import BoundRule
 from tracer.tables.derived import DERIVATIONS, derive
 from tracer.tables.model import Rule, RuleEvidence, Table
-from tracer.tables.versions import placed, release, reviewed_releases
+from tracer.tables.versions import judged_as, placed
 from tracer.tables.vocabulary import Value
 
 #: Namespaces whose ops a deny list vouches for by not naming them.
@@ -116,7 +116,7 @@ class BoundTable:
         self.place = placed(table.reviewed, version)
         """Where the version lies against what was reviewed; see ``versions.placed``."""
         self.extrapolated = self.place == "newer" and not strict
-        self._version = release(reviewed_releases(table.reviewed)[-1]) if self.extrapolated else version
+        self._version = judged_as(table.reviewed, version, extrapolated=self.extrapolated)
         self._settings = settings
         self._plans: dict[str, _Plan | Ruling] = {}
         self._by_rule: dict[str, _Plan] = {}

@@ -50,6 +50,11 @@ def reviewed_releases(reviewed: str) -> tuple[str, ...]:
     return tuple(minor for minor in RELEASES if speaks_of(reviewed, minor))
 
 
+def judged_as(reviewed: str, version: str, *, extrapolated: bool) -> str:
+    """The release whose verdicts hold for ``version``: the newest reviewed one where that is older."""
+    return release(reviewed_releases(reviewed)[-1]) if extrapolated else version
+
+
 def reviewed_in_words(reviewed: str) -> str:
     """A range as people say it: ``1.11 to 2.15``; where releases are missing in between, ``2.4, 2.9 to 2.13``."""
     spans: list[list[str]] = []
