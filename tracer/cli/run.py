@@ -56,8 +56,8 @@ def command(
 ) -> int:
     """Run SCRIPT as Python would and record every op that it dispatches.
 
-    Options before SCRIPT are the tracer's, all after it are the script's. The trace is written even when the
-    script fails or is interrupted.
+    Options before SCRIPT are the tracer's, all after it are the script's. The trace is written as soon as the last
+    of --steps was recorded, and even when the script fails or is interrupted.
     """
     steps = Steps.parse(window)
     if exit_after_steps and steps.stop is None:

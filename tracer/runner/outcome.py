@@ -1,4 +1,4 @@
-"""What is written when the script has ended: the trace, and one line that says where it is."""
+"""What is written when the recording is over, and when the script has ended: the trace, and a line that says where."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tracer.errors import UsageError
+from tracer.errors import TracerError, UsageError
 from tracer.runner.imports import when_imported
 from tracer.runner.ranks import Rank
 from tracer.runner.source_lines import source_lines
@@ -41,9 +41,13 @@ class ScriptRecording:
         self.source_folder: str | None = None
         """The folder below which lines of code are kept with the trace; ``None`` keeps none."""
         self.is_writing = False
+        self.waiting: list[int] = []
+        """Deadly signals that came while the trace was written, and wait for its end."""
         self._window: StepWindow | None = None
         self._watch: ProcessWatch | None = None
         self._process = os.getpid()
+        self._written: Trace | None = None
+        self._said = ""
 
     def begin(self) -> None:
         """Watch what the script sets, and record as soon as torch is there."""
@@ -65,7 +69,9 @@ class ScriptRecording:
         recorder.watch = self._watch
         if self._watch is not None:
             self._watch.torch_loaded(sys._getframe(1))
-        self._window = StepWindow(recorder, self.steps, exit_when_complete=self.exit_after)
+        self._window = StepWindow(
+            recorder, self.steps, when_complete=self._write_early, exit_when_complete=self.exit_after
+        )
         self._window.open()
 
     def discard(self) -> None:
@@ -91,8 +97,28 @@ class ScriptRecording:
         assert self._window is not None
         return self._window
 
+    def _write_early(self) -> None:
+        """Write the trace as soon as its last step is recorded: what kills the script later does not take it away.
+
+        ``finish`` writes it anew where what the script did meanwhile belongs to it (loaders, settings that come too
+        late). A pipe takes one trace only, and what fails here is tried again, and told, at the end.
+        """
+        window = self._window
+        if window is None or os.getpid() != self._process or (self.output.exists() and not self.output.is_file()):
+            return
+        self.is_writing = True
+        try:
+            with suppress(TracerError):
+                self._write(window, "")
+                self._said = self._closing_line(window, "")
+                say(self._said)
+        finally:
+            self.is_writing = False
+        while self.waiting:
+            os.kill(self._process, self.waiting.pop(0))
+
     def finish(self, ended_by: str = "", *, dying: bool = False) -> str:
-        """Stop, write the trace, and return the closing line.
+        """Stop, write the trace, and return the closing line; empty where it was said already.
 
         ``ended_by`` says what ended the script early. A window that was full by then is whole all the same.
         A process that the script forked writes nothing: the trace is its parent's. A process that is
@@ -107,13 +133,20 @@ class ScriptRecording:
         else:
             window.close()
         partial = "" if window.complete else ended_by or window.blocked or self.steps.missed(window.finished)
+        self._write(window, partial)
+        self._end_watch()
+        self.is_writing = False
+        line = self._closing_line(window, partial)
+        return "" if line == self._said else line
+
+    def _write(self, window: StepWindow, partial: str) -> None:
+        """Write the trace as it is now, unless the file holds it already."""
         trace = self._signed(window.recorder.trace, partial, window.settings)
         if self.source_folder is not None:
             trace = msgspec.structs.replace(trace, source_lines=source_lines(trace, self.source_folder))
-        self._end_watch()
-        trace.save(self.output)
-        self.is_writing = False
-        return self._closing_line(trace, partial, window)
+        if trace != self._written:
+            trace.save(self.output)
+            self._written = trace
 
     def _signed(self, trace: Trace, partial: str, settings: Environment | None) -> Trace:
         """``trace`` with what only the runner knows: its source, and the settings that the script made.
@@ -137,7 +170,9 @@ class ScriptRecording:
         )
         return msgspec.structs.replace(trace, environment=environment, sources=sources)
 
-    def _closing_line(self, trace: Trace, partial: str, window: StepWindow) -> str:
+    def _closing_line(self, window: StepWindow, partial: str) -> str:
+        trace = self._written
+        assert trace is not None
         steps = sum(source.optimizer_steps for source in trace.sources)
         parts = [
             f"tracer: {self.shown}{' (partial)' if partial else ''}: {_counted(trace.call_count, 'call')} "

@@ -31,8 +31,9 @@ def run_script(
 ) -> int:
     """Run ``target`` as Python would, write its trace to ``output``, and return the script's exit code.
 
-    The trace is written whatever ends the script, short of ``os._exit`` and ``SIGKILL``; where something cut
-    it short it says so. ``sys.argv``, ``sys.path`` and ``__main__`` stay the script's, as threads and exit
+    The trace is written when the last of ``steps`` was recorded, and anew when the script ends, whatever ends it,
+    short of ``os._exit`` and ``SIGKILL`` in the recorded part; where something cut it short it says so.
+    ``sys.argv``, ``sys.path`` and ``__main__`` stay the script's, as threads and exit
     handlers of the script go on using them. Raises ``UsageError`` if there is nothing to run, and
     ``TraceError`` if the trace cannot be written.
     """

@@ -26,11 +26,10 @@ def trace_before_dying(recording: ScriptRecording) -> Iterator[None]:
         yield
         return
     process = os.getpid()
-    waiting: list[int] = []
 
     def write_and_die(number: int, frame: FrameType | None) -> None:
         if recording.is_writing and os.getpid() == process:
-            waiting.append(number)
+            recording.waiting.append(number)
             return
         signal.signal(number, signal.SIG_DFL)
         try:
@@ -49,5 +48,5 @@ def trace_before_dying(recording: ScriptRecording) -> Iterator[None]:
         for number in ours:
             if signal.getsignal(number) is write_and_die:
                 signal.signal(number, signal.SIG_DFL)
-        for number in waiting:
+        for number in recording.waiting:
             os.kill(os.getpid(), number)

@@ -6,7 +6,7 @@ A step begins where the one before it ended. Only this module of the runner impo
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,9 +26,18 @@ _INSIDE_BACKWARD = "optimizer steps ended inside the backward pass, where record
 class StepWindow:
     """Keeps a recorder entered for the optimizer steps ``steps``, and no longer."""
 
-    def __init__(self, recorder: DeterminismTracer, steps: Steps, *, exit_when_complete: bool = False) -> None:
+    def __init__(
+        self,
+        recorder: DeterminismTracer,
+        steps: Steps,
+        *,
+        when_complete: Callable[[], None] = lambda: None,
+        exit_when_complete: bool = False,
+    ) -> None:
+        """``when_complete`` is called once, when the last step that was asked for was recorded."""
         self.recorder = recorder
         self.steps = steps
+        self.when_complete = when_complete
         self.exit_when_complete = exit_when_complete
         self.finished = 0
         """Optimizer steps that ended, recorded or not."""
@@ -87,6 +96,7 @@ class StepWindow:
         elif self._thread is not None and is_over:
             self._leave()
             self.complete = True
+            self.when_complete()
         elif self._thread is None and not is_over and self.finished >= self.steps.start:
             self._enter()
         if self.complete and self.exit_when_complete:
