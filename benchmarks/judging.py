@@ -24,9 +24,10 @@ import msgspec
 from tracer.judging import judge_trace, make_target
 from tracer.names import Backend
 from tracer.tables import loading, translation
-from tracer.tables.binding import BoundTable
 from tracer.tables.reading import content
-from tracer.trace.model import Environment, Trace
+from tracer.tables.ruling.binding import BoundTable
+from tracer.trace.file import Trace
+from tracer.trace.model import Environment
 
 STEPS = Path(__file__).parent.parent / "tests" / "golden" / "judgements"
 #: Milliseconds for one table, seconds for 100,000 groups on top of reading them.

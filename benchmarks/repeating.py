@@ -15,9 +15,9 @@ from benchmarks.refusals import Mode, deterministic_mode, is_refusal
 from benchmarks.samples import UNWRITTEN, Sample
 from tracer import DeterminismTracer
 from tracer.names import Backend, DeterministicMode, Settings, Verdict
+from tracer.tables.lint.measured import SCHEMA, MeasuredCall, Measurement, Run, verdicts_of
 from tracer.tables.loading import load_tables
-from tracer.tables.measured import SCHEMA, MeasuredCall, Measurement, Run, verdicts_of
-from tracer.tables.settings import settings_of
+from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.versions import release
 
 WARNING = "does not have a deterministic implementation"

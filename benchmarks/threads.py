@@ -27,8 +27,7 @@ from benchmarks.refusals import Mode
 from benchmarks.repeating import measure
 from benchmarks.samples import Sample
 from tracer.names import Verdict
-from tracer.tables.loading import load_tables
-from tracer.tables.measured import (
+from tracer.tables.lint.measured import (
     FOLDER,
     Measurement,
     contradictions,
@@ -36,6 +35,7 @@ from tracer.tables.measured import (
     load_measurement,
     verdicts_of,
 )
+from tracer.tables.loading import load_tables
 
 #: Small inputs that deterministic mode refuses, and neighbours that it lets pass.
 SMALL = ("put_", "put", "max_unpool1d", "max_unpool2d", "max_unpool3d", "resize_", "resize_ quantized")

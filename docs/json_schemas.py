@@ -14,8 +14,9 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from tracer import baseline, findings
-from tracer.report import json_format
+from tracer import findings
+from tracer.gate import baseline
+from tracer.report.files import json_format
 from tracer.trace import model, process, ranks
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"

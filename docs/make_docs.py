@@ -13,12 +13,12 @@ from pathlib import Path
 from json_schemas import schemas
 from rule_pages import HEADINGS, rule_pages
 
-from tracer.explaining import Span, spans
 from tracer.names import SEVERITY, Differs, Verdict
+from tracer.tables.explaining import Span, spans
 from tracer.tables.loading import load_libraries, load_tables
 from tracer.tables.model import Rule, Table
 from tracer.tables.overview import GRADES, by_version, is_inherited, strongest, summarise
-from tracer.tables.rows import CATEGORIES, load_rows
+from tracer.tables.settings.rows import CATEGORIES, load_rows
 from tracer.tables.translation import load_translations
 from tracer.tables.versions import RELEASES
 
@@ -86,7 +86,7 @@ def _backends(tables: list[Table], history: dict[int, tuple[Span, ...]]) -> Iter
 
 
 def _is_open(span: Span) -> bool:
-    return Verdict.UNKNOWN in (*span.as_is, *span.mode_on)
+    return Verdict.UNKNOWN in (*span.as_is, *span.in_mode)
 
 
 def _versions(tables: list[Table], history: dict[int, tuple[Span, ...]]) -> Iterator[str]:
@@ -111,7 +111,7 @@ def _rules(rules: tuple[Rule, ...], history: dict[int, tuple[Span, ...]]) -> Ite
         told = history[id(rule)]
         grade = f"{strongest(rule)}, taken over" if is_inherited(rule) else strongest(rule)
         changed = ", ".join(after.first for _, after in pairwise(told))
-        yield _row(f"`{rule.id}`", _ops(rule), _or(told[-1].as_is), _or(told[-1].mode_on), changed, grade)
+        yield _row(f"`{rule.id}`", _ops(rule), _or(told[-1].as_is), _or(told[-1].in_mode), changed, grade)
 
 
 def _settings() -> Iterator[str]:

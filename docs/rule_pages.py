@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import NamedTuple
 
-from tracer.explaining import Row, Span, spans
 from tracer.names import Backend, Differs
-from tracer.report.rule_text import from_to, rows_in_short
+from tracer.report.terminal.rule_text import from_to, rows_in_short
 from tracer.tables.examples import Examples, load_examples, program
+from tracer.tables.explaining import Row, Span, spans
 from tracer.tables.loading import load_libraries, load_tables
 from tracer.tables.model import LibraryRule, Rule, Table
 from tracer.tables.overview import is_inherited
-from tracer.tables.rows import CATEGORIES, RESERVED, load_rows
-from tracer.tables.rows import Row as SettingRow
+from tracer.tables.settings.rows import CATEGORIES, RESERVED, load_rows
+from tracer.tables.settings.rows import Row as SettingRow
 
 HEADINGS = (
     "What happens",

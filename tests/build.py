@@ -10,7 +10,8 @@ import msgspec
 
 from tracer.findings import Evidence, Finding, Judgement, Tally, Target
 from tracer.names import SEVERITY, About, Backend, Cause, EventKind, EvidenceKind, Phase, SeedOrigin, Settings, Verdict
-from tracer.trace.model import CallGroup, Environment, Trace, TraceSource
+from tracer.trace.file import Trace
+from tracer.trace.model import CallGroup, Environment, TraceSource
 from tracer.trace.process import Draw, Event, Generator, Loader, UnwrittenRead
 
 if TYPE_CHECKING:

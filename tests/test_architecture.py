@@ -14,44 +14,41 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "tracer"
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "_templates" not in path.parts)
 
-#: What stands on which floor; a part may import from floors below it, and from itself.
+#: What stands on which floor; a room may import from floors below it, and from itself. Rooms on one floor do not know
+#: of each other.
 FLOORS = {
     "names": 0,
     "errors": 0,
-    "files": 0,
-    "trace": 1,
-    "tables": 1,
-    "findings": 2,
-    "plan": 2,
-    "explaining": 2,
-    "recording": 3,
-    "judging": 3,
-    "baseline": 3,
-    "report": 4,
-    "gating": 4,
-    "comparing": 4,
-    "suppressions": 4,
-    "session": 5,
-    "configuration": 5,
-    "runner": 5,
+    "files": 1,
+    "trace": 2,
+    "tables": 3,
+    "findings": 3,
+    "plan": 4,
+    "recording": 4,
+    "judging": 4,
+    "gate": 4,
+    "report": 5,
+    "reproduction": 5,
     "bundled": 5,
-    "doctor": 5,
-    "portability": 5,
-    "reproducing": 5,
-    "seeding": 5,
-    "cli": 6,
-    "integrations": 6,
-    "__main__": 6,
-    "__init__": 6,
+    "doctor": 6,
+    "session": 6,
+    "portability": 7,
+    "runner": 7,
+    "cli": 8,
+    "integrations": 8,
+    "__main__": 9,
+    "__init__": 9,
 }
-#: Floors on which parts know of each other: the lower ones build one model, the upper ones one face.
-SIDEWAYS = {0, 1, 2, 5, 6}
+#: A folder with more modules is several rooms that nobody has named yet; a subcommand is a module, so ``cli`` may.
+FULL = 12
+#: Modules that may lie loose at the top of the package, beside its ``__init__``.
+LOOSE = 8
 LONGEST = 400
 VAGUE = {"util", "utils", "helper", "helpers", "common", "manager", "misc", "base", "core", "stuff"}
 
 
 def part_of(module: Path) -> str:
-    """``tracer/report/html.py`` belongs to ``report``, ``tracer/plan.py`` to ``plan``."""
+    """``tracer/report/page/html.py`` belongs to ``report``, ``tracer/plan.py`` to ``plan``."""
     return module.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
@@ -94,11 +91,84 @@ def test_imports_point_down_only(module: Path) -> None:
     for line, there in imported_parts(module):
         where = f"{name_of(module)}:{line} imports tracer.{there}"
         assert there in FLOORS, f"{where}, which is on no floor"
-        if there == here:
-            continue
-        assert FLOORS[there] <= FLOORS[here], f"{where}, which is above it"
-        if FLOORS[there] == FLOORS[here]:
-            assert FLOORS[here] in SIDEWAYS, f"{where}, which is beside it"
+        assert there == here or FLOORS[there] < FLOORS[here], f"{where}, which is not below it"
+
+
+def imports_of(sources: dict[str, str]) -> dict[str, set[str]]:
+    """Module -> the modules that it imports, wherever in it: at the top, inside functions, for types alone.
+
+    ``sources``: the text of each module by its dotted name. A package's ``__init__`` is a face that names what lies
+    below it and is no part of the picture.
+    """
+    found: dict[str, set[str]] = {name: set() for name in sources}
+    for name, text in sources.items():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Import):
+                targets = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                targets = [f"{node.module}.{alias.name}" for alias in node.names] + [node.module or ""]
+            else:
+                continue
+            found[name] |= {target for target in targets if target in sources and target != name}
+    return found
+
+
+def circles_in(sources: dict[str, str]) -> list[tuple[str, ...]]:
+    """Modules that import one another in a circle: each circle once."""
+    imports = imports_of(sources)
+    found: set[tuple[str, ...]] = set()
+    done: set[str] = set()
+
+    def follow(name: str, path: list[str]) -> None:
+        if name in path:
+            circle = path[path.index(name) :]
+            first = circle.index(min(circle))
+            found.add(tuple(circle[first:] + circle[:first]))
+            return
+        if name in done:
+            return
+        for other in sorted(imports[name]):
+            follow(other, [*path, name])
+        done.add(name)
+
+    for name in sorted(imports):
+        follow(name, [])
+    return sorted(found)
+
+
+def dotted(module: Path) -> str:
+    return ".".join(module.relative_to(ROOT).with_suffix("").parts)
+
+
+def test_no_modules_import_one_another_in_a_circle() -> None:
+    sources = {dotted(path): path.read_text(encoding="utf-8") for path in MODULES if path.stem != "__init__"}
+    assert circles_in(sources) == []
+
+
+@pytest.mark.parametrize(
+    "way_back",
+    [
+        "from tracer.a import A",
+        "import tracer.a",
+        "from tracer import a",
+        "def f():\n    from tracer.a import A",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from tracer.a import A",
+    ],
+)
+def test_a_circle_is_seen_however_it_is_closed(way_back: str) -> None:
+    sources = {"tracer.a": "from tracer.room.b import B", "tracer.room.b": way_back, "tracer.c": "import tracer.a"}
+    assert circles_in(sources) == [("tracer.a", "tracer.room.b")]
+    assert circles_in({**sources, "tracer.room.b": "from tracer.c.d import A"}) == []
+
+
+def test_no_room_is_too_full() -> None:
+    held: dict[Path, list[str]] = {}
+    for path in MODULES:
+        if path.stem != "__init__":
+            held.setdefault(path.parent, []).append(path.stem)
+    full = {folder.name: len(names) for folder, names in held.items() if len(names) > FULL and folder.name != "cli"}
+    assert not full, f"several rooms each: {full}"
+    assert len([name for name in held[PACKAGE] if name != "__main__"]) <= LOOSE
 
 
 @pytest.mark.parametrize("module", MODULES, ids=name_of)

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.build import finding
-from tracer.baseline import (
+from tracer.errors import BaselineError
+from tracer.gate.baseline import (
     HEADER,
     NO_REASON,
     Accepted,
@@ -25,7 +26,6 @@ from tracer.baseline import (
     updated,
     write_baseline,
 )
-from tracer.errors import BaselineError
 from tracer.names import About, Verdict
 
 TODAY = datetime.date(2026, 11, 21)

@@ -22,13 +22,13 @@ from tests.documents.cases import Check, D, Document, RowCheck, S, Statement
 from tests.documents.notes import CUDNN_NOTE, NOTES
 from tests.documents.torch_pages import CURRENT, EARLY
 from tracer import Trace, judge
-from tracer.explaining import rows_of
 from tracer.names import SEVERITY, Backend, Settings
-from tracer.tables.conditions import BoundRule
+from tracer.tables.explaining import rows_of
 from tracer.tables.loading import load_tables
 from tracer.tables.lookup import find_rules
-from tracer.tables.rows import Row, load_rows
-from tracer.tables.settings import settings_of
+from tracer.tables.ruling.conditions import BoundRule
+from tracer.tables.settings.rows import Row, load_rows
+from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.versions import placed, release, reviewed_releases
 from tracer.tables.vocabulary import Value
 

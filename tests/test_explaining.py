@@ -8,12 +8,12 @@ import pytest
 
 from tests.tables.samples import HEAD, keys_of, rule_text, table
 from tracer.errors import TargetError, UsageError
-from tracer.explaining import explain, in_words, rows_of, spans
 from tracer.names import Backend, DeterministicMode, Verdict
-from tracer.tables.conditions import BoundRule, wanted_values
+from tracer.tables.explaining import explain, in_words, rows_of, spans
 from tracer.tables.loading import load_tables, parse_table
 from tracer.tables.lookup import find_rules, spelled
 from tracer.tables.model import Rule, Table
+from tracer.tables.ruling.conditions import BoundRule, wanted_values
 from tracer.tables.translation import load_translations
 from tracer.tables.versions import release, reviewed_releases
 from tracer.tables.vocabulary import DOMAINS, SETTINGS
@@ -130,8 +130,8 @@ def test_versions_with_the_same_answers_are_one_span() -> None:
     (rule,) = table(rule_text(OFF, SWITCHED, OLD_WARN, OLD_ON)).rule
     before, after = spans(rule, ">=1.11,<=2.15")
     assert (before.first, before.last, after.first, after.last) == ("1.11", "2.0", "2.1", "2.15")
-    assert (before.as_is, before.mode_on) == ((Verdict.NONDETERMINISTIC,), (Verdict.RAISES,))
-    assert (after.as_is, after.mode_on) == ((Verdict.NONDETERMINISTIC,), (Verdict.DETERMINISTIC,))
+    assert (before.as_is, before.in_mode) == ((Verdict.NONDETERMINISTIC,), (Verdict.RAISES,))
+    assert (after.as_is, after.in_mode) == ((Verdict.NONDETERMINISTIC,), (Verdict.DETERMINISTIC,))
 
 
 def test_defaults_leave_out_calls_that_only_other_settings_make() -> None:

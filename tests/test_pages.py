@@ -12,9 +12,9 @@ from types import ModuleType
 import pytest
 
 from tests.tables.samples import HEAD
-from tracer.tables.lint import lint_table
+from tracer.tables.lint.rule_lint import lint_table
 from tracer.tables.loading import load_libraries, load_tables, parse_table
-from tracer.tables.rows import CATEGORIES, load_rows
+from tracer.tables.settings.rows import CATEGORIES, load_rows
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

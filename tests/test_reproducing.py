@@ -19,13 +19,13 @@ from torch.utils.data import DataLoader, Dataset
 
 import tracer
 from tests.cli.command import process
-from tracer import seeding
 from tracer.errors import UsageError
 from tracer.names import Subsystem
-from tracer.recording.events import EventLog
-from tracer.recording.first_uses import FirstUses
+from tracer.recording.process.events import EventLog
+from tracer.recording.process.first_uses import FirstUses
 from tracer.recording.sites import Sites
-from tracer.reproducing import Reproducible
+from tracer.reproduction import seeding
+from tracer.reproduction.reproducing import Reproducible
 
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
 

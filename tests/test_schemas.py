@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.build import call, draw, event, finding, generator, loader, read, report, trace
 from tests.report.samples import HOSTILE, full_report, hostile_process_report, hostile_report, process_report
 from tests.trace.strategies import traces
-from tracer.baseline import Acceptance, AcceptedBy
+from tracer.gate.baseline import Acceptance, AcceptedBy
 from tracer.names import Overlap
 from tracer.report import Report
 from tracer.session import judge

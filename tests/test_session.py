@@ -174,7 +174,7 @@ def test_judging_needs_no_torch(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_while_recording_begins_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tracer.recording.escapes import ESCAPES
+    from tracer.recording.memory.escapes import ESCAPES
     from tracer.recording.mode import RecordingMode
 
     def attributes() -> list[object]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tracer.errors import TracerError
     from tracer.findings import Finding, Tally
     from tracer.report import Report
-    from tracer.reproducing import reproducible
+    from tracer.reproduction.reproducing import reproducible
     from tracer.session import DeterminismTracer, judge
     from tracer.trace import CallGroup, Trace, compare_draws
 
@@ -28,7 +28,7 @@ _HOMES = {
     "TracerError": "tracer.errors",
     "compare_draws": "tracer.trace",
     "judge": "tracer.session",
-    "reproducible": "tracer.reproducing",
+    "reproducible": "tracer.reproduction.reproducing",
 }
 
 __all__ = [

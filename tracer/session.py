@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import torch
 
     from tracer.findings import Finding
-    from tracer.recording.process_watch import ProcessWatch
+    from tracer.recording.process.watch import ProcessWatch
     from tracer.recording.recorder import Recorder
     from tracer.report import Report
     from tracer.trace.model import FactValue
@@ -166,10 +166,10 @@ def judge(
     Raises ``TargetError`` for a target that does not exist.
     """
     from tracer.judging import judge_trace, make_target
-    from tracer.judging.judged_calls import judged_calls
+    from tracer.judging.calls.judged_calls import judged_calls
     from tracer.report import Report
     from tracer.tables.loading import load_tables
-    from tracer.tables.rows import load_rows
+    from tracer.tables.settings.rows import load_rows
     from tracer.tables.translation import load_translations
 
     target = make_target(trace.environment, backend=backend, torch=torch, settings=settings)
@@ -185,7 +185,7 @@ def findings_of_others(report: Report, traces: Iterable[Trace], **target: Any) -
     Recordings of each other environment are judged by their own, for the same ``target`` (see ``judge``); a finding
     that ``report`` has with that verdict is not given again.
     """
-    from tracer.baseline import risk_of
+    from tracer.gate.baseline import risk_of
     from tracer.trace import merge_traces
 
     groups: list[list[Trace]] = []

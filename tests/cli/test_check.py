@@ -9,7 +9,7 @@ import pytest
 
 from tests.build import call, environment, trace
 from tests.cli.command import Command
-from tracer.baseline import HEADER, LEGEND
+from tracer.gate.baseline import HEADER, LEGEND
 from tracer.names import Verdict
 from tracer.trace import TraceSource
 
@@ -260,7 +260,7 @@ def test_a_comment_in_a_file_outside_the_working_directory_is_not_read(saved: Pa
 
 
 def test_every_risky_verdict_can_be_named() -> None:
-    from tracer.gating import parse_fail_on
+    from tracer.gate.gating import parse_fail_on
 
     words = [verdict.value for verdict in Verdict if verdict is not Verdict.DETERMINISTIC]
     assert parse_fail_on(",".join(words)) == (frozenset(map(Verdict, words)), False)

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from tests.build import call, finding, trace
 from tests.cli.command import Command
 from tests.report.samples import HOSTILE
-from tracer.baseline import HEADER, LEGEND
 from tracer.cli.writing import SUMMARY
-from tracer.report.annotations import LIMIT, annotated, inert
-from tracer.report.formats import render
-from tracer.report.markdown import LIMIT as SUMMARY_LIMIT
+from tracer.gate.baseline import HEADER, LEGEND
+from tracer.report.files.annotations import LIMIT, annotated, inert
+from tracer.report.files.formats import render
+from tracer.report.files.markdown import LIMIT as SUMMARY_LIMIT
 from tracer.session import judge
 from tracer.trace import Trace
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.build import call, environment, finding, judgement, trace
 from tests.cli.command import Command
-from tracer.comparing import Kind, compare_judgements
+from tracer.gate.comparing import Kind, compare_judgements
 from tracer.names import Phase
 from tracer.trace.process import Draw
 

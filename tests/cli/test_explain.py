@@ -35,12 +35,12 @@ def test_each_backend_answers(tracer: Command) -> None:
 
 
 def test_the_version_decides_the_verdict(tracer: Command) -> None:
-    def mode_on(version: str) -> str:
+    def in_mode(version: str) -> str:
         out = tracer("explain", "nn.ReflectionPad2d", "--backend", "cuda", "--torch", version).out
         return next(line.strip() for line in out.splitlines() if "Under deterministic mode" in line)
 
-    assert mode_on("2.6") == "Under deterministic mode: ! raises"
-    assert mode_on("2.13") == "Under deterministic mode: = deterministic"
+    assert in_mode("2.6") == "Under deterministic mode: ! raises"
+    assert in_mode("2.13") == "Under deterministic mode: = deterministic"
 
 
 def test_the_versions_at_which_an_answer_changed_are_named(tracer: Command) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.build import call, trace
 from tests.cli.command import Command, process, tracer_process
-from tracer.report.formats import FORMATS
+from tracer.report.files.formats import FORMATS
 from tracer.trace import Trace, TraceSource
 
 HEADER = (

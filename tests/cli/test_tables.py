@@ -12,9 +12,10 @@ from packaging.version import Version
 from tests.cli.command import Command, process, tracer_process
 from tests.tables.samples import HEAD, rule_text
 from tracer.names import Backend
-from tracer.tables import loading, proving
+from tracer.tables import loading
+from tracer.tables.lint import proving
 from tracer.tables.loading import existing_tables, load_tables
-from tracer.tables.rows import load_rows
+from tracer.tables.settings.rows import load_rows
 
 
 def test_the_tables_that_ship_are_clean_in_one_line(tracer: Command) -> None:

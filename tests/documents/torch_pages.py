@@ -274,7 +274,7 @@ OVERLAP = process(
 SLOWER = process("repeatable algorithms tend to be slower", FASTER)
 MEANING = program(
     "deterministic: the same input on the same software and hardware gives the same output every time",
-    "tracer.report.words:GUARANTEE",
+    "tracer.report.wording.words:GUARANTEE",
 )
 SWITCH_OR_REFUSE = program(
     "mode on: ops switch to a repeatable algorithm where there is one and raise where there is none; mode off: neither",

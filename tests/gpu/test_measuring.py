@@ -13,8 +13,8 @@ from benchmarks.refusals import Mode, deterministic_mode, is_refusal
 from benchmarks.repeating import contention, digest, measure
 from benchmarks.samples import Sample
 from tracer.names import DeterministicMode
+from tracer.tables.lint.measured import contradictions, load_measurement
 from tracer.tables.loading import load_tables
-from tracer.tables.measured import contradictions, load_measurement
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU is here: nothing can be measured")
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -17,7 +17,8 @@ from tracer.judging import judge_trace, make_target
 from tracer.names import Backend, BlindSpotKind, Cause, DeterministicMode, Phase, Settings, UnknownReason, Verdict
 from tracer.tables.loading import load_tables
 from tracer.tables.translation import load_translations
-from tracer.trace.model import BlindSpot, CallGroup, CudaDevice, Trace, TraceSource
+from tracer.trace.file import Trace
+from tracer.trace.model import BlindSpot, CallGroup, CudaDevice, TraceSource
 
 FLOAT = {"device": "cpu", "dtype": "float32", "layout": "strided", "ndim": 2}
 

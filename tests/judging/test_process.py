@@ -12,7 +12,7 @@ from tracer.errors import TargetError
 from tracer.findings import Finding
 from tracer.names import About, DeterministicMode, Overlap, Phase, SeedOrigin, Verdict
 from tracer.report import Report
-from tracer.trace.model import Trace
+from tracer.trace.file import Trace
 from tracer.trace.process import Allocation, OverlapWrite
 
 CUDA = {"device": "cuda", "dtype": "float32", "layout": "strided", "ndim": 2}

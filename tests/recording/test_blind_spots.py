@@ -14,7 +14,8 @@ from torch import nn
 from tests.recording.lines import groups, line_of, one, record
 from tracer import DeterminismTracer
 from tracer.names import BlindSpotKind
-from tracer.recording import blind_spots, seams
+from tracer.recording import blind_spots
+from tracer.recording.torch_private import seams
 from tracer.trace.model import BlindSpot
 
 

@@ -14,10 +14,11 @@ import torch
 
 from tests.recording.lines import line_of, record
 from tracer.names import EventKind, Subsystem
-from tracer.recording import compiled, seams
-from tracer.recording.compiled import InductorWatch
-from tracer.recording.events import EventLog
+from tracer.recording.compiled.inductor import InductorWatch
+from tracer.recording.compiled.inductor import inductor as compiled
+from tracer.recording.process.events import EventLog
 from tracer.recording.sites import Sites
+from tracer.recording.torch_private import seams
 from tracer.trace.process import Event
 
 

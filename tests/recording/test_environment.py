@@ -13,7 +13,7 @@ import torch
 
 from tests.recording.lines import record
 from tracer.names import DeterministicMode
-from tracer.recording.environment import capture_environment
+from tracer.recording.process.environment import capture_environment
 
 
 @pytest.fixture(autouse=True)

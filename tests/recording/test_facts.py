@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.recording.lines import groups, record
-from tracer.recording import facts
+from tracer.recording.calls import facts
 from tracer.tables.vocabulary import DOMAINS
 
 ONES = torch.ones(2, 3, 8, 8)
@@ -117,9 +117,9 @@ def test_every_recorded_fact_is_of_the_vocabulary() -> None:
 
 
 def test_an_argument_of_an_unforeseen_type_leaves_the_fact_out() -> None:
-    from tracer.recording.groups import Plan
+    from tracer.recording.calls.groups import OverloadInfo
 
-    plan = Plan(torch.ops.aten.logcumsumexp.default, {"aten.logcumsumexp": frozenset({"shape.scan_is_whole"})})
+    plan = OverloadInfo(torch.ops.aten.logcumsumexp.default, {"aten.logcumsumexp": frozenset({"shape.scan_is_whole"})})
     assert plan.read((object(), 0), {}) == (facts.MISSING,)
 
 

@@ -14,9 +14,9 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from tests.recording.lines import line_of, record
 from tracer import DeterminismTracer
 from tracer.names import EventKind, Phase
-from tracer.recording.first_uses import first_calls, with_first_calls
-from tracer.recording.groups import Cell, Origin, Plan
-from tracer.recording.modules import OUTSIDE
+from tracer.recording.calls.groups import CallCounter, Origin, OverloadInfo
+from tracer.recording.calls.modules import OUTSIDE
+from tracer.recording.process.first_uses import first_calls, with_first_calls
 from tracer.recording.sites import NOWHERE, USER, Site
 from tracer.trace.process import Event
 
@@ -156,13 +156,13 @@ class _Device:
         self.type = kind
 
 
-def cell(op: Any, device: str, line: int) -> tuple[Plan, Cell]:
+def cell(op: Any, device: str, line: int) -> tuple[OverloadInfo, CallCounter]:
     """A recorded group of ``op`` at a line."""
     site = Site(os.path.abspath("train.py"), line, "step", USER)
     raw = (torch.float32, _Device(device), torch.strided, 2)
-    made = Cell(Origin(Phase.FORWARD, OUTSIDE, site, NOWHERE), raw, None)
+    made = CallCounter(Origin(Phase.FORWARD, OUTSIDE, site, NOWHERE), raw, None)
     made.count = 1
-    return Plan(op, {}), made
+    return OverloadInfo(op, {}), made
 
 
 def test_libraries_are_known_by_their_first_call() -> None:

@@ -21,11 +21,11 @@ from tests.recording.test_opinfo import _one_thread as _one_thread  # an autouse
 from tests.recording.test_opinfo import samples_of
 from tracer import DeterminismTracer, Trace
 from tracer.names import EventKind, Phase, SeedOrigin
-from tracer.recording import seams
-from tracer.recording.draws import DRAW, DRAWS_NOTHING, UNTAGGED, drawn_by, may_draw
-from tracer.recording.generators import FIXED_SEED, SEEDS, _by_value, state_of
-from tracer.recording.provenance import Newest, Origins
+from tracer.recording.calls.draws import DRAW, DRAWS_NOTHING, UNTAGGED, drawn_by, may_draw
+from tracer.recording.randomness.generators import FIXED_SEED, SEEDS, _by_value, state_of
+from tracer.recording.randomness.provenance import Newest, Origins
 from tracer.recording.sites import NOWHERE
+from tracer.recording.torch_private import seams
 from tracer.trace.process import Draw, Event
 
 METHODS = ("manual_seed", "seed", "set_state", "graphsafe_set_state")

@@ -20,7 +20,7 @@ import torch
 from tests.recording.lines import line_of, record
 from tracer import DeterminismTracer, Trace
 from tracer.names import EventKind, SeedOrigin
-from tracer.recording.host_generators import HOST
+from tracer.recording.randomness.host_generators import HOST
 from tracer.trace.process import Event, Generator
 
 

@@ -27,7 +27,7 @@ from tests.bits import random_state, seed_everything
 from tests.recording.lines import line_of, record
 from tracer import DeterminismTracer
 from tracer.names import BlindSpotKind, SeedOrigin
-from tracer.recording.loaders import LoaderLog
+from tracer.recording.randomness.loaders import LoaderLog
 from tracer.recording.sites import Sites
 from tracer.trace.process import Loader
 
@@ -250,7 +250,7 @@ def test_asking_for_the_start_method_does_not_settle_it() -> None:
 
     code = (
         "import multiprocessing, sys; from torch.utils.data import DataLoader\n"
-        "from tracer.recording.loaders import LoaderLog; from tracer.recording.sites import Sites\n"
+        "from tracer.recording.randomness.loaders import LoaderLog; from tracer.recording.sites import Sites\n"
         "log = LoaderLog(Sites(), '')\n"
         "log.iterates(sys._getframe(), DataLoader([1], num_workers=1))\n"
         "assert log.listed()[0].start_method == multiprocessing.get_all_start_methods()[0]\n"

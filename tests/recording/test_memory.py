@@ -21,7 +21,7 @@ from torch.utils.checkpoint import checkpoint
 from tests.recording.lines import line_of, record
 from tracer import DeterminismTracer
 from tracer.names import Phase
-from tracer.recording import extensions
+from tracer.recording.memory import extensions
 from tracer.trace.process import Allocation, UnwrittenRead
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.recording.lines import line_of, record
 from tracer.names import Overlap
-from tracer.recording import overlaps as overlaps_module
+from tracer.recording.memory import overlaps as overlaps_module
 from tracer.trace.process import OverlapWrite
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracer.recording.regions import (
+from tracer.recording.memory.regions import (
     Region,
     carried,
     is_same,

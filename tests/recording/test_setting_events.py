@@ -16,7 +16,7 @@ from tests.bits import bits
 from tests.recording.lines import line_of, record
 from tracer import DeterminismTracer
 from tracer.names import EventKind, Phase
-from tracer.recording import setting_seams
+from tracer.recording.torch_private import setting_seams
 from tracer.trace.process import Event
 
 MODE = "torch.use_deterministic_algorithms"

@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from tracer.names import About, Cause
-from tracer.recording.environment import capture_environment
-from tracer.recording.settings import read_settings
+from tracer.recording.process.environment import capture_environment
+from tracer.recording.process.settings import read_settings
 from tracer.tables.loading import named_variables
-from tracer.tables.rows import Row, load_rows
+from tracer.tables.settings.rows import Row, load_rows
 
 
 def row(**fields: Any) -> Row:
@@ -105,7 +105,7 @@ def test_asking_imports_nothing(module: types.ModuleType) -> None:
             sys.executable,
             "-c",
             "import sys, torch\n"
-            "from tracer.recording.settings import read_settings\n"
+            "from tracer.recording.process.settings import read_settings\n"
             "from tests.recording.test_settings import row\n"
             "before = set(sys.modules)\n"
             "found = read_settings([row(read='torch._inductor.config.max_autotune'), row(read='torch.onnx.name')])\n"
@@ -119,10 +119,11 @@ def test_asking_imports_nothing(module: types.ModuleType) -> None:
 
 
 def test_neither_settings_nor_variables_nor_events_import_torch() -> None:
-    modules = "settings", "variables", "events", "process_watch"
-    code = "import sys\n" + "".join(f"import tracer.recording.{name}\n" for name in modules)
-    code += "from tracer.tables.rows import load_rows\ntracer.recording.settings.read_settings(load_rows().row)\n"
-    code += "watch = tracer.recording.process_watch.ProcessWatch(tracer.recording.sites.Sites(), ['A'])\n"
+    modules = "settings", "variables", "events", "watch"
+    code = "import sys\n" + "".join(f"import tracer.recording.process.{name}\n" for name in modules)
+    code += "from tracer.tables.settings.rows import load_rows\n"
+    code += "tracer.recording.process.settings.read_settings(load_rows().row)\n"
+    code += "watch = tracer.recording.process.watch.ProcessWatch(tracer.recording.sites.Sites(), ['A'])\n"
     code += "watch.enter()\nimport os\nos.environ['A'] = '1'\nassert len(watch.log.listed()) == 1\nwatch.leave()\n"
     done = subprocess.run(
         [sys.executable, "-c", code + "print('torch' in sys.modules)"], capture_output=True, text=True, check=True

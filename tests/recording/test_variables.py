@@ -10,9 +10,9 @@ import pytest
 
 from tests.recording.lines import line_of
 from tracer.names import EventKind, Subsystem
-from tracer.recording.events import EventLog
+from tracer.recording.process.events import EventLog
+from tracer.recording.process.variables import VariableEvents
 from tracer.recording.sites import Sites
-from tracer.recording.variables import VariableEvents
 from tracer.trace.process import Event
 
 NAME = "TRACER_TEST_VARIABLE"

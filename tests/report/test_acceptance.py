@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.build import finding, report
-from tracer.baseline import Acceptance, AcceptedBy
-from tracer.report.acceptance import accepted_in_words, gate_in_words
+from tracer.gate.baseline import Acceptance, AcceptedBy
+from tracer.report.wording.acceptance import accepted_in_words, gate_in_words
 
 
 @pytest.mark.parametrize(

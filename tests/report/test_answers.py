@@ -12,8 +12,8 @@ from tests.test_plan import ANYTHING
 from tracer.findings import Finding
 from tracer.names import SEVERITY, About, Verdict
 from tracer.report import Report
-from tracer.report.answers import answers, evidence_counts
-from tracer.report.headline import headline
+from tracer.report.wording.answers import answers, evidence_counts
+from tracer.report.wording.headline import headline
 
 
 def test_risk_is_answered_with_calls_places_and_the_line_that_has_most() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.build import finding, report
 from tests.report.samples import full_report
-from tracer.report import assets, html
+from tracer.report.page import assets, html
 
 
 def test_the_bundle_of_itables_becomes_an_inline_script() -> None:

@@ -18,7 +18,7 @@ from tests.report.samples import (
     hostile_report,
     process_report,
 )
-from tracer.baseline import Acceptance, AcceptedBy
+from tracer.gate.baseline import Acceptance, AcceptedBy
 from tracer.portability import judge_targets, targets_named
 from tracer.report import Report
 

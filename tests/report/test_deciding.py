@@ -9,7 +9,7 @@ from tests.build import call, environment, finding, judgement, trace
 from tracer import judge
 from tracer.findings import Finding
 from tracer.names import About
-from tracer.report.deciding import Deciding
+from tracer.report.wording.deciding import Deciding
 
 
 def judged(op: str, **fields: object) -> tuple[Deciding, Finding]:
@@ -20,10 +20,10 @@ def judged(op: str, **fields: object) -> tuple[Deciding, Finding]:
 def test_each_verdict_has_the_case_it_came_from() -> None:
     facts = {"device": "cuda", "dtype": "float32", "layout": "strided", "ndim": 2, "arg.reduction": "mean"}
     deciding, one = judged("aten.nll_loss2d_forward.default", facts=facts)
-    as_is, mode_on = deciding.words(one).split("\n")
+    as_is, in_mode = deciding.words(one).split("\n")
     assert as_is.startswith("As the settings stand: ")
     assert "deterministic_mode: off or warn" in as_is
-    assert "deterministic_mode: on" in mode_on
+    assert "deterministic_mode: on" in in_mode
 
 
 def test_what_cannot_be_found_again_is_not_claimed() -> None:

@@ -16,8 +16,9 @@ from tests.report.samples import HOSTILE, full_report, hostile_process_report, p
 from tracer import judge
 from tracer.errors import ReportError
 from tracer.names import SEVERITY
-from tracer.report import Report, formats
-from tracer.report.exported_tables import TABLES
+from tracer.report import Report
+from tracer.report.files import formats
+from tracer.report.files.exported_tables import TABLES
 
 HEADERS = {
     "findings": "backend,torch,rule,op,phase,module,location,function,called_from,count,verdict,"

@@ -13,10 +13,10 @@ import pytest
 from tests.build import finding, report
 from tests.report.samples import full_report, process_report
 from tracer.errors import ReportError
-from tracer.report import assets, html
-from tracer.report.deciding import Deciding
-from tracer.report.formats import FORMATS, encoded, render
-from tracer.report.json_format import REPORT_SCHEMA, Document
+from tracer.report.files.formats import FORMATS, encoded, render
+from tracer.report.files.json_format import REPORT_SCHEMA, Document
+from tracer.report.page import assets, html
+from tracer.report.wording.deciding import Deciding
 
 Golden = Callable[[str, str], None]
 

@@ -21,13 +21,13 @@ from markdown_it import MarkdownIt
 from tests.build import finding, report
 from tests.report.machine_rules import github_faults, junit_faults
 from tests.report.samples import HOSTILE, full_report, process_report
-from tracer.baseline import Acceptance, AcceptedBy
+from tracer.gate.baseline import Acceptance, AcceptedBy
 from tracer.names import About, Verdict
 from tracer.report import Report
-from tracer.report.formats import render
-from tracer.report.markdown import LIMIT as MARKDOWN_LIMIT
-from tracer.report.markdown import shortened
-from tracer.report.sarif import FINGERPRINT, LIMIT
+from tracer.report.files.formats import render
+from tracer.report.files.markdown import LIMIT as MARKDOWN_LIMIT
+from tracer.report.files.markdown import shortened
+from tracer.report.files.sarif import FINGERPRINT, LIMIT
 from tracer.trace.model import TraceSource
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

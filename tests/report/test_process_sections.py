@@ -13,9 +13,9 @@ from tests.report.samples import SEED_WORKER, process_report
 from tracer.findings import Change, FillCost, Note
 from tracer.names import SeedOrigin, Verdict
 from tracer.report import Report
-from tracer.report.json_format import Document
-from tracer.report.process import fill_words, generator_rows, loader_rows, untouched_generators
-from tracer.report.words import size
+from tracer.report.files.json_format import Document
+from tracer.report.wording.process import fill_words, generator_rows, loader_rows, untouched_generators
+from tracer.report.wording.words import size
 from tracer.trace.process import Allocation, Draw, Generator, Loader
 
 SECTIONS = ("settings", "draws", "memory", "loading")

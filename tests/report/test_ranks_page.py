@@ -7,8 +7,9 @@ import pytest
 from tests.build import call, draw, environment, report, trace
 from tests.report.samples import HOSTILE
 from tests.report.test_hostile import Page
-from tracer.report import Report, html
-from tracer.report.ranks import ROWS
+from tracer.report import Report
+from tracer.report.page import html
+from tracer.report.wording.ranks import ROWS
 from tracer.trace import TraceSource, compare_ranks
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.build import finding, report
 from tests.report.samples import full_report
-from tracer.report.plain import breaks
+from tracer.report.wording.plain import breaks
 
 WIDE = 120
 

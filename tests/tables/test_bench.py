@@ -8,14 +8,14 @@ import pytest
 
 from tests.build import call
 from tracer.names import Backend, Cause, Verdict
-from tracer.tables.bench import Bench
 from tracer.tables.loading import load_tables
+from tracer.tables.ruling.target_tables import TargetTables
 from tracer.trace.model import CallGroup
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench(load_tables(), Backend.RECORDED, "2.13.0", {"deterministic_mode": "off"})
+def bench() -> TargetTables:
+    return TargetTables(load_tables(), Backend.RECORDED, "2.13.0", {"deterministic_mode": "off"})
 
 
 def draw(origin: str | None = "machine", generator: str = "cpu", op: str = "aten.rand.default") -> CallGroup:
@@ -23,14 +23,17 @@ def draw(origin: str | None = "machine", generator: str = "cpu", op: str = "aten
     return call(op, facts=facts if origin is None else {**facts, "rng.origin": origin})
 
 
-def test_a_draw_that_was_left_to_the_machine_is_nondeterministic_both_ways(bench: Bench) -> None:
+def test_a_draw_that_was_left_to_the_machine_is_nondeterministic_both_ways(bench: TargetTables) -> None:
     ruling = bench.rule_on(draw())
-    assert (ruling.verdict, ruling.mode_on) == (Verdict.NONDETERMINISTIC, Verdict.NONDETERMINISTIC)
+    assert (ruling.verdict, ruling.verdict_in_deterministic_mode) == (
+        Verdict.NONDETERMINISTIC,
+        Verdict.NONDETERMINISTIC,
+    )
     assert ruling.cause is Cause.RNG
     assert "torch.manual_seed(0)" in ruling.remedy
 
 
-def test_a_draw_from_a_passed_generator_says_which_to_seed(bench: Bench) -> None:
+def test_a_draw_from_a_passed_generator_says_which_to_seed(bench: TargetTables) -> None:
     ruling = bench.rule_on(draw(generator="passed (cpu)"))
     assert ruling.verdict is Verdict.NONDETERMINISTIC
     assert "manual_seed(0)" in ruling.remedy
@@ -38,25 +41,25 @@ def test_a_draw_from_a_passed_generator_says_which_to_seed(bench: Bench) -> None
 
 
 @pytest.mark.parametrize("origin", ["program", "restored", "fixed", "unseen", None])
-def test_any_other_draw_stays_seeded(bench: Bench, origin: str | None) -> None:
+def test_any_other_draw_stays_seeded(bench: TargetTables, origin: str | None) -> None:
     ruling = bench.rule_on(draw(origin))
-    assert (ruling.verdict, ruling.mode_on) == (Verdict.SEEDED, Verdict.SEEDED)
+    assert (ruling.verdict, ruling.verdict_in_deterministic_mode) == (Verdict.SEEDED, Verdict.SEEDED)
 
 
 @pytest.mark.parametrize(
     ("origin", "asks"), [("program", False), ("restored", False), ("fixed", False), ("unseen", True)]
 )
-def test_nobody_is_asked_to_seed_what_repeats_already(bench: Bench, origin: str, asks: bool) -> None:
+def test_nobody_is_asked_to_seed_what_repeats_already(bench: TargetTables, origin: str, asks: bool) -> None:
     remedy = bench.rule_on(draw(origin)).remedy
     assert remedy.startswith("Seed ") is asks
     assert "save and restore generator states" in remedy
 
 
-def test_rulings_that_say_the_same_are_one_object(bench: Bench) -> None:
+def test_rulings_that_say_the_same_are_one_object(bench: TargetTables) -> None:
     assert bench.rule_on(draw()) is bench.rule_on(draw())
     assert bench.rule_on(draw()) is not bench.rule_on(draw(generator="passed (cpu)"))
     assert bench.rule_on(draw("program")) is bench.rule_on(draw("fixed"))
 
 
-def test_a_call_that_is_deterministic_by_its_rule_stays_so(bench: Bench) -> None:
+def test_a_call_that_is_deterministic_by_its_rule_stays_so(bench: TargetTables) -> None:
     assert bench.rule_on(draw(op="aten.add.Tensor")).is_safe

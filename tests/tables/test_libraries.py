@@ -12,8 +12,7 @@ from tests.tables.samples import GOOD_REF, HEAD, keys_of, near_misses, releases_
 from tracer import DeterminismTracer, judge
 from tracer.errors import TableError
 from tracer.names import About, Backend, Cause, UnknownReason, Verdict
-from tracer.tables.conditions import BoundRule
-from tracer.tables.lint import lint_libraries
+from tracer.tables.lint.rule_lint import lint_libraries
 from tracer.tables.loading import (
     load_libraries,
     load_table,
@@ -24,6 +23,7 @@ from tracer.tables.loading import (
     required_facts,
 )
 from tracer.tables.model import Case, LibraryRule, LibraryTable, Table
+from tracer.tables.ruling.conditions import BoundRule
 from tracer.tables.versions import release
 
 LIBRARIES = load_libraries()

@@ -8,7 +8,7 @@ import pytest
 
 from tests.tables.samples import GOOD_REF, HEAD, rule_text, table
 from tracer.names import Backend
-from tracer.tables.lint import lint_table
+from tracer.tables.lint.rule_lint import lint_table
 from tracer.tables.loading import existing_tables, load_table
 from tracer.tables.vocabulary import DOMAINS
 

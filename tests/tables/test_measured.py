@@ -9,8 +9,7 @@ import pytest
 from tests.tables.samples import rule_text, table
 from tracer.errors import TableError
 from tracer.names import Backend, DeterministicMode
-from tracer.tables.loading import load_tables
-from tracer.tables.measured import (
+from tracer.tables.lint.measured import (
     SCHEMA,
     Explained,
     MeasuredCall,
@@ -22,6 +21,7 @@ from tracer.tables.measured import (
     load_measurement,
     measurement_files,
 )
+from tracer.tables.loading import load_tables
 
 SETTINGS = {"threads": "many", "fill_uninitialized_memory": True}
 LARGE = {"device": "cpu", "dtype": "float32", "shape.numel_ge_32768": True, "index.is_mask": False}

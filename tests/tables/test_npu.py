@@ -16,8 +16,8 @@ from tracer import DeterminismTracer, Trace, judge
 from tracer.findings import Finding
 from tracer.names import About, Backend, Cause, UnknownReason, Verdict
 from tracer.report import Report
-from tracer.tables.conditions import wanted_values
 from tracer.tables.loading import load_table, named_variables
+from tracer.tables.ruling.conditions import wanted_values
 
 TABLE = load_table(Backend.NPU)
 APIS = {api: [rule for rule in TABLE.rule if api in rule.apis] for rule in TABLE.rule for api in rule.apis}

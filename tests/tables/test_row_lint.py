@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tracer.errors import TableError
-from tracer.tables.row_lint import lint_rows
-from tracer.tables.rows import load_rows, parse_rows
+from tracer.tables.lint.row_lint import lint_rows
+from tracer.tables.settings.rows import load_rows, parse_rows
 
 HEAD = """
 schema = 1

@@ -16,12 +16,12 @@ from tests.build import call, environment, trace
 from tests.tables.samples import keys_of, near_misses, satisfying, split
 from tracer import judge
 from tracer.names import About, Backend, Cause, Differs, EventKind, Verdict
-from tracer.recording.settings import read_settings
+from tracer.recording.process.settings import read_settings
 from tracer.report import Report
-from tracer.tables.conditions import BoundRule
+from tracer.tables.lint.row_lint import KEYS, field_type
 from tracer.tables.model import Case
-from tracer.tables.row_lint import KEYS, field_type
-from tracer.tables.rows import CATEGORIES, RESERVED, Row, load_rows
+from tracer.tables.ruling.conditions import BoundRule
+from tracer.tables.settings.rows import CATEGORIES, RESERVED, Row, load_rows
 from tracer.tables.versions import release, reviewed_releases, speaks_of
 from tracer.tables.vocabulary import PROCESS_FACTS, Value
 from tracer.trace.model import CallGroup, Environment

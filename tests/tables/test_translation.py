@@ -12,9 +12,10 @@ from tracer.errors import TableError
 from tracer.findings import Judgement, Target
 from tracer.judging import judge_trace
 from tracer.names import Backend, Settings, Verdict
-from tracer.tables.conditions import wanted_values
+from tracer.tables.lint.translation_lint import lint_translations
 from tracer.tables.loading import load_tables, required_facts
-from tracer.tables.translating import Translator
+from tracer.tables.ruling.conditions import wanted_values
+from tracer.tables.ruling.translating import Translator
 from tracer.tables.translation import (
     STAYS,
     Candidate,
@@ -24,7 +25,6 @@ from tracer.tables.translation import (
     load_translations,
     parse_translations,
 )
-from tracer.tables.translation_lint import lint_translations
 from tracer.tables.versions import release, reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DERIVED_FACTS, DOMAINS, SETTINGS, Value
 
@@ -153,7 +153,7 @@ def test_a_note_is_said_where_its_ops_were_seen_and_only_there(note: Note) -> No
 
 
 def test_every_derived_fact_has_its_derivation() -> None:
-    from tracer.tables.derived import DERIVATIONS
+    from tracer.tables.ruling.derived import DERIVATIONS
 
     assert set(DERIVATIONS) == set(DERIVED_FACTS)
 

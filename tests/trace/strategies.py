@@ -7,7 +7,8 @@ from typing import get_args
 from hypothesis import strategies as st
 
 from tracer.names import BlindSpotKind, DeterministicMode, Phase
-from tracer.trace.model import BlindSpot, CallGroup, CudaDevice, Environment, FactValue, Trace, TraceSource
+from tracer.trace.file import Trace
+from tracer.trace.model import BlindSpot, CallGroup, CudaDevice, Environment, FactValue, TraceSource
 
 # JSON text is Unicode without lone surrogates.
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)

@@ -6,8 +6,9 @@ from typing import Any
 
 from tests.build import call, trace
 from tracer.names import Phase, SeedOrigin
-from tracer.trace.draws import compare_draws
-from tracer.trace.model import CallGroup, Trace
+from tracer.trace.draw_differences import compare_draws
+from tracer.trace.file import Trace
+from tracer.trace.model import CallGroup
 from tracer.trace.process import Draw
 
 

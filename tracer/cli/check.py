@@ -20,10 +20,10 @@ from tracer.cli.writing import render_report, write_rendered
 from tracer.errors import UsageError
 
 if TYPE_CHECKING:
-    from tracer.baseline import Accepted
     from tracer.findings import Finding
-    from tracer.gating import Decision
-    from tracer.suppressions import Comment
+    from tracer.gate.baseline import Accepted
+    from tracer.gate.gating import Decision
+    from tracer.gate.suppressions import Comment
 
 FAILED = 1
 BASELINE = "determinism.lock"
@@ -121,8 +121,8 @@ def command(
     A finding fails when its verdict is one of --fail-on and neither the baseline nor a comment at its line of code
     accepts it.
     """
-    from tracer.configuration import load_configuration
-    from tracer.gating import DEFAULT_FAIL_ON, Gate, acceptances, decide, parse_fail_on, places_of
+    from tracer.gate.configuration import load_configuration
+    from tracer.gate.gating import DEFAULT_FAIL_ON, Gate, acceptances, decide, parse_fail_on, places_of
 
     detail = detail_of(quiet=quiet, verbose=verbose)
     configured = load_configuration(Path.cwd())
@@ -134,8 +134,8 @@ def command(
         raise UsageError("--update-baseline needs a file to write", hint=f"add --baseline {BASELINE}")
     accepted = _accepted(lock, may_be_missing=update_baseline)
     with progress("judging"):
+        from tracer.gate.suppressions import Suppressions
         from tracer.session import findings_of_others, judge
-        from tracer.suppressions import Suppressions
         from tracer.trace import load_trace, merge_traces
 
         recordings = [load_trace(path) for path in traces]
@@ -156,7 +156,7 @@ def command(
         write_rendered(report, render_report(report, wanted, detail=detail))
     if update_baseline:
         return _update(lock, decision, accepted)
-    from tracer.report.annotations import annotated, folder_below
+    from tracer.report.files.annotations import annotated, folder_below
 
     if said := printed_lines(decision, detail):
         show(said)
@@ -182,7 +182,7 @@ def _reason(comment: Comment | None) -> str:
 
 
 def _accepted(lock: str, *, may_be_missing: bool) -> tuple[Accepted, ...]:
-    from tracer.baseline import read_baseline
+    from tracer.gate.baseline import read_baseline
 
     if not lock or (may_be_missing and not Path(lock).exists()):
         return ()
@@ -191,7 +191,7 @@ def _accepted(lock: str, *, may_be_missing: bool) -> tuple[Accepted, ...]:
 
 def _update(lock: str, decision: Decision, before: tuple[Accepted, ...]) -> int:
     """Write the baseline that accepts what stands, and say what changed in it."""
-    from tracer.baseline import risk_of, updated, write_baseline
+    from tracer.gate.baseline import risk_of, updated, write_baseline
 
     found = updated([*decision.failing, *decision.passing, *decision.compared.known], before)
     after = (*found, *decision.unlooked)

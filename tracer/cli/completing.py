@@ -49,13 +49,13 @@ def _verdicts() -> list[str]:
 
 
 def _formats() -> Sequence[str]:
-    from tracer.report.formats import FORMATS
+    from tracer.report.files.formats import FORMATS
 
     return list(FORMATS)
 
 
 def _tables() -> Sequence[str]:
-    from tracer.report.exported_tables import TABLES
+    from tracer.report.files.exported_tables import TABLES
 
     return list(TABLES)
 
@@ -70,7 +70,7 @@ def _names() -> list[str]:
     """Ids of rules and rows, ops, APIs and settings."""
     from tracer.tables.loading import load_tables
     from tracer.tables.lookup import names_of, rules_of, spelled
-    from tracer.tables.rows import load_rows
+    from tracer.tables.settings.rows import load_rows
 
     rules = [rule for table in load_tables().values() for rule in rules_of(table)]
     known = {name for rule in rules for name in (rule.id, *rule.ops, *map(spelled, rule.apis))}

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from tracer.findings import Finding
-    from tracer.gating import Decision
+    from tracer.gate.gating import Decision
 
 #: Failing findings that are printed unless all are asked for.
 _SHOWN = 50
@@ -36,7 +36,7 @@ def printed_lines(decision: Decision, detail: Detail) -> str:
     lines = tuple(_lines(decision, detail))
     if not sys.stdout.isatty():
         return "".join(f"{row}\n" for line in lines for row in _in_rows(line))
-    from tracer.report.terminal import Prose, indented, printed
+    from tracer.report.terminal.terminal import Prose, indented, printed
 
     def parts(width: int) -> Iterator[RenderableType]:
         for line in lines:
@@ -76,7 +76,7 @@ def _lines(decision: Decision, detail: Detail) -> Iterator[Line]:
 
 def _said(one: Finding) -> str:
     """``train.py:10: cuda-index-add: aten.index_add_.default forward in net.fc is nondeterministic``."""
-    from tracer.report.naming import answer_of
+    from tracer.report.wording.naming import answer_of
 
     if one.subject and not one.location:
         return f"{one.rule}: {one.subject} {answer_of(one)}"
@@ -102,7 +102,7 @@ def _states(decision: Decision) -> dict[int, str]:
 
 def _plain(text: str) -> str:
     """``text`` on one line, which neither drives a terminal nor speaks to GitHub."""
-    from tracer.report.annotations import inert
-    from tracer.report.plain import one_line
+    from tracer.report.files.annotations import inert
+    from tracer.report.wording.plain import one_line
 
     return inert(one_line(text, _LONGEST))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tracer.cli.output import check_writable
 from tracer.errors import ReportError, UsageError
-from tracer.report.exported_tables import table_named
-from tracer.report.formats import FORMATS, format_of, require
+from tracer.report.files.exported_tables import table_named
+from tracer.report.files.formats import FORMATS, format_of, require
 
 #: What a file in a folder is called, before its suffix.
 STEM = "report"

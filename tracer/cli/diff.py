@@ -16,7 +16,7 @@ from tracer.names import Verdict
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tracer.comparing import Comparison, Difference
+    from tracer.gate.comparing import Comparison, Difference
 
 FAILED = 1
 #: Differences that are printed; JSON has them all.
@@ -75,7 +75,7 @@ def command(
         raise UsageError("one trace and one target do not differ", hint="name a second trace, or two with a comma")
     verdicts = _verdicts(fail_on)
     with progress("judging"):
-        from tracer.comparing import compare_judgements
+        from tracer.gate.comparing import compare_judgements
         from tracer.session import judge
         from tracer.trace import compare_draws, load_trace
 
@@ -92,7 +92,7 @@ def command(
 
         show(msgspec.json.format(msgspec.json.encode(compared), indent=2).decode("utf-8"))
     else:
-        from tracer.report.terminal import printed
+        from tracer.report.terminal.terminal import printed
 
         show(printed(lambda width: _parts(compared)))
     return FAILED if any(_is_worse(one) and one.after in verdicts for one in compared.differences) else 0
@@ -107,7 +107,7 @@ def _pair(text: str, name: str) -> tuple[str, str]:
 
 
 def _verdicts(fail_on: str | None) -> frozenset[Verdict]:
-    from tracer.gating import parse_fail_on
+    from tracer.gate.gating import parse_fail_on
 
     if fail_on is None:
         return frozenset()
@@ -116,17 +116,17 @@ def _verdicts(fail_on: str | None) -> frozenset[Verdict]:
 
 
 def _is_worse(one: Difference) -> bool:
-    from tracer.comparing import Kind
+    from tracer.gate.comparing import Kind
 
     return one.kind in (Kind.NEW, Kind.WORSENED)
 
 
 def _parts(compared: Comparison) -> Iterator[RenderableType]:
     """What is printed, from the top."""
-    from tracer.comparing import Kind
-    from tracer.report.plain import one_line
-    from tracer.report.terminal import Prose, hanging, heading, indented
-    from tracer.report.words import plural
+    from tracer.gate.comparing import Kind
+    from tracer.report.terminal.terminal import Prose, hanging, heading, indented
+    from tracer.report.wording.plain import one_line
+    from tracer.report.wording.words import plural
 
     counts: dict[str, int] = {}
     for one in compared.differences:

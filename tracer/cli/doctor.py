@@ -65,7 +65,7 @@ def command(backend: str | None, fail_on: str | None, form: str, all_settings: b
     failing = _verdicts(fail_on)
     from tracer.doctor import diagnose
     from tracer.doctor.installation import read_process
-    from tracer.tables.rows import load_rows
+    from tracer.tables.settings.rows import load_rows
 
     environment, outlook = read_process(None if backend is None else Backend(backend))
     diagnosis = diagnose(load_rows(), environment, outlook)
@@ -79,7 +79,7 @@ def _rendered(diagnosis: Diagnosis, form: str, *, all_settings: bool) -> str:
 
         return as_json(diagnosis)
     from tracer.doctor.text import diagnosis_parts
-    from tracer.report.terminal import printed
+    from tracer.report.terminal.terminal import printed
 
     return printed(lambda width: diagnosis_parts(diagnosis, width, all_settings=all_settings))
 
@@ -87,7 +87,7 @@ def _rendered(diagnosis: Diagnosis, form: str, *, all_settings: bool) -> str:
 def _verdicts(text: str | None) -> frozenset[Verdict]:
     if text is None:
         return frozenset()
-    from tracer.gating import NEW, parse_fail_on
+    from tracer.gate.gating import NEW, parse_fail_on
 
     verdicts, new = parse_fail_on(text)
     if new:

@@ -46,15 +46,15 @@ def command(name: str, backend: str | None, version: str | None) -> int:
     write instead, the evidence, the versions at which it changed, and a program that triggers it. Neither torch nor
     the device is needed.
     """
-    from tracer.explaining import explain
-    from tracer.report.row_text import row_explanation
-    from tracer.report.rule_text import explanation_parts
-    from tracer.report.terminal import printed
+    from tracer.report.terminal.row_text import row_explanation
+    from tracer.report.terminal.rule_text import explanation_parts
+    from tracer.report.terminal.terminal import printed
     from tracer.tables.examples import load_examples
+    from tracer.tables.explaining import explain
     from tracer.tables.loading import load_tables
     from tracer.tables.lookup import find_rules
-    from tracer.tables.row_lookup import find_rows
-    from tracer.tables.rows import load_rows
+    from tracer.tables.settings.row_lookup import find_rows
+    from tracer.tables.settings.rows import load_rows
     from tracer.tables.translation import load_translations
 
     asked, settings, tables = version or _version_here(), load_rows(), load_tables()

@@ -35,11 +35,11 @@ def command() -> None:
 @click.option("--settings", is_flag=True, help="List the table of settings; with --backend what bears on it.")
 def list_tables(backend: str | None, settings: bool) -> int:
     """List the tables with what each covers, or with --backend one table's rules."""
-    from tracer.report.row_text import rows_parts
-    from tracer.report.rule_text import overview_parts, rules_parts
-    from tracer.report.terminal import Prose, printed
+    from tracer.report.terminal.row_text import rows_parts
+    from tracer.report.terminal.rule_text import overview_parts, rules_parts
+    from tracer.report.terminal.terminal import Prose, printed
     from tracer.tables.overview import summarise
-    from tracer.tables.rows import load_rows
+    from tracer.tables.settings.rows import load_rows
 
     tables = chosen(backend)
     if settings:
@@ -60,13 +60,13 @@ def list_tables(backend: str | None, settings: bool) -> int:
 @click.option("--backend", metavar="B", shell_complete=completing.device, help="Look in this table only.")
 def show_rule(name: str, backend: str | None) -> int:
     """Show a rule, each rule for an op or API, or a setting's rows: every version and condition, words, evidence."""
-    from tracer.report.row_text import row_parts
-    from tracer.report.rule_text import rule_parts
-    from tracer.report.terminal import printed
+    from tracer.report.terminal.row_text import row_parts
+    from tracer.report.terminal.rule_text import rule_parts
+    from tracer.report.terminal.terminal import printed
     from tracer.tables.examples import load_examples
     from tracer.tables.lookup import find_rules, refusal
-    from tracer.tables.row_lookup import find_rows
-    from tracer.tables.rows import load_rows
+    from tracer.tables.settings.row_lookup import find_rows
+    from tracer.tables.settings.rows import load_rows
 
     tables = chosen(backend)
     found = find_rules(name, tables)
@@ -94,7 +94,7 @@ def lint(against_torch: bool) -> int:
 
     One line a fault, led by the file and the rule; exit code 1 where there is one.
     """
-    from tracer.tables.proving import counted, faults_of_tables
+    from tracer.tables.lint.proving import counted, faults_of_tables
 
     faults = faults_of_tables(*(_installed_torch() if against_torch else ()))
     for line in faults or [counted()]:

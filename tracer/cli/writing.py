@@ -36,8 +36,8 @@ def render_report(
 ) -> list[Rendered]:
     """Every format of ``wanted``, before the first of them is written; ``table`` is what CSV and Parquet hold, and
     ``detail`` what a terminal is told."""
-    from tracer.report.formats import encoded
-    from tracer.report.text import to_text
+    from tracer.report.files.formats import encoded
+    from tracer.report.terminal.text import to_text
 
     rendered: list[Rendered] = []
     for name, path in wanted:
@@ -70,7 +70,7 @@ def is_summary(path: Path) -> bool:
 
 def append_summary(report: Report, path: Path) -> None:
     """Add ``report`` in Markdown behind what stands in ``path``, as much of it as GitHub still takes."""
-    from tracer.report.markdown import LIMIT, shortened
+    from tracer.report.files.markdown import LIMIT, shortened
 
     try:
         standing = path.read_bytes() if path.exists() else b""

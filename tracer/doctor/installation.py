@@ -12,8 +12,8 @@ from typing import Any
 
 from tracer.doctor.diagnosis import Outlook
 from tracer.names import Backend
-from tracer.recording.settings import read_settings
-from tracer.tables.rows import load_rows
+from tracer.recording.process.settings import read_settings
+from tracer.tables.settings.rows import load_rows
 from tracer.trace.model import CudaDevice, Environment
 
 #: Where NVIDIA's driver lists its devices, Ascend's its own, and where CANN says which it is.
@@ -42,7 +42,7 @@ def read_process(backend: Backend | None = None) -> tuple[Environment, Outlook]:
     try:
         import torch
 
-        from tracer.recording.environment import capture_environment
+        from tracer.recording.process.environment import capture_environment
     except (ImportError, OSError):  # absent, or a library of its own is: its settings cannot be asked either way
         settings, variables = read_settings(load_rows().row)
         environment = Environment(

@@ -41,7 +41,7 @@ class ChosenSteps:
         torch: str = "recorded",
         settings: str = "recorded",
     ) -> None:
-        from tracer.report.formats import FORMATS, require
+        from tracer.report.files.formats import FORMATS, require
 
         self.steps = frozenset(steps)
         self.output = Path(output)
@@ -116,7 +116,7 @@ class ChosenSteps:
     def _render(self, own: Trace, world: int) -> Report:
         from tracer.errors import ReportError
         from tracer.files import write_whole
-        from tracer.report.formats import FORMATS, encoded
+        from tracer.report.files.formats import FORMATS, encoded
         from tracer.session import judge
         from tracer.trace import compare_ranks, load_trace, merge_traces
 

@@ -81,7 +81,7 @@ def pytest_configure(config: pytest.Config) -> None:
     path = config.getoption("--determinism-report")
     if path:
         from tracer.errors import TracerError
-        from tracer.report.formats import format_of
+        from tracer.report.files.formats import format_of
 
         try:
             format_of(path)
@@ -121,10 +121,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 def _check(tracer: DeterminismTracer, wanted: dict[str, Any], item: pytest.Item, root: Path) -> None:
     """Fail the test where its findings do not pass the gate; a mistake in the marker is one line."""
-    from tracer.baseline import read_baseline
     from tracer.errors import TracerError
-    from tracer.gating import DEFAULT_FAIL_ON, Gate, decide, parse_fail_on
-    from tracer.suppressions import Suppressions
+    from tracer.gate.baseline import read_baseline
+    from tracer.gate.gating import DEFAULT_FAIL_ON, Gate, decide, parse_fail_on
+    from tracer.gate.suppressions import Suppressions
 
     try:
         named = wanted.get("fail_on", DEFAULT_FAIL_ON)
@@ -150,7 +150,7 @@ def _globs(wanted: dict[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _told(failing: Any) -> str:
-    from tracer.report.naming import answer_of
+    from tracer.report.wording.naming import answer_of
 
     lines = [f"{len(failing):,} determinism finding{'s' * (len(failing) != 1)}:"]
     for one in failing[:_SHOWN]:

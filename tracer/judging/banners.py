@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from tracer.findings import Target
 from tracer.names import Backend, BlindSpotKind, SeedOrigin, Settings
-from tracer.tables.bench import Bench, device_of
+from tracer.tables.ruling.target_tables import TargetTables, device_of
 from tracer.tables.versions import reviewed_releases
-from tracer.trace.model import Trace
+from tracer.trace.file import Trace
 
 
-def banners_of(trace: Trace, target: Target, bench: Bench, strict: bool) -> Iterator[str]:
+def banners_of(trace: Trace, target: Target, bench: TargetTables, strict: bool) -> Iterator[str]:
     """What must be said of the trace and of the tables of backends."""
     if partial := trace.partial:
         yield f"The trace is partial ({partial}): calls after that point are missing."

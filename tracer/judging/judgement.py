@@ -10,20 +10,21 @@ from collections.abc import Mapping
 
 from tracer.findings import Judgement, Target
 from tracer.judging.banners import banners_of, process_banners
-from tracer.judging.calls import Unsafe, call_findings, tally_of
-from tracer.judging.observations import fill_cost
+from tracer.judging.calls.call_findings import Unsafe, call_findings, tally_of
+from tracer.judging.minimal_settings import MinimalSettings, Sets, seeded_in_its_place, with_plan
 from tracer.judging.ordering import order_of
-from tracer.judging.process import Process
-from tracer.judging.scene import scene_of
-from tracer.judging.settling import Sets, Settling, seeded_in_its_place, with_plan
+from tracer.judging.process.observations import fill_cost
+from tracer.judging.process.process_findings import Process
+from tracer.judging.process.trace_under_target import scene_of
 from tracer.names import Backend
-from tracer.tables.bench import Bench
-from tracer.tables.binding import Ruling
 from tracer.tables.model import Table
-from tracer.tables.rows import EnvironmentTable
-from tracer.tables.settings import SEEDS
+from tracer.tables.ruling.binding import RuleOutcome
+from tracer.tables.ruling.target_tables import TargetTables
+from tracer.tables.settings.rows import EnvironmentTable
+from tracer.tables.settings.target_settings import SEEDS
 from tracer.tables.translation import NO_TRANSLATIONS, Translations
-from tracer.trace.model import CallGroup, Trace
+from tracer.trace.file import Trace
+from tracer.trace.model import CallGroup
 
 
 def judge_trace(
@@ -45,9 +46,9 @@ def judge_trace(
     """
     benches = _Benches(trace, tables, target, strict=strict, translations=translations)
     bench = benches.under({})
-    rulings: dict[int, Ruling] = {}
+    rulings: dict[int, RuleOutcome] = {}
     counted: dict[tuple[int, str, str], int] = {}
-    judged: list[tuple[CallGroup, Ruling]] = []
+    judged: list[tuple[CallGroup, RuleOutcome]] = []
     for recorded in trace.calls:
         group = seeded_in_its_place(recorded, target.sets) if target.sets else recorded
         ruling = bench.rule_on(group)
@@ -60,7 +61,7 @@ def judge_trace(
     process = Process(trace, target, rows, judged, strict=strict)
     observed = process.observe({})
     unsafe = [(group, ruling) for group, ruling in judged if not ruling.is_safe]
-    settled = Settling(unsafe, benches.under, process, target.conditions, target.sets).settle(observed)
+    settled = MinimalSettings(unsafe, benches.under, process, target.conditions, target.sets).settle(observed)
     calls = (Unsafe(*one, *after) for one, after in zip(unsafe, settled.calls, strict=True))
     findings = [*call_findings(calls), *with_plan(observed.findings, settled)]
     return Judgement(
@@ -105,14 +106,14 @@ class _Benches:
         self._target = target
         self._strict = strict
         self._translations = translations
-        self._kept: dict[tuple[tuple[str, object], ...], Bench] = {}
+        self._kept: dict[tuple[tuple[str, object], ...], TargetTables] = {}
 
-    def under(self, sets: Sets) -> Bench:
+    def under(self, sets: Sets) -> TargetTables:
         """The tables with ``sets`` on top of the target's own settings."""
         tried = tuple(sorted((name, value) for name, value in sets.items() if name not in SEEDS))
         bench = self._kept.get(tried)
         if bench is None:
-            bench = self._kept[tried] = Bench(
+            bench = self._kept[tried] = TargetTables(
                 self._tables,
                 self._target.backend,
                 self._target.torch,

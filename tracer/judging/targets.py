@@ -9,8 +9,8 @@ from typing import TypeVar
 from tracer.errors import TargetError
 from tracer.findings import Target
 from tracer.names import Backend, Settings
-from tracer.tables.replacing import checked_sets
-from tracer.tables.settings import settings_of
+from tracer.tables.settings.replacing import checked_sets
+from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.versions import release
 from tracer.trace.model import Environment, FactValue
 

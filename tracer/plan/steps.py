@@ -76,8 +76,8 @@ def is_settled(finding: Finding) -> bool:
     if finding.planned is None:
         # Seeding does not change that the result hangs on a seed.
         return _hangs_on_a_seed(finding) and any(name.startswith("seed.") for name in finding.sets)
-    as_is, mode_on = finding.planned
-    return as_is in _GOOD and (mode_on in _GOOD or finding.verdict not in _GOOD)
+    as_is, in_mode = finding.planned
+    return as_is in _GOOD and (in_mode in _GOOD or finding.verdict not in _GOOD)
 
 
 def _hangs_on_a_seed(finding: Finding) -> bool:

@@ -19,10 +19,10 @@ from typing import Any
 import torch
 
 from tracer.names import BlindSpotKind
-from tracer.recording import seams
+from tracer.recording.calls.modules import OWN_HOOK
 from tracer.recording.listeners import Listeners
-from tracer.recording.modules import OWN_HOOK
 from tracer.recording.sites import Sites, spell
+from tracer.recording.torch_private import seams
 from tracer.trace.model import BlindSpot
 
 #: What has memory of its own: a tensor that is shared with it was given away by a method that is watched.

@@ -13,8 +13,8 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
-from tracer.recording import seams
 from tracer.recording.listeners import Listener, Listeners
+from tracer.recording.torch_private import seams
 
 #: What is told of a call: a listener, the frame that made it, and the call's first argument (``None`` without one).
 Tell = Callable[[Listener, FrameType, Any], None]

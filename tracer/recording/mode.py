@@ -18,12 +18,13 @@ from torch.autograd.function import BackwardCFunction
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tracer.names import Phase
-from tracer.recording import facts, seams, storages
-from tracer.recording.attribution import Attribution
-from tracer.recording.draws import DRAW
-from tracer.recording.groups import Cell, Plan
-from tracer.recording.higher_order import with_bodies_seen
-from tracer.recording.tracking import Tracking
+from tracer.recording.calls import facts
+from tracer.recording.calls.attribution import Attribution
+from tracer.recording.calls.draws import DRAW
+from tracer.recording.calls.groups import CallCounter, OverloadInfo
+from tracer.recording.calls.higher_order import with_bodies_seen
+from tracer.recording.memory.tracking import Tracking
+from tracer.recording.torch_private import seams, storages
 
 _getframe: Any = sys._getframe
 _get_ident = get_ident
@@ -45,7 +46,7 @@ class RecordingMode(TorchDispatchMode):
 
     def __init__(self, attribution: Attribution, asked: Mapping[str, frozenset[str]], tracking: Tracking) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.plans: dict[Any, Plan] = {}
+        self.plans: dict[Any, OverloadInfo] = {}
         self.attribution = attribution
         self.tracking = tracking
         self._asked = asked
@@ -54,7 +55,7 @@ class RecordingMode(TorchDispatchMode):
         self._optimizer = attribution.optimizer
         self._links = attribution.links
         self._kinds = attribution.sites.kinds
-        self._handed_over: Cell | None = None
+        self._handed_over: CallCounter | None = None
         """A call that was left to a tensor subclass, until its first inner call is seen."""
         self._handed_over_at: tuple[int, int] = (0, 0)
 
@@ -104,7 +105,7 @@ class RecordingMode(TorchDispatchMode):
             self.tracking.touched(plan, cell, args, kwargs, result)
         return result
 
-    def _forward(self, plan: Plan, tensor: Any, asked: Any, frame: FrameType | None) -> Cell:
+    def _forward(self, plan: OverloadInfo, tensor: Any, asked: Any, frame: FrameType | None) -> CallCounter:
         """Count a call that neither the engine nor an optimizer made.
 
         The walk ends at the first frame outside torch, or at the running module's own call: what lies behind that
@@ -154,7 +155,7 @@ class RecordingMode(TorchDispatchMode):
                 return self._forward(plan, tensor, asked, caller)
             place = None if site is None else self.attribution.sites.resolve(site[3], site[2])
             origin = self.attribution.forward_origin(phase, scope, place, frame)
-            cell = plan.cells[key] = Cell(origin, key[-4:], asked)
+            cell = plan.cells[key] = CallCounter(origin, key[-4:], asked)
         cell.count += 1
         if number != links.last:
             if number - links.last == 1 and not plan.mutates and _is_grad_enabled():
@@ -168,7 +169,7 @@ class RecordingMode(TorchDispatchMode):
             self.attribution.link(links, number, cell.origin, frame, True)
         return cell
 
-    def _backward(self, plan: Plan, tensor: Any, asked: Any, node: Any, frame: FrameType | None) -> Cell:
+    def _backward(self, plan: OverloadInfo, tensor: Any, asked: Any, node: Any, frame: FrameType | None) -> CallCounter:
         """Count a call that the engine made: a C++ node's at once, everything else the longer way."""
         links = self._links
         forward = None
@@ -183,14 +184,14 @@ class RecordingMode(TorchDispatchMode):
             if isinstance(node, BackwardCFunction):  # a class that must not be kept
                 return self._record(plan, self._raw(tensor), asked, frame, tensor)
             name = self.attribution.node_name(node)
-            cell = plan.cells[key] = Cell(origin, key[-4:], asked, name)
+            cell = plan.cells[key] = CallCounter(origin, key[-4:], asked, name)
         cell.count += 1
         number = _next_number()
         if number != links.last:
             self.attribution.link(links, number, origin, frame, plan.mutates and tensor._is_view())
         return cell
 
-    def _in_optimizer(self, plan: Plan, tensor: Any, asked: Any, frame: FrameType | None) -> Cell:
+    def _in_optimizer(self, plan: OverloadInfo, tensor: Any, asked: Any, frame: FrameType | None) -> CallCounter:
         """Count a call of a running step: torch's own optimizers at once, the user's the longer way."""
         origin = self._optimizer.origin
         if origin is None or frame is None or not self._optimizer.is_own_code(frame.f_code):
@@ -198,13 +199,13 @@ class RecordingMode(TorchDispatchMode):
         key = (origin, asked, tensor.dtype, tensor.device, tensor.layout, tensor.ndim)
         cell = plan.cells.get(key)
         if cell is None:
-            cell = plan.cells[key] = Cell(origin, key[-4:], asked)
+            cell = plan.cells[key] = CallCounter(origin, key[-4:], asked)
         cell.count += 1
         return cell
 
     def _record(
-        self, plan: Plan, raw: Any, asked: Any, frame: FrameType | None, tensor: Any, extra: Any = None
-    ) -> Cell:
+        self, plan: OverloadInfo, raw: Any, asked: Any, frame: FrameType | None, tensor: Any, extra: Any = None
+    ) -> CallCounter:
         """Count one call that the engine or an optimizer made, or that took the rare path."""
         where = self.attribution
         node = _current_node()
@@ -220,7 +221,7 @@ class RecordingMode(TorchDispatchMode):
         cell = plan.cells.get(key)
         if cell is None:
             name = where.node_name(node) if kind is not None else ""
-            cell = plan.cells[key] = Cell(origin, raw, asked, name, extra)
+            cell = plan.cells[key] = CallCounter(origin, raw, asked, name, extra)
         cell.count += 1
         number = _next_number()
         is_view = plan.mutates and tensor is not None and tensor._is_view()
@@ -230,7 +231,7 @@ class RecordingMode(TorchDispatchMode):
 
     def _rare(
         self,
-        plan: Plan,
+        plan: OverloadInfo,
         func: Any,
         types: Any,
         args: tuple[Any, ...],
@@ -279,7 +280,9 @@ class RecordingMode(TorchDispatchMode):
         self._after(plan, cell, args, kwargs, result, frame)
         return result
 
-    def _after(self, plan: Plan, cell: Cell, args: Any, kwargs: Any, result: Any, frame: FrameType | None) -> None:
+    def _after(
+        self, plan: OverloadInfo, cell: CallCounter, args: Any, kwargs: Any, result: Any, frame: FrameType | None
+    ) -> None:
         """What a call that took the longer path did to memory."""
         if plan.checks or (self._watched and plan.touches):
             with seams.without_torch_function():
@@ -289,7 +292,14 @@ class RecordingMode(TorchDispatchMode):
                     self.tracking.touched(plan, cell, args, kwargs, result)
 
     def _growing(
-        self, plan: Plan, cell: Cell, func: Any, tensor: Any, args: Any, kwargs: Any, frame: FrameType | None
+        self,
+        plan: OverloadInfo,
+        cell: CallCounter,
+        func: Any,
+        tensor: Any,
+        args: Any,
+        kwargs: Any,
+        frame: FrameType | None,
     ) -> Any:
         """Make a call that may enlarge the storage of ``tensor``."""
         with seams.without_torch_function():
@@ -299,13 +309,13 @@ class RecordingMode(TorchDispatchMode):
             self.tracking.grew(plan, cell, tensor, before, frame)
         return result
 
-    def _opaque(self, plan: Plan, args: Any, kwargs: Any) -> None:
+    def _opaque(self, plan: OverloadInfo, args: Any, kwargs: Any) -> None:
         if self._watched:
             with seams.without_torch_function():
                 self.tracking.opaque(plan, args, kwargs)
 
     def _composite(
-        self, plan: Plan, func: Any, raw: Any, asked: Any, args: Any, kwargs: Any, frame: FrameType | None
+        self, plan: OverloadInfo, func: Any, raw: Any, asked: Any, args: Any, kwargs: Any, frame: FrameType | None
     ) -> Any:
         """A composite op that arrived whole (inference mode): run its only kernel with this mode active."""
         if plan.decomposes:
@@ -339,8 +349,8 @@ class RecordingMode(TorchDispatchMode):
             return (tensor.dtype, tensor.device, tensor.layout, None)
         return (tensor.dtype, tensor.device, tensor.layout, tensor.ndim)
 
-    def _plan(self, func: Any) -> Plan:
-        plan = self.plans[func] = Plan(func, self._asked)
+    def _plan(self, func: Any) -> OverloadInfo:
+        plan = self.plans[func] = OverloadInfo(func, self._asked)
         if not self.tracking.is_on:
             plan.checks = plan.touches = plan.access.grows = False
             plan.readers.pop(DRAW, None)

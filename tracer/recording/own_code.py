@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
 
-from tracer.recording import seams
+from tracer.recording.torch_private import seams
 
 _PACKAGES = ("tracer.recording.", "tracer.trace.", "tracer.names")
 _known: dict[str, tuple[CodeType, ...]] = {}

@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 
 import torch
 
 from tracer.names import BlindSpotKind
-from tracer.recording import draws, facts, seams
-from tracer.recording import environment as process
-from tracer.recording.attribution import Attribution
 from tracer.recording.blind_spots import BlindSpots
-from tracer.recording.escapes import ESCAPES
-from tracer.recording.first_uses import first_calls, with_first_calls
-from tracer.recording.generator_record import GeneratorRecord
-from tracer.recording.groups import Cell, Plan
+from tracer.recording.calls import draws, facts
+from tracer.recording.calls.arguments import MISSING
+from tracer.recording.calls.attribution import Attribution
+from tracer.recording.calls.draws import DRAW
+from tracer.recording.calls.groups import CallCounter, OverloadInfo
+from tracer.recording.calls.modules import ModuleStack
+from tracer.recording.calls.optimizers import OptimizerWatch
+from tracer.recording.memory.escapes import ESCAPES
+from tracer.recording.memory.tracking import Tracking
 from tracer.recording.mode import RecordingMode
-from tracer.recording.modules import ModuleStack
-from tracer.recording.moments import Moments
-from tracer.recording.optimizers import OptimizerWatch
 from tracer.recording.own_code import leave_to_python
-from tracer.recording.process_watch import ProcessWatch
+from tracer.recording.process import environment as process
+from tracer.recording.process.first_uses import first_calls, with_first_calls
+from tracer.recording.process.watch import ProcessWatch
+from tracer.recording.randomness.generator_record import GeneratorRecord
+from tracer.recording.randomness.generators import Drawn
+from tracer.recording.recording_state import RecordingState
 from tracer.recording.sites import Sites, spell
-from tracer.recording.tracking import Tracking
+from tracer.recording.torch_private import seams
+from tracer.trace.file import Trace
 from tracer.trace.merging import merge_counted, merge_groups
-from tracer.trace.model import BlindSpot, CallGroup, Environment, FactValue, Trace, TraceSource
+from tracer.trace.model import BlindSpot, CallGroup, Environment, FactValue, TraceSource
 
 
 class Recorder:
@@ -68,7 +73,7 @@ class Recorder:
         self.mode = RecordingMode(self.attribution, asked, self.tracking)
         self.blind_spots.on_unseen = self.tracking.memory.give_up_all
         self.watch = ProcessWatch(frames, self._variables) if watch is None else watch
-        self._moments = Moments(self.attribution, self.mode)
+        self._moments = RecordingState(self.attribution, self.mode)
         self.generators = GeneratorRecord(frames, self._working_directory, self._moments.phase)
         self._environment: Environment | None = None
         self._undo = ExitStack()
@@ -123,7 +128,7 @@ class Recorder:
             sources=(self._source(sum(group.count for group in groups)),),
             watched_from_start=self.watch.from_start,
             events=with_first_calls(self.watch.log.listed(), first_calls(counted, self._working_directory)),
-            generators=tuple(self.generators.generators(draws.drawn_by(counted))),
+            generators=tuple(self.generators.generators(_drawn_by(counted))),
             host_draws=tuple(self.generators.draws()),
             loaders=self.watch.loaders.listed() if self.watch.loaders is not None else (),
             allocations=merge_counted(self.tracking.allocations(self._working_directory)),
@@ -138,10 +143,10 @@ class Recorder:
         if self._on_optimizer_step is not None:
             self._on_optimizer_step(count)
 
-    def _counted(self) -> list[tuple[Plan, Cell]]:
+    def _counted(self) -> list[tuple[OverloadInfo, CallCounter]]:
         return [(plan, cell) for plan in self.mode.plans.values() for cell in plan.cells.values() if cell.count]
 
-    def _group(self, plan: Plan, cell: Cell) -> CallGroup:
+    def _group(self, plan: OverloadInfo, cell: CallCounter) -> CallGroup:
         origin = cell.origin
         return CallGroup(
             op=plan.name,
@@ -155,7 +160,7 @@ class Recorder:
             facts=self._facts(plan, cell),
         )
 
-    def _facts(self, plan: Plan, cell: Cell) -> dict[str, FactValue]:
+    def _facts(self, plan: OverloadInfo, cell: CallCounter) -> dict[str, FactValue]:
         found = facts.common_facts(cell.raw)
         if cell.asked is not None:
             for key, value in zip(plan.readers, cell.asked, strict=True):
@@ -220,3 +225,12 @@ class Recorder:
                     location=spell(cell.origin.site, self._working_directory),
                     count=cell.count,
                 )
+
+
+def _drawn_by(counted: Iterable[tuple[OverloadInfo, CallCounter]]) -> Iterator[Drawn]:
+    """Whom each group of calls drew from, for those that drew; what a call hands to inner calls is theirs."""
+    for plan, cell in counted:
+        if DRAW in plan.readers and cell.asked is not None and cell.extra is None:
+            drawn = dict(zip(plan.readers, cell.asked, strict=True))[DRAW]
+            if drawn is not MISSING:
+                yield drawn

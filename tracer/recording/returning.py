@@ -13,8 +13,8 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any, NamedTuple
 
-from tracer.recording import seams
 from tracer.recording.listeners import Listener, Listeners
+from tracer.recording.torch_private import seams
 
 
 class Call(NamedTuple):

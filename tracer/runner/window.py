@@ -12,8 +12,8 @@ from typing import Any
 
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from tracer.recording import seams
-from tracer.recording.environment import capture_environment
+from tracer.recording.process.environment import capture_environment
+from tracer.recording.torch_private import seams
 from tracer.runner.steps import Steps, WindowComplete
 from tracer.session import DeterminismTracer
 from tracer.tables.loading import named_variables

@@ -15,7 +15,7 @@ from tracer.names import Backend
 from tracer.tables.inheritance import with_inherited
 from tracer.tables.model import SCHEMA, LibraryRule, LibraryTable, Rule, Table
 from tracer.tables.reading import parse, read
-from tracer.tables.rows import load_rows, variables_of
+from tracer.tables.settings.rows import load_rows, variables_of
 from tracer.tables.spelling import ID, OP, bad_range, misspelt_conditions
 from tracer.tables.translation import load_translations, translated_facts
 from tracer.tables.vocabulary import ASKED_FACTS

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from tracer.errors import UsageError
 from tracer.names import Backend
 from tracer.tables.model import Rule, Table
-from tracer.tables.rows import Row, load_rows
+from tracer.tables.settings.rows import Row, load_rows
 from tracer.tables.translation import Translation, Translations
 
 #: What people type, and what documents write.

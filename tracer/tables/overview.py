@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tracer.names import Backend, EvidenceKind
-from tracer.tables.lint import Reasoned
+from tracer.tables.lint.rule_lint import Reasoned
 from tracer.tables.model import Rule, Table
 from tracer.tables.versions import reviewed_releases, speaks_of
 

@@ -1,18 +1,9 @@
 """A trace: what was seen of a training step, as typed, frozen data with a versioned file format."""
 
-from tracer.trace.draws import DrawDifference, compare_draws
-from tracer.trace.file import load_trace, save_trace
+from tracer.trace.draw_differences import DrawDifference, compare_draws
+from tracer.trace.file import Trace, load_trace, save_trace
 from tracer.trace.merging import merge_traces
-from tracer.trace.model import (
-    SCHEMA,
-    BlindSpot,
-    CallGroup,
-    CudaDevice,
-    Environment,
-    FactValue,
-    Trace,
-    TraceSource,
-)
+from tracer.trace.model import SCHEMA, BlindSpot, CallGroup, CudaDevice, Environment, FactValue, TraceSource
 from tracer.trace.ranks import RankComparison, compare_ranks
 
 __all__ = [

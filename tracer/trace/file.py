@@ -1,4 +1,4 @@
-"""The trace's file format: one JSON document, gzipped when the name ends in ``.gz``.
+"""A trace and its file: one JSON document, gzipped when the name ends in ``.gz``.
 
 A trace is checked field by field as it is read. Whatever is wrong with it is one line: which file, what and
 where in it, what to do.
@@ -15,12 +15,72 @@ import msgspec
 
 from tracer.errors import TraceError
 from tracer.files import write_whole
-from tracer.trace.model import SCHEMA, Trace
+from tracer.trace.draws import draws_of
+from tracer.trace.model import SCHEMA, BlindSpot, CallGroup, Environment, TraceSource
+from tracer.trace.process import Allocation, Draw, Event, Generator, Loader, OverlapWrite, UnwrittenRead
 
 #: A trace of 10^5 groups takes about 40 MB; anything larger than this is not one.
 MAX_BYTES = 512 * 1024 * 1024
 
 _CHUNK = 1 << 20
+
+
+class Trace(msgspec.Struct, frozen=True, kw_only=True):
+    """Grouped calls, the environment, what else was seen, and what could not be seen."""
+
+    schema: int = SCHEMA
+    tracer_version: str = ""
+    environment: Environment
+    calls: tuple[CallGroup, ...] = ()
+    """Groups in a stable order: first seen first."""
+    blind_spots: tuple[BlindSpot, ...] = ()
+    sources: tuple[TraceSource, ...] = ()
+    differing_settings: tuple[str, ...] = ()
+    """Names of ``Environment`` fields in which merged recordings differ; the first recording's values stand."""
+    watched_from_start: bool = False
+    """Was the process watched from its import of torch on (``tracer run``), or only while recording?"""
+    events: tuple[Event, ...] = ()
+    """What the program set, seeded and first used, in order."""
+    generators: tuple[Generator, ...] = ()
+    """The process's own generators: torch's default one of each device in use, Python's and NumPy's global one."""
+    host_draws: tuple[Draw, ...] = ()
+    """Draws from Python's and NumPy's global generators, as far as their calls were seen."""
+    allocations: tuple[Allocation, ...] = ()
+    """Calls that allocated memory without writing it."""
+    unwritten_reads: tuple[UnwrittenRead, ...] = ()
+    """Calls that read such memory before it was wholly written."""
+    overlaps: tuple[OverlapWrite, ...] = ()
+    """Calls that wrote to overlapping memory."""
+    loaders: tuple[Loader, ...] = ()
+    """Each ``DataLoader`` that was iterated."""
+    source_lines: dict[str, str] = {}
+    """The text of the user's own lines by ``path:line``; only where it was asked for, since traces are shared."""
+
+    @property
+    def draws(self) -> tuple[Draw, ...]:
+        """The ledger of random draws: from every generator, grouped by op and place, first drawn first."""
+        return draws_of(self.calls, self.host_draws)
+
+    @property
+    def partial(self) -> str:
+        """Why the trace is not whole: every source's reason, once each, or an empty string."""
+        return ", ".join(dict.fromkeys(s.partial for s in self.sources if s.partial))
+
+    @property
+    def call_count(self) -> int:
+        """All recorded calls."""
+        return sum(group.count for group in self.calls)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Trace:
+        """Read a trace from ``.json`` or ``.json.gz``; raise ``TraceError`` in one line if it is none."""
+        return load_trace(path)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trace as JSON (gzipped when ``path`` ends in ``.gz``), whole or not at all."""
+        save_trace(self, path)
+
+
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Trace)
 

@@ -8,7 +8,8 @@ from typing import TypeVar
 import msgspec
 
 from tracer.errors import TraceError
-from tracer.trace.model import BlindSpot, CallGroup, Environment, Trace
+from tracer.trace.file import Trace
+from tracer.trace.model import BlindSpot, CallGroup, Environment
 from tracer.trace.process import Allocation, Draw, Event, Generator, Loader, OverlapWrite, UnwrittenRead
 
 Counted = TypeVar("Counted", Draw, Allocation, UnwrittenRead, OverlapWrite, Loader)

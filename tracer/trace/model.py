@@ -6,13 +6,11 @@ host, no user, no absolute path, no value of any tensor.
 
 from __future__ import annotations
 
-import os
 from typing import Union
 
 import msgspec
 
 from tracer.names import BlindSpotKind, DeterministicMode, Phase
-from tracer.trace.process import Allocation, Draw, Event, Generator, Loader, OverlapWrite, UnwrittenRead
 
 #: The schema that this release writes, and the newest that it reads. 2: settings, events, generators, memory, loaders.
 SCHEMA = 2
@@ -125,65 +123,3 @@ class TraceSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Dispatched calls recorded."""
     partial: str = ""
     """Why recording ended early (``interrupted``, an exception's class); empty for a whole one."""
-
-
-class Trace(msgspec.Struct, frozen=True, kw_only=True):
-    """Grouped calls, the environment, what else was seen, and what could not be seen."""
-
-    schema: int = SCHEMA
-    tracer_version: str = ""
-    environment: Environment
-    calls: tuple[CallGroup, ...] = ()
-    """Groups in a stable order: first seen first."""
-    blind_spots: tuple[BlindSpot, ...] = ()
-    sources: tuple[TraceSource, ...] = ()
-    differing_settings: tuple[str, ...] = ()
-    """Names of ``Environment`` fields in which merged recordings differ; the first recording's values stand."""
-    watched_from_start: bool = False
-    """Was the process watched from its import of torch on (``tracer run``), or only while recording?"""
-    events: tuple[Event, ...] = ()
-    """What the program set, seeded and first used, in order."""
-    generators: tuple[Generator, ...] = ()
-    """The process's own generators: torch's default one of each device in use, Python's and NumPy's global one."""
-    host_draws: tuple[Draw, ...] = ()
-    """Draws from Python's and NumPy's global generators, as far as their calls were seen."""
-    allocations: tuple[Allocation, ...] = ()
-    """Calls that allocated memory without writing it."""
-    unwritten_reads: tuple[UnwrittenRead, ...] = ()
-    """Calls that read such memory before it was wholly written."""
-    overlaps: tuple[OverlapWrite, ...] = ()
-    """Calls that wrote to overlapping memory."""
-    loaders: tuple[Loader, ...] = ()
-    """Each ``DataLoader`` that was iterated."""
-    source_lines: dict[str, str] = {}
-    """The text of the user's own lines by ``path:line``; only where it was asked for, since traces are shared."""
-
-    @property
-    def draws(self) -> tuple[Draw, ...]:
-        """The ledger of random draws: from every generator, grouped by op and place, first drawn first."""
-        from tracer.trace.draws import draws_of
-
-        return draws_of(self)
-
-    @property
-    def partial(self) -> str:
-        """Why the trace is not whole: every source's reason, once each, or an empty string."""
-        return ", ".join(dict.fromkeys(s.partial for s in self.sources if s.partial))
-
-    @property
-    def call_count(self) -> int:
-        """All recorded calls."""
-        return sum(group.count for group in self.calls)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Trace:
-        """Read a trace from ``.json`` or ``.json.gz``; raise ``TraceError`` in one line if it is none."""
-        from tracer.trace.file import load_trace
-
-        return load_trace(path)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the trace as JSON (gzipped when ``path`` ends in ``.gz``), whole or not at all."""
-        from tracer.trace.file import save_trace
-
-        save_trace(self, path)

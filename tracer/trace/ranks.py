@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from tracer.names import Phase
-from tracer.trace.draws import compare_draws
+from tracer.trace.draw_differences import compare_draws
+from tracer.trace.file import Trace
 from tracer.trace.merging import merge_traces
-from tracer.trace.model import CallGroup, Environment, FactValue, Trace
+from tracer.trace.model import CallGroup, Environment, FactValue
 
 #: What a value is called that a rank has not.
 _ABSENT = "not set"

@@ -1,0 +1,1 @@
+"""What a continuous-integration job accepts: the baseline, comments in the code, the configuration."""

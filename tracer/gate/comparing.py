@@ -1,0 +1,197 @@
+"""What changed between two judgements: two traces, or one trace for two targets.
+
+Findings are matched by what was recorded (op, phase, module, file, function), never by rule: another backend's table
+has rules of its own. Lines and counts may move without making a finding another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from tracer.findings import Finding, Judgement, Target
+from tracer.gate.baseline import risk_of
+from tracer.names import SEVERITY, Verdict, Word
+from tracer.trace.model import Environment
+from tracer.trace.process import Draw
+
+
+class Kind(Word):
+    """How a finding changed, worst first."""
+
+    NEW = "new"
+    WORSENED = "worsened"
+    MODE_WORSENED = "worse under deterministic mode"
+    IMPROVED = "improved"
+    GONE = "gone"
+    RECOUNTED = "other count"
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One finding that is not the same before and after."""
+
+    kind: Kind
+    op: str
+    """The op, or what of the process it speaks of."""
+    phase: str
+    module: str = ""
+    place: str = ""
+    """``path:line`` as it is after, or was before."""
+    before: Verdict | None = None
+    """``None``: it was not found."""
+    after: Verdict | None = None
+    mode_before: Verdict | None = None
+    mode_after: Verdict | None = None
+    calls_before: int = 0
+    calls_after: int = 0
+    rule: str = ""
+    """The rule after, or before where it is gone."""
+    why: str = ""
+    remedy: str = ""
+
+
+class SettingDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """A recorded setting or version that is another one."""
+
+    name: str
+    before: str
+    after: str
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Two judgements side by side."""
+
+    before: Target
+    after: Target
+    differences: tuple[Difference, ...] = ()
+    """Worst first."""
+    same: int = 0
+    """Findings that are the same in both."""
+    settings: tuple[SettingDifference, ...] = ()
+    tally_before: dict[Verdict, int] = {}
+    tally_after: dict[Verdict, int] = {}
+    draws: tuple[str, ...] = ()
+    """How the ledgers of random draws differ, a sentence a generator."""
+
+
+_Key = tuple[str, ...]
+
+
+def compare_judgements(
+    before: Judgement, after: Judgement, draws: Iterable[tuple[str, int, Draw | None]] = ()
+) -> Comparison:
+    """What ``after`` has that ``before`` has not, and the reverse.
+
+    ``draws``: for each generator that the two drew from differently, by how many draws the second is ahead, and where
+    it parts first.
+    """
+    ours, theirs = _by_key(before.findings), _by_key(after.findings)
+    found = []
+    same = 0
+    for key in dict.fromkeys((*ours, *theirs)):
+        difference = _difference(ours.get(key), theirs.get(key))
+        if difference is None:
+            same += 1
+        else:
+            found.append(difference)
+    return Comparison(
+        before=before.target,
+        after=after.target,
+        differences=tuple(sorted(found, key=_order)),
+        same=same,
+        settings=tuple(_settings(before.environment, after.environment)),
+        tally_before=before.tally.as_is,
+        tally_after=after.tally.as_is,
+        draws=tuple(_sentence(*one) for one in draws),
+    )
+
+
+class _Side(msgspec.Struct):
+    """All findings of one key, as one: the worst verdicts, all calls."""
+
+    worst: Finding
+    verdict: Verdict
+    mode: Verdict
+    calls: int
+
+
+def _by_key(findings: Iterable[Finding]) -> dict[_Key, _Side]:
+    sides: dict[_Key, _Side] = {}
+    for one in findings:
+        risk = risk_of(one)
+        key = (risk.op, risk.phase, risk.module, risk.file, risk.function)
+        side = sides.get(key)
+        if side is None:
+            sides[key] = _Side(one, one.verdict, one.deterministic_mode, one.count)
+            continue
+        side.verdict = min(side.verdict, one.verdict, key=SEVERITY.index)
+        side.mode = min(side.mode, one.deterministic_mode, key=SEVERITY.index)
+        side.calls += one.count
+    return sides
+
+
+def _difference(before: _Side | None, after: _Side | None) -> Difference | None:
+    kind = _kind(before, after)
+    side = after or before
+    if kind is None or side is None:
+        return None
+    one = side.worst
+    return Difference(
+        kind=kind,
+        op=one.op or one.subject,
+        phase=one.phase.value,
+        module=one.module,
+        place=one.location or one.called_from,
+        before=before.verdict if before else None,
+        after=after.verdict if after else None,
+        mode_before=before.mode if before else None,
+        mode_after=after.mode if after else None,
+        calls_before=before.calls if before else 0,
+        calls_after=after.calls if after else 0,
+        rule=one.rule,
+        why=one.why,
+        remedy=one.remedy,
+    )
+
+
+def _kind(before: _Side | None, after: _Side | None) -> Kind | None:
+    if before is None or after is None:
+        return Kind.NEW if before is None else Kind.GONE
+    for one, other, worse in (
+        (before.verdict, after.verdict, Kind.WORSENED),
+        (before.mode, after.mode, Kind.MODE_WORSENED),
+    ):
+        if one is not other:
+            return worse if SEVERITY.index(other) < SEVERITY.index(one) else Kind.IMPROVED
+    return Kind.RECOUNTED if before.calls != after.calls else None
+
+
+def _order(one: Difference) -> tuple[object, ...]:
+    verdict = one.after or one.before or Verdict.DETERMINISTIC
+    calls = one.calls_after or one.calls_before
+    return (list(Kind).index(one.kind), SEVERITY.index(verdict), -calls, one.place, one.op, one.phase, one.module)
+
+
+def _settings(before: Environment, after: Environment) -> Iterable[SettingDifference]:
+    """Fields, variables and dotted names whose values differ; devices by their names."""
+    sides = [msgspec.to_builtins(one) for one in (before, after)]
+    for name in Environment.__struct_fields__:
+        if name in ("variables", "settings"):
+            ours, theirs = (one.get(name, {}) for one in sides)
+            for key in sorted({*ours, *theirs}):
+                if ours.get(key) != theirs.get(key):
+                    yield SettingDifference(name=key, before=_text(ours.get(key)), after=_text(theirs.get(key)))
+        elif getattr(before, name) != getattr(after, name):
+            yield SettingDifference(name=name, before=_text(sides[0].get(name)), after=_text(sides[1].get(name)))
+
+
+def _text(value: object) -> str:
+    return "not set" if value is None else str(value)
+
+
+def _sentence(generator: str, ahead: int, place: Draw | None) -> str:
+    where = f", first at {place.location or place.module or place.op} ({place.op})" if place is not None else ""
+    if not ahead:
+        return f"{generator}: as many draws, at other places{where}"
+    return f"{generator}: {abs(ahead):,} draws {'more' if ahead > 0 else 'fewer'}{where}"

@@ -1,0 +1,150 @@
+"""A gate: which findings of a judgement stop a pull request, and which were chosen out, silenced or accepted.
+
+Nothing is dropped in silence: each finding ends in exactly one of a decision's groups, and every group is counted.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from tracer.errors import UsageError
+from tracer.findings import Finding
+from tracer.gate.baseline import Acceptance, Accepted, AcceptedBy, Comparison, Risk, compare, file_of, risk_of
+from tracer.names import Verdict
+
+#: What ``--fail-on`` takes beside verdicts: any finding that no baseline accepts, whatever its verdict.
+NEW = "new"
+#: Verdicts that stop by default.
+DEFAULT_FAIL_ON = (Verdict.RAISES, Verdict.NONDETERMINISTIC)
+
+
+class Gate(NamedTuple):
+    """What a gate stops."""
+
+    verdicts: frozenset[Verdict] = frozenset(DEFAULT_FAIL_ON)
+    """Verdicts that stop, unless the baseline accepts the finding."""
+    new: bool = False
+    """Does every finding stop that the baseline does not accept?"""
+    select: tuple[str, ...] = ()
+    """Globs of rules, ops, modules or files to look at; empty: all."""
+    ignore: tuple[str, ...] = ()
+    """Globs of those to pass over."""
+
+
+class Decision(NamedTuple):
+    """Where every finding went."""
+
+    failing: tuple[Finding, ...]
+    """What stops, worst first."""
+    passing: tuple[Finding, ...]
+    """Found, and let through by the gate's verdicts."""
+    ignored: tuple[Finding, ...]
+    """Chosen out by ``select`` or ``ignore``."""
+    silenced: tuple[Finding, ...]
+    """A comment on their line speaks for them."""
+    compared: Comparison
+    """The rest against the baseline."""
+    unlooked: tuple[Accepted, ...] = ()
+    """Lines of the baseline about what was chosen out: nothing can be said of them."""
+
+
+def parse_fail_on(text: str) -> tuple[frozenset[Verdict], bool]:
+    """``raises,nondeterministic,new`` as verdicts and whether new findings stop; ``UsageError`` for another word."""
+    words = [word.strip().lower() for word in text.split(",") if word.strip()]
+    known = [verdict.value for verdict in Verdict if verdict is not Verdict.DETERMINISTIC]
+    for word in words:
+        if word != NEW and word not in known:
+            raise UsageError(f"--fail-on: there is no verdict {word!r}", hint=f"choose from {', '.join([*known, NEW])}")
+    if not words:
+        raise UsageError("--fail-on names nothing", hint=f"choose from {', '.join([*known, NEW])}")
+    return frozenset(Verdict(word) for word in words if word != NEW), NEW in words
+
+
+def decide(
+    findings: Sequence[Finding],
+    gate: Gate,
+    *,
+    accepted: Iterable[Accepted] = (),
+    is_silenced: Callable[[Finding], bool] = lambda finding: False,
+    today: datetime.date,
+) -> Decision:
+    """Put each of ``findings`` through ``gate``; ``accepted`` is the baseline, as of ``today``."""
+    ignored: list[Finding] = []
+    silenced: list[Finding] = []
+    judged: list[Finding] = []
+    for one in findings:
+        if not _is_named(names_of(one), gate):
+            ignored.append(one)
+        else:
+            (silenced if is_silenced(one) else judged).append(one)
+    lines = tuple(accepted)
+    met, passed_over = ({risk_of(one) for one in group} for group in ((*judged, *silenced), ignored))
+    unlooked = tuple(
+        line
+        for line in lines
+        if line.risk not in met and (line.risk in passed_over or not _is_named(_names(line.risk), gate))
+    )
+    aside = {line.risk for line in unlooked}
+    compared = compare(judged, (line for line in lines if line.risk not in aside), today)
+    known = set(map(id, compared.known))
+    failing: list[Finding] = []
+    passing: list[Finding] = []
+    for one in judged:
+        if id(one) not in known:
+            (failing if gate.new or one.verdict in gate.verdicts else passing).append(one)
+    return Decision(tuple(failing), tuple(passing), tuple(ignored), tuple(silenced), compared, unlooked)
+
+
+def acceptances(
+    findings: Sequence[Finding],
+    decision: Decision,
+    accepted: Iterable[Accepted] = (),
+    reason_at: Callable[[Finding], str] = lambda finding: "",
+) -> tuple[Acceptance, ...]:
+    """Which of ``findings`` the ``decision`` lets through because somebody spoke for them, in their order.
+
+    ``accepted`` is the baseline, whose reasons are kept; ``reason_at`` gives those of comments in the code.
+    """
+    reasons = {line.risk: line.reason for line in accepted}
+    spoken: dict[int, tuple[AcceptedBy, str]] = {}
+    for one in decision.compared.known:
+        spoken[id(one)] = (AcceptedBy.BASELINE, reasons.get(risk_of(one), ""))
+    for one in decision.silenced:
+        spoken[id(one)] = (AcceptedBy.COMMENT, reason_at(one))
+    for one in decision.ignored:
+        spoken[id(one)] = (AcceptedBy.SELECTION, "")
+    return tuple(
+        Acceptance(finding=place, by=spoken[id(one)][0], reason=spoken[id(one)][1])
+        for place, one in enumerate(findings)
+        if id(one) in spoken
+    )
+
+
+def places_of(findings: Sequence[Finding], some: Iterable[Finding]) -> frozenset[int]:
+    """Where ``some`` of ``findings`` stand, from 0."""
+    wanted = set(map(id, some))
+    return frozenset(place for place, one in enumerate(findings) if id(one) in wanted)
+
+
+def names_of(finding: Finding) -> tuple[str, ...]:
+    """What a glob may name ``finding`` by: its rule, op (with and without overload), module, and files."""
+    packet = finding.op.rpartition(".")[0]
+    files = (file_of(finding.location), file_of(finding.called_from))
+    return tuple(name for name in (finding.rule, finding.op, packet, finding.module, *files) if name)
+
+
+def _names(risk: Risk) -> tuple[str, ...]:
+    """The same of a baseline's line, which knows no line that led to a library's."""
+    return tuple(name for name in (risk.rule, risk.op, risk.op.rpartition(".")[0], risk.module, risk.file) if name)
+
+
+def _is_named(names: Sequence[str], gate: Gate) -> bool:
+    """Is it looked at: some glob of ``select`` names it (or there is none), and none of ``ignore``?"""
+    return (not gate.select or _any_matches(gate.select, names)) and not _any_matches(gate.ignore, names)
+
+
+def _any_matches(globs: Iterable[str], names: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, glob) for glob in globs for name in names)

@@ -1,0 +1,94 @@
+"""Comments in the user's code that speak for a finding: ``# tracer: ignore[rule] reason``.
+
+A comment counts for its own line, and at the end of a statement over several lines for all of these. It is read from
+the file as it is now; a file that moved or changed silences nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import NamedTuple
+
+from tracer.findings import Finding
+from tracer.gate.baseline import file_of
+
+_COMMENT = re.compile(r"#\s*tracer:\s*ignore\[([^\]]*)\]\s*(.*)$")
+
+
+class Comment(NamedTuple):
+    """One comment that silences rules at its line."""
+
+    location: str
+    """``path:line``."""
+    rules: tuple[str, ...]
+    """Rule ids or globs of them."""
+    reason: str
+
+
+class Suppressions:
+    """The comments at the lines that findings name, below ``root``; each file is read once."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.resolve()
+        self._files: dict[str, Mapping[int, tuple[str, ...]]] = {}
+        self.used: dict[Comment, int] = {}
+        """Comments that silenced something, with how many findings."""
+
+    def silences(self, finding: Finding) -> bool:
+        """Does a comment at the finding's line, or at the user's line that led to it, name its rule?"""
+        comment = self.comment_on(finding)
+        if comment is not None:
+            self.used[comment] = self.used.get(comment, 0) + 1
+        return comment is not None
+
+    def comment_on(self, finding: Finding) -> Comment | None:
+        """The comment that silences ``finding``, where there is one."""
+        comments = (one for location in (finding.location, finding.called_from) for one in self._at(location))
+        return next((one for one in comments if any(fnmatchcase(finding.rule, rule) for rule in one.rules)), None)
+
+    def _at(self, location: str) -> Iterator[Comment]:
+        path = file_of(location)
+        number = location.removeprefix(f"{path}:")
+        if not path or not number.isdecimal():
+            return
+        for line in self._speaking_for(path).get(int(number), ()):
+            if found := _COMMENT.search(line):
+                rules = tuple(rule.strip() for rule in found[1].split(",") if rule.strip())
+                yield Comment(location, rules, found[2].strip())
+
+    def _speaking_for(self, path: str) -> Mapping[int, tuple[str, ...]]:
+        """The file's comments by the lines that they speak for; none where it is not below the root, or is no text."""
+        if path not in self._files:
+            file = (self._root / path).resolve()
+            try:
+                text = file.read_text(encoding="utf-8-sig") if file.is_relative_to(self._root) else ""
+            except (OSError, ValueError):
+                text = ""
+            self._files[path] = _by_line(text)
+        return self._files[path]
+
+
+def _by_line(text: str) -> Mapping[int, tuple[str, ...]]:
+    comments = {number: line for number, line in enumerate(text.split("\n"), 1) if _COMMENT.search(line)}
+    if not comments:
+        return {}
+    speaking = {number: (line,) for number, line in comments.items()}
+    try:
+        tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+        comments = {one.start[0]: one.string for one in tokens if one.type == tokenize.COMMENT}
+        statements = [one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.stmt)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError):
+        return speaking  # a notebook's cell, or another Python's file: its lines must do
+    speaking = {number: (comment,) for number, comment in comments.items()}
+    for statement in statements:
+        first, last = statement.lineno, statement.end_lineno or statement.lineno
+        if first < last and last in comments and not hasattr(statement, "body") and not hasattr(statement, "cases"):
+            for number in range(first, last):
+                speaking[number] = (*speaking.get(number, ()), comments[last])
+    return speaking

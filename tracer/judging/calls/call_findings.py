@@ -1,0 +1,120 @@
+"""Findings about calls: groups that one rule judges alike at one place, and the tally of all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from tracer.findings import Evidence, Finding, Tally
+from tracer.judging.minimal_settings import Both
+from tracer.names import Phase, Verdict
+from tracer.tables.ruling.binding import RuleOutcome
+from tracer.tables.ruling.target_tables import device_of
+from tracer.trace.draws import ORIGIN
+from tracer.trace.model import CallGroup, FactValue
+
+
+class Unsafe(NamedTuple):
+    """A group of calls that is not deterministic both ways, and what the planned settings make of it."""
+
+    group: CallGroup
+    ruling: RuleOutcome
+    sets: dict[str, FactValue]
+    planned: Both
+
+
+def tally_of(counted: Mapping[tuple[int, str, str], int], rulings: Mapping[int, RuleOutcome]) -> Tally:
+    """Calls by verdict, from the calls of each ruling, phase and module."""
+    as_is: Counter[Verdict] = Counter()
+    in_mode: Counter[Verdict] = Counter()
+    by_phase: dict[str, Counter[Verdict]] = {}
+    by_module: dict[str, Counter[Verdict]] = {}
+    for (name, phase, module), count in counted.items():
+        verdict = rulings[name].verdict
+        as_is[verdict] += count
+        in_mode[rulings[name].verdict_in_deterministic_mode] += count
+        for counts, key in ((by_phase, phase), (by_module, module)):
+            if key not in counts:
+                counts[key] = Counter()
+            counts[key][verdict] += count
+    return Tally(
+        as_is=dict(as_is),
+        deterministic_mode=dict(in_mode),
+        by_phase={Phase(phase): dict(counts) for phase, counts in by_phase.items()},
+        by_module={module: dict(counts) for module, counts in by_module.items()},
+    )
+
+
+def call_findings(unsafe: Iterable[Unsafe]) -> Iterator[Finding]:
+    """One finding for all groups that the same ruling judges at the same place and that the plan treats alike."""
+    gathered: dict[tuple[object, ...], list[Unsafe]] = {}
+    for one in unsafe:
+        gathered.setdefault(_identity(one), []).append(one)
+    evidence: dict[int, tuple[Evidence, ...]] = {}
+    for alike in gathered.values():
+        ruling = alike[0].ruling
+        if id(ruling) not in evidence:
+            evidence[id(ruling)] = tuple(Evidence(kind=row.kind, ref=row.ref) for row in ruling.evidence)
+        yield _finding(alike, evidence[id(ruling)])
+
+
+def _identity(one: Unsafe) -> tuple[object, ...]:
+    """What makes two groups one finding: the same ruling on the same op at the same place, settled alike."""
+    group = one.group
+    return (
+        id(one.ruling),
+        group.op,
+        group.phase.value,
+        group.module,
+        group.location,
+        group.function,
+        group.called_from,
+        group.facts.get("device"),
+        group.facts.get(ORIGIN),
+        *one.sets,
+        "",
+        *(verdict.value for verdict in one.planned),
+    )
+
+
+def _runs_elsewhere(group: CallGroup, ruling: RuleOutcome) -> str:
+    """What the rule itself says that the op becomes, for a call that was recorded on another device than judged for."""
+    if ruling.rule is None or group.facts.get("device") == device_of(ruling.backend):
+        return ""
+    return ruling.rule.runs_as
+
+
+def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...]) -> Finding:
+    """One finding for groups that differ in nothing that it says; it keeps the facts on which they agree."""
+    first, ruling = alike[0].group, alike[0].ruling
+    facts = dict(first.facts)
+    for one in alike[1:]:
+        facts = {key: value for key, value in facts.items() if one.group.facts.get(key) == value}
+    planned = alike[0].planned
+    return Finding(
+        rule=ruling.rule_id,
+        op=first.op,
+        runs_as=ruling.runs_as or _runs_elsewhere(first, ruling),
+        phase=first.phase,
+        module=first.module,
+        location=first.location,
+        function=first.function,
+        called_from=first.called_from,
+        count=first.count if len(alike) == 1 else sum(one.group.count for one in alike),
+        verdict=ruling.verdict,
+        deterministic_mode=ruling.verdict_in_deterministic_mode,
+        route=ruling.route,
+        cause=ruling.cause,
+        why=ruling.why,
+        remedy=ruling.remedy,
+        evidence=evidence,
+        facts=facts,
+        node=first.node if len(alike) == 1 or all(one.group.node == first.node for one in alike) else "",
+        reason=ruling.reason,
+        reason_detail=ruling.detail if ruling.reason is not None else "",
+        extrapolated=ruling.extrapolated,
+        backend=ruling.backend,
+        sets=alike[0].sets,
+        planned=None if planned == (ruling.verdict, ruling.verdict_in_deterministic_mode) else planned,
+    )

@@ -1,0 +1,294 @@
+"""Which settings and seeds settle which findings: the fewest, tried against the tables themselves.
+
+What a plan promises is what the same tables say of the same calls under the planned settings: nothing is guessed from
+a verdict, since settings interact (``cudnn.benchmark`` undoes what deterministic mode does, and deterministic mode
+raises where cuBLAS has no workspace).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import msgspec
+
+from tracer.findings import Finding
+from tracer.judging.process.process_findings import Observed, Process, key_of
+from tracer.names import REPEATABLE, Phase, SeedOrigin, Verdict
+from tracer.tables.ruling.binding import RuleOutcome
+from tracer.tables.ruling.target_tables import TargetTables
+from tracer.tables.settings.target_settings import CUBLAS_VARIABLE
+from tracer.trace.draws import GENERATOR, ORIGIN, SEEDED_AT
+from tracer.trace.model import CallGroup, FactValue
+
+Sets = Mapping[str, FactValue]
+Both = tuple[Verdict, Verdict]
+
+SEED = "seed.torch"
+MODE = "deterministic_mode"
+_GONE: Both = (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
+#: The values of cuBLAS's variable that torch takes. Some rules, cuDNN's recurrent layers, take the second alone.
+_USUAL_WORKSPACE, _SMALL_WORKSPACE = ":4096:8", ":16:8"
+#: Rounds after which what still raises once the others' settings are made is left to an edit.
+_ROUNDS = 4
+
+
+class CandidateSetting(NamedTuple):
+    """A setting that a program can make, as conditions ask for it and as ``judge(..., settings=...)`` takes it."""
+
+    key: str
+    wanted: FactValue
+    name: str
+    value: FactValue
+
+
+#: What is tried for a call that varies or raises, the cheapest first.
+KNOBS = (
+    CandidateSetting("deterministic_mode", "on", MODE, "on"),
+    CandidateSetting("cublas_workspace", "set", CUBLAS_VARIABLE, _USUAL_WORKSPACE),
+    CandidateSetting("cudnn_benchmark", False, "cudnn_benchmark", False),
+    CandidateSetting("fill_uninitialized_memory", True, "fill_uninitialized_memory", True),
+    CandidateSetting("nccl_nvls", "excluded", "NCCL_NVLS_ENABLE", "0"),
+)
+_ON, _OTHERS = KNOBS[0], KNOBS[1:]
+
+
+class Settled(NamedTuple):
+    """The planned settings, and what they make of each group of calls and of each finding about the process."""
+
+    planned: dict[str, FactValue]
+    calls: list[tuple[dict[str, FactValue], Both]]
+    """For each group: the settings that are planned on its account, and both verdicts under all that is planned."""
+    process: Observed
+    """What is left of the process under all that is planned."""
+
+
+def is_good(verdict: Verdict) -> bool:
+    """Is there nothing that a setting could better?"""
+    return verdict in (Verdict.DETERMINISTIC, Verdict.SEEDED)
+
+
+def seeded_in_its_place(group: CallGroup, sets: Sets) -> CallGroup:
+    """``group`` as if torch's default generators had been seeded, where ``sets`` says so."""
+    facts = group.facts
+    if SEED not in sets or facts.get(ORIGIN) is None or not _can_be_seeded(group):
+        return group
+    facts = {**facts, ORIGIN: SeedOrigin.PROGRAM.value}
+    facts.pop(SEEDED_AT, None)
+    return msgspec.structs.replace(group, facts=facts)
+
+
+def _can_be_seeded(group: CallGroup) -> bool:
+    """Does the call draw from a default generator whose state is not known to repeat?"""
+    generator = str(group.facts.get(GENERATOR, ""))
+    origin = group.facts.get(ORIGIN, SeedOrigin.UNUSED.value if generator else None)  # see ``trace.draws``
+    known = origin in {origin.value for origin in (*REPEATABLE, SeedOrigin.UNUSED)}
+    return not known and not generator.startswith("passed")
+
+
+def _asked_of(group: CallGroup, ruling: RuleOutcome) -> object:
+    """Everything that a ruling on ``group`` can rest on: calls that agree in it are settled alike.
+
+    A call that runs as another op may be judged by what the forward call at its place said.
+    """
+    place = (group.module, group.location) if ruling.translated_by else ()
+    facts = frozenset(group.facts.items())
+    return (id(ruling), group.op, group.phase is Phase.BACKWARD, group.node, *place, facts)
+
+
+class MinimalSettings:
+    """The search for the fewest settings over the calls that are not safe."""
+
+    def __init__(
+        self,
+        unsafe: Sequence[tuple[CallGroup, RuleOutcome]],
+        bench_of: Callable[[Sets], TargetTables],
+        process: Process,
+        conditions: Mapping[str, FactValue],
+        sets: Sets,
+    ) -> None:
+        """``bench_of`` gives the tables under settings on top of the target's own, ``sets`` among those."""
+        distinct: dict[object, int] = {}
+        self._alike = [distinct.setdefault(_asked_of(group, ruling), len(distinct)) for group, ruling in unsafe]
+        """For each call that is not safe, its place in ``_unsafe``, which holds one of those that are alike."""
+        first = dict(zip(reversed(self._alike), reversed(unsafe), strict=True))
+        self._unsafe = [first[place] for place in range(len(distinct))]
+        self._bench_of = bench_of
+        self._process = process
+        self._is_on = conditions.get(MODE) == _ON.wanted
+        self._knobs = {knob for knob in KNOBS if conditions.get(knob.key) != knob.wanted}
+        self._is_seeded = SEED in sets
+        self._relevant: dict[int, tuple[CandidateSetting, ...]] = {}
+        self._draws: dict[int, bool] = {}
+
+    def settle(self, observed: Observed) -> Settled:
+        """The plan's settings for the calls and for what was ``observed`` of the process."""
+        on_account = [self._least(group, ruling) for group, ruling in self._unsafe]
+        own: dict[tuple[object, ...], Sets] = {}
+        process_sets: dict[str, FactValue] = {}
+        for _ in range(_ROUNDS):
+            planned = self._union(on_account, process_sets)
+            added = self._for_process(observed, planned, own)
+            if added:
+                process_sets.update(added)
+                continue
+            if not self._mend(on_account, planned):
+                break
+        self._seed_what_becomes_seeded(on_account, self._union(on_account, process_sets))
+        planned = self._union(on_account, process_sets)
+        verdicts = [self._both(group, ruling, planned) for group, ruling in self._unsafe]
+        values: list[dict[str, FactValue]] = [{name: planned[name] for name in names} for names in on_account]
+        calls = [(values[place], verdicts[place]) for place in self._alike]
+        return Settled(planned, calls, self._process.observe(planned))
+
+    def _seed_what_becomes_seeded(self, on_account: list[frozenset[str]], planned: Sets) -> None:
+        """Add the seed for calls of which the planned settings leave nothing but that they draw."""
+        for place, (group, ruling) in enumerate(() if self._is_seeded else self._unsafe):
+            if (
+                self._may_be_seeded(ruling)
+                and _can_be_seeded(group)
+                and self._both(group, ruling, planned)[0] is Verdict.SEEDED
+            ):
+                on_account[place] |= {SEED}
+
+    def _may_be_seeded(self, ruling: RuleOutcome) -> bool:
+        """Does some case of the ruling's rule, or of one that the call may run as, leave a draw?"""
+        if ruling.translated_by or ruling.rule is None:
+            return bool(ruling.translated_by)
+        name = id(ruling.rule)
+        if name not in self._draws:
+            self._draws[name] = any(case.verdict is Verdict.SEEDED for case in ruling.rule.case)
+        return self._draws[name]
+
+    def _least(self, group: CallGroup, ruling: RuleOutcome) -> frozenset[str]:
+        """The fewest settings by which the call is good both ways, else good as things stand."""
+        seed: frozenset[str] = frozenset()
+        if not self._is_seeded and _needs_seed(group, ruling):
+            seed = frozenset({SEED})
+            if group.facts.get(ORIGIN) == SeedOrigin.MACHINE.value:
+                group = seeded_in_its_place(group, {SEED: True})
+                ruling = self._bench_of({}).rule_on(group)
+        if is_good(ruling.verdict) and is_good(ruling.verdict_in_deterministic_mode):
+            return seed
+        relevant = self._relevant_to(ruling)
+        tried = [knobs for size in range(len(relevant) + 1) for knobs in combinations(relevant, size)]
+        reached = [(knobs, self._both(group, ruling, _sets(knobs))) for knobs in tried]
+        both_ways = (knobs for knobs, verdicts in reached if is_good(verdicts[0]) and is_good(verdicts[1]))
+        one_way = (knobs for knobs, verdicts in reached if is_good(verdicts[0]))
+        best = next(both_ways, None) or next(one_way, ())
+        return seed | {knob.name for knob in best}
+
+    def _relevant_to(self, ruling: RuleOutcome) -> tuple[CandidateSetting, ...]:
+        """The settings that the ruling can hang on and that are not made yet."""
+        name = id(ruling.rule)
+        if ruling.translated_by:
+            return tuple(knob for knob in KNOBS if knob in self._knobs)
+        if ruling.rule is None:
+            return ()
+        if name not in self._relevant:
+            asked = {key for case in ruling.rule.case for key in case.when}
+            self._relevant[name] = tuple(knob for knob in KNOBS if knob in self._knobs and knob.key in asked)
+        return self._relevant[name]
+
+    def _both(self, group: CallGroup, ruling: RuleOutcome, sets: Sets) -> Both:
+        """Both verdicts on ``group`` under ``sets``; ``ruling`` is the one on it without."""
+        is_on = self._is_on or sets.get(MODE) == _ON.value
+        others = {name: value for name, value in sets.items() if name != MODE}
+        if others and (ruling.rule is not None or ruling.translated_by):
+            ruling = self._bench_of(others).rule_on(seeded_in_its_place(group, sets))
+        return (ruling.verdict_in_deterministic_mode if is_on else ruling.verdict), ruling.verdict_in_deterministic_mode
+
+    def _mend(self, on_account: list[frozenset[str]], planned: Sets) -> bool:
+        """Add what calls need that the plan itself would make raise, and drop what helps nobody; was there any?"""
+        changed = False
+        for place, (group, ruling) in enumerate(self._unsafe):
+            names = on_account[place]
+            if not names and MODE not in planned:
+                continue
+            if is_good(self._both(group, ruling, planned)[0]):
+                continue
+            missing = [knob for knob in self._relevant_to(ruling) if knob.name not in planned]
+            tried = (knobs for size in range(1, len(missing) + 1) for knobs in combinations(missing, size))
+            found = next((k for k in tried if is_good(self._both(group, ruling, {**planned, **_sets(k)})[0])), None)
+            kept = names | {knob.name for knob in found} if found else names & {SEED}
+            changed |= kept != names
+            on_account[place] = kept
+        return changed
+
+    def _for_process(
+        self, observed: Observed, planned: Sets, own: dict[tuple[object, ...], Sets]
+    ) -> dict[str, FactValue]:
+        """What findings about the process ask for beyond ``planned``, as far as it settles them; each asks once."""
+        left = {key_of(one): one for one in self._process.observe(planned).findings}
+        asking = [one for one in observed.findings if key_of(one) in left and one.sets and key_of(one) not in own]
+        asking = [one for one in asking if not is_good(left[key_of(one)].verdict) or _left_to_chance(left[key_of(one)])]
+        if not asking:
+            return {}
+        best: tuple[int, dict[str, FactValue]] = (0, {})
+        # Rows may ask for several values of one setting: those that settle most stand.
+        for order in (asking, asking[::-1]):
+            trial: dict[str, FactValue] = dict(planned)
+            for one in order:
+                own[key_of(one)] = one.sets
+                trial.update(one.sets)
+            after = {key_of(one): one for one in self._process.observe(trial).findings}
+            added: dict[str, FactValue] = {}
+            settles = 0
+            for one in order:
+                known = after.get(key_of(one))
+                if known is None or (is_good(known.verdict) and not _left_to_chance(known)):
+                    settles += 1
+                    added.update({name: trial[name] for name in one.sets if planned.get(name) != trial[name]})
+            if settles > best[0]:
+                best = (settles, added)
+        return best[1]
+
+    def _union(self, on_account: Iterable[frozenset[str]], process_sets: Sets) -> dict[str, FactValue]:
+        """One value for every setting that is planned, in the order in which they are to be made."""
+        names = frozenset().union(*set(on_account))
+        values: dict[str, FactValue] = {knob.name: knob.value for knob in KNOBS if knob.name in names}
+        values.update(process_sets)
+        if SEED in names:
+            values[SEED] = True
+        if CUBLAS_VARIABLE in names and CUBLAS_VARIABLE not in process_sets:
+            values[CUBLAS_VARIABLE] = self._workspace()
+        return values
+
+    def _workspace(self) -> str:
+        """The value that every rule takes which asks for one."""
+        remedies = {ruling.remedy for _, ruling in self._unsafe if _OTHERS[0] in self._relevant_to(ruling)}
+        small = any(_SMALL_WORKSPACE in text and _USUAL_WORKSPACE not in text for text in remedies)
+        return _SMALL_WORKSPACE if small else _USUAL_WORKSPACE
+
+
+def with_plan(findings: Iterable[Finding], settled: Settled) -> list[Finding]:
+    """Findings about the process, each with what the planned settings leave of it and which of them close it."""
+    left = {key_of(one): one for one in settled.process.findings}
+    told = []
+    for finding in findings:
+        known = left.get(key_of(finding))
+        after = _GONE if known is None else (known.verdict, known.deterministic_mode)
+        if after == (finding.verdict, finding.deterministic_mode):
+            told.append(finding)
+            continue
+        made = {name: settled.planned[name] for name in finding.sets if name in settled.planned}
+        if not made and MODE in settled.planned:
+            made = {MODE: settled.planned[MODE]}
+        told.append(msgspec.structs.replace(finding, planned=after, sets=made or settled.planned))
+    return told
+
+
+def _left_to_chance(finding: Finding) -> bool:
+    """Does it hang on a state that nobody is known to have made?"""
+    return finding.facts.get("origin") in (SeedOrigin.MACHINE.value, SeedOrigin.UNSEEN.value)
+
+
+def _needs_seed(group: CallGroup, ruling: RuleOutcome) -> bool:
+    """Does the call's result hang on a default generator that nobody is known to have seeded?"""
+    origin = group.facts.get(ORIGIN)
+    return _can_be_seeded(group) and (ruling.verdict is Verdict.SEEDED or origin == SeedOrigin.MACHINE.value)
+
+
+def _sets(knobs: Iterable[CandidateSetting]) -> dict[str, FactValue]:
+    return {knob.name: knob.value for knob in knobs}

@@ -1,0 +1,116 @@
+"""What no op shows: the table of settings held against a trace, as often as settings are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from tracer.findings import Finding, Note, Target
+from tracer.judging.process.bound_rows import BoundRows
+from tracer.judging.process.late_and_changed import changed_findings, late_findings
+from tracer.judging.process.observations import observed_findings
+from tracer.judging.process.setting_rows import setting_findings
+from tracer.judging.process.trace_under_target import Dependents, scene_of
+from tracer.names import SEVERITY
+from tracer.tables.ruling.binding import RuleOutcome
+from tracer.tables.settings.rows import EnvironmentTable
+from tracer.tables.versions import judged_as, placed, reviewed_releases
+from tracer.trace.file import Trace
+from tracer.trace.model import CallGroup, FactValue
+
+
+class Observed(NamedTuple):
+    """What the table of settings says of a trace."""
+
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+
+class Process:
+    """The table of settings for one trace and target."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        target: Target,
+        rows: EnvironmentTable | None,
+        judged: Iterable[tuple[CallGroup, RuleOutcome]],
+        *,
+        strict: bool,
+    ) -> None:
+        """``rows`` ``None``: nothing is said of the process. ``strict``: see ``tables.binding.BoundTable``."""
+        self._trace = trace
+        self._target = target
+        self._rows = rows
+        self._place = "reviewed" if rows is None else placed(rows.reviewed, target.torch)
+        self._is_strict = strict
+        self._dependents = None if rows is None else Dependents(rows, judged, trace)
+
+    def observe(self, sets: Mapping[str, FactValue]) -> Observed:
+        """Findings and notes with ``sets`` on top of the target's own settings."""
+        rows = self._rows
+        if rows is None or self._dependents is None or not self._speaks:
+            return Observed()
+        extrapolated = self._place == "newer"
+        version = judged_as(rows.reviewed, self._target.torch, extrapolated=extrapolated)
+        scene = scene_of(self._trace, self._target, sets)
+        bound = BoundRows(rows.row, version, scene, self._dependents, extrapolated=extrapolated)
+        findings: dict[tuple[object, ...], Finding] = {}
+        notes: list[Note] = []
+        told: list[Finding | Note] = [*setting_findings(bound)]
+        told += (*late_findings(bound), *changed_findings(bound), *observed_findings(bound))
+        for one in told:
+            if isinstance(one, Note):
+                notes.append(one)
+                continue
+            known = findings.get(key_of(one))
+            findings[key_of(one)] = one if known is None else _together(known, one)
+        return Observed(tuple(findings.values()), tuple(notes))
+
+    def banners(self) -> Iterator[str]:
+        """What must be said of the table itself."""
+        if self._rows is None or self._place == "reviewed":
+            return
+        reviewed, version = self._rows.reviewed, self._target.torch
+        if self._speaks:
+            newest = reviewed_releases(reviewed)[-1]
+            yield (
+                f"The table of settings was reviewed up to torch {newest}; for torch {version} its verdicts are"
+                f" those of {newest}, extrapolated."
+            )
+        else:
+            yield (
+                f"The table of settings was reviewed for torch {reviewed}, not for {version}: settings, seeds, memory"
+                " and data loading were not judged."
+            )
+
+    @property
+    def _speaks(self) -> bool:
+        return self._place == "reviewed" or (self._place == "newer" and not self._is_strict)
+
+
+def key_of(finding: Finding) -> tuple[object, ...]:
+    """What makes two findings about the process one."""
+    return (
+        finding.rule,
+        finding.subject,
+        finding.op,
+        finding.phase.value,
+        finding.module,
+        finding.location,
+        finding.function,
+        finding.called_from,
+        finding.backend.value,
+    )
+
+
+def _together(one: Finding, other: Finding) -> Finding:
+    """Two records of the same thing at the same place: the worse verdict stands."""
+    if SEVERITY.index(other.verdict) < SEVERITY.index(one.verdict):
+        one, other = other, one
+    ops = dict(one.ops)
+    for op, count in other.ops.items():
+        ops[op] = ops.get(op, 0) + count
+    return msgspec.structs.replace(one, count=one.count + other.count, ops=ops)

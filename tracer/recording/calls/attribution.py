@@ -1,0 +1,266 @@
+"""Whom a call belongs to: its phase, module and line, forward and backward."""
+
+from __future__ import annotations
+
+import os
+import sys
+from _thread import get_ident
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.autograd.function import BackwardCFunction
+
+from tracer.names import Phase
+from tracer.recording.calls.groups import Origin
+from tracer.recording.calls.links import ForwardLinks
+from tracer.recording.calls.modules import OUTSIDE, ModuleStack, Scope
+from tracer.recording.calls.optimizers import OptimizerWatch
+from tracer.recording.sites import NOWHERE, USER, Site, Sites
+from tracer.recording.torch_private import seams
+
+_WALK_LIMIT = 200
+_MODE_FILE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "mode.py")
+
+
+class Attribution:
+    """Joins sites, modules, the optimizer's state and forward links into one origin per call."""
+
+    def __init__(self, sites: Sites, modules: ModuleStack, optimizer: OptimizerWatch) -> None:
+        self.sites = sites
+        self.modules = modules
+        self.optimizer = optimizer
+        optimizer.locate = self.step_origin
+        self.links = ForwardLinks(0)
+        """Links of the thread that recording was entered on."""
+        self._other_links: dict[int, ForwardLinks] = {}
+        self._origins: dict[tuple[Phase, Scope, Site, Site], Origin] = {}
+        self._accumulations: dict[tuple[str, Site], Origin] = {}
+        self._unlinked: dict[Site, Origin] = {}
+        self._backward_calls: dict[int, tuple[Site, Site]] = {}
+
+    def start(self) -> None:
+        """Nodes made from here on are this recording's."""
+        number = seams.next_sequence_number()
+        self.links.last = number
+        self.links.turn_at = number + 1
+        self._backward_calls.clear()
+
+    # --- forward ---
+
+    def forward_origin(self, phase: Phase, scope: Scope, site: Site | None, frame: FrameType | None) -> Origin:
+        """The origin of a call at ``site``; ``frame`` is where the search for the user's own frame begins."""
+        if site is None:
+            site = NOWHERE
+        if site.kind == USER:
+            called_from = NOWHERE
+        elif scope.is_module:
+            called_from = scope.called_from
+        else:
+            called_from = self.sites.users_own(frame)
+        return self.origin(phase, scope, site, called_from)
+
+    def _origin_at(self, phase: Phase, scope: Scope, frame: FrameType | None) -> Origin:
+        outside = self._outside_torch(frame)
+        return self.forward_origin(phase, scope, None if outside is None else self.sites.at(outside), outside)
+
+    def outside_engine(self, frame: FrameType | None) -> tuple[Origin, ForwardLinks]:
+        """Origin of a call that no autograd node made."""
+        scope = self.modules.scope
+        if self.optimizer.active and self.optimizer.is_inside(frame):
+            phase = Phase.OPTIMIZER
+            scope = OUTSIDE
+        elif scope.is_module or seams.next_sequence_number() != self.links.last:
+            phase = Phase.FORWARD
+        else:
+            phase = Phase.OTHER
+        return self._origin_at(phase, scope, frame), self.links
+
+    def step_origin(self, frame: FrameType | None) -> Origin:
+        """The origin of a step of one of torch's own optimizers: the line that called ``step``."""
+        return self._origin_at(Phase.OPTIMIZER, OUTSIDE, frame)
+
+    # --- backward ---
+
+    def inside_engine(self, node: Any, frame: FrameType | None) -> tuple[Origin, ForwardLinks]:
+        """Origin of a call that was made while the engine evaluates ``node``."""
+        while frame is not None and frame.f_code.co_filename == _MODE_FILE:
+            frame = frame.f_back  # another recorder's mode
+        links = self.links if get_ident() == self.modules.thread else self._links_of_this_thread()
+        if frame is not None and not seams.is_engine_frame(frame):
+            # Python code runs inside the engine: an optimizer in a hook, a recomputation, a custom backward.
+            if self.optimizer.active and self.optimizer.is_inside(frame):
+                return self._origin_at(Phase.OPTIMIZER, OUTSIDE, frame), links
+            if self.modules.recompute_depth or self._is_recompute(frame):
+                return self._origin_at(Phase.RECOMPUTE, self.modules.scope, frame), links
+        number = node._sequence_nr()
+        if number == seams.NO_NUMBER:
+            return self._accumulation(node, frame), links
+        made_on = links if links is self.links or self._is_nested(frame) else self.links
+        origin = made_on.current.get(number) or made_on.find(number)
+        if origin is None or (not origin.certain and isinstance(node, BackwardCFunction)):
+            return self._unlinked_origin(frame), links
+        return origin.backward(), links
+
+    def node_name(self, node: Any) -> str:
+        """The autograd node's name; a gradient accumulation bears its parameter's."""
+        name = str(node.name())
+        if node._sequence_nr() == seams.NO_NUMBER:
+            parameter = self._parameter_of(node)
+            return f"AccumulateGrad: {parameter[0]}" if parameter[0] else "AccumulateGrad"
+        return name
+
+    # --- links ---
+
+    def link(self, links: ForwardLinks, number: int, origin: Origin, frame: FrameType | None, is_view: bool) -> None:
+        """Nodes ``links.last`` to ``number - 1`` were made for a call of ``origin``.
+
+        ``is_view``: the call writes into a view, whose base gets up to two more nodes after the dispatch.
+        """
+        table, first = links.current, links.last
+        is_grad_enabled = torch.is_grad_enabled()
+        if number == first:
+            pass  # an in-place op on a view, whose node was made before a copy of the view was saved for it
+        elif is_grad_enabled or not self._link_custom_functions(table, first, number, frame):
+            if not is_grad_enabled:
+                origin = self._beyond_pack_hook(origin, frame)
+            table[number - 1] = origin
+            for earlier in range(max(first, number - 1000), number - 1):
+                table.setdefault(earlier, origin.doubtful())
+        if is_view and is_grad_enabled:
+            table[number] = table[number + 1] = origin
+        links.last = number
+        if number >= links.turn_at:
+            links.turn()
+
+    def _beyond_pack_hook(self, origin: Origin, frame: FrameType | None) -> Origin:
+        """A node's pack hook runs before its op is dispatched: the node belongs to the line that called the op."""
+        hook = seams.pack_hook_code()
+        walked = frame if hook is not None else None
+        for _ in range(_WALK_LIMIT):
+            if walked is None:
+                break
+            if walked.f_code is hook:
+                return self._origin_at(origin.phase, self.modules.scope, walked.f_back)
+            walked = walked.f_back
+        return origin
+
+    def _link_custom_functions(
+        self, table: dict[int, Origin], first: int, number: int, frame: FrameType | None
+    ) -> bool:
+        """Inside ``autograd.Function.forward`` gradients are off: the new nodes are those of the ``apply`` calls."""
+        walked = frame
+        scope = self.modules.scope
+        found = False
+        for _ in range(_WALK_LIMIT):
+            if walked is None or number <= first:
+                break
+            code = walked.f_code
+            if code.co_name == "apply" and code.co_filename == seams.FUNCTION_FILE:
+                number -= 1
+                table[number] = self._origin_at(Phase.FORWARD, scope, walked)
+                found = True
+            walked = walked.f_back
+        return found
+
+    def turn(self) -> None:
+        """An optimizer step ended: links of old graphs can go."""
+        self.links.turn()
+        for links in self._other_links.values():
+            links.turn()
+
+    @staticmethod
+    def _engine_frame(frame: FrameType | None) -> FrameType | None:
+        """The innermost frame, from ``frame`` outwards, that started the engine."""
+        while frame is not None and not seams.is_engine_frame(frame):
+            frame = frame.f_back
+        return frame
+
+    def _is_nested(self, frame: FrameType | None) -> bool:
+        """On one of the engine's own threads: was this backward pass started there (reentrant checkpointing)?
+
+        Numbers count per thread. A device thread without Python's engine frame evaluates nodes that the forward
+        thread made; with one, those that its own recomputation made.
+        """
+        return self._engine_frame(frame) is not None
+
+    def _links_of_this_thread(self) -> ForwardLinks:
+        thread = get_ident()
+        links = self._other_links.get(thread)
+        if links is None:
+            links = self._other_links[thread] = ForwardLinks(seams.next_sequence_number())
+        return links
+
+    # --- the rest ---
+
+    def _outside_torch(self, frame: FrameType | None) -> FrameType | None:
+        kind_of = self.sites.kind_of
+        while frame is not None and kind_of(frame.f_code.co_filename) <= 0:
+            frame = frame.f_back
+        return frame
+
+    def _is_recompute(self, frame: FrameType) -> bool:
+        """Is a checkpointed function being run again? (Modules are noticed by their hooks.)
+
+        What re-entrant checkpointing does itself, around the function that it runs, is backward work.
+        """
+        walked: FrameType | None = frame
+        ran_other_code = False
+        while walked is not None and not seams.is_engine_frame(walked):
+            code = walked.f_code
+            if code.co_filename != seams.CHECKPOINT_FILE:
+                ran_other_code = True
+            elif code.co_name == "recompute_fn" or (code.co_name == "backward" and ran_other_code):
+                return True
+            walked = walked.f_back
+        return False
+
+    def origin(self, phase: Phase, scope: Scope, site: Site, called_from: Site) -> Origin:
+        """The one origin of this phase, module and site."""
+        if called_from == site:
+            called_from = NOWHERE
+        key = (phase, scope, site, called_from)
+        origin = self._origins.get(key)
+        if origin is None:
+            origin = self._origins[key] = Origin(phase, scope, site, called_from)
+        return origin
+
+    def _parameter_of(self, node: Any) -> tuple[str, str]:
+        variable = getattr(node, "variable", None)
+        known = self.modules.parameters.get(id(variable))
+        if known is None or known[0]() is not variable:
+            return "", ""
+        return known[1], known[2]
+
+    def _accumulation(self, node: Any, frame: FrameType | None) -> Origin:
+        name, path = self._parameter_of(node)
+        site, called_from = self._backward_call(frame)
+        origin = self._accumulations.get((name, site))
+        if origin is None:
+            scope = Scope(path, called_from, is_module=bool(path))
+            origin = Origin(Phase.BACKWARD, scope, site, called_from)
+            self._accumulations[(name, site)] = origin
+        return origin
+
+    def _unlinked_origin(self, frame: FrameType | None) -> Origin:
+        site, called_from = self._backward_call(frame)
+        origin = self._unlinked.get(site)
+        if origin is None:
+            origin = Origin(Phase.BACKWARD, OUTSIDE, site, called_from, is_linked=False)
+            self._unlinked[site] = origin
+        return origin
+
+    def _backward_call(self, frame: FrameType | None) -> tuple[Site, Site]:
+        """The line that started the running backward pass; looked for once per pass."""
+        task = seams.graph_task_id()
+        known = self._backward_calls.get(task)
+        if known is None:
+            if get_ident() != self.modules.thread:
+                frame = sys._current_frames().get(self.modules.thread)
+            frame = self._engine_frame(frame) or frame  # past a custom function's own backward
+            site = self.sites.innermost(frame)
+            called_from = NOWHERE if site.kind == USER else self.sites.users_own(frame)
+            if len(self._backward_calls) >= 8:  # passes that ended; few nest
+                self._backward_calls.clear()
+            known = self._backward_calls[task] = (site, called_from)
+        return known

@@ -1,0 +1,131 @@
+"""Which calls draw random numbers, from which generator, and where its state came from.
+
+Torch tags the overloads that may draw; whether a call does hangs on its arguments: nothing is drawn at a dropout rate
+of 0, in evaluation, or for no elements.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from types import FrameType
+from typing import Any
+
+import torch
+
+from tracer.recording.calls.arguments import MISSING, Getter, Reader, argument_getter, dropout_reader, training_reader
+from tracer.recording.randomness.generators import SEEDS, Drawn
+from tracer.recording.randomness.provenance import UNUSED
+from tracer.recording.sites import spell
+from tracer.recording.torch_private import seams
+from tracer.trace.draws import GENERATOR, ORIGIN, SEEDED_AT
+from tracer.trace.model import FactValue
+
+#: The key under which a plan keeps the reader of draws: one reading gives three facts.
+DRAW = "rng"
+
+_TAG = getattr(torch.Tag, "nondeterministic_seeded", None)
+#: Tagged, and draws nothing: what it needs is handed to it, it only chooses a kernel, or it refuses any dropout.
+DRAWS_NOTHING = frozenset(
+    {
+        "_fused_sdp_choice",
+        "_nested_tensor_softmax_with_shape",
+        "_scaled_dot_product_efficient_attention_backward",
+        "_scaled_dot_product_cudnn_attention_backward",
+        "_cudnn_attention_backward",
+        "_scaled_dot_product_flash_attention_for_cpu",
+        "_flash_attention_forward_no_dropout_inplace",
+        "_fill_mem_eff_dropout_mask_",
+        "philox_rand",
+    }
+)
+_LOADER_FILE = os.path.join(os.path.dirname(torch.__file__), "utils", "data", "dataloader.py")
+#: Frames of the recorder between a reader and the code that made the call, at most.
+_STEPS_TO_CALLER = 4
+#: Draws, and bears no tag; ``prims.normal`` and ``prims.uniform`` got theirs after torch 2.4.
+UNTAGGED = frozenset({"inductor_reserve_rng_state", "normal", "uniform"})
+
+
+def may_draw(func: Any) -> bool:
+    """Is ``func`` an overload of which some call draws from a generator?"""
+    packet = str(func).split(".")[1] if "." in str(func) else ""
+    if packet in DRAWS_NOTHING:
+        return False
+    return packet in UNTAGGED or (_TAG is not None and _TAG in getattr(func, "tags", ()))
+
+
+def draw_reader(func: Any) -> Reader | None:
+    """What tells of each call of ``func`` from which generator it draws, if any; ``None`` where no call draws."""
+    if not may_draw(func):
+        return None
+    generator = argument_getter(func, "generator")
+    asks = dropout_reader(func, *(("p",) if generator is None else ())) or training_reader(func)
+    found = argument_getter(func, "size", "n")
+    size: Getter = found or (lambda args, kwargs: None)
+
+    def read(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        if asks is not None and not asks(args, kwargs):
+            return MISSING
+        tensor = _tensor(args) if args else None
+        if tensor is None:
+            tensor = kwargs.get("out")
+        wanted: Any = size(args, kwargs)
+        if wanted is None:
+            if tensor is not None and tensor.numel() == 0:
+                return MISSING
+        elif wanted == 0 or (type(wanted) is not int and 0 in wanted):
+            return MISSING
+        passed = None if generator is None else generator(args, kwargs)
+        if passed is not None:
+            return SEEDS.passed(passed)
+        device = kwargs.get("device")
+        if device is None:
+            device = tensor.device if tensor is not None else seams.default_device()
+        return MISSING if device.type == "meta" else SEEDS.default(device)
+
+    return read if str(func) != "aten.random_.default" else _without_base_seeds(read)
+
+
+def _without_base_seeds(read: Reader) -> Reader:
+    """``DataLoader`` draws a number for its workers whenever it is iterated, also without any.
+
+    What workers make of it is told of the loader, so the call itself, which is no more than a step of the generator,
+    bears no origin.
+    """
+
+    def read_but_base_seeds(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        drawn = read(args, kwargs)
+        if drawn is not MISSING and args[0].ndim == 0 and _is_in_loader(sys._getframe(1)):
+            return drawn[0], UNUSED
+        return drawn
+
+    return read_but_base_seeds
+
+
+def _is_in_loader(frame: FrameType | None) -> bool:
+    for _ in range(_STEPS_TO_CALLER):
+        if frame is None:
+            break
+        if frame.f_code.co_filename == _LOADER_FILE:
+            return frame.f_code.co_name == "__init__"
+        frame = frame.f_back
+    return False
+
+
+def _tensor(args: tuple[Any, ...]) -> torch.Tensor | None:
+    for value in args:
+        if isinstance(value, torch.Tensor):
+            return value
+    return None
+
+
+def draw_facts(drawn: Drawn, working_directory: str) -> dict[str, FactValue]:
+    """A reading in words."""
+    name, provenance = drawn
+    if provenance is UNUSED:
+        return {GENERATOR: name}
+    facts: dict[str, FactValue] = {GENERATOR: name, ORIGIN: str(provenance.origin)}
+    if provenance.site.path:
+        facts[SEEDED_AT] = spell(provenance.site, working_directory)
+    return facts

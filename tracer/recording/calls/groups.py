@@ -1,0 +1,167 @@
+"""What calls are grouped into while they are recorded: origins, cells, and what each overload needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tracer.names import Phase
+from tracer.recording.calls import facts
+from tracer.recording.calls.modules import Scope
+from tracer.recording.memory.accesses import Access
+from tracer.recording.process.events import ORDER
+from tracer.recording.sites import Site
+from tracer.recording.torch_private import seams
+
+
+class Origin:
+    """Phase, module and site of calls. Interned, and compared by identity."""
+
+    __slots__ = (
+        "_backward",
+        "_doubtful",
+        "called_from",
+        "certain",
+        "is_linked",
+        "phase",
+        "scope",
+        "site",
+    )
+
+    def __init__(
+        self,
+        phase: Phase,
+        scope: Scope,
+        site: Site,
+        called_from: Site,
+        *,
+        is_linked: bool = True,
+        certain: bool = True,
+    ) -> None:
+        self.phase = phase
+        self.scope = scope
+        self.site = site
+        self.called_from = called_from
+        self.is_linked = is_linked
+        """False for a backward call whose forward op is not known."""
+        self.certain = certain
+        """False when the node may have been made by something that dispatched nothing."""
+        self._backward: Origin | None = None
+        self._doubtful: Origin | None = None
+
+    def backward(self) -> Origin:
+        """The origin of the backward calls of an op of this origin."""
+        if self.phase is Phase.BACKWARD:
+            return self
+        if self._backward is None:
+            self._backward = Origin(Phase.BACKWARD, self.scope, self.site, self.called_from)
+        return self._backward
+
+    def doubtful(self) -> Origin:
+        """The same place, for a node that another line may have made."""
+        if self._doubtful is None:
+            self._doubtful = Origin(self.phase, self.scope, self.site, self.called_from, certain=False)
+            self._doubtful._backward = self.backward()
+        return self._doubtful
+
+
+class CallCounter:
+    """One group while it is counted."""
+
+    __slots__ = ("asked", "count", "extra", "inner_seen", "node", "order", "origin", "raw")
+
+    def __init__(self, origin: Origin, raw: Any, asked: Any, node: str = "", extra: Any = None) -> None:
+        self.origin = origin
+        self.raw = raw
+        """``(dtype, device, layout, ndim)`` as torch has them, or ``None``."""
+        self.asked = asked
+        """Values of the plan's readers, in their order."""
+        self.node = node
+        self.extra = extra
+        """One more fact, as ``(name, value)``."""
+        self.inner_seen = False
+        self.count = 0
+        self.order = next(ORDER)
+
+
+class OverloadInfo:
+    """What is decided once per overload."""
+
+    __slots__ = (
+        "_position",
+        "access",
+        "call",
+        "cells",
+        "checks",
+        "decomposes",
+        "func",
+        "has_kernel_of_a_layout",
+        "is_composite",
+        "is_listed",
+        "makes_tensors",
+        "mutates",
+        "name",
+        "rare",
+        "readers",
+        "touches",
+    )
+
+    def __init__(self, func: Any, asked: Mapping[str, frozenset[str]]) -> None:
+        schema = getattr(func, "_schema", None)
+        self.cells: dict[Any, CallCounter] = {}
+        self.func = func
+        self.name = spell_op(func)
+        self.call = seams.direct_call(func)
+        self._position = facts.primary_position(func)
+        self.mutates = bool(getattr(schema, "is_mutable", False))
+        self.makes_tensors = schema is not None and self._position is None
+        keys = asked.get(self.name, frozenset()) | asked.get(self.name.rpartition(".")[0], frozenset())
+        self.readers = facts.asked_readers(func, keys)
+        self.is_composite = schema is not None and seams.has_composite_kernel(func)
+        self.decomposes = self.is_composite and seams.can_call_composite(func)
+        self.has_kernel_of_a_layout = self.is_composite and seams.has_kernel_of_a_layout(func)
+        """Do nested and sparse tensors have a kernel that is not made of other ops?"""
+        first = str(schema.arguments[0].type) if schema is not None and schema.arguments else ""
+        self.is_listed = first == "List[Tensor]"
+        """Is the first argument a list of tensors (``_foreach_*``, ``cat``)?"""
+        self.access = Access(func)
+        is_seen_in_parts = self.is_composite and self.decomposes
+        self.checks = not is_seen_in_parts and (self.access.allocates or self.access.writes_at_known_places)
+        """Is memory to be looked at after each call?"""
+        self.touches = bool(self.access.arguments) and not is_seen_in_parts
+        """Is it to be looked at while storages are watched?"""
+        self.rare = (
+            self._position != 0
+            or self.is_composite
+            or isinstance(func, seams.HigherOrderOperator)
+            or first not in ("Tensor", "List[Tensor]")
+            or self.access.grows
+        )
+        """Does a call need the longer path: no tensor in the first place, or no ordinary overload?"""
+
+    def primary(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """The tensor that the call works on, or ``None``."""
+        if self._position is not None and len(args) > self._position:
+            found = facts.first_tensor((args[self._position],))
+            if found is not None:
+                return found
+        found = facts.first_tensor(args)
+        return found if found is not None else facts.first_tensor(kwargs.values())
+
+    def read(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> tuple[Any, ...]:
+        """The asked facts of one call; what cannot be read is ``MISSING``."""
+        values = []
+        given = kwargs or {}
+        for reader in self.readers.values():
+            try:
+                values.append(reader(args, given))
+            except Exception:  # an argument of an unforeseen type: the fact is missing, the call goes on
+                values.append(facts.MISSING)
+        return tuple(values)
+
+
+def spell_op(func: Any) -> str:
+    """The overload as torch prints it; a higher-order op is led by ``higher_order``."""
+    if isinstance(func, seams.HigherOrderOperator):
+        return f"higher_order.{func.name()}"
+    return str(func)

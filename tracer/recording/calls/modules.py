@@ -1,0 +1,280 @@
+"""Which module is running: a stack kept by torch's global forward hooks.
+
+Paths are spelled as ``named_modules()`` spells them when a model is given; otherwise the outermost module's class
+name leads. The stack survives modules that raise (the hook is called then too), that are entered again from
+within themselves, and that are shared.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from _thread import get_ident
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+from torch.compiler import is_compiling
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+
+from tracer.recording.sites import LIBRARY, NOWHERE, SKIPPED, USER, Site, Sites
+from tracer.recording.torch_private import seams
+
+_getframe = sys._getframe
+
+#: Marks the recorder's hooks as such.
+OWN_HOOK = "_is_the_recorders"
+
+
+class Scope:
+    """A module path and the user's line that led into it. Compared by identity: one object per pair."""
+
+    __slots__ = ("called_from", "children", "is_module", "is_recurrent", "kind", "path")
+
+    def __init__(
+        self, path: str, called_from: Site, *, is_module: bool, kind: int = USER, is_recurrent: bool = False
+    ) -> None:
+        self.path = path
+        self.is_recurrent = is_recurrent
+        """Whether the module is torch's own nn.RNN, nn.GRU or nn.LSTM: a GPU runs each as one op."""
+        self.called_from = called_from
+        self.is_module = is_module
+        self.kind = kind
+        """Whose code runs: the module's class', or its caller's where the class is torch's own."""
+        self.children: dict[int, tuple[weakref.ref[torch.nn.Module], Scope]] = {}
+        """Modules that were entered from here, by ``id``, with their scopes."""
+
+
+class _Known:
+    """What is known of one module: held weakly, so that no parameter outlives its model."""
+
+    __slots__ = ("kind", "path", "ref")
+
+    def __init__(self, module: torch.nn.Module, path: str, kind: int) -> None:
+        self.ref = weakref.ref(module)
+        self.path = path
+        self.kind = kind
+
+
+class Entry:
+    """One running call of a module."""
+
+    __slots__ = ("inside_engine", "module", "outer", "scope", "site")
+
+    def __init__(self, module: torch.nn.Module, outer: Entry | None, scope: Scope) -> None:
+        self.module = module
+        self.outer = outer
+        self.scope = scope
+        """The scope that the call was made from."""
+        self.inside_engine = False
+        self.site: tuple[str, int, int, CodeType] | None = None
+        """The innermost line outside torch that led to the call, once one of its ops has looked for it."""
+
+
+#: Outside every module.
+OUTSIDE = Scope("", NOWHERE, is_module=False)
+
+_Note = Callable[..., None]
+
+
+class ModuleStack:
+    """Follows ``forward`` calls on the thread that recording was entered on, and inside its backward passes.
+
+    ``on_other_thread(module)`` is told of modules that run elsewhere, ``on_module(module)`` of every module met for
+    the first time, ``on_outermost()`` of each call of an outermost module.
+    """
+
+    def __init__(
+        self,
+        sites: Sites,
+        model: torch.nn.Module | None,
+        *,
+        on_other_thread: _Note,
+        on_module: _Note,
+        on_outermost: _Note,
+    ) -> None:
+        self.scope: Scope = OUTSIDE
+        self.entry: Entry | None = None
+        """The innermost running module call."""
+        self.recompute_depth = 0
+        """Outermost modules running inside the backward engine."""
+        self.thread = get_ident()
+        self.parameters: dict[int, tuple[weakref.ref[torch.Tensor], str, str]] = {}
+        """``id`` of a parameter to the parameter, its full name, and its module's path."""
+        self._sites = sites
+        self._known: dict[int, _Known] = {}
+        self._forget_at = 64
+        self._scopes: dict[tuple[str, Site, int], Scope] = {}
+        self._on_other_thread = on_other_thread
+        self._on_module = on_module
+        self._on_outermost = on_outermost
+        self._handles: list[Any] = []
+        if model is not None:
+            self._learn(model, "")
+
+    def install(self) -> None:
+        """Start following; the thread that calls this is the one that is followed."""
+        self.thread = get_ident()
+        self._handles = [
+            register_module_forward_pre_hook(self._make_enter()),
+            register_module_forward_hook(self._make_leave(), always_call=True),
+        ]
+
+    def remove(self) -> None:
+        """Stop following and forget what was running."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        self.scope, self.entry, self.recompute_depth = OUTSIDE, None, 0
+
+    # The hooks are functions, not methods, that dynamo traces to nothing: compiled code stays whole.
+
+    def _make_enter(self) -> Callable[..., None]:
+        def enter(module: torch.nn.Module, inputs: Any) -> None:
+            if is_compiling():
+                return
+            scope = self.scope
+            known = scope.children.get(id(module))
+            if known is not None and known[0]() is module and get_ident() == self.thread:
+                self.entry = Entry(module, self.entry, scope)
+                self.scope = known[1]
+            else:
+                self._enter(module, _getframe(1))
+
+        setattr(enter, OWN_HOOK, True)
+        return enter
+
+    def _make_leave(self) -> Callable[..., None]:
+        def leave(module: torch.nn.Module, inputs: Any, output: Any) -> None:
+            if is_compiling():
+                return
+            entry = self.entry
+            if entry is not None and entry.module is module and not entry.inside_engine and get_ident() == self.thread:
+                self.entry = entry.outer
+                self.scope = entry.scope
+            else:
+                self._leave(module)
+
+        setattr(leave, OWN_HOOK, True)
+        return leave
+
+    def _enter(self, module: torch.nn.Module, frame: FrameType) -> None:
+        inside_engine = seams.graph_task_id() != -1
+        if get_ident() != self.thread and not inside_engine:
+            self._on_other_thread(module)
+            return
+        known = self._known.get(id(module))
+        if known is None or known.ref() is not module:
+            known = self._meet(module)
+        parent = self.scope
+        kind = known.kind if known.kind > 0 else parent.kind
+        crosses = kind == LIBRARY and parent.kind == USER
+        if not parent.is_module or crosses:
+            called_from = self._sites.users_own(frame)
+        else:
+            called_from = parent.called_from
+        key = (known.path, called_from, kind)
+        scope = self._scopes.get(key)
+        if scope is None:
+            is_recurrent = isinstance(module, torch.nn.RNNBase)
+            scope = Scope(known.path, called_from, is_module=True, kind=kind, is_recurrent=is_recurrent)
+            self._scopes[key] = scope
+        entry = Entry(module, self.entry, parent)
+        if not parent.is_module:
+            self._on_outermost()
+            if inside_engine and not seams.is_generated_module(module):
+                entry.inside_engine = True
+                self.recompute_depth += 1
+        elif not crosses:
+            if len(parent.children) > 10_000:  # modules made anew in every step
+                parent.children.clear()
+            parent.children[id(module)] = (known.ref, scope)
+        self.entry, self.scope = entry, scope
+
+    def forget_if_left(self, frame: FrameType | None) -> bool:
+        """Drop module calls that ended without their hook, and say whether there were any.
+
+        torch runs its hooks after an ``Exception``; a ``KeyboardInterrupt`` leaves without them. Each running call
+        has a frame of torch's own on the stack.
+        """
+        running = 0
+        while frame is not None:
+            if frame.f_code.co_name == seams.MODULE_CALL_NAME and self._sites.kind_of(frame.f_code.co_filename) < 0:
+                running += 1
+            frame = frame.f_back
+        entries = []
+        entry = self.entry
+        while entry is not None:
+            entries.append(entry)
+            entry = entry.outer
+        left = len(entries) - running
+        if left <= 0:
+            return False
+        innermost_left = entries[left - 1]
+        self.recompute_depth -= sum(one.inside_engine for one in entries[:left])
+        self.entry, self.scope = innermost_left.outer, innermost_left.scope
+        return True
+
+    def _leave(self, module: torch.nn.Module) -> None:
+        if get_ident() != self.thread and seams.graph_task_id() == -1:
+            return
+        entry = self.entry
+        while entry is not None and entry.module is not module:
+            entry = entry.outer
+        if entry is None:
+            return
+        left = self.entry
+        while left is not entry.outer and left is not None:
+            if left.inside_engine:
+                self.recompute_depth -= 1
+            left = left.outer
+        self.entry, self.scope = entry.outer, entry.scope
+
+    def _meet(self, module: torch.nn.Module) -> _Known:
+        """A module that no path is known for: it is a root, or one that was made on the way."""
+        self._on_module(module)
+        if len(self._known) >= self._forget_at:
+            self._forget_dead()
+        inner = seams.without_compile_wrapper(module)
+        name = type(inner).__name__
+        if self.scope.is_module:
+            lead = self.scope.path
+            path = lead if seams.is_generated_module(module) else ".".join(part for part in (lead, name) if part)
+        else:
+            path = name
+        if inner is not module:
+            self._known[id(module)] = _Known(module, path, self._kind_of(type(inner)))
+        self._learn(inner, path)
+        return self._known[id(module)]
+
+    def _forget_dead(self) -> None:
+        """Modules that are made anew in every step (a loss, say) leave nothing behind."""
+        for number in [number for number, known in self._known.items() if known.ref() is None]:
+            del self._known[number]
+        for number in [number for number, held in self.parameters.items() if held[0]() is None]:
+            del self.parameters[number]
+        for scope in self._scopes.values():
+            for number in [number for number, child in scope.children.items() if child[0]() is None]:
+                del scope.children[number]
+        self._forget_at = len(self._known) * 5 // 4 + 64
+
+    def _learn(self, root: torch.nn.Module, lead: str) -> None:
+        for name, module in root.named_modules():
+            known = self._known.get(id(module))
+            if known is not None and known.ref() is module:
+                continue
+            path = ".".join(part for part in (lead, name) if part)
+            self._known[id(module)] = _Known(module, path, self._kind_of(type(module)))
+            for parameter_name, parameter in module._parameters.items():
+                if parameter is not None:
+                    full = f"{path}.{parameter_name}" if path else parameter_name
+                    held = self.parameters.get(id(parameter))
+                    if held is None or held[0]() is not parameter:
+                        self.parameters[id(parameter)] = (weakref.ref(parameter), full, path)
+
+    def _kind_of(self, cls: type) -> int:
+        filename = getattr(sys.modules.get(cls.__module__), "__file__", None)
+        if filename is None:
+            return USER if cls.__module__ == "__main__" else SKIPPED
+        return self._sites.kind_of(filename)

@@ -1,0 +1,97 @@
+"""When Inductor compiles: deterministic mode and its settings are read then, and not when the code runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from types import FrameType
+from typing import Any
+
+import torch
+
+from tracer.names import DeterministicMode, EventKind, Subsystem
+from tracer.recording.listening import Tell, Watched
+from tracer.recording.process.events import EventLog
+from tracer.recording.process.settings import read_settings
+from tracer.recording.torch_private import seams
+from tracer.tables.settings.rows import load_rows
+from tracer.trace.model import FactValue
+
+_CONFIG = "torch._inductor.config."
+
+
+class InductorWatch:
+    """Notes in ``events`` each graph that Inductor compiles, with the deterministic mode that it was compiled under.
+
+    Code that falls back to eager compiles nothing, and leaves no event.
+    """
+
+    def __init__(self, events: EventLog) -> None:
+        self._events = events
+        self._starts = 0
+        self.settings: dict[str, FactValue] = {}
+        """Inductor's settings as they stood when it first compiled, and what ``torch.compile`` was told on top."""
+
+    def start(self) -> None:
+        """Begin to watch; as many ``stop`` as ``start`` end it."""
+        self._starts += 1
+        if self._starts == 1:
+            _INDUCTOR.add(self)
+
+    def stop(self) -> None:
+        """Watch no more."""
+        self._starts -= 1
+        if self._starts == 0:
+            _INDUCTOR.discard(self)
+
+    def look_again(self) -> None:
+        """Watch what was loaded since: torch loads its compiler when it is first used."""
+        _INDUCTOR.look_again()
+
+    def compiles(self, frame: FrameType, options: Mapping[str, Any]) -> None:
+        """Inductor was handed a graph; ``options`` are those of this graph alone."""
+        self._events.note(
+            EventKind.FIRST_USE,
+            Subsystem.INDUCTOR,
+            frame=frame,
+            value=f"deterministic_mode={_deterministic_mode()}",
+        )
+        if not self.settings or options:
+            found, _ = read_settings(load_rows().row, {})
+            own = {name: value for name, value in found.items() if name.startswith(_CONFIG)}
+            told = {name: value for name in own if (value := _plain(options.get(name[len(_CONFIG) :]))) is not None}
+            self.settings = own | self.settings | told
+
+
+def _plain(value: Any) -> FactValue | None:
+    return value if isinstance(value, (bool, int, str)) else None
+
+
+def _deterministic_mode() -> DeterministicMode:
+    if not torch.are_deterministic_algorithms_enabled():
+        return DeterministicMode.OFF
+    warns = torch.is_deterministic_algorithms_warn_only_enabled()
+    return DeterministicMode.WARN if warns else DeterministicMode.ON
+
+
+def _on_wrapper(watch: InductorWatch, frame: FrameType, wrapper: Any) -> None:
+    watch.compiles(frame, getattr(wrapper, "config", {}))
+    watch.look_again()
+
+
+def _on_compile(watch: InductorWatch, frame: FrameType, _: Any) -> None:
+    """``compile_fx`` calls itself for each of its settings, and ``torch.compile`` reaches it through its wrapper."""
+    if frame.f_code is not _WRAPPER_CODE and frame.f_globals.get("__name__") != seams.INDUCTOR_ENTRY[0]:
+        watch.compiles(frame, {})
+
+
+#: Code of what ``torch.compile`` hands graphs to; it is there before Inductor is loaded.
+_WRAPPER_CODE = getattr(vars(seams.inductor_wrapper or type).get("__call__"), "__code__", None)
+
+
+def _entries() -> list[tuple[Any, str, Tell[InductorWatch]]]:
+    module, name = seams.INDUCTOR_ENTRY
+    return [(seams.inductor_wrapper, "__call__", _on_wrapper), (sys.modules.get(module), name, _on_compile)]
+
+
+_INDUCTOR: Watched[InductorWatch] = Watched(_entries)

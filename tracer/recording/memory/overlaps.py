@@ -1,0 +1,115 @@
+"""Writes to memory that overlaps: a tensor with several elements at one address, or a source that is partly the target.
+
+torch refuses what it can tell at a glance (a stride of 0, two dense tensors that share a part). What is decided here
+is the rest, exactly and within bounds; what would take longer is not reported.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tracer.recording.memory.accesses import READS, SCATTERS, UPDATES, WRITES, Access
+from tracer.recording.memory.regions import Region, is_same, overlaps_itself, share_bytes
+from tracer.recording.torch_private import storages
+
+_KEPT = 1024
+#: Lists of many views of one buffer are compared up to here.
+_MOST_PAIRS = 1024
+
+Layout = tuple[tuple[int, ...], tuple[int, ...]]
+_overlapping: dict[Layout, bool] = {}
+
+
+def region_of(tensor: torch.Tensor) -> Region:
+    """The place of ``tensor`` in its storage."""
+    return Region(int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride(), tensor.itemsize)
+
+
+def writes_over_itself(tensor: torch.Tensor) -> bool:
+    """Is it certain that several elements of ``tensor`` lie at one address?"""
+    layout = (tuple(tensor.shape), tensor.stride())
+    known = _overlapping.get(layout)
+    if known is None:
+        if len(_overlapping) >= _KEPT:
+            _overlapping.clear()
+        known = _overlapping[layout] = overlaps_itself(Region(0, *layout, 1)) is True
+    return known
+
+
+def shares_with_source(written: torch.Tensor, read: torch.Tensor) -> bool:
+    """Is it certain that a read tensor of the same storage is a part of the written one, and not the very same?"""
+    target, source = region_of(written), region_of(read)
+    if target.is_empty or source.is_empty or is_same(target, source):
+        return False
+    return share_bytes(target, source) is True
+
+
+def is_one_value(access: Access, written: torch.Tensor, others: list[torch.Tensor]) -> bool:
+    """Do all elements at one address get the same value, whichever is last?
+
+    So it is where the op gives a constant, or what it would give applied again (``relu_``), where a copy has one value
+    to give, and where a mask says the same of all elements at one address.
+    """
+    if access.is_idempotent or access.copies:
+        return all(other.numel() == 1 for other in others)
+    if access.is_masked and others:
+        mask, *values = others
+        return all(value.numel() == 1 for value in values) and _is_constant_over(mask, written)
+    return False
+
+
+def _is_constant_over(mask: torch.Tensor, written: torch.Tensor) -> bool:
+    """Is ``mask`` broadcast along every dimension along which ``written`` stays at one address?"""
+    repeated = [size > 1 and stride == 0 for size, stride in zip(written.shape, written.stride(), strict=True)]
+    rest = [index for index, repeats in enumerate(repeated) if not repeats]
+    distinct = Region(
+        0, tuple(written.shape[index] for index in rest), tuple(written.stride()[index] for index in rest), 1
+    )
+    if overlaps_itself(distinct) is not False:
+        return False
+    missing = written.ndim - mask.ndim
+    return not any(
+        repeats and index >= missing and mask.shape[index - missing] > 1 and mask.stride()[index - missing] != 0
+        for index, repeats in enumerate(repeated)
+    )
+
+
+class Found:
+    """What one call overlaps."""
+
+    __slots__ = ("itself", "source")
+
+    def __init__(self) -> None:
+        self.itself: torch.Tensor | None = None
+        self.source: torch.Tensor | None = None
+
+
+def overlaps_of(access: Access, args: tuple[Any, ...], kwargs: Any) -> Found:
+    """The written tensors of a call that overlap themselves, or a tensor that the same call reads."""
+    found = Found()
+    written, read = [], []
+    for tensor, role in access.tensors(args, kwargs):
+        if tensor.layout is not torch.strided or tensor.is_nested:
+            continue
+        if role in (WRITES, UPDATES) or (role == SCATTERS and access.is_masked):
+            written.append(tensor)
+        elif role == READS:
+            read.append(tensor)
+    for tensor in written:
+        if not tensor.is_contiguous() and writes_over_itself(tensor) and not is_one_value(access, tensor, read):
+            found.itself = tensor
+    pairs = 0
+    if read:
+        targets: dict[int, list[torch.Tensor]] = {}
+        for tensor in written:
+            targets.setdefault(storages.storage_id(tensor), []).append(tensor)
+        for other in read:
+            if pairs > _MOST_PAIRS:
+                break
+            for tensor in targets.get(storages.storage_id(other), ()):
+                pairs += 1
+                if tensor is not other and shares_with_source(tensor, other):
+                    found.source = tensor
+    return found

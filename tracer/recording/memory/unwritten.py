@@ -1,0 +1,289 @@
+"""Memory that was given out unwritten: is it read before it is wholly written?
+
+Followed per storage, from the op that gave it to the one that writes the last byte, through views and in-place ops.
+No tensor and no memory is kept alive: a storage is known by its identity, which a weak reference reserves. The table
+holds the storages that live and are not wholly written; most programs write at once, and it is empty nearly always.
+
+Where writes could go unseen, a storage is given up and counted: handed to numpy or another library, written by an op
+at places that only its data know, or of a torch extension that does not dispatch what it writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from tracer.recording.memory import accesses
+from tracer.recording.memory.accesses import Access
+from tracer.recording.memory.extensions import has_foreign_extension, is_written_unseen
+from tracer.recording.memory.overlaps import region_of
+from tracer.recording.memory.regions import MOST_RUNS, Runs, carried, meet, runs_of, whole, with_more, without
+from tracer.recording.torch_private import seams, storages
+
+_PRUNE_AT_LEAST = 16
+_PRUNE_EVERY = 8
+_Tensor = torch.Tensor
+
+
+class Given:
+    """What one group of calls gave out."""
+
+    __slots__ = ("bytes", "cell", "count", "op", "unfollowed")
+
+    def __init__(self, op: str, cell: Any) -> None:
+        self.op = op
+        self.cell = cell
+        self.count = self.bytes = self.unfollowed = 0
+
+
+class Watched:
+    """A storage that is not wholly written yet."""
+
+    __slots__ = ("given", "reference", "runs", "size", "writes")
+
+    def __init__(self, given: Given, reference: int, size: int) -> None:
+        self.given = given
+        self.reference = reference
+        self.size = size
+        self.runs: Runs | None = None
+        """The unwritten bytes; ``None``: all of them."""
+        self.writes = 0
+        """Writes that were seen."""
+
+
+class Memory:
+    """Unwritten memory of one recording."""
+
+    def __init__(self) -> None:
+        self.live: dict[int, Watched] = {}
+        """Storages by identity."""
+        self.given: dict[Any, Given] = {}
+        self.reads: dict[tuple[Given, Any], tuple[str, int]] = {}
+        """Reads by what gave the memory and by the group of the reader: its op, and how many."""
+        self._prune_at = _PRUNE_AT_LEAST
+
+    # --- giving out ---
+
+    def gave(self, op: str, cell: Any, tensor: Any, frame: Any) -> None:
+        """``tensor`` was made without being written."""
+        if type(tensor) is not _Tensor or tensor.layout is not torch.strided or tensor.device.type == "meta":
+            return
+        if not tensor.numel() or tensor.is_nested or tensor.is_quantized:
+            return
+        given = self._given(op, cell, tensor.numel() * tensor.itemsize)
+        if not storages.fills_uninitialized_memory():
+            self._watch(given, tensor, frame)
+
+    def grew(self, op: str, cell: Any, tensor: Any, before: int, frame: Any) -> None:
+        """``tensor`` was resized; its storage had ``before`` bytes."""
+        identity = storages.storage_id(tensor)
+        if not identity or tensor.device.type == "meta" or seams.dispatches_itself(type(tensor)):
+            return
+        size = storages.storage_bytes(tensor)
+        if size <= before:
+            return
+        given = self._given(op, cell, size - before)
+        if storages.fills_uninitialized_memory():
+            return
+        added = without(whole(size), whole(before))
+        known = self.live.get(identity)
+        if known is None:
+            known = self._watch(given, tensor, frame)
+            if known is not None and before:
+                known.runs = added
+        elif known.runs is not None:
+            known.runs = with_more(known.runs, added)
+        if known is not None:
+            known.size = size
+            known.writes = max(known.writes, _version_of(tensor)) + 1  # resizing counts as a write
+
+    def _given(self, op: str, cell: Any, size: int) -> Given:
+        given = self.given.get(cell)
+        if given is None:
+            given = self.given[cell] = Given(op, cell)
+        given.count += 1
+        given.bytes += size
+        return given
+
+    def _watch(self, given: Given, tensor: torch.Tensor, frame: Any) -> Watched | None:
+        if not storages.WATCHES_STORAGES or is_written_unseen(frame):
+            given.unfollowed += 1
+            return None
+        if len(self.live) >= self._prune_at or not given.count % _PRUNE_EVERY:
+            self.prune()
+            self._prune_at = max(_PRUNE_AT_LEAST, 2 * len(self.live))
+        identity = storages.storage_id(tensor)
+        self._drop(identity)
+        watched = self.live[identity] = Watched(given, storages.weak_storage(tensor), storages.storage_bytes(tensor))
+        return watched
+
+    # --- following ---
+
+    def follow(self, access: Access, op: str, cell: Any, args: tuple[Any, ...], kwargs: Any, result: Any) -> None:
+        """A call returned that had an argument on a watched storage: what did it read, and what did it write?"""
+        written: list[tuple[Watched, torch.Tensor]] = []
+        carried_from: list[tuple[int, Watched, torch.Tensor]] = []
+        for tensor, role in access.tensors(args, kwargs):
+            identity = storages.storage_id(tensor)
+            watched = self.live.get(identity)
+            if watched is None:
+                continue
+            is_plain = tensor.layout is torch.strided and not tensor.is_nested
+            if access.is_foreign or not is_plain or role in (accesses.SCATTERS, accesses.SELECTS):
+                self._give_up(identity)
+            elif role == accesses.WRITES:
+                written.append((watched, tensor))
+            elif role in (accesses.GATHERS, accesses.ACCUMULATES):
+                if watched.runs is None and _all_have_elements(args):
+                    self._read(identity, watched, tensor, op, cell)
+                if role == accesses.ACCUMULATES or watched.runs is not None:
+                    self._give_up(identity)
+            elif access.moves or access.copies:
+                carried_from.append((identity, watched, tensor))
+            else:
+                self._read(identity, watched, tensor, op, cell)
+                if role == accesses.UPDATES:
+                    written.append((watched, tensor))
+        if carried_from:
+            self._carry_all(access, args, result, carried_from, written)
+            return
+        for watched, tensor in written:
+            self._write(watched, tensor)
+
+    def _carry_all(
+        self,
+        access: Access,
+        args: tuple[Any, ...],
+        result: Any,
+        sources: list[tuple[int, Watched, torch.Tensor]],
+        written: list[tuple[Watched, torch.Tensor]],
+    ) -> None:
+        """A copy was made of watched storages: what they held before it is what the target holds after it."""
+        held = [(identity, watched, watched.runs, tensor) for identity, watched, tensor in sources]
+        for watched, tensor in written:
+            self._write(watched, tensor)
+        for identity, watched, runs, source in held:
+            if access.moves:
+                targets = [result]
+            elif isinstance(args[0], _Tensor):
+                targets = [args[0]]
+            else:
+                targets = [one for one, other in zip(args[0], args[1], strict=False) if other is source]
+            for target in targets:
+                self._carry(identity, watched, runs, source, target)
+
+    def _read(self, identity: int, watched: Watched, tensor: torch.Tensor, op: str, cell: Any) -> None:
+        if not tensor.numel():
+            return
+        if watched.runs is not None:
+            runs = runs_of(region_of(tensor))
+            if runs is None:
+                self._give_up(identity)
+                return
+            if not meet(watched.runs, runs):
+                return
+        if _version_of(tensor) > watched.writes or has_foreign_extension():
+            self._give_up(identity)  # somebody wrote, and was not seen
+            return
+        key = (watched.given, cell)
+        self.reads[key] = (op, self.reads.get(key, ("", 0))[1] + 1)
+
+    def _write(self, watched: Watched, tensor: torch.Tensor) -> None:
+        identity = storages.storage_id(tensor)
+        if self.live.get(identity) is not watched:
+            return
+        watched.writes += 1
+        if not tensor.numel():
+            return
+        region = region_of(tensor)
+        runs = runs_of(region)
+        if runs is None:
+            self._give_up(identity)
+            return
+        if len(runs[0]) == 1 and runs[0][0] == 0 and runs[1][0] >= watched.size:
+            self._drop(identity)
+            return
+        left = without(watched.runs if watched.runs is not None else whole(watched.size), runs)
+        if not len(left[0]):
+            self._drop(identity)
+        elif len(left[0]) > MOST_RUNS:
+            self._give_up(identity)
+        else:
+            watched.runs = left
+
+    def _carry(
+        self, identity: int, watched: Watched, unwritten: Runs | None, source: torch.Tensor, target: Any
+    ) -> None:
+        """A copy of unwritten memory is unwritten memory: who reads the copy is to be told, not who made it."""
+        if not source.numel() or type(target) not in (_Tensor, torch.nn.Parameter) or target.device.type == "meta":
+            return
+        reached = storages.storage_id(target)
+        if not reached or target.layout is not torch.strided:
+            return
+        runs = carried(unwritten, region_of(source), region_of(target))
+        if runs is not None and not len(runs[0]):
+            return
+        if runs is None or len(runs[0]) > MOST_RUNS or _version_of(source) > watched.writes:
+            self._give_up(identity)
+            return
+        known = self.live.get(reached)
+        if known is None:
+            known = self._watch(watched.given, target, None)
+            if known is None:
+                return
+            known.runs = runs
+        elif known.runs is not None:
+            known.runs = with_more(known.runs, runs)
+        known.writes = max(known.writes, _version_of(target)) + 1
+
+    # --- letting go ---
+
+    def escaped(self, tensor: Any) -> None:
+        """The memory of ``tensor`` is in other hands: what they write is not seen."""
+        if self.live:
+            self._give_up(storages.storage_id(tensor))
+
+    def give_up_all(self) -> None:
+        """Something ran that may write to any tensor, unseen."""
+        for identity in list(self.live):
+            self._give_up(identity)
+
+    def _give_up(self, identity: int) -> None:
+        watched = self._drop(identity)
+        if watched is not None:
+            watched.given.unfollowed += 1
+
+    def _drop(self, identity: int) -> Watched | None:
+        watched = self.live.pop(identity, None)
+        if watched is not None:
+            storages.free_weak_storage(watched.reference)
+        return watched
+
+    def prune(self) -> None:
+        """Forget storages that are gone."""
+        for identity, watched in list(self.live.items()):
+            if storages.is_expired(watched.reference):
+                self._drop(identity)
+
+    def forget(self) -> None:
+        """Recording ended: what comes now is not seen."""
+        for identity in list(self.live):
+            self._drop(identity)
+
+    def unwritten_reads(self) -> Iterator[tuple[Given, Any, str, int]]:
+        """What gave the memory, the group of the reader, its op, and the number of its reads."""
+        for (given, cell), (op, count) in sorted(self.reads.items(), key=lambda item: item[0][1].order):
+            yield given, cell, op, count
+
+
+def _all_have_elements(args: tuple[Any, ...]) -> bool:
+    return all(value.numel() for value in args if isinstance(value, _Tensor))
+
+
+def _version_of(tensor: torch.Tensor) -> int:
+    try:
+        return int(tensor._version)
+    except RuntimeError:  # made in inference mode
+        return 0

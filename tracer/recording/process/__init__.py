@@ -1,0 +1,1 @@
+"""The process: its settings, its variables, and when they were set."""

@@ -1,0 +1,121 @@
+"""The process's versions and settings at the moment of recording.
+
+Only what bears on a step: no host name, no user name, and of the environment's variables only those that a table
+names. Reading starts no device: a GPU that the program has not touched is not touched here either.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import msgspec
+import torch
+
+from tracer.names import DeterministicMode
+from tracer.recording.calls.facts import dtype_word
+from tracer.recording.process.settings import read_settings
+from tracer.tables.settings.rows import load_rows
+from tracer.trace.model import CudaDevice, Environment
+
+T = TypeVar("T")
+
+
+def _read(reader: Callable[[], T]) -> T | None:
+    """What ``reader`` gives, or ``None`` where this build of torch has no such thing."""
+    try:
+        return reader()
+    except Exception:  # a missing attribute, a missing library, a build without the backend
+        return None
+
+
+def capture_environment(variables: Iterable[str] = (), *, before_calls: bool = False) -> Environment:
+    """Read the settings of this process; ``variables`` names the environment variables to keep.
+
+    ``before_calls``: may the process have run nothing yet? Then what asking would settle is left to ``completed``.
+    """
+    backends = torch.backends
+    settings, named = read_settings(load_rows().row, before_calls=before_calls)
+    asked = {name: os.environ[name] for name in set(variables) if name in os.environ}
+    return Environment(
+        python=platform.python_version(),
+        platform=f"{platform.system()}-{platform.machine()}",
+        torch=str(torch.__version__),
+        cuda=torch.version.cuda,
+        hip=_read(lambda: torch.version.hip),
+        cudnn=_read(_cudnn_version),
+        nccl=_read(lambda: ".".join(str(part) for part in torch.cuda.nccl.version())) if torch.version.cuda else None,
+        devices=_read(devices) or (),
+        deterministic_mode=_deterministic_mode(),
+        fill_uninitialized_memory=_read(_fill),
+        cudnn_enabled=_read(lambda: bool(backends.cudnn.enabled)),
+        cudnn_deterministic=_read(lambda: bool(backends.cudnn.deterministic)),
+        cudnn_benchmark=_read(lambda: bool(backends.cudnn.benchmark)),
+        float32_matmul_precision=_read(torch.get_float32_matmul_precision),
+        cuda_matmul_allow_tf32=_read(lambda: bool(backends.cuda.matmul.allow_tf32)),
+        cudnn_allow_tf32=_read(lambda: bool(backends.cudnn.allow_tf32)),
+        allow_fp16_reduced_precision_reduction=_read(
+            lambda: bool(backends.cuda.matmul.allow_fp16_reduced_precision_reduction)
+        ),
+        allow_bf16_reduced_precision_reduction=_read(
+            lambda: bool(backends.cuda.matmul.allow_bf16_reduced_precision_reduction)
+        ),
+        sdp_backends=_read(_sdp_backends),
+        num_threads=_read(torch.get_num_threads),
+        num_interop_threads=_read(torch.get_num_interop_threads),
+        default_dtype=dtype_word(torch.get_default_dtype()),
+        torch_seed=_read(torch.initial_seed),
+        cuda_seed=_read(torch.cuda.initial_seed) if torch.cuda.is_initialized() else None,
+        variables=dict(sorted((named | asked).items())),
+        settings=settings,
+    )
+
+
+def completed(environment: Environment) -> Environment:
+    """``environment`` with what could not be read when it was captured: what had not started or was not loaded."""
+    settings, _ = read_settings(load_rows().row)
+    found = environment.devices or _read(devices) or ()
+    return msgspec.structs.replace(environment, devices=found, settings=settings | environment.settings)
+
+
+def _fill() -> bool:
+    deterministic: Any = torch.utils.deterministic
+    return bool(deterministic.fill_uninitialized_memory)
+
+
+def _deterministic_mode() -> DeterministicMode:
+    if not torch.are_deterministic_algorithms_enabled():
+        return DeterministicMode.OFF
+    if torch.is_deterministic_algorithms_warn_only_enabled():
+        return DeterministicMode.WARN
+    return DeterministicMode.ON
+
+
+def _cudnn_version() -> str | None:
+    version = torch.backends.cudnn.version() if torch.version.cuda else None
+    return None if version is None else str(version)
+
+
+def _sdp_backends() -> tuple[str, ...]:
+    cuda: Any = torch.backends.cuda
+    asked = {
+        "flash": cuda.flash_sdp_enabled,
+        "mem_efficient": cuda.mem_efficient_sdp_enabled,
+        "math": cuda.math_sdp_enabled,
+        "cudnn": getattr(cuda, "cudnn_sdp_enabled", lambda: False),
+    }
+    return tuple(name for name, is_enabled in asked.items() if is_enabled())
+
+
+def devices() -> tuple[CudaDevice, ...]:
+    """The CUDA devices, once the program has started CUDA: asking earlier would start it."""
+    if not torch.cuda.is_initialized():
+        return ()
+    found = []
+    for index in range(torch.cuda.device_count()):
+        properties = torch.cuda.get_device_properties(index)
+        capability = f"{properties.major}.{properties.minor}"
+        found.append(CudaDevice(name=properties.name, capability=capability))
+    return tuple(found)

@@ -1,0 +1,146 @@
+"""When CUDA, its libraries and the collectives' libraries were first used: what they read once is settled then.
+
+Starts are seen as they happen where torch's own functions make them; a start that nobody saw is noticed before the next
+note. Libraries that ops use are known by the first recorded call, which costs nothing while it is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+import torch
+
+from tracer.names import EventKind, Subsystem
+from tracer.recording.calls.groups import CallCounter, OverloadInfo
+from tracer.recording.process.events import EventLog
+from tracer.recording.returning import Call, Returning, Watched
+from tracer.recording.sites import spell
+from tracer.recording.torch_private import setting_seams as seams
+from tracer.tables.settings.rows import load_rows
+from tracer.trace.process import Event
+
+#: Groups of calls of the table of settings, and the library that such a call uses on CUDA.
+_GROUPS = {"matrix-products": Subsystem.CUBLAS, "convolutions": Subsystem.CUDNN}
+#: Namespaces of collectives, and the library that they use, by device.
+_COLLECTIVES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
+_COLLECTIVE_LIBRARIES = {"cuda": Subsystem.NCCL, "npu": Subsystem.HCCL}
+#: What starts with the first call on a device.
+_DEVICES = {"cuda": Subsystem.CUDA, "npu": Subsystem.NPU}
+
+
+class FirstUses:
+    """Notes in ``log`` what starts."""
+
+    def __init__(self, log: EventLog) -> None:
+        self.log = log
+
+    def start(self) -> None:
+        """Begin to watch; what runs already was first used before."""
+        _STARTS.add(self)
+        self.look()
+
+    def stop(self) -> None:
+        """Stop watching."""
+        self.look()
+        _STARTS.discard(self)
+
+    def look(self) -> None:
+        """Watch what was loaded since, and note what started unseen."""
+        _STARTS.look_again()
+        if not self.log.was_used(Subsystem.CUDA) and torch.cuda.is_initialized():
+            self.log.first_use(Subsystem.CUDA, None)
+
+    def cuda_started(self, call: Call) -> None:
+        """CUDA's start was asked for; inside of it, it is asked for again before it is done."""
+        if not self.log.was_used(Subsystem.CUDA) and torch.cuda.is_initialized():
+            self.log.first_use(Subsystem.CUDA, call.frame)
+
+    def group_made(self, call: Call) -> None:
+        """A process group was made. Without a backend, torch starts each device's library at its first collective."""
+        asked = next((one for one in (*call.args, call.kwargs.get("backend")) if isinstance(one, str)), "").lower()
+        for word, subsystem in (("nccl", Subsystem.NCCL), ("hccl", Subsystem.HCCL)):
+            if word in asked:
+                self.log.first_use(subsystem, call.frame)
+
+
+def where_cuda_started() -> str:
+    """``path:line`` of the call that started CUDA, where somebody was watching; empty otherwise."""
+    for watch in _STARTS.listeners:
+        watch.look()
+        for event in watch.log.listed():
+            if event.kind is EventKind.FIRST_USE and event.name == Subsystem.CUDA.value and event.location:
+                return event.location
+    return ""
+
+
+def first_calls(counted: Iterable[tuple[OverloadInfo, CallCounter]], working_directory: str) -> Iterator[Event]:
+    """The first recorded call of each library and device, as an event of that call's position and line."""
+    found: dict[Subsystem, CallCounter] = {}
+    for plan, cell in counted:
+        for subsystem in _used_by(plan.name, cell):
+            if subsystem not in found or cell.order < found[subsystem].order:
+                found[subsystem] = cell
+    for subsystem, cell in found.items():
+        yield Event(
+            kind=EventKind.FIRST_USE,
+            name=str(subsystem),
+            location=spell(cell.origin.site, working_directory),
+            function=cell.origin.site.function,
+            called_from=spell(cell.origin.called_from, working_directory),
+            phase=cell.origin.phase,
+            while_recording=True,
+            first=cell.order,
+            last=cell.order,
+        )
+
+
+def with_first_calls(noted: Iterable[Event], calls: Iterable[Event]) -> tuple[Event, ...]:
+    """All events in order; of two first uses of one thing, the one that came first."""
+    events = list(noted)
+    for call in calls:
+        same = [one for one in events if one.kind is EventKind.FIRST_USE and one.name == call.name]
+        if any(one.first < call.first for one in same):
+            continue
+        events = [one for one in events if one not in same]
+        events.append(call)
+    return tuple(sorted(events, key=lambda one: one.first))
+
+
+def _used_by(op: str, cell: CallCounter) -> Iterator[Subsystem]:
+    device = getattr(cell.raw[1], "type", "") if cell.raw is not None else ""
+    if device not in _DEVICES:
+        return
+    yield _DEVICES[device]
+    if op.partition(".")[0] in _COLLECTIVES:
+        yield _COLLECTIVE_LIBRARIES[device]
+    elif device == "cuda":
+        for subsystem, ops in _ops_of_libraries().items():
+            if op in ops or op.rpartition(".")[0] in ops:
+                yield subsystem
+
+
+@cache
+def _ops_of_libraries() -> dict[Subsystem, frozenset[str]]:
+    found: dict[Subsystem, frozenset[str]] = {}
+    for group in load_rows().group:
+        if group.name in _GROUPS:
+            found[_GROUPS[group.name]] = frozenset(group.ops)
+    return found
+
+
+def _find() -> list[Watched]:
+    found = []
+    start = seams.start_of_cuda()
+    if start is not None:
+        found.append(Watched(start, [(torch.cuda, start.__name__)], _nothing, FirstUses.cuda_started))
+    for original, holders in seams.process_group_starts():
+        found.append(Watched(original, holders, _nothing, FirstUses.group_made))
+    return found
+
+
+def _nothing() -> None:
+    return None
+
+
+_STARTS: Returning[FirstUses] = Returning(_find)

@@ -1,0 +1,95 @@
+"""Changes of torch's process-wide settings, each with its line.
+
+Only a setting that has another value after the call than before makes an event. Kernels of attention that are chosen
+for one block (``sdpa_kernel``) make none: they are an argument of that block's calls, not a setting of the process.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import torch
+
+from tracer.names import DeterministicMode, EventKind
+from tracer.recording.process.events import EventLog
+from tracer.recording.returning import Call, Returning, Watched
+from tracer.recording.torch_private import setting_seams as seams
+
+#: What a block of attention's code runs through; its caller set nothing for the process.
+_BLOCKS = frozenset({"sdp_kernel", "sdpa_kernel", "_sdpa_kernel"})
+_CUDNN = "torch.backends.cudnn."
+_CUDNN_ENABLED = _CUDNN + "enabled"
+
+
+class SettingEvents:
+    """Notes in ``log`` which of torch's settings take another value."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._unheard: dict[str, str] = {}
+        """cuDNN's settings that changed while cuDNN was off, with their values before."""
+
+    def start(self) -> None:
+        """Begin to watch."""
+        _SETTINGS.add(self)
+
+    def stop(self) -> None:
+        """Stop watching."""
+        _SETTINGS.discard(self)
+
+    def changed(self, name: str, before: str, value: str, frame: FrameType) -> None:
+        """``name`` was set; nothing is noted where its value is what it was."""
+        if before != value and not _is_of_a_block(frame) and not self._is_without_effect(name, before, value):
+            self._log.changed(EventKind.SETTING, name, frame=frame, before=before, value=value)
+
+    def _is_without_effect(self, name: str, before: str, value: str) -> bool:
+        """Did a setting of cuDNN change while cuDNN was off, or is it back to what it was before that?
+
+        ``torch.backends.cudnn.flags(enabled=False)`` sets all of them, and puts them back after it switched cuDNN on.
+        """
+        if not name.startswith(_CUDNN) or name == _CUDNN_ENABLED:
+            return False
+        if not torch.backends.cudnn.enabled:
+            self._unheard.setdefault(name, before)
+            return True
+        return self._unheard.pop(name, None) == value
+
+
+def deterministic_mode() -> DeterministicMode:
+    """The state of ``torch.use_deterministic_algorithms``."""
+    if not torch.are_deterministic_algorithms_enabled():
+        return DeterministicMode.OFF
+    warns = torch.is_deterministic_algorithms_warn_only_enabled()
+    return DeterministicMode.WARN if warns else DeterministicMode.ON
+
+
+def _is_of_a_block(frame: FrameType) -> bool:
+    outer = frame.f_back
+    return frame.f_code.co_name in _BLOCKS or (outer is not None and outer.f_code.co_name in _BLOCKS)
+
+
+def _text(value: Any) -> str:
+    return str(value)
+
+
+def _find() -> list[Watched]:
+    found = []
+    for name, setter, read in seams.settings():
+        if name == seams.DETERMINISTIC_MODE:
+            read = deterministic_mode
+        original = getattr(torch._C, setter)
+        found.append(Watched(original, seams.holders_of(setter), partial(_read, read), partial(_tell, name, read)))
+    return found
+
+
+def _read(read: Any) -> str:
+    return _text(read())
+
+
+def _tell(name: str, read: Any, listener: SettingEvents, call: Call) -> None:
+    listener.changed(name, call.before, _read(read), call.frame)
+
+
+_SETTINGS: Returning[SettingEvents] = Returning(_find)

@@ -1,0 +1,107 @@
+"""Environment variables that the program sets or removes, each with its line. Imports no torch: it begins before.
+
+``os.environ`` writes through ``os.putenv`` and ``os.unsetenv``, and so does everybody else in Python: these two
+functions are replaced while somebody listens. What C code sets is not seen.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterable
+from types import FrameType
+from typing import Any
+
+from tracer.names import EventKind
+from tracer.recording.process.events import EventLog
+from tracer.recording.sites import is_torchs_own
+
+#: What stands between ``os.environ[...] = ...`` and the two functions.
+_PASSING = ("os.py", "_collections_abc.py", "<frozen os>", "<frozen _collections_abc>")
+
+#: Told the variable's name, its value before and after (empty: not set), and the frame that asked for it.
+Listener = Callable[[str, str, str, "FrameType | None"], None]
+
+
+class VariableEvents:
+    """Notes in ``log`` what becomes of the variables ``names``, and of no others.
+
+    ``look`` is called before each note: what began unseen is to be noted before what came too late for it.
+    """
+
+    def __init__(self, log: EventLog, names: Iterable[str], look: Callable[[], None]) -> None:
+        self._log = log
+        self._names = frozenset(names)
+        self._look = look
+
+    def start(self) -> None:
+        """Begin to watch."""
+        _WATCH.add(self._changed)
+
+    def stop(self) -> None:
+        """Stop watching."""
+        _WATCH.discard(self._changed)
+
+    def _changed(self, name: str, before: str, value: str, frame: FrameType | None) -> None:
+        if name in self._names and before != value and not _is_by_torch(frame):
+            self._look()
+            self._log.changed(EventKind.VARIABLE, name, frame=frame, before=before, value=value)
+
+
+def _is_by_torch(frame: FrameType | None) -> bool:
+    """Is it torch that asked? What it sets for itself, for its compiler's cache or a worker, is not the program's."""
+    while frame is not None and frame.f_code.co_filename.endswith(_PASSING):
+        frame = frame.f_back
+    return frame is not None and is_torchs_own(frame.f_code.co_filename)
+
+
+class _Watch:
+    """The two functions of this process, and who listens."""
+
+    def __init__(self) -> None:
+        self._listeners: list[Listener] = []
+        self._originals: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {}
+        """Name to the original and what stands in its place."""
+
+    def add(self, listener: Listener) -> None:
+        self._listeners.append(listener)
+        for name in ("putenv", "unsetenv"):
+            original = getattr(os, name, None)
+            if original is not None and name not in self._originals:
+                watched = self._watched(original)
+                self._originals[name] = (original, watched)
+                setattr(os, name, watched)
+
+    def discard(self, listener: Listener) -> None:
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+        if not self._listeners:
+            for name, (original, watched) in self._originals.items():
+                if getattr(os, name) is watched:  # else somebody replaced it again, and still calls it
+                    setattr(os, name, original)
+            self._originals.clear()
+
+    def _watched(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def watched(*given: Any) -> Any:
+            name = _text(given[0]) if given else ""
+            before = os.environ.get(name, "") if name else ""
+            result = original(*given)
+            for listener in tuple(self._listeners):
+                listener(name, before, _text(given[1]) if len(given) > 1 else "", sys._getframe(1))
+            return result
+
+        return watched
+
+
+def _text(value: Any) -> str:
+    """``value`` as ``os.environ`` would show it; empty for what is none, which the original refuses."""
+    try:
+        return os.fsdecode(value)
+    except (TypeError, ValueError):
+        return ""
+
+
+#: The watch of this process.
+_WATCH = _Watch()

@@ -1,0 +1,96 @@
+"""What is watched beside the ops: variables, settings, first uses, seeds, Inductor, data loading.
+
+``tracer run`` enters it before the script's first line and again when torch is there; a recorder for as long as it
+records. Imports no torch by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tracer.names import Subsystem
+from tracer.recording.process.events import EventLog
+from tracer.recording.process.variables import VariableEvents
+from tracer.recording.randomness.host_generators import HOST
+from tracer.recording.sites import Sites
+from tracer.trace.model import Environment
+
+if TYPE_CHECKING:
+    from tracer.recording.compiled.inductor import InductorWatch
+    from tracer.recording.process.first_uses import FirstUses
+    from tracer.recording.randomness.loaders import LoaderLog
+
+
+class ProcessWatch:
+    """Watches this process between ``enter`` and ``leave``, which nest; ``log`` holds what was seen.
+
+    ``variables`` names the environment variables whose changes are noted.
+    """
+
+    def __init__(self, sites: Sites, variables: Iterable[str], *, from_start: bool = False) -> None:
+        self.from_start = from_start
+        """Was it entered before the script's first line?"""
+        self._sites = sites
+        self._working_directory = os.getcwd()
+        self.log = EventLog(sites, self._working_directory)
+        self.loaders: LoaderLog | None = None
+        """The loaders that were iterated; ``None`` while torch is not loaded."""
+        self._inductor: InductorWatch | None = None
+        self._variables = VariableEvents(self.log, variables, self._look)
+        self._depth = 0
+        self._first_uses: FirstUses | None = None
+        self._stops: list[Callable[[], None]] = []
+
+    def enter(self) -> None:
+        """Begin to watch. Where torch is not loaded yet, say ``torch_loaded`` when it is."""
+        self._depth += 1
+        if self._depth == 1:
+            if "torch" in sys.modules:
+                self.torch_loaded(None)
+            self._variables.start()
+            HOST.start(self.log, from_process_start=self.from_start)
+
+    def torch_loaded(self, frame: FrameType | None) -> None:
+        """Watch what is torch's; ``frame`` imported it just now, ``None``: before the watch began."""
+        if self._stops:
+            return
+        from tracer.recording.compiled.inductor import InductorWatch
+        from tracer.recording.process.first_uses import FirstUses
+        from tracer.recording.process.setting_events import SettingEvents
+        from tracer.recording.randomness.generators import SEEDS
+        from tracer.recording.randomness.loaders import LoaderLog
+
+        self.log.first_use(Subsystem.TORCH, frame)
+        self._first_uses = FirstUses(self.log)
+        self._inductor = self._inductor or InductorWatch(self.log)
+        self.loaders = self.loaders or LoaderLog(self._sites, self._working_directory)
+        for watch in (self._first_uses, SettingEvents(self.log), self._inductor, self.loaders):
+            watch.start()
+            self._stops.append(watch.stop)
+        SEEDS.start(self.log, from_torch_import=self.from_start and frame is not None)
+        self._stops.append(lambda: SEEDS.stop(self.log))
+
+    def leave(self) -> None:
+        """Undo what ``enter`` did."""
+        self._depth -= 1
+        if self._depth == 0:
+            self._variables.stop()
+            HOST.stop(self.log)
+            while self._stops:
+                self._stops.pop()()
+            self._first_uses = None
+
+    def with_inductor(self, environment: Environment) -> Environment:
+        """``environment`` with the settings that Inductor compiled under: later ones change nothing that it made."""
+        compiled_under = self._inductor.settings if self._inductor is not None else {}
+        return msgspec.structs.replace(environment, settings=environment.settings | compiled_under)
+
+    def _look(self) -> None:
+        if self._first_uses is not None:
+            self._first_uses.look()

@@ -1,0 +1,1 @@
+"""Generators and where their state came from; loaders and their workers."""

@@ -1,0 +1,186 @@
+"""What one recording knows of the process's own generators: their states at its edges, and who drew on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from types import FrameType
+
+from tracer.names import Phase
+from tracer.recording.process.events import Noted
+from tracer.recording.randomness.generators import SEEDS, Drawn, digest_of, state_of
+from tracer.recording.randomness.host_generators import HOST, HostGenerator
+from tracer.recording.randomness.provenance import UNSEEN, UNUSED, Provenance
+from tracer.recording.sites import LIBRARY, Site, Sites, spell
+from tracer.trace.process import Draw, Generator
+
+_Place = tuple[str, str, str, int, int, Provenance]
+
+
+class _Edges:
+    """A generator's state at the edges of what was recorded, and whether it moved in between by itself."""
+
+    def __init__(self, before: str) -> None:
+        self.before = before
+        self.after = ""
+        self.drew = False
+        self.first: Provenance | None = None
+        """Where the state came from that it drew from first."""
+        self.last = UNSEEN
+        self.rest = before
+        """Its state when it was last known not to have drawn since."""
+        self.reseeded: list[Noted] = []
+        """Events of the last seeding, if it had drawn before."""
+        self.drew_in_import = False
+        """Was the last known draw one of a library that was being imported? It is no draw of the step."""
+
+    def moved_to(self, state: str, provenance: Provenance) -> bool:
+        """Was it drawn from, up to ``state``? ``provenance``: where its state came from until here."""
+        if self.drew_in_import:
+            self.drew_in_import, self.rest = False, state
+        if state == self.rest:
+            return False
+        for event in self.reseeded:
+            event.after_draws = True
+        self.reseeded = []
+        self.rest, self.drew = state, True
+        self.first = self.first or provenance
+        return True
+
+
+class GeneratorRecord:
+    """One recording's view of the generators, from ``start`` to ``stop``, any number of times."""
+
+    def __init__(self, sites: Sites, working_directory: str, phase: Callable[[], Phase]) -> None:
+        self._sites = sites
+        self._working_directory = working_directory
+        self._phase = phase
+        self._torch: dict[str, _Edges] = {}
+        self._host: dict[str, _Edges] = {}
+        self._draws: dict[_Place, _HostDraw] = {}
+        self._is_recording = False
+
+    def start(self) -> None:
+        """Recording begins."""
+        SEEDS.follow()
+        for name, generator in SEEDS.default_generators():
+            if name not in self._torch:
+                self._torch[name] = _Edges(digest_of(state_of(generator)))
+        HOST.look_again()
+        for host in HOST.generators.values():
+            self.host_appeared(host)
+        HOST.recordings.append(self)
+        self._is_recording = True
+
+    def stop(self) -> None:
+        """Recording ends."""
+        self.look()
+        self._is_recording = False
+        if self in HOST.recordings:
+            HOST.recordings.remove(self)
+
+    def look(self) -> None:
+        """Read the states as they stand, while recording."""
+        if not self._is_recording:
+            return
+        SEEDS.settle()
+        for name, generator in SEEDS.default_generators():
+            edges = self._torch.setdefault(name, _Edges(""))
+            edges.after, edges.last = digest_of(state_of(generator)), SEEDS.provenance(generator)
+        HOST.look_again()
+        for host in HOST.generators.values():
+            state = host.digest()
+            edges = self._host.setdefault(host.name, _Edges(""))
+            edges.after, edges.last = state, host.provenance
+            if edges.rest:
+                edges.moved_to(state, host.provenance)
+
+    def generators(self, drawn: Iterable[Drawn]) -> Iterator[Generator]:
+        """Every generator; ``drawn``: whom the recorded calls drew from, in their order."""
+        first: dict[str, Provenance] = {}
+        drew = set()
+        for name, provenance in drawn:
+            drew.add(name)
+            if provenance is not UNUSED:
+                first.setdefault(name, provenance)
+        for name, edges in self._torch.items():
+            yield self._spelled(name, edges, first.get(name, edges.last), name in drew)
+        for name, edges in self._host.items():
+            moved = edges.drew if edges.before or edges.drew else None
+            yield self._spelled(name, edges, edges.first or edges.last, moved)
+
+    def draws(self) -> Iterator[Draw]:
+        """Draws from the host's generators, in the order of the first."""
+        for (name, op, _, _, _, provenance), draw in tuple(self._draws.items()):
+            yield Draw(
+                generator=name,
+                op=op,
+                phase=draw.phase,
+                location=spell(draw.site, self._working_directory),
+                function=draw.site.function,
+                called_from=spell(draw.own, self._working_directory) if draw.own != draw.site else "",
+                count=draw.count,
+                origin=provenance.origin,
+                seeded_at=spell(provenance.site, self._working_directory),
+            )
+
+    def host_appeared(self, generator: HostGenerator) -> None:
+        """Draws from here on are this recording's."""
+        state = generator.digest()
+        self._host.setdefault(generator.name, _Edges(state)).rest = state
+
+    def host_drew(self, generator: HostGenerator, op: str, frame: FrameType) -> None:
+        """Count one draw, by the line outside the standard library that made it."""
+        kind_of = self._sites.kind_of
+        place: FrameType | None = frame
+        while place is not None and kind_of(place.f_code.co_filename) <= 0:
+            place = place.f_back
+        outside = place or frame
+        code = outside.f_code
+        edges = self._host.get(generator.name)
+        is_import = (
+            code.co_name == "<module>"
+            and kind_of(code.co_filename) == LIBRARY
+            and outside.f_globals.get("__name__") != "__main__"
+        )
+        if edges is not None and (is_import or edges.drew_in_import):
+            edges.moved_to(generator.digest(), generator.provenance)
+            edges.drew_in_import = is_import
+        if is_import:
+            return
+        key = (generator.name, op, code.co_filename, code.co_firstlineno, outside.f_lasti, generator.provenance)
+        draw = self._draws.get(key)
+        if draw is None:
+            site, own = self._sites.innermost(outside), self._sites.users_own(outside)
+            draw = self._draws[key] = _HostDraw(self._phase(), site, own)
+        draw.count += 1
+
+    def host_seeded(self, generator: HostGenerator, former: Provenance, before: str, events: list[Noted]) -> None:
+        """Tell the draws before a seed from those after it."""
+        edges = self._host.get(generator.name)
+        if edges is None:
+            return
+        edges.moved_to(before, former)
+        edges.rest = generator.digest()
+        edges.reseeded = events if edges.drew else []
+
+    def _spelled(self, name: str, edges: _Edges, provenance: Provenance, drew: bool | None) -> Generator:
+        return Generator(
+            name=name,
+            origin=provenance.origin,
+            seeded_at=spell(provenance.site, self._working_directory),
+            before=edges.before,
+            after=edges.after,
+            drew=drew,
+        )
+
+
+class _HostDraw:
+    """Draws by one function at one line."""
+
+    __slots__ = ("count", "own", "phase", "site")
+
+    def __init__(self, phase: Phase, site: Site, own: Site) -> None:
+        self.phase = phase
+        self.site = site
+        self.own = own
+        self.count = 0

@@ -1,0 +1,345 @@
+"""Who seeded torch's generators: every call that gives one a state is seen, with its line.
+
+The methods of ``torch.Generator`` are where all such calls end (``torch.manual_seed``, ``fork_rng``, a library's
+``set_seed``), so they are replaced while somebody watches. A state is known again by the seed that it grew from.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from types import FrameType
+from typing import Any, NamedTuple
+
+import torch
+
+from tracer.names import EventKind, SeedOrigin
+from tracer.recording.process.events import EventLog, Noted
+from tracer.recording.randomness.provenance import FIXED, MACHINE, PROGRAM, UNSEEN, Newest, Origins, Provenance
+from tracer.recording.randomness.seed_callers import DISTRIBUTED_SAMPLER, TORCH_RANDOM, SeedCaller, seed_caller
+from tracer.recording.sites import Sites
+from tracer.recording.torch_private import seams
+
+#: What torch seeds every new ``torch.Generator`` with.
+FIXED_SEED = torch.Generator().initial_seed()
+#: A machine's seeds have 64 random bits on the CPU and 53 elsewhere: one below these was chosen by a person but for one
+#: case in 65,536 or in two million, and so was a small negative one, which torch stores as its complement.
+_CHOSEN_BELOW = {"cpu": 2**48}
+_CHOSEN_BELOW_ELSEWHERE = 2**32
+_NEGATIVE_FROM = 2**64 - 2**32
+
+Drawn = tuple[str, Provenance]
+"""From which generator a call drew, and where its state came from."""
+
+
+class _Followed:
+    """A default generator, while it is watched whether it drew before and after it was seeded again."""
+
+    __slots__ = ("drew", "reseeded", "rest")
+
+    def __init__(self, rest: bytes) -> None:
+        self.rest = rest
+        """Its state when it was last seen at rest: when watching began, or after it was seeded."""
+        self.drew = False
+        self.reseeded: _Reseeded | None = None
+
+
+class _Reseeded(NamedTuple):
+    """A generator that had drawn was seeded again."""
+
+    events: list[Noted]
+    before: bytes
+    after: bytes
+
+
+class SeedWatch:
+    """The watch of this process; recorders and a runner start and stop it, each with its own log.
+
+    A seed that nobody saw being set is told by its size: the machine's own are random numbers of 53 bits or more. That
+    a program seeded with a number that it drew from the machine itself (``manual_seed(time.time_ns())``) cannot be
+    told: it counts as seeded by the program.
+    """
+
+    def __init__(self) -> None:
+        self._sites = Sites()
+        self._origins = Origins()
+        self._of_defaults = Newest()
+        self._of_passed = Newest()
+        self._grown = Newest()
+        """Seeds that torch drew from the default generator, for a generator of a sampler's own."""
+        self._logs: list[EventLog] = []
+        self._undo: list[Callable[[], None]] = []
+        self._followed: dict[str, _Followed] = {}
+        self._awaiting: list[_Reseeded] = []
+        self._defaults: dict[torch.device, tuple[str, Any]] = {}
+        self._process = os.getpid()
+        self.sees_lines = True
+        """Are calls seen that do not go through torch's own functions?"""
+
+    # --- who listens ---
+
+    def start(self, log: EventLog, *, from_torch_import: bool = False) -> None:
+        """Note in ``log`` what seeds a generator. ``from_torch_import``: nobody can have seeded one before."""
+        if os.getpid() != self._process:  # a forked child that records for itself
+            self._logs.clear()
+            self._process = os.getpid()
+        if not self._logs:
+            self._install()
+        self._logs.append(log)
+        if from_torch_import:
+            self._of_defaults.note(torch.initial_seed(), MACHINE)
+
+    def stop(self, log: EventLog) -> None:
+        """End what ``start`` with this log began; the last one puts torch's methods back and forgets all seeds."""
+        if log in self._logs:
+            self._logs.remove(log)
+        if not self._logs:
+            while self._undo:
+                self._undo.pop()()
+            self._of_defaults.clear()
+            self._of_passed.clear()
+            self._grown.clear()
+            self._followed.clear()
+            self._awaiting.clear()
+
+    def follow(self) -> None:
+        """Recording begins: from here on it matters whether a default generator drew before it is seeded again."""
+        self.settle()
+        self._followed = {name: _Followed(state_of(generator)) for name, generator in self.default_generators()}
+
+    def settle(self) -> None:
+        """Say of each generator that was seeded again whether it has drawn since."""
+        for name, generator in self.default_generators():
+            followed = self._followed.get(name)
+            if followed is not None and followed.reseeded is not None:
+                _settle(followed, state_of(generator))
+
+    # --- what a draw asks ---
+
+    def default(self, device: torch.device) -> Drawn:
+        """The default generator of ``device``, and where its state came from."""
+        found = self._defaults.get(device)
+        if found is None:
+            name, generator = seams.default_generator(device)
+            if generator is None:
+                return name, UNSEEN
+            if device.index is None and device.type != "cpu":  # whichever device is the current one
+                return name, self.provenance(generator)
+            found = self._defaults[device] = (name, generator)
+        name, generator = found
+        seed = generator.initial_seed()
+        return name, self._of_defaults.get(seed) or _by_value(seed, device.type)
+
+    def passed(self, generator: torch.Generator) -> Drawn:
+        """A generator that the call was given; it may be a default one."""
+        device = generator.device
+        if self._is_default(generator):
+            return self.default(device)
+        seed = generator.initial_seed()
+        grown = self._grown.get(seed)
+        if grown is not None:
+            return "cpu", grown
+        return f"passed ({device})", self._of_passed.get(seed) or _by_value(seed, device.type)
+
+    def provenance(self, generator: Any) -> Provenance:
+        """Where the state of a default generator came from, as it stands."""
+        seed = generator.initial_seed()
+        return self._of_defaults.get(seed) or _by_value(seed, generator.device.type)
+
+    @staticmethod
+    def default_generators() -> Iterator[tuple[str, Any]]:
+        """Torch's default generators by name; devices that were not started have none, and are not started."""
+        return seams.default_generators()
+
+    def _is_default(self, generator: torch.Generator) -> bool:
+        _name, default = seams.default_generator(generator.device)
+        return default is not None and default._cdata == generator._cdata  # type: ignore[attr-defined]
+
+    # --- what seeds ---
+
+    def _install(self) -> None:
+        wrappers = dict.fromkeys(("manual_seed", "seed"), self._seeding)
+        wrappers |= dict.fromkeys(("set_state", "set_offset", "graphsafe_set_state"), self._restoring)
+        undo = seams.replace_methods(torch._C.Generator, wrappers)
+        self.sees_lines = undo is not None
+        if undo is not None:
+            self._undo.append(undo)
+            owners = seams.sleeping_devices()
+            names: tuple[str, ...] = ("manual_seed", "manual_seed_all")
+        else:
+            owners, names = [torch, torch.random], ("manual_seed", "seed")
+        for owner in owners:
+            for name in names:
+                self._undo.append(seams.replace_function(owner, name, self._announced))
+
+    def _is_asleep(self) -> bool:
+        return not self._logs or os.getpid() != self._process
+
+    def _seeding(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        is_from_machine = original.__name__ == "seed"
+
+        def seeded(generator: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._is_asleep():
+                return original(generator, *args, **kwargs)
+            before = self._state_if_followed(generator)
+            result = original(generator, *args, **kwargs)
+            with suppress(Exception):  # a note must not come between the program and its seed
+                self._note_seed(generator, is_from_machine, before, seed_caller(sys._getframe(1)))
+            return result
+
+        return seeded
+
+    def _restoring(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def restored(generator: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._is_asleep():
+                return original(generator, *args, **kwargs)
+            before = self._state_if_followed(generator)
+            result = original(generator, *args, **kwargs)
+            with suppress(Exception):
+                self._note_state(generator, before, seed_caller(sys._getframe(1)))
+            return result
+
+        return restored
+
+    def _announced(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """A function of torch's that seeds a device which sleeps: the call waits in a queue, its line does not."""
+
+        def announced(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            with suppress(Exception):
+                frame = sys._getframe(1)
+                if not self._is_asleep() and frame.f_code.co_filename != TORCH_RANDOM:
+                    seed = args[0] if args else kwargs.get("seed")
+                    is_torch = original.__module__ == "torch.random"
+                    self._of_defaults.note(
+                        int(torch.initial_seed() if seed is None else seed) % 2**64,
+                        self._at(SeedOrigin.MACHINE if seed is None else SeedOrigin.PROGRAM, frame),
+                    )
+                    self._note_event(
+                        "torch" if is_torch else original.__module__.split(".")[1], SeedOrigin.PROGRAM, frame
+                    )
+            return result
+
+        return announced
+
+    def _note_seed(self, generator: Any, is_from_machine: bool, before: bytes, caller: SeedCaller) -> None:
+        seed = generator.initial_seed()
+        is_default = self._is_default(generator)
+        known = (self._of_defaults if is_default else self._of_passed).get(seed)
+        device = generator.device.type
+        if "_lazy_init" in caller.functions or (caller.through_torch_random and device != "cpu"):
+            # Noted where it was asked for, or about to be: torch.manual_seed comes to the CPU's generator last.
+            if known is None:
+                self._note_value(is_default, seed, self._at(_origin(is_from_machine), caller.frame))
+            self._reseeded(generator, before, None)
+            return
+        if caller.is_torch and caller.file != DISTRIBUTED_SAMPLER:
+            # A sampler's own generator grew from a number that was drawn from the default one.
+            source = MACHINE if is_from_machine else self.provenance(torch.default_generator)
+            self._note_value(is_default, seed, source)
+            if not is_default and not is_from_machine:
+                self._grown.note(seed, source)
+            self._reseeded(generator, before, [])
+            return
+        origin = _origin(is_from_machine)
+        provenance = self._at(origin, caller.frame)
+        self._note_value(is_default, seed, provenance)
+        if is_default and "cb" in caller.functions and known is provenance:
+            events: list[Noted] = []  # one call that seeds several devices, or one that was announced
+        else:
+            name = "torch" if caller.through_torch_random else device if is_default else "passed"
+            events = self._note_event(name, origin, caller.frame)
+        self._reseeded(generator, before, events)
+
+    def _note_state(self, generator: Any, before: bytes, caller: SeedCaller) -> None:
+        seed = generator.initial_seed()
+        is_default = self._is_default(generator)
+        values = self._of_defaults if is_default else self._of_passed
+        if values.get(seed) is None:
+            other = (self._of_passed if is_default else self._of_defaults).get(seed)
+            self._note_value(is_default, seed, other or self._at(SeedOrigin.RESTORED, caller.frame))
+        events: list[Noted] = []
+        if not caller.is_torch:
+            name = str(generator.device) if is_default else "passed"
+            events = self._note_event(name, SeedOrigin.RESTORED, caller.frame)
+        self._reseeded(generator, before, events)
+
+    def _note_value(self, is_default: bool, seed: int, provenance: Provenance) -> None:
+        (self._of_defaults if is_default else self._of_passed).note(seed, provenance)
+
+    def _note_event(self, name: str, origin: SeedOrigin, frame: FrameType | None) -> list[Noted]:
+        logs = {id(log): log for log in self._logs}
+        noted = (log.note(EventKind.SEED, name, frame=frame, value=str(origin)) for log in logs.values())
+        return [one for one in noted if one is not None]
+
+    def _at(self, origin: SeedOrigin, frame: FrameType | None) -> Provenance:
+        return self._origins.at(origin, self._sites.innermost(frame))
+
+    # --- seeded again ---
+
+    def _state_if_followed(self, generator: Any) -> bytes:
+        return state_of(generator) if self._followed and self._is_default(generator) else b""
+
+    def _reseeded(self, generator: Any, before: bytes, events: list[Noted] | None) -> None:
+        """``events``: those of the call that did it, none where nobody asked for it; ``None``: they come later."""
+        if not before:
+            return
+        name, _ = seams.default_generator(generator.device)
+        after = state_of(generator)
+        followed = self._followed.setdefault(name, _Followed(before))
+        if followed.reseeded is not None and after == followed.reseeded.before:
+            followed.reseeded = None  # a fork ended: what it was seeded with inside is past
+        else:
+            _settle(followed, before)
+        followed.drew |= before != followed.rest
+        followed.rest = after
+        if followed.drew:
+            followed.reseeded = _Reseeded(events or [], before, after)
+            if events is None:
+                self._awaiting.append(followed.reseeded)
+        if events is not None:
+            for reseeded in self._awaiting:
+                reseeded.events.extend(events)
+            self._awaiting.clear()
+
+
+def _settle(followed: _Followed, state: bytes) -> None:
+    """If the generator left the state that it was seeded with, it has drawn."""
+    if followed.reseeded is not None and state != followed.reseeded.after:
+        for event in followed.reseeded.events:
+            event.after_draws = True
+        followed.reseeded = None
+
+
+def _origin(is_from_machine: bool) -> SeedOrigin:
+    return SeedOrigin.MACHINE if is_from_machine else SeedOrigin.PROGRAM
+
+
+def _by_value(seed: int, device: str) -> Provenance:
+    """Where a seed came from that nobody saw being set."""
+    if seed == FIXED_SEED:
+        return FIXED
+    chosen = seed < _CHOSEN_BELOW.get(device, _CHOSEN_BELOW_ELSEWHERE) or seed >= _NEGATIVE_FROM
+    return PROGRAM if chosen else MACHINE
+
+
+def state_of(generator: Any) -> bytes:
+    """The bytes of a generator's state; empty where it gives none (while a CUDA graph is captured)."""
+    try:
+        state = generator.get_state()
+        return ctypes.string_at(state.data_ptr(), state.numel())
+    except Exception:
+        return b""
+
+
+def digest_of(state: bytes) -> str:
+    """Sixteen hexadecimal digits that stand for a state; empty for one that could not be read."""
+    return hashlib.blake2b(state, digest_size=8).hexdigest() if state else ""
+
+
+#: The watch of this process.
+SEEDS = SeedWatch()

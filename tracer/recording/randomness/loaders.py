@@ -1,0 +1,261 @@
+"""Each ``DataLoader`` that is iterated: where it was made, where its order and its workers' seeds come from.
+
+Reading a loader draws nothing, starts nothing and keeps nothing: what is known of one is held under its identity
+until it dies.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import weakref
+from types import FrameType
+from typing import Any, NamedTuple
+
+import msgspec
+import torch
+
+from tracer.names import SeedOrigin
+from tracer.recording.listening import Tell, Watched
+from tracer.recording.randomness.generators import SEEDS
+from tracer.recording.randomness.worker_draws import WorkerMarks
+from tracer.recording.sites import Site, Sites, spell
+from tracer.trace.process import Loader
+
+
+class LoaderLog:
+    """The loaders of one recording, grouped by the line that made them and by how they are set up."""
+
+    def __init__(self, sites: Sites, working_directory: str) -> None:
+        self._sites = sites
+        self._working_directory = working_directory
+        self._starts = 0
+        self._known: dict[int, _Known] = {}
+        """By ``id``: the loaders, and their distributed samplers, that are alive."""
+        self._iterated: dict[tuple[Site, Site, Loader], _Count] = {}
+        self._marks: WorkerMarks | None = None
+        """For the workers that start next."""
+
+    def start(self) -> None:
+        """Begin to watch; as many ``stop`` as ``start`` end it."""
+        self._starts += 1
+        if self._starts == 1:
+            _LOADERS.add(self)
+
+    def stop(self) -> None:
+        """Watch no more."""
+        self._starts -= 1
+        if self._starts == 0:
+            _LOADERS.discard(self)
+
+    def listed(self) -> tuple[Loader, ...]:
+        """Every loader that was iterated, in the order of first iterations."""
+        return tuple(
+            msgspec.structs.replace(
+                kind,
+                location=spell(site, self._working_directory),
+                function=site.function,
+                called_from=spell(own, self._working_directory) if own != site else "",
+                iterations=count.iterations,
+                epoch_set=count.epoch_set,
+                worker_draws=count.marks.drawn() if count.marks is not None else (),
+            )
+            for (site, own, kind), count in self._iterated.items()
+        )
+
+    def constructed(self, frame: FrameType, loader: Any) -> None:
+        """A loader is being made."""
+        self._knows(loader, _caller(frame, loader))
+
+    def epoch_was_set(self, frame: FrameType, sampler: Any) -> None:
+        """``set_epoch`` was called."""
+        self._knows(sampler, frame).sets_epoch = True
+
+    def iterates(self, frame: FrameType, loader: Any) -> None:
+        """An iterator is being made, and nothing was drawn for it yet."""
+        known = self._knows(loader, _caller(frame, loader))
+        order = _order_of(loader)
+        kind = self._described(loader, order)
+        count = self._iterated.setdefault((known.site, known.own, kind), _Count())
+        count.iterations += 1
+        if kind.workers and kind.workers_seen and count.marks is None:
+            count.marks = WorkerMarks()
+        self._marks = count.marks
+        if order.is_distributed:
+            sampler = self._knows(order.sampler, frame)
+            sampler.iterations += 1
+            if sampler.iterations > 1:
+                count.epoch_set = bool(count.epoch_set or sampler.sets_epoch or _read(order.sampler, "epoch", 0))
+
+    def worker_begins(self) -> None:
+        """This process is a worker, forked as the last iterator was made."""
+        if self._marks is not None:
+            self._marks.watch_this_process()
+
+    def _described(self, loader: Any, order: _Order) -> Loader:
+        workers = _read(loader, "num_workers", 0)
+        seeds_from = _read(loader, "generator", None)
+        base = self._provenance(seeds_from)
+        if not order.shuffles:
+            origin, seeded_at = base
+        elif order.is_distributed:
+            origin, seeded_at = SeedOrigin.PROGRAM if _read(order.sampler, "seed", 0) else SeedOrigin.FIXED, ""
+        else:
+            origin, seeded_at = self._provenance(order.generator)
+        has_other = (origin, seeded_at) != base
+        method = _start_method(loader) if workers else ""
+        return Loader(
+            workers=workers,
+            has_worker_init=_read(loader, "worker_init_fn", None) is not None,
+            shuffles=order.shuffles,
+            sampler=type(order.sampler).__qualname__ if order.sampler is not None else "",
+            has_generator=(order.generator if order.shuffles else seeds_from) is not None,
+            origin=origin,
+            seeded_at=seeded_at,
+            workers_origin=base[0] if has_other else None,
+            workers_seeded_at=base[1] if has_other else "",
+            workers_have_generator=has_other and seeds_from is not None,
+            in_order=bool(_read(loader, "in_order", True)),
+            persistent_workers=bool(_read(loader, "persistent_workers", False)),
+            start_method=method,
+            workers_seen=method in ("", "fork"),
+        )
+
+    def _provenance(self, generator: torch.Generator | None) -> tuple[SeedOrigin, str]:
+        """Where the state of ``generator``, or of torch's own one, came from, and the line that seeded it."""
+        _, found = SEEDS.default(torch.device("cpu")) if generator is None else SEEDS.passed(generator)
+        return found.origin, spell(found.site, self._working_directory)
+
+    def _knows(self, thing: Any, frame: FrameType) -> _Known:
+        key = id(thing)
+        known = self._known.get(key)
+        if known is None or known.alive() is not thing:
+            alive = weakref.ref(thing, lambda gone: self._forget(key, gone))
+            known = self._known[key] = _Known(alive, self._sites.innermost(frame), self._sites.users_own(frame))
+        return known
+
+    def _forget(self, key: int, gone: weakref.ref[Any]) -> None:
+        known = self._known.get(key)
+        if known is not None and known.alive is gone:  # else another thing lives at the same address by now
+            del self._known[key]
+
+
+class _Known:
+    """What is remembered of one loader, or of one distributed sampler, while it lives."""
+
+    __slots__ = ("alive", "iterations", "own", "sets_epoch", "site")
+
+    def __init__(self, alive: weakref.ref[Any], site: Site, own: Site) -> None:
+        self.alive = alive
+        self.site = site
+        self.own = own
+        self.iterations = 0
+        self.sets_epoch = False
+
+
+class _Count:
+    """What adds up over the iterations of one group."""
+
+    __slots__ = ("epoch_set", "iterations", "marks")
+
+    def __init__(self) -> None:
+        self.iterations = 0
+        self.epoch_set: bool | None = None
+        self.marks: WorkerMarks | None = None
+
+
+class _Order(NamedTuple):
+    """What a loader takes its samples' order from."""
+
+    sampler: Any
+    """The sampler, or the batch sampler where that is not torch's own; ``None`` where the data set gives the order."""
+    shuffles: bool = False
+    is_distributed: bool = False
+    """Does it shuffle by its seed and epoch?"""
+    generator: torch.Generator | None = None
+    """What it draws from; ``None`` for torch's own generator."""
+
+
+def _order_of(loader: Any) -> _Order:
+    """What is known of the order. A class that iterates in its own way may draw from anything: it does not count as
+    shuffling, and its draws are seen only where they are made."""
+    if isinstance(_read(loader, "dataset", None), _torch_class("dataset", "IterableDataset")):
+        return _Order(None)
+    sampler = _read(loader, "batch_sampler", None)
+    if sampler is None:
+        sampler = _read(loader, "sampler", None)
+    elif _iterates_as(sampler, "sampler", "BatchSampler"):
+        sampler = _read(sampler, "sampler", None)
+    if any(_iterates_as(sampler, "sampler", name) for name in _DRAWING):
+        return _Order(sampler, shuffles=True, generator=_read(sampler, "generator", None))
+    if _iterates_as(sampler, "distributed", "DistributedSampler") and _read(sampler, "shuffle", False):
+        return _Order(sampler, shuffles=True, is_distributed=True)
+    return _Order(sampler)
+
+
+_DRAWING = ("RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler")
+
+
+def _torch_class(module: str, name: str) -> Any:
+    """A class of ``torch.utils.data``; an empty tuple, of which nothing is an instance, where it is not loaded."""
+    return getattr(sys.modules.get(f"torch.utils.data.{module}"), name, ())
+
+
+def _iterates_as(sampler: Any, module: str, name: str) -> bool:
+    """Does ``sampler`` give its order as this class of torch's does?"""
+    known = getattr(_torch_class(module, name), "__iter__", None)
+    return known is not None and getattr(type(sampler), "__iter__", None) is known
+
+
+def _start_method(loader: Any) -> str:
+    """How workers start. Asking must not settle the process's default, which the program may set later."""
+    context = _read(loader, "multiprocessing_context", None) or multiprocessing
+    return context.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
+
+
+def _read(owner: Any, name: str, default: Any) -> Any:
+    """An attribute; a subclass may have made a property of it, which may fail."""
+    try:
+        return getattr(owner, name, default)
+    except Exception:
+        return default
+
+
+def _caller(frame: FrameType, loader: Any) -> FrameType:
+    """The frame that called a subclass's own ``__init__`` or ``__iter__``: the line that a reader looks for."""
+    caller: FrameType | None = frame
+    while caller is not None and caller.f_code.co_name in ("__init__", "__iter__") and caller.f_code.co_argcount:
+        if caller.f_locals.get(caller.f_code.co_varnames[0]) is not loader:
+            break
+        frame, caller = caller, caller.f_back
+    return caller or frame
+
+
+def _on_construction(log: LoaderLog, frame: FrameType, loader: Any) -> None:
+    log.constructed(frame, loader)
+
+
+def _on_iteration(log: LoaderLog, frame: FrameType, loader: Any) -> None:
+    log.iterates(frame, loader)
+
+
+def _on_worker(log: LoaderLog, frame: FrameType, _: Any) -> None:
+    log.worker_begins()
+
+
+def _on_epoch(log: LoaderLog, frame: FrameType, sampler: Any) -> None:
+    log.epoch_was_set(frame, sampler)
+
+
+def _functions() -> list[tuple[Any, str, Tell[LoaderLog]]]:
+    loader = _torch_class("dataloader", "DataLoader") or None
+    sampler = _torch_class("distributed", "DistributedSampler") or None
+    return [
+        (loader, "__init__", _on_construction),
+        (loader, "__iter__", _on_iteration),
+        (sampler, "set_epoch", _on_epoch),
+        (sys.modules.get("torch.utils.data._utils.worker"), "_worker_loop", _on_worker),
+    ]
+
+
+_LOADERS: Watched[LoaderLog] = Watched(_functions)

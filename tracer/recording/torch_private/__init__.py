@@ -1,0 +1,1 @@
+"""Every private name of torch that the recorder leans on, each behind a feature test."""

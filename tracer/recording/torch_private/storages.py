@@ -1,0 +1,60 @@
+"""Private names of torch about storages: identity, weak references, and whether fresh memory is filled.
+
+Checked on torch 2.4.1 and 2.13.0, each behind a feature test like those of ``seams``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tracer.recording.torch_private.seams import find
+
+_storage_of: Callable[[Any], Any] = torch._C.TensorBase.untyped_storage
+_storage_id = find(torch._C, "_storage_id")
+
+
+def storage_id(tensor: torch.Tensor) -> int:
+    """What tells the storage of ``tensor`` from every other one that lives; 0 for a tensor without (sparse, opaque)."""
+    try:
+        return int(_storage_id(tensor)) if _storage_id is not None else int(_storage_of(tensor)._cdata)
+    except (NotImplementedError, RuntimeError):
+        return 0
+
+
+#: The same for a tensor that has a storage; raises ``NotImplementedError`` for one that has none.
+storage_id_of_strided: Callable[[Any], int] = _storage_id or storage_id
+
+
+def storage_bytes(tensor: torch.Tensor) -> int:
+    """The size of the storage of ``tensor``."""
+    return int(_storage_of(tensor).nbytes())
+
+
+#: Can a storage be watched without being kept alive?
+WATCHES_STORAGES = all(hasattr(torch.UntypedStorage, name) for name in ("_weak_ref", "_expired", "_free_weak_ref"))
+
+
+def weak_storage(tensor: torch.Tensor) -> int:
+    """A weak reference to the storage of ``tensor``: its memory can go, its identity is not given to another."""
+    return int(_storage_of(tensor)._weak_ref())
+
+
+def is_expired(reference: int) -> bool:
+    """Is the storage behind ``reference`` gone?"""
+    return bool(torch.UntypedStorage._expired(reference))
+
+
+def free_weak_storage(reference: int) -> None:
+    """Give a weak reference back."""
+    torch.UntypedStorage._free_weak_ref(reference)
+
+
+_fills: Callable[[], bool] = find(torch._C, "_get_deterministic_fill_uninitialized_memory") or (lambda: True)
+
+
+def fills_uninitialized_memory() -> bool:
+    """Does torch fill what ``empty`` gives, as things stand?"""
+    return torch.are_deterministic_algorithms_enabled() and _fills()

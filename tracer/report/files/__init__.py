@@ -1,0 +1,1 @@
+"""The formats that are written to files, and the table of all formats."""

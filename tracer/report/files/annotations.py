@@ -1,0 +1,83 @@
+"""Lines that GitHub Actions reads from a log and shows at the code: ``::warning file=train.py,line=10::...``.
+
+GitHub shows ten errors and ten warnings of a step and drops the others in silence, so no more are printed, and the rest
+are counted. What else is printed there must not read as such a command.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from tracer.findings import Finding
+from tracer.gate.baseline import file_of
+from tracer.names import Verdict
+from tracer.report.wording.naming import answer_of, counted, phase_of, subject_of
+from tracer.report.wording.plain import one_line
+
+#: Annotations of one kind that GitHub shows for a step.
+LIMIT = 10
+_LONGEST = 1_000
+_ERRORS = (Verdict.RAISES, Verdict.NONDETERMINISTIC)
+
+
+def annotated(findings: Iterable[Finding], root: str = "") -> Iterator[str]:
+    """A line a finding, the first ``LIMIT`` of each kind, then how many were left out.
+
+    ``root`` is the working directory below the repository's: findings name files relative to the former, GitHub to the
+    latter.
+    """
+    printed = {"error": 0, "warning": 0}
+    left_out = 0
+    for one in findings:
+        kind = "error" if one.verdict in _ERRORS else "warning"
+        if printed[kind] == LIMIT:
+            left_out += 1
+            continue
+        printed[kind] += 1
+        yield _annotation(kind, one, root)
+    if left_out:
+        yield f"tracer: {left_out:,} more; GitHub shows {LIMIT} annotations of a kind for a step"
+
+
+def folder_below(repository: str | None) -> str:
+    """The working directory as seen from the ``repository``'s folder; empty where it is that one, or elsewhere."""
+    if not repository:
+        return ""
+    try:
+        below = Path.cwd().resolve().relative_to(Path(repository).resolve())
+    except (OSError, ValueError):
+        return ""
+    return "" if below == Path() else below.as_posix()
+
+
+def inert(line: str) -> str:
+    """``line`` such that GitHub Actions takes nothing in it for a command, in either of its notations."""
+    text = line.replace("##[", "## [")
+    return f"| {text}" if text.lstrip().startswith("::") else text
+
+
+def _annotation(kind: str, finding: Finding, root: str) -> str:
+    place = finding.called_from or finding.location
+    path = file_of(place)
+    line = place.removeprefix(f"{path}:")
+    properties = {}
+    if path:
+        properties["file"] = os.path.join(root, path) if root else path
+        if line.isdecimal():
+            properties["line"] = line
+    properties["title"] = finding.rule
+    spelled = ",".join(f"{name}={_property(one_line(value, _LONGEST))}" for name, value in properties.items())
+    under_mode = f"under deterministic mode: {finding.deterministic_mode}"
+    parts = ", ".join(filter(None, (counted(finding), phase_of(finding), under_mode)))
+    said = " ".join(filter(None, (f"{subject_of(finding)} {answer_of(finding)} ({parts}).", finding.remedy)))
+    return f"::{kind} {spelled}::{_data(one_line(said, _LONGEST))}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

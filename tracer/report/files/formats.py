@@ -1,0 +1,97 @@
+"""Every output format in one dictionary, and writing one of them to a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from tracer.errors import ReportError
+from tracer.files import write_whole
+from tracer.report.files.exported_tables import FINDINGS
+
+if TYPE_CHECKING:
+    from tracer.report.view import ReportView
+
+
+class Format(NamedTuple):
+    """One way to write a report: ``module`` has the function ``render(report) -> str``, or ``encode(report) -> bytes``.
+
+    The module is named, not imported, so that writing CSV loads neither jinja2 nor rich.
+    """
+
+    suffix: str
+    module: str
+    is_binary: bool = False
+    has_tables: bool = False
+    """Is it one of the exported tables, so that both functions take ``table``?"""
+    needs: str = ""
+    """A package that is not always installed; the extra of that format's name brings it."""
+
+
+#: Formats by the name that ``--format`` takes.
+FORMATS: Mapping[str, Format] = {
+    "text": Format(".txt", "tracer.report.terminal.text"),
+    "html": Format(".html", "tracer.report.page.html"),
+    "csv": Format(".csv", "tracer.report.files.csv_format", has_tables=True),
+    "json": Format(".json", "tracer.report.files.json_format"),
+    "markdown": Format(".md", "tracer.report.files.markdown"),
+    "sarif": Format(".sarif", "tracer.report.files.sarif"),
+    "junit": Format(".xml", "tracer.report.files.junit"),
+    "parquet": Format(".parquet", "tracer.report.files.parquet", is_binary=True, has_tables=True, needs="pyarrow"),
+}
+
+
+def render(name: str, report: ReportView) -> str:
+    """``report`` in the format called ``name``; raises ``ReportError`` for a name that is none, or no text."""
+    one = _format(name)
+    if one.is_binary:
+        raise ReportError(f"{name} is no text", hint="write it to a file")
+    text: str = import_module(one.module).render(report)
+    return text
+
+
+def encoded(name: str, report: ReportView, *, table: str = FINDINGS) -> bytes:
+    """What a file in the format called ``name`` holds; ``table`` is what goes out, for formats that hold one table.
+
+    Raises ``ReportError`` for a format or a table that does not exist, and where a package is missing.
+    """
+    require(name)
+    one = _format(name)
+    module, options = import_module(one.module), {"table": table} if one.has_tables else {}
+    data: bytes = (
+        module.encode(report, **options) if one.is_binary else module.render(report, **options).encode("utf-8")
+    )
+    return data
+
+
+def require(name: str) -> None:
+    """Raise ``ReportError`` where the format called ``name`` needs a package that is not installed."""
+    one = _format(name)
+    if one.needs and find_spec(one.needs) is None:
+        hint = f"pip install 'determinism-tracer[{name}]'"
+        raise ReportError(f"{name} needs {one.needs}, which is not installed", hint=hint)
+
+
+def _format(name: str) -> Format:
+    if name not in FORMATS:
+        raise ReportError(f"no report format is called {name!r}", hint=f"choose one of {', '.join(FORMATS)}")
+    return FORMATS[name]
+
+
+def format_of(path: str | os.PathLike[str]) -> str:
+    """The name of the format that ``path``'s suffix asks for."""
+    suffix = Path(path).suffix.lower()
+    for name, one in FORMATS.items():
+        if one.suffix == suffix:
+            return name
+    known = ", ".join(one.suffix for one in FORMATS.values())
+    raise ReportError(f"cannot tell a report format from {os.fspath(path)!r}", hint=f"end the name in one of {known}")
+
+
+def write(path: str | os.PathLike[str], report: ReportView) -> Path:
+    """Write ``report`` to ``path`` in the format of its suffix, whole or not at all."""
+    return write_whole(path, encoded(format_of(path), report), error=ReportError)

@@ -1,0 +1,65 @@
+"""JSON: the judgement and its plan, for programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+import tracer
+from tracer.findings import Change, Judgement
+from tracer.gate.baseline import Acceptance
+from tracer.report.wording.plain import encodable
+from tracer.trace.ranks import RankComparison
+
+if TYPE_CHECKING:
+    from tracer.report.view import ReportView
+
+#: Raised when a field is renamed, removed or changes its meaning; a new optional field does not raise it.
+REPORT_SCHEMA = 1
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """A report as a file. Fields that have their default are left out of findings and changes."""
+
+    schema: int = REPORT_SCHEMA
+    tracer_version: str = ""
+    """The release that wrote the file."""
+    judgement: Judgement
+    """Target, findings, tally, banners, environment, blind spots, sources and tables."""
+    plan: tuple[Change, ...]
+    """The numbered changes."""
+    accepted: tuple[Acceptance, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Behind a gate: the findings that somebody spoke for."""
+    failing: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Behind a gate: positions in the judgement's findings, from 0, of those that fail."""
+    ranks: RankComparison | msgspec.UnsetType = msgspec.UNSET
+    """Of several ranks: what differs between them."""
+
+
+def render(report: ReportView) -> str:
+    """``Document`` as indented JSON; read it back with ``msgspec.json.decode(text, type=Document)``."""
+    document = Document(
+        tracer_version=tracer.__version__,
+        judgement=report.judgement,
+        plan=report.plan,
+        accepted=msgspec.UNSET if report.accepted is None else report.accepted,
+        failing=msgspec.UNSET if report.failing is None else tuple(sorted(report.failing)),
+        ranks=report.ranks or msgspec.UNSET,
+    )
+    try:
+        data = msgspec.json.encode(document)
+    except UnicodeEncodeError:
+        data = msgspec.json.encode(_encodable(msgspec.to_builtins(document)))
+    return msgspec.json.format(data, indent=2).decode("utf-8") + "\n"
+
+
+def _encodable(value: Any) -> Any:
+    """``value`` with every string in it made encodable; only a file name can hold a lone surrogate."""
+    if isinstance(value, str):
+        return encodable(value)
+    if isinstance(value, dict):
+        return {encodable(str(key)): _encodable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_encodable(item) for item in value]
+    return value

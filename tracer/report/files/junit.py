@@ -1,0 +1,91 @@
+"""JUnit XML: a test case a rule and file, failed where a finding can make two runs differ."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+from tracer.findings import Finding
+from tracer.gate.baseline import Acceptance, file_of
+from tracer.names import Verdict
+from tracer.plan import place_of
+from tracer.report.wording.naming import answer_of, counted, phase_of, subject_of
+from tracer.report.wording.plain import one_line, visible
+
+if TYPE_CHECKING:
+    from tracer.report.view import ReportView
+
+#: Verdicts that fail a case; the others are let through, and what is not known is skipped.
+FAILS = (Verdict.RAISES, Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)
+#: Findings of a case that are told, and the characters of each.
+_LINES, _LONGEST = 100, 2_000
+#: What XML 1.0 cannot hold in any spelling.
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def render(report: ReportView) -> str:
+    """One suite; its cases are named by rule and file, so that they keep their names while code moves.
+
+    Behind a gate a case fails where the gate does, and one that was accepted whole is skipped.
+    """
+    cases: dict[tuple[str, str], list[int]] = {}
+    for place, finding in enumerate(report.findings):
+        cases.setdefault((finding.rule, file_of(finding.called_from or finding.location)), []).append(place)
+    made = [_case(report, rule, path, places) for (rule, path), places in cases.items()]
+    counts = {"tests": str(len(made)), "failures": _count(made, "failure"), "errors": "0"}
+    root = ElementTree.Element("testsuites", {"name": "determinism", "time": "0", **counts})
+    name = _text(f"determinism on {report.target.backend}")
+    suite = ElementTree.SubElement(
+        root, "testsuite", {"name": name, **counts, "skipped": _count(made, "skipped"), "time": "0"}
+    )
+    suite.extend(made)
+    ElementTree.indent(root, space=" ")
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _count(cases: list[ElementTree.Element], outcome: str) -> str:
+    return str(sum(case.find(outcome) is not None for case in cases))
+
+
+def _case(report: ReportView, rule: str, path: str, places: list[int]) -> ElementTree.Element:
+    """One rule in one file: failed by findings that fail, else skipped where nothing is known or all is accepted."""
+    case = ElementTree.Element("testcase", {"name": _text(rule), "classname": _text(path or "process"), "time": "0"})
+    spoken_for = report.spoken_for
+    left = [place for place in places if place not in spoken_for]
+    failing = [place for place in left if _fails(report, place)]
+    worst = report.findings[(failing or left or places)[0]]
+    if failing:
+        said = {"message": _text(worst.why or worst.rule), "type": worst.verdict.value}
+        outcome = ElementTree.SubElement(case, "failure", said)
+    elif not left:
+        by = ", ".join(sorted({str(spoken_for[place].by) for place in places}))
+        outcome = ElementTree.SubElement(case, "skipped", {"message": f"accepted: {by}", "type": "accepted"})
+    elif worst.verdict is Verdict.UNKNOWN:
+        said = {"message": _text(worst.why or worst.rule), "type": worst.verdict.value}
+        outcome = ElementTree.SubElement(case, "skipped", said)
+    else:
+        outcome = ElementTree.SubElement(case, "system-out")
+    told = [*failing, *(place for place in places if place not in failing)]
+    lines = [_line(report.findings[place], spoken_for.get(place)) for place in told[:_LINES]]
+    if len(told) > _LINES:
+        lines.append(f"and {len(told) - _LINES:,} more")
+    outcome.text = _text("\n".join(lines))
+    return case
+
+
+def _fails(report: ReportView, place: int) -> bool:
+    if report.failing is not None:
+        return place in report.failing
+    return report.findings[place].verdict in FAILS
+
+
+def _line(finding: Finding, acceptance: Acceptance | None) -> str:
+    parts = (f"{subject_of(finding)} {answer_of(finding)}", counted(finding), phase_of(finding))
+    remedy = f": {finding.remedy}" if finding.remedy else ""
+    accepted = f" (accepted, {acceptance.by}: {acceptance.reason})" if acceptance is not None else ""
+    return one_line(f"{place_of(finding)}: {', '.join(filter(None, parts))}{accepted}{remedy}", _LONGEST)
+
+
+def _text(text: str) -> str:
+    return _NO_XML.sub("?", visible(text))

@@ -1,0 +1,210 @@
+"""SARIF 2.1.0: findings for code-scanning services, one rule each, at the user's own lines.
+
+The primary location is the user's line; where a library's line led to the op, that one is a related location. A
+fingerprint holds no line number, so a finding stays the same while code moves around it. Every result has a place in a
+file: GitHub refuses a whole log for one result that has none.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import tracer
+from tracer.findings import Finding
+from tracer.gate.baseline import Acceptance, AcceptedBy, file_of, risk_of
+from tracer.names import Verdict
+from tracer.report.wording.naming import answer_of, counted, phase_of, subject_of
+from tracer.report.wording.plain import one_line, visible
+from tracer.report.wording.words import VERDICTS
+
+if TYPE_CHECKING:
+    from tracer.report.view import ReportView
+
+SCHEMA_URI = "https://json.schemastore.org/sarif-2.1.0.json"
+INFORMATION_URI = "https://pypi.org/project/determinism-tracer/"
+#: GitHub keeps this many results of a run, the worst by level; what is left out is counted in the file.
+LIMIT = 5_000
+#: Characters of a description or a message; GitHub takes no longer descriptions, and 10 MB of gzip in all.
+LONGEST = 1_024
+_LONGEST_NAME = 255
+#: A result's fingerprint; the number changes with what goes into it.
+FINGERPRINT = "determinismRisk/v1"
+
+#: SARIF's levels: what stops two runs from agreeing, what may, what is not known or only wants a seed.
+LEVELS: Mapping[Verdict, str] = {
+    Verdict.RAISES: "error",
+    Verdict.NONDETERMINISTIC: "error",
+    Verdict.CONDITIONAL: "warning",
+    Verdict.UNKNOWN: "note",
+    Verdict.SEEDED: "note",
+    Verdict.DETERMINISTIC: "note",
+}
+
+
+def render(report: ReportView) -> str:
+    """The log as indented JSON, ASCII only."""
+    return json.dumps(sarif_log(report), indent=1) + "\n"
+
+
+def sarif_log(report: ReportView) -> dict[str, Any]:
+    """The log as plain values."""
+    spoken_for = report.spoken_for
+    # Where not all fit, what somebody accepted is left out first.
+    shown = sorted(sorted(range(len(report.findings)), key=spoken_for.__contains__)[:LIMIT])
+    left_out = len(report.findings) - len(shown)
+    rules: dict[str, dict[str, Any]] = {}
+    for place in shown:
+        rules.setdefault(report.findings[place].rule, _rule(report.findings[place]))
+    index = {rule: place for place, rule in enumerate(rules)}
+    script = _script(report)
+    results = []
+    for place in shown:
+        finding = report.findings[place]
+        result = _result(finding, index[finding.rule], script)
+        if report.accepted is not None:  # the standard wants them at every result of a run, or at none
+            result["suppressions"] = [_suppression(spoken_for[place])] if place in spoken_for else []
+        results.append(result)
+    return {
+        "$schema": SCHEMA_URI,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "determinism-tracer",
+                        **_version(),
+                        "informationUri": INFORMATION_URI,
+                        "rules": list(rules.values()),
+                    }
+                },
+                "automationDetails": {"id": f"determinism/{report.target.backend}/{report.target.torch}/"},
+                "originalUriBaseIds": {
+                    "SRCROOT": {"description": {"text": "The folder that the step was run in."}},
+                    "PACKAGES": {"description": {"text": "The folder that a library is installed in."}},
+                },
+                "columnKind": "unicodeCodePoints",
+                "invocations": [_invocation(report, left_out)],
+                "results": results,
+                "properties": {"resultsLeftOut": left_out, "calls": report.tally.total},
+            }
+        ],
+    }
+
+
+def _version() -> dict[str, str]:
+    """The release, which is also called a semantic version where it is one."""
+    name = "semanticVersion" if re.fullmatch(r"\d+\.\d+\.\d+", tracer.__version__) else "version"
+    return {name: tracer.__version__}
+
+
+def _suppression(acceptance: Acceptance) -> dict[str, Any]:
+    """In the source: a comment; elsewhere: a lock file, or the gate's options."""
+    words = acceptance.reason or (
+        "Chosen out by --select or --ignore." if acceptance.by is AcceptedBy.SELECTION else ""
+    )
+    kind = "inSource" if acceptance.by is AcceptedBy.COMMENT else "external"
+    return {"kind": kind, **({"justification": _short(words)} if words else {})}
+
+
+def _script(report: ReportView) -> str:
+    """The file that stands for the whole process: the script that was recorded, as places spell it."""
+    files = [file_of(place) for one in report.findings for place in (one.called_from, one.location) if place]
+    names = [source.name for source in report.judgement.sources if source.name.endswith(".py")]
+    for name in names:
+        if name in files:
+            return name
+        if found := next((path for path in files if path.endswith(f"/{name}")), None):
+            return found
+    own = [file_of(one.called_from) for one in report.findings if one.called_from]
+    return next(iter((*names, *own, *files)), "")
+
+
+def _invocation(report: ReportView, left_out: int) -> dict[str, Any]:
+    """What every reader must know of the run: banners, and what was left out."""
+    notes = [*report.banners]
+    if left_out:
+        notes.append(f"{left_out:,} findings beyond the first {LIMIT:,} were left out.")
+    return {
+        "executionSuccessful": True,
+        "toolExecutionNotifications": [{"level": "note", "message": {"text": _short(note)}} for note in notes],
+    }
+
+
+def _rule(finding: Finding) -> dict[str, Any]:
+    """A rule as its first and worst finding tells it."""
+    name = "".join(part.capitalize() for part in finding.rule.split("-"))
+    why = _short(finding.why) or _short(f"{finding.rule} has no reason given.")
+    rule: dict[str, Any] = {
+        "id": visible(finding.rule),
+        "name": one_line(name, _LONGEST_NAME),
+        "shortDescription": {"text": _short(why.partition(". ")[0].rstrip(".") + ".")},
+        "fullDescription": {"text": why},
+        "defaultConfiguration": {"level": LEVELS[finding.verdict]},
+        "help": {"text": _short(finding.remedy) or "No remedy is known."},
+        "properties": {"tags": ["determinism", *([finding.cause.value] if finding.cause else [])]},
+    }
+    return rule
+
+
+def _result(finding: Finding, rule: int, script: str) -> dict[str, Any]:
+    runs_as = f", which runs as {finding.runs_as}" if finding.runs_as else ""
+    under_mode = f"under deterministic mode: {VERDICTS[finding.deterministic_mode].label}"
+    aside = "; ".join(filter(None, (", ".join(filter(None, (counted(finding), phase_of(finding)))), under_mode)))
+    parts = [f"{subject_of(finding)}{runs_as} {answer_of(finding)} ({aside}).", finding.why, finding.remedy]
+    result: dict[str, Any] = {
+        "ruleId": visible(finding.rule),
+        "ruleIndex": rule,
+        "kind": "fail",
+        "level": LEVELS[finding.verdict],
+        "message": {"text": _short(" ".join(part for part in parts if part))},
+        "partialFingerprints": {FINGERPRINT: risk_of(finding).fingerprint},
+        "properties": {
+            "verdict": finding.verdict.value,
+            "deterministicMode": finding.deterministic_mode.value,
+            "phase": finding.phase.value,
+            "calls": finding.count,
+        },
+    }
+    places = [place for place in (finding.called_from, finding.location) if place]
+    if places:
+        result["locations"] = [_location(places[0], finding)]
+    else:
+        whole = {"message": {"text": "The whole process: no line is to blame."}}
+        result["locations"] = [{**_location(f"{script or 'unknown'}:1", finding), **whole}]
+    if len(places) > 1:
+        led_to = {"message": {"text": "the library's line that called the op"}}
+        result["relatedLocations"] = [{**_location(places[1], None, "PACKAGES"), "id": 1, **led_to}]
+    return result
+
+
+def _location(place: str, finding: Finding | None, root: str = "SRCROOT") -> dict[str, Any]:
+    path = file_of(place)
+    line = place.removeprefix(f"{path}:")
+    artifact = {"uri": _uri(path), "uriBaseId": root}
+    # GitHub asks for a line wherever there is a file.
+    start = max(int(line), 1) if line.isdecimal() else 1
+    location: dict[str, Any] = {"physicalLocation": {"artifactLocation": artifact, "region": {"startLine": start}}}
+    if finding is not None and (finding.module or finding.function):
+        location["logicalLocations"] = [_logical(finding)]
+    return location
+
+
+def _logical(finding: Finding) -> dict[str, Any]:
+    """The module path, or the function where there is none."""
+    name, kind = (finding.module, "module") if finding.module else (finding.function, "function")
+    return {"fullyQualifiedName": one_line(name, _LONGEST_NAME), "kind": kind}
+
+
+def _uri(path: str) -> str:
+    """A relative URI: nothing in it reads as a scheme, a host or a step upwards."""
+    parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".", "..")]
+    return "/".join(quote(part.encode("utf-8", "replace"), safe="") for part in parts) or "unknown"
+
+
+def _short(text: str) -> str:
+    """``text`` on one line, with what is longer than ``LONGEST`` left out of its middle."""
+    return one_line(text, LONGEST)

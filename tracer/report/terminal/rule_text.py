@@ -1,0 +1,295 @@
+"""A rule in a terminal: what it says of one version, how it came to say so, and whole tables side by side.
+
+Colour only repeats what a sign and a word already say; in a pipe there is none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from rich import box
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table as Grid
+from rich.text import Text
+
+from tracer.names import UnknownReason, Verdict
+from tracer.report.terminal.example_text import example_parts, examples_parts
+from tracer.report.terminal.terminal import Prose
+from tracer.report.wording.plain import one_line
+from tracer.report.wording.words import UNKNOWN_REASONS, VERDICTS, plural
+from tracer.tables.examples import NO_EXAMPLES, Examples
+from tracer.tables.explaining import Explanation, Row, Span, in_words, spans
+from tracer.tables.model import Rule, Table
+from tracer.tables.overview import TableSummary, strongest
+from tracer.tables.settings.rows import Row as SettingRow
+from tracer.tables.translation import STAYS
+from tracer.tables.versions import reviewed_releases
+
+#: Columns from which conditions stand beside their verdicts.
+_GRID_FROM = 64
+#: Columns from which the tables, and one table's rules, are a grid.
+_OVERVIEW_FROM, _RULES_FROM = 70, 76
+#: Ops of a rule that an explanation names; ``tracer tables show`` names all.
+_OPS_SHOWN = 12
+#: How a candidate reads that is no op's name.
+_SPOKEN = {"": "no op that is known", STAYS: "itself"}
+
+
+def explanation_parts(
+    name: str, told: Sequence[Explanation], width: int, examples: Examples = NO_EXAMPLES
+) -> Iterator[RenderableType]:
+    """What each table says of ``name``, from the top; the examples that trigger it stand last."""
+    for number, explanation in enumerate(told):
+        if number:
+            yield Text()
+        yield Text(
+            f"{one_line(name, 120)} on {explanation.backend}, torch {explanation.version}", style="bold underline"
+        )
+        yield from _place(explanation)
+        for rule, span in explanation.rules:
+            if span is not None:
+                yield Text()
+                yield from _rule_now(rule, span, explanation.table, width)
+    yield from examples_parts(told, examples)
+
+
+def rule_parts(rule: Rule, table: Table, width: int, examples: Examples = NO_EXAMPLES) -> Iterator[RenderableType]:
+    """One rule whole: for each span of versions its conditions, then its words, evidence and example."""
+    yield Text(rule.id, style="bold underline")
+    yield from _names(rule)
+    told = spans(rule, table.reviewed)
+    for number, span in enumerate(told):
+        if number == 0 or width < _GRID_FROM:  # a grid ends with an empty line of its own
+            yield Text()
+        yield Text(f"torch {from_to(span)}", style="bold")
+        yield from conditions_parts(span.rows, width)
+    if width < _GRID_FROM:
+        yield Text()
+    yield from words_parts(rule)
+    yield from example_parts(rule, table.backend, examples)
+
+
+def overview_parts(summaries: Sequence[TableSummary], width: int) -> Iterator[RenderableType]:
+    """The tables that exist, a line each; in a narrow terminal a few."""
+    if width < _OVERVIEW_FROM:
+        for summary in summaries:
+            grades = ", ".join(f"{count} {grade}" for grade, count in summary.by_grade.items() if count)
+            taken = f"; {summary.inherited} taken over" if summary.inherited else ""
+            yield Prose(str(summary.backend), style="bold")
+            yield Padding(Prose(f"torch {' to '.join(summary.reviewed)}"), (0, 0, 0, 2))
+            yield Padding(Prose(f"{summary.rules} rules, {summary.ops} ops: {grades}{taken}"), (0, 0, 0, 2))
+        yield Text()
+        yield Prose("Rules are counted by their best evidence; taken over: from another backend's table.", style="dim")
+    else:
+        yield _overview(summaries)
+        yield Prose(
+            "Reviewed: versions of torch. Meas., Source, Doc.: rules by the best evidence of each (measured, read in a"
+            " source, documented). Inh.: of these, taken over from another backend's table.",
+            style="dim",
+        )
+    for is_deny, answer in ((True, "deterministic (torch's own page lists the exceptions)"), (False, "unknown")):
+        names = [str(summary.backend) for summary in summaries if summary.deny_list is is_deny]
+        if names:
+            yield Prose(f"An aten op without a rule is {answer} on {', '.join(names)}.", style="dim")
+
+
+def _overview(summaries: Sequence[TableSummary]) -> Grid:
+    grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    grid.add_column("Backend", no_wrap=True)
+    grid.add_column("Reviewed", no_wrap=True)
+    for heading in ("Rules", "Ops", "Meas.", "Source", "Doc.", "Inh."):
+        grid.add_column(heading, justify="right")
+    for summary in summaries:
+        counts = [summary.rules, summary.ops, *summary.by_grade.values(), summary.inherited]
+        grid.add_row(str(summary.backend), " to ".join(summary.reviewed), *map(str, counts))
+    return grid
+
+
+def rules_parts(table: Table, width: int) -> Iterator[RenderableType]:
+    """One table's rules, a line each, for the newest version that it was reviewed for; in a narrow terminal two."""
+    newest = reviewed_releases(table.reviewed)[-1]
+    yield Prose(f"{table.backend}, torch {newest}: {plural(len(table.rule), 'rule')}", style="bold")
+    told = [(rule, spans(rule, table.reviewed)[-1]) for rule in table.rule]
+    if width < _RULES_FROM:
+        for rule, span in told:
+            yield Prose(rule.id, overflow="fold")
+            line = _worst(span.as_is).append(" → ", style="default").append_text(_worst(span.in_mode))
+            yield Padding(line.append(f"  {strongest(rule)[0]}", style="default"), (0, 0, 0, 2))
+        yield Text()
+        yield Prose("→: under deterministic mode.", style="dim")
+    else:
+        grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+        for heading in ("Rule", "By default", "Under the mode", ""):
+            grid.add_column(heading, overflow="fold")
+        for rule, span in told:
+            grid.add_row(rule.id, _worst(span.as_is), _worst(span.in_mode), str(strongest(rule))[0])
+        yield grid
+    yield Prose(
+        "*: the worst of several, by call. m, s, d: the best evidence is measured, read in a source, or documented.",
+        style="dim",
+    )
+
+
+def _worst(verdicts: tuple[Verdict, ...]) -> Text:
+    words = VERDICTS[verdicts[0]]
+    return Text(f"{words.label}{' *' if len(verdicts) > 1 else ''}", style=words.style)
+
+
+def _place(explanation: Explanation) -> Iterator[RenderableType]:
+    """What stands above the rules: why there is none, or how far the table reaches."""
+    table = explanation.table
+    known = reviewed_releases(table.reviewed)
+    for row in explanation.becomes:
+        names = dict.fromkeys(_SPOKEN.get(candidate.op, candidate.op) for candidate in row.becomes)
+        yield Padding(Prose(f"Recorded on a CPU, it runs here as {' or '.join(names)}. {row.why}"), (0, 0, 0, 2))
+    if not explanation.rules:
+        yield Padding(Prose(_without_rule(explanation)), (0, 0, 0, 2))
+    elif explanation.place == "newer":
+        yield Text(f"Reviewed up to torch {known[-1]}: its verdicts, extrapolated.", style="bold")
+    elif explanation.place != "reviewed":
+        yield Padding(
+            Text(f"? unknown: the {table.backend} table was reviewed for torch {known[0]} to {known[-1]} alone."),
+            (0, 0, 0, 2),
+        )
+
+
+def _without_rule(explanation: Explanation) -> str:
+    table = explanation.table
+    if not explanation.is_torchs:
+        return f"? unknown: {UNKNOWN_REASONS[UnknownReason.OPAQUE]}"
+    if any(not candidate.op for row in explanation.becomes for candidate in row.becomes):
+        return "? unknown: what it becomes here is not known in every case."
+    if not table.deny_list:
+        return f"? unknown: {table.unlisted or UNKNOWN_REASONS[UnknownReason.UNLISTED]}"
+    return (
+        "= deterministic: no rule names it, and torch's own page lists the exceptions (documented, the weakest"
+        " evidence)."
+    )
+
+
+def _rule_now(rule: Rule, span: Span, table: Table, width: int) -> Iterator[RenderableType]:
+    yield Text(rule.id, style="bold")
+    yield from _names(rule, _OPS_SHOWN)
+    by_call = len(span.rows) > 1 or any(row.route for row in span.rows)
+    yield Padding(_verdict_line("By default", span.as_is), (0, 0, 0, 2))
+    yield Padding(_verdict_line("Under deterministic mode", span.in_mode), (0, 0, 0, 2))
+    if by_call:
+        yield from conditions_parts(span.rows, width)
+    yield from words_parts(rule, [note for row in span.rows for note in row.notes])
+    yield Padding(Prose(f"Versions: {_history(rule, table)}"), (0, 0, 0, 2))
+
+
+def _verdict_line(label: str, verdicts: tuple[Verdict, ...]) -> Text:
+    line = Text(f"{label}: ")
+    line.append_text(_or(verdicts))
+    if len(verdicts) > 1:
+        line.append(", by call")
+    return line
+
+
+def _names(rule: Rule, limit: int | None = None) -> Iterator[RenderableType]:
+    more = len(rule.ops) - limit if limit is not None else 0
+    shown = f"{', '.join(rule.ops[:limit])} and {more} more" if more > 0 else ", ".join(rule.ops)
+    yield Padding(Prose(f"Ops: {shown}"), (0, 0, 0, 2))
+    if rule.runs_as:
+        yield Padding(Prose(f"Runs as: {rule.runs_as}"), (0, 0, 0, 2))
+    if rule.apis:
+        yield Padding(Prose(f"APIs: {', '.join(rule.apis)}"), (0, 0, 0, 2))
+
+
+def words_parts(
+    rule: Rule | SettingRow, notes: Sequence[str] = (), below_remedy: Sequence[RenderableType] = ()
+) -> Iterator[RenderableType]:
+    """Cause, reason, remedy and evidence."""
+    yield Padding(Prose(f"Cause: {rule.cause}"), (0, 0, 0, 2))
+    yield Padding(Prose(f"Why: {rule.why}"), (0, 0, 0, 2))
+    for note in dict.fromkeys(notes or (case.why for case in rule.case if case.why)):
+        yield Padding(Prose(f"- {note}"), (0, 0, 0, 4))
+    yield Padding(Prose(f"Remedy: {rule.remedy}"), (0, 0, 0, 2))
+    yield from below_remedy
+    for row in rule.evidence:
+        yield Padding(Prose(f"Evidence, {row.kind}: {row.ref}"), (0, 0, 0, 2))
+
+
+def conditions_parts(
+    rows: tuple[Row, ...], width: int, *, heading: str = "Calls", rest: str = "call"
+) -> Iterator[RenderableType]:
+    """Verdicts by call: a grid, or in a narrow terminal a few lines for each set of calls."""
+    short = rows_in_short(rows, rest)
+    if width < _GRID_FROM:
+        for words, row in short:
+            yield Padding(Prose(words), (0, 0, 0, 2))
+            yield Padding(_by_mode(row), (0, 0, 0, 4))
+        return
+    grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    grid.add_column(heading, overflow="fold")
+    grid.add_column("Deterministic mode", overflow="fold")
+    for words, row in short:
+        grid.add_row(words, _by_mode(row))
+    yield Padding(grid, (0, 0, 0, 2))
+
+
+def _by_mode(row: Row) -> Text:
+    """A line for each state of the mode, or for several that agree."""
+    text = Text()
+    lines = dict.fromkeys(row.verdicts)
+    for verdict in lines:
+        modes = [name for name, one in zip(("off", "warn_only", "on"), row.verdicts, strict=True) if one is verdict]
+        text.append("\n" if text else "")
+        text.append(f"{'any' if len(lines) == 1 else ', '.join(modes)}: ").append_text(_or((verdict,)))
+    if row.route:
+        text.append(f"\nthrough {row.route}")
+    return text
+
+
+def rows_in_short(rows: tuple[Row, ...], rest: str) -> list[tuple[str, Row]]:
+    """Rows with their conditions in words; the answer that most rows give stands last, for every other ``rest``."""
+    answer, times = Counter((row.verdicts, row.route) for row in rows).most_common(1)[0]
+    if times < 2:
+        return [(_when(row, rest), row) for row in rows]
+    short = [(_when(row, rest), row) for row in rows if (row.verdicts, row.route) != answer]
+    others = next(row for row in rows if (row.verdicts, row.route) == answer)
+    return [*short, (f"any other {rest}" if short else f"any {rest}", others)]
+
+
+def _when(row: Row, rest: str) -> str:
+    return "\n".join(in_words(key, values) for key, values in row.when.items()) or f"any {rest}"
+
+
+def _or(verdicts: tuple[Verdict, ...]) -> Text:
+    text = Text()
+    for number, verdict in enumerate(verdicts):
+        text.append(" or " if number else "")
+        text.append(f"{VERDICTS[verdict].sign} {VERDICTS[verdict].label}", style=VERDICTS[verdict].style)
+    return text
+
+
+def from_to(span: Span) -> str:
+    """The versions of a span, in words."""
+    return span.first if span.first == span.last else f"{span.first} to {span.last}"
+
+
+def _history(rule: Rule, table: Table) -> str:
+    """The versions at which a rule's answer changed, with the answer before and after under each setting."""
+    history = spans(rule, table.reviewed)
+    if len(history) == 1:
+        return f"the same from {history[0].first} to {history[0].last}."
+    changes = []
+    for before, after in pairwise(history):
+        moves = [
+            f"{label} {_plain(old)} → {_plain(new)}"
+            for label, old, new in (
+                ("by default", before.as_is, after.as_is),
+                ("under the mode", before.in_mode, after.in_mode),
+            )
+            if old != new
+        ]
+        changes.append(f"changed in {after.first} ({', '.join(moves) or 'other calls are concerned'})")
+    return f"{'; '.join(changes)}."
+
+
+def _plain(verdicts: tuple[Verdict, ...]) -> str:
+    return " or ".join(map(str, verdicts))

@@ -1,0 +1,138 @@
+"""What a format may read of a report; ``Report`` stands above the formats, and this below them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from tracer.errors import ReportError
+from tracer.findings import Change, FillCost, Finding, Judgement, Note, Tally, Target
+from tracer.gate.baseline import Acceptance
+from tracer.plan import make_plan, planned_settings
+from tracer.trace.model import BlindSpot, Environment, FactValue
+from tracer.trace.process import Allocation, Draw, Generator, Loader
+from tracer.trace.ranks import RankComparison
+
+if TYPE_CHECKING:
+    from tracer.judging.calls.judged_calls import JudgedCall
+
+
+class ReportView:
+    """What a format may read of a report: findings, tally, plan, target, calls, environment.
+
+    Nothing is judged here; a report only arranges what the judgement holds, so two reports on one judgement
+    say the same.
+    """
+
+    def __init__(self, judgement: Judgement, *, calls: Callable[[], Iterable[JudgedCall]] | None = None) -> None:
+        """``calls`` judges the recorded calls one by one when they are asked for; a judgement does not hold them."""
+        self.judgement = judgement
+        """What was judged."""
+        self._judge_calls = calls
+
+    portability: tuple[Judgement, ...] = ()
+    """The same trace judged for other targets, for the page to switch to; see ``tracer report --targets``."""
+    traces: tuple[str, ...] = ("trace.json",)
+    """File names of the traces, as the commands on the page spell them."""
+    strict = False
+    """Was a torch that is newer than the tables called unknown?"""
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is not plainly deterministic, worst first."""
+        return self.judgement.findings
+
+    @property
+    def spoken_for(self) -> dict[int, Acceptance]:
+        """``accepted`` by the position of the finding."""
+        return {one.finding: one for one in self.accepted or ()}
+
+    @property
+    def tally(self) -> Tally:
+        """Calls by verdict; every recorded call is counted exactly once."""
+        return self.judgement.tally
+
+    accepted: tuple[Acceptance, ...] | None = None
+    """Findings that a baseline or comments speak for; ``None`` where nobody held the report against any."""
+    ranks: RankComparison | None = None
+    """What differs between the ranks whose traces were merged; ``None`` where there was one, or none was told apart."""
+    failing: frozenset[int] | None = None
+    """Positions of the findings that fail a gate; ``None`` where there is none."""
+
+    @cached_property
+    def calls(self) -> tuple[JudgedCall, ...]:
+        """Every group of recorded calls with what it was judged as, in the trace's order; judged when first asked for.
+
+        Raises ``ReportError`` for a report that was made of a judgement alone.
+        """
+        if self._judge_calls is None:
+            raise ReportError("this report was made without its trace, which holds the calls", hint="judge the trace")
+        return tuple(self._judge_calls())
+
+    @cached_property
+    def plan(self) -> tuple[Change, ...]:
+        """The numbered changes that would make the step reproducible, the cheapest first. One that closes no finding
+        is a suggestion."""
+        return make_plan(self.judgement)
+
+    @property
+    def planned_settings(self) -> dict[str, FactValue]:
+        """What the plan makes of the settings, beside those that the target asks for already: given to
+        ``judge(trace, settings=...)`` for the same backend and torch, it yields the report that the plan promises.
+        For a report on recorded settings, or on settings asked for by name."""
+        return {**self.target.sets, **planned_settings(self.plan)}
+
+    @property
+    def target(self) -> Target:
+        """The backend, torch version and settings that the trace was judged for."""
+        return self.judgement.target
+
+    @property
+    def environment(self) -> Environment:
+        """The recorded process's versions and settings."""
+        return self.judgement.environment
+
+    @property
+    def blind_spots(self) -> tuple[BlindSpot, ...]:
+        """What ran and was not seen, or seen only in part."""
+        return self.judgement.blind_spots
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """Settings that change results on other machines or versions, and between two runs nothing."""
+        return self.judgement.notes
+
+    @property
+    def draws(self) -> tuple[Draw, ...]:
+        """The ledger of random draws: which op or function drew, where, how often, from which generator, and whether
+        the program had seeded that. NumPy's ``Generator`` objects cannot be seen."""
+        return self.judgement.draws
+
+    @property
+    def generators(self) -> tuple[Generator, ...]:
+        """The process's own generators over the recorded region: where their state came from, and whether the region
+        drew from them."""
+        return self.judgement.generators
+
+    @property
+    def loaders(self) -> tuple[Loader, ...]:
+        """Each ``DataLoader`` that was iterated, by the line that made it."""
+        return self.judgement.loaders
+
+    @property
+    def allocations(self) -> tuple[Allocation, ...]:
+        """Calls that gave memory without writing it, by op and site, with the bytes that deterministic mode would
+        fill."""
+        return self.judgement.allocations
+
+    @property
+    def fill(self) -> FillCost | None:
+        """What filling unwritten memory costs in deterministic mode, and whether a read before a write was seen;
+        ``None`` where nothing was allocated without being written, or nobody looked."""
+        return self.judgement.fill
+
+    @property
+    def banners(self) -> tuple[str, ...]:
+        """What every reader must know first."""
+        return self.judgement.banners

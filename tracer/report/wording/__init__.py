@@ -1,0 +1,1 @@
+"""The sentences that several formats share."""

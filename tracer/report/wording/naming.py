@@ -1,0 +1,79 @@
+"""How a finding is called: by its op and place or, where it speaks of the process, by its subject."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tracer.findings import Change, Finding
+from tracer.names import About, Phase, Verdict
+from tracer.plan import name_of
+from tracer.report.wording.words import ABOUT, number, plural
+
+#: What there is once in a process, at however many places it shows.
+_EVERYWHERE = (About.SETTING, About.GENERATOR)
+
+
+def is_call(finding: Finding) -> bool:
+    """Does ``finding`` speak of recorded calls, which the tally counts?"""
+    return finding.about is About.CALL
+
+
+def subject_of(finding: Finding) -> str:
+    """The op or, where there is none, what of the process it is."""
+    return name_of(finding.op) or finding.subject or finding.rule
+
+
+def is_suggestion(change: Change) -> bool:
+    """Does ``change`` close nothing, nor help another to? It only saves time."""
+    return not change.closes and not change.sets
+
+
+def worth(change: Change) -> str:
+    """What ``change`` is worth: ``closes 2 findings, 24 calls``."""
+    if not change.closes:
+        return "a suggestion: it closes no finding" if is_suggestion(change) else "needed with the others"
+    calls = f", {plural(change.calls, 'call')}" if change.calls else ""
+    return f"closes {plural(change.closes, 'finding')}{calls}"
+
+
+def answer_of(finding: Finding) -> str:
+    """``is nondeterministic``, or ``raises``: the verdict as a sentence ends."""
+    return "raises" if finding.verdict is Verdict.RAISES else f"is {finding.verdict}"
+
+
+def phase_of(finding: Finding) -> str:
+    """The phase; empty for what belongs to none, as a setting does."""
+    return "" if not finding.op and not is_call(finding) and finding.phase is Phase.OTHER else finding.phase.value
+
+
+def counted(finding: Finding) -> str:
+    """How often: ``12 calls``; what was counted of the process may be no calls."""
+    return plural(finding.count, "call") if is_call(finding) or finding.ops or finding.op else number(finding.count)
+
+
+def ops_behind(finding: Finding) -> Mapping[str, int]:
+    """The ops that make ``finding`` matter, beside the one that it names itself."""
+    return {} if set(finding.ops) == {finding.op} else finding.ops
+
+
+def calls_by_op(ops: Mapping[str, int], limit: int = 6) -> str:
+    """``ops``, the most called first: ``aten.mm 120, aten.bmm 24 and 3 more``."""
+    ordered = sorted(ops.items(), key=lambda item: (-item[1], item[0]))
+    named = ", ".join(f"{name_of(op)} {calls:,}" for op, calls in ordered[:limit])
+    return named + (f" and {len(ordered) - limit:,} more" if len(ordered) > limit else "")
+
+
+def of_the_process(findings: Iterable[Finding]) -> list[str]:
+    """What of the process ``findings`` speak of, counted: ``2 settings``, ``1 unseeded generator``."""
+    things: dict[tuple[About, bool], set[tuple[str, ...]]] = {}
+    for one in findings:
+        if not is_call(one):
+            place = () if one.about in _EVERYWHERE else (one.op, one.location, one.called_from)
+            things.setdefault((one.about, one.verdict is Verdict.UNKNOWN), set()).add((one.subject, *place))
+    parts = []
+    for about, words in ABOUT.items():
+        if found := things.get((about, False)):
+            parts.append(plural(len(found), words.one, words.many))
+        if found := things.get((about, True)):
+            parts.append(plural(len(found), words.open, words.open_many))
+    return parts

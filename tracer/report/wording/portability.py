@@ -1,0 +1,113 @@
+"""The same trace under other targets, side by side: portability of determinism."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from tracer.findings import Finding, Judgement
+from tracer.names import SEVERITY, Verdict
+from tracer.plan import place_of
+from tracer.report.wording.naming import is_call
+from tracer.report.wording.words import number
+
+if TYPE_CHECKING:
+    from tracer.report.view import ReportView
+
+#: Findings of another target that the page holds, worst first.
+MOST_ROWS_ELSEWHERE = 3_000
+
+_RISK = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL, Verdict.UNKNOWN)
+
+
+class Counts(NamedTuple):
+    """Calls, and the distinct lines that make them."""
+
+    calls: int
+    sites: int
+
+
+class ModeEffect(NamedTuple):
+    """What turning deterministic mode on would do."""
+
+    fixed: Counts
+    """Not deterministic as things stand, deterministic then."""
+    raises: Counts
+    no_effect: Counts
+    """At risk or unknown, then too."""
+
+
+class TargetRow(NamedTuple):
+    """One target in the table."""
+
+    number: int
+    """From 1; the report's own target comes first."""
+    backend: str
+    torch: str
+    verdict: Verdict
+    """The worst that holds as the settings stand, of calls and of the process."""
+    calls: tuple[int, ...]
+    """By verdict, as ``columns`` of the table."""
+    findings: int
+    in_mode: str
+    """What deterministic mode would do, in words."""
+
+
+def targets_shown(report: ReportView) -> tuple[Judgement, ...]:
+    """The report's own judgement, then the others, each target once."""
+    shown = {(one.target.backend, one.target.torch): one for one in (*reversed(report.portability), report.judgement)}
+    own = (report.target.backend, report.target.torch)
+    others = [one for one in report.portability if (one.target.backend, one.target.torch) != own]
+    return (report.judgement, *(one for one in others if shown[one.target.backend, one.target.torch] is one))
+
+
+def columns(report: ReportView) -> tuple[Verdict, ...]:
+    """The verdicts that any of the targets has calls of, worst first."""
+    return tuple(verdict for verdict in SEVERITY if any(one.tally[verdict] for one in targets_shown(report)))
+
+
+def target_rows(report: ReportView) -> tuple[TargetRow, ...]:
+    """A row a target; empty where the trace was judged for one alone."""
+    shown = targets_shown(report)
+    verdicts = columns(report)
+    return tuple(
+        TargetRow(
+            place,
+            one.target.backend.value,
+            one.target.torch,
+            _worst(one),
+            tuple(one.tally[verdict] for verdict in verdicts),
+            len(one.findings),
+            _in_words(mode_effect(one.findings)),
+        )
+        for place, one in enumerate(shown, 1)
+        if len(shown) > 1
+    )
+
+
+def mode_effect(findings: tuple[Finding, ...]) -> ModeEffect:
+    """What deterministic mode would do for the calls behind ``findings``."""
+    calls = [one for one in findings if is_call(one)]
+    fixed = [
+        one
+        for one in calls
+        if one.deterministic_mode is Verdict.DETERMINISTIC
+        and one.verdict not in (Verdict.DETERMINISTIC, Verdict.SEEDED)
+    ]
+    raises = [one for one in calls if one.deterministic_mode is Verdict.RAISES]
+    stays = [one for one in calls if one.deterministic_mode in _RISK and one.verdict is not Verdict.DETERMINISTIC]
+    return ModeEffect(_counted(fixed), _counted(raises), _counted(stays))
+
+
+def _in_words(effect: ModeEffect) -> str:
+    parts = ((effect.fixed, "fixed"), (effect.raises, "raise"), (effect.no_effect, "as before"))
+    return ", ".join(f"{number(counts.calls)} {word}" for counts, word in parts if counts.calls) or "nothing to fix"
+
+
+def _counted(findings: list[Finding]) -> Counts:
+    return Counts(sum(one.count for one in findings), len({place_of(one) for one in findings}))
+
+
+def _worst(judgement: Judgement) -> Verdict:
+    found = {verdict for verdict in SEVERITY if judgement.tally[verdict]}
+    found |= {one.verdict for one in judgement.findings if not is_call(one)}
+    return min(found, key=SEVERITY.index, default=Verdict.UNKNOWN)

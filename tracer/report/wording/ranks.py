@@ -1,0 +1,116 @@
+"""What differs between ranks in sentences, for page and terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from tracer.plan import name_of
+from tracer.report.wording.words import joined, plural
+from tracer.trace.ranks import RankCalls, RankComparison, RankDraws, RankSetting
+
+#: Rows of one kind on the page; the JSON report has them all.
+ROWS = 50
+
+
+class Part(NamedTuple):
+    """What differs of one kind."""
+
+    title: str
+    rows: tuple[str, ...]
+    left_out: int
+
+
+class PageRanks(NamedTuple):
+    """The page's section."""
+
+    agreement: str
+    parts: tuple[Part, ...]
+
+
+def page_ranks(compared: RankComparison | None) -> PageRanks | None:
+    """The page's section, where several ranks were compared."""
+    if compared is None:
+        return None
+    parts = (Part(title, rows[:ROWS], len(rows[ROWS:])) for title, rows in differences(compared))
+    return PageRanks(agreement(compared), tuple(parts))
+
+
+def differences(compared: RankComparison) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Each kind in which the ranks differ, with a sentence a difference."""
+    kinds = (("Settings", setting_rows), ("Calls", call_rows), ("Random draws", draw_rows))
+    for title, rows_of in kinds:
+        if rows := tuple(rows_of(compared)):
+            yield title, rows
+
+
+def agreement(compared: RankComparison) -> str:
+    """Which ranks agree, in one sentence."""
+    if compared.are_identical:
+        return f"All {len(compared.ranks):,} ranks agree in settings, calls and random draws."
+    if len(compared.alike) == len(compared.ranks):
+        return f"No two ranks agree: {ranks_named(compared.ranks)} differ."
+    groups = [f"{ranks_named(group)} {'agree' if len(group) > 1 else 'is alone'}" for group in compared.alike]
+    return f"The ranks differ: {'; '.join(groups)}."
+
+
+def setting_rows(compared: RankComparison) -> Iterator[str]:
+    """A sentence a setting that differs."""
+    for one in compared.settings:
+        yield f"{one.name}: {_spread(compared.ranks, one)}"
+
+
+def _spread(ranks: Sequence[int], one: RankSetting) -> str:
+    holders: dict[str, list[int]] = {}
+    for rank, value in zip(ranks, one.values, strict=True):
+        holders.setdefault(value, []).append(rank)
+    return "; ".join(f"{value} on {ranks_named(holding)}" for value, holding in holders.items())
+
+
+def call_rows(compared: RankComparison) -> Iterator[str]:
+    """A sentence an op and place that is not called alike."""
+    for one in compared.calls:
+        yield f"{_called(one)}: {_counts(compared.ranks, one)}"
+
+
+def _called(one: RankCalls) -> str:
+    place = one.location or one.called_from
+    at = f" at {place}" if place else ""
+    module = f" ({one.module})" if one.module else ""
+    return f"{name_of(one.op)} {one.phase}{at}{module}"
+
+
+def _counts(ranks: Sequence[int], one: RankCalls) -> str:
+    if one.facts:
+        return f"{plural(one.counts[0], 'call')} on each, with other {joined(one.facts)}"
+    holders: dict[int, list[int]] = {}
+    for rank, count in zip(ranks, one.counts, strict=True):
+        holders.setdefault(count, []).append(rank)
+    return "; ".join(f"{plural(count, 'call')} on {ranks_named(holding)}" for count, holding in holders.items())
+
+
+def draw_rows(compared: RankComparison) -> Iterator[str]:
+    """A sentence a rank and generator that it drew from otherwise than the first rank."""
+    for one in compared.draws:
+        yield f"rank {one.rank}, generator {one.generator}: {_ahead(one, compared.ranks[0])}"
+
+
+def _ahead(one: RankDraws, first: int) -> str:
+    place = one.location or one.module
+    where = f", first in {name_of(one.op)}{f' at {place}' if place else ''}" if one.op else ""
+    if not one.ahead:
+        return f"as many draws as on rank {first}, elsewhere{where}"
+    return f"{plural(abs(one.ahead), 'draw')} {'more' if one.ahead > 0 else 'fewer'} than on rank {first}{where}"
+
+
+def ranks_named(ranks: Iterable[int]) -> str:
+    """``rank 3``, ``ranks 0 and 1``, ``ranks 0-6 and 8``; three in a row and more are a span."""
+    ordered = sorted(ranks)
+    spans: list[list[int]] = []
+    for rank in ordered:
+        if spans and spans[-1][-1] == rank - 1:
+            spans[-1].append(rank)
+        else:
+            spans.append([rank])
+    parts = [part for span in spans for part in ([f"{span[0]}-{span[-1]}"] if len(span) > 2 else map(str, span))]
+    return f"rank{'s' if len(ordered) > 1 else ''} {joined(parts)}"

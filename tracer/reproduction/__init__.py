@@ -1,0 +1,1 @@
+"""``tracer.reproducible`` and the seeding behind it."""

@@ -1,0 +1,284 @@
+"""``reproducible``: what a plan's settings come to, made in one line and undone at the end of a block.
+
+All that it sets belongs to the process and holds on every thread, so backward passes run under it too, whichever thread
+the autograd engine takes. What torch keeps for each thread by itself is said in ``could_not_set``.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from tracer.errors import UsageError
+from tracer.reproduction import seeding
+from tracer.tables.settings.target_settings import CUBLAS_WORKSPACES
+
+if TYPE_CHECKING:
+    import torch
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
+HASH_SEED = "PYTHONHASHSEED"
+
+
+class _Wanted(NamedTuple):
+    """What was asked for; ``None`` leaves a setting as it is."""
+
+    seed: int | None
+    deterministic: bool | None
+    warn_only: bool
+    cudnn_benchmark: bool | None
+    fill: bool | None
+    cublas_workspace: str | None
+    threads: int | None
+
+
+class Reproducible:
+    """Settings and seeds that were made at once, and that ``restore()`` or the end of a ``with`` block undoes."""
+
+    seed_worker = staticmethod(seeding.seed_worker)
+    """For ``DataLoader(worker_init_fn=...)``: seeds Python's and NumPy's generators in each worker."""
+
+    def __init__(self, wanted: _Wanted, frame: FrameType | None) -> None:
+        """Use ``reproducible(...)``. ``frame`` is the caller's, for an error to name its line."""
+        self._wanted = wanted
+        self._undo: ExitStack | None = None
+        self._depth = 0
+        self.could_not_set: tuple[str, ...] = ()
+        """What stays as the program or the machine has it, a sentence each."""
+        self._apply(frame)
+
+    def __enter__(self) -> Reproducible:
+        if self._undo is None:  # entered again after it was restored
+            self._apply(sys._getframe(1))
+        self._depth += 1
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._depth = max(0, self._depth - 1)
+        if self._depth == 0:
+            self.restore()
+
+    def __call__(self, function: F) -> F:
+        """Decorate ``function``: each call of it runs under the settings, and begins with the seed."""
+        if not callable(function) or inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+            raise UsageError("reproducible(...) decorates plain functions", hint="use it in a `with` inside this one")
+        self.restore()  # what is decorated is not called yet
+
+        @functools.wraps(function)
+        def repeated(*args: Any, **kwargs: Any) -> Any:
+            with Reproducible(self._wanted, sys._getframe(1)):
+                return function(*args, **kwargs)
+
+        return repeated  # type: ignore[return-value]
+
+    def restore(self) -> None:
+        """Put back every setting and generator as it stood before; a second call does nothing."""
+        undo, self._undo = self._undo, None
+        self._depth = 0
+        if undo is not None:
+            undo.close()
+
+    def generator(self) -> torch.Generator:
+        """A new generator with the seed, for ``DataLoader(generator=...)``: it fixes order and worker seeds."""
+        import torch
+
+        if self._wanted.seed is None:
+            raise UsageError("there is no seed to make a generator with", hint="give reproducible(...) one")
+        made = torch.Generator()
+        made.manual_seed(self._wanted.seed)
+        return made
+
+    def _apply(self, frame: FrameType | None) -> None:
+        try:
+            import torch  # noqa: F401
+        except ImportError as problem:
+            raise UsageError("torch cannot be imported", hint="reproducible(...) sets torch's settings") from problem
+        _refuse_late_workspace(self._wanted.cublas_workspace, frame)
+        undo = ExitStack()
+        try:
+            self.could_not_set = tuple(_set(self._wanted, undo))
+        except BaseException:
+            undo.close()
+            raise
+        self._undo = undo
+
+
+def reproducible(
+    seed: int | None = 0,
+    *,
+    deterministic: bool | None = True,
+    warn_only: bool = False,
+    cudnn_benchmark: bool | None = False,
+    fill: bool | None = None,
+    cublas_workspace: str | None = ":4096:8",
+    threads: int | None = None,
+) -> Reproducible:
+    """Make this process's runs repeat: seeds, deterministic mode, cuDNN, cuBLAS. No device is started.
+
+    Called, it sets at once and for good. In a ``with`` it puts everything back at the end, whatever happened inside:
+    settings, the variable, and the state of every generator. As a decorator it does so around each call. What it sets
+    belongs to the process: on all threads, in forward and backward.
+
+    Parameters
+    ----------
+    seed
+        For torch on every device, Python and NumPy (modulo 2**32); ``None`` leaves generators alone.
+    deterministic
+        ``torch.use_deterministic_algorithms`` and ``torch.backends.cudnn.deterministic``; ``None`` leaves both.
+    warn_only
+        Ops without a deterministic kernel warn in place of raising.
+    cudnn_benchmark
+        Whether cuDNN may choose its algorithms by timing them; ``None`` leaves it.
+    fill
+        Whether deterministic mode fills memory that nobody wrote; ``None`` leaves it.
+    cublas_workspace
+        ``:4096:8`` or ``:16:8`` for ``CUBLAS_WORKSPACE_CONFIG``; ``None`` leaves the variable.
+    threads
+        Intra-op threads: sums on a CPU may be split by them. ``None`` leaves their number.
+
+    Raises ``UsageError`` in one line where CUDA has started without the variable, since cuBLAS reads it once; the line
+    that started CUDA is named where it is known, else the caller's.
+
+        with tracer.reproducible(0) as done:
+            loader = DataLoader(data, shuffle=True, num_workers=2,
+                                worker_init_fn=done.seed_worker, generator=done.generator())
+            train(loader)
+    """
+    if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool)):
+        raise UsageError(f"a seed is a whole number, not {type(seed).__name__}", hint="write reproducible(0)")
+    if seed is not None and not -(2**63) <= seed < 2**64:
+        raise UsageError(f"torch takes no seed of {seed.bit_length()} bits", hint="give one of 64 bits at most")
+    if cublas_workspace is not None and cublas_workspace not in CUBLAS_WORKSPACES:
+        known = " or ".join(sorted(CUBLAS_WORKSPACES))
+        raise UsageError(f"cuBLAS does not repeat itself with {WORKSPACE}={cublas_workspace}", hint=f"use {known}")
+    if threads is not None and threads < 1:
+        raise UsageError(f"{threads} threads compute nothing", hint="give one or more")
+    wanted = _Wanted(seed, deterministic, warn_only, cudnn_benchmark, fill, cublas_workspace, threads)
+    return Reproducible(wanted, sys._getframe(1))
+
+
+def _set(wanted: _Wanted, undo: ExitStack) -> Iterator[str]:
+    """Make every setting, each with its way back on ``undo``; yield what could not be made."""
+    import torch
+
+    if wanted.cublas_workspace is not None and torch.version.hip is None:
+        yield from _set_workspace(wanted.cublas_workspace, undo)
+    if wanted.deterministic is not None:
+        yield from _set_mode(wanted.deterministic, wanted.warn_only, undo)
+        _put(torch.backends.cudnn, "deterministic", wanted.deterministic, undo)
+    if wanted.cudnn_benchmark is not None:
+        _put(torch.backends.cudnn, "benchmark", wanted.cudnn_benchmark, undo)
+    if wanted.fill is not None:
+        _put(torch.utils.deterministic, "fill_uninitialized_memory", wanted.fill, undo)
+    if wanted.threads is not None:
+        undo.callback(torch.set_num_threads, torch.get_num_threads())
+        torch.set_num_threads(wanted.threads)
+        yield "The number of threads on Python threads that already computed: each keeps its own."
+    if wanted.seed is not None:
+        undo.callback(seeding.keep_states())
+        yield from seeding.seed_generators(wanted.seed)
+        yield from _unseeded()
+    yield from _out_of_reach(wanted)
+
+
+def _put(owner: Any, name: str, value: object, undo: ExitStack) -> None:
+    undo.callback(setattr, owner, name, getattr(owner, name))
+    setattr(owner, name, value)
+
+
+def _set_mode(mode: bool, warn_only: bool, undo: ExitStack) -> Iterator[str]:
+    import torch
+
+    from tracer.recording.torch_private.seams import inductor_settings
+
+    inductor = inductor_settings()
+    if inductor is not None:  # the mode writes this flag too, over what the program had given it
+        undo.callback(setattr, inductor, "deterministic", inductor.deterministic)
+    was = torch.are_deterministic_algorithms_enabled()
+    was_warning = torch.is_deterministic_algorithms_warn_only_enabled()
+    undo.callback(torch.use_deterministic_algorithms, was, warn_only=was_warning)
+    torch.use_deterministic_algorithms(mode, warn_only=warn_only)
+    if mode and inductor is not None and not contextvars.Context().run(lambda: inductor.deterministic):
+        yield (
+            "Inductor's deterministic flag on other threads, for torch keeps it for each thread:"
+            " start the script with TORCHINDUCTOR_DETERMINISTIC=1."
+        )
+
+
+def _set_workspace(value: str, undo: ExitStack) -> Iterator[str]:
+    import torch
+
+    was = os.environ.get(WORKSPACE)
+    if torch.cuda.is_initialized():
+        if was != value:  # the other accepted value, or this would have been refused
+            yield f"{WORKSPACE}, which stays {was}: CUDA started with it, and it serves as well."
+        return
+    undo.callback(_give_back_variable, WORKSPACE, was)
+    os.environ[WORKSPACE] = value
+
+
+def _give_back_variable(name: str, value: str | None) -> None:
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value
+
+
+def _refuse_late_workspace(value: str | None, frame: FrameType | None) -> None:
+    """Raise where CUDA runs and cuBLAS may have read the variable without finding an accepted value."""
+    import torch
+
+    found = os.environ.get(WORKSPACE)
+    if value is None or torch.version.hip is not None or not torch.cuda.is_initialized() or found in CUBLAS_WORKSPACES:
+        return
+    raise UsageError(
+        f"{_place(frame)}, and {WORKSPACE} is {found or 'not set'}; cuBLAS reads it once",
+        hint=f"call reproducible(...) before the first CUDA call, or start the script with {WORKSPACE}={value}",
+    )
+
+
+def _place(frame: FrameType | None) -> str:
+    """Where CUDA started, if somebody watched, else where it was found to have."""
+    from tracer.recording.process.first_uses import where_cuda_started
+    from tracer.recording.sites import Sites, spell
+
+    started = where_cuda_started()
+    return f"{started} started CUDA" if started else f"{spell(Sites().innermost(frame), os.getcwd())}: CUDA has started"
+
+
+def _unseeded() -> Iterator[str]:
+    """Generators that nobody but the program can reach."""
+    yield "torch.Generator objects that the program made: give each its seed where it is made."
+    if sys.modules.get("numpy") is not None:
+        yield "NumPy's Generator objects (numpy.random.default_rng): give each its seed where it is made."
+    yield (
+        "Worker processes of a DataLoader: pass worker_init_fn=done.seed_worker and generator=done.generator(),"
+        " where `done` is what reproducible(...) gave."
+    )
+
+
+def _out_of_reach(wanted: _Wanted) -> Iterator[str]:
+    """What the interpreter or a library read before this line."""
+    if sys.flags.hash_randomization and not os.environ.get(HASH_SEED, "").isdigit():
+        yield f"Python's string hashes, and with them the order of sets: start the script with {HASH_SEED}=0."
+    if wanted.deterministic and "torch._inductor.compile_fx" in sys.modules:
+        yield "Code that torch.compile compiled before: it keeps the settings that it was compiled under."
+    if wanted.deterministic and "torch_npu" in sys.modules:
+        yield (
+            "Ascend's deterministic mode on threads that already ran an op: the first effective setting stays."
+            " Call reproducible(...) before."
+        )

@@ -1,0 +1,243 @@
+"""What the tables say of a name: an op, a rule or an API, for one version of torch, without any trace.
+
+A trace asks about a call; a reader asks about a name. Several rules of one table may answer, because one API
+reaches several ops; each is explained with what its verdict hangs on and with the versions at which it changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from itertools import product
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from tracer.errors import TargetError, UsageError
+from tracer.names import SEVERITY, Backend, DeterministicMode, Settings, Verdict
+from tracer.tables.lookup import find_rules, find_translations, is_rule_id, is_torchs, refusal, spelled
+from tracer.tables.model import Case, Rule, Table
+from tracer.tables.ruling.conditions import Cased, wanted_values
+from tracer.tables.settings.target_settings import settings_of
+from tracer.tables.translation import NO_TRANSLATIONS, Translation, Translations
+from tracer.tables.versions import placed, release, reviewed_releases, speaks_of
+from tracer.tables.vocabulary import DOMAINS, DTYPE_CLASSES, Value
+from tracer.trace.model import Environment
+
+_MODE = "deterministic_mode"
+
+#: torch's own settings, as they are when nobody touched them; the number of threads is nobody's default.
+_NOBODYS = Environment(python="", platform="", torch="")
+_DEFAULTS: Mapping[str, Value] = {
+    key: value for key, value in settings_of(_NOBODYS, Settings.DEFAULT).items() if key != _MODE
+}
+
+Conditions = dict[str, frozenset[Value]]
+
+
+class Row(NamedTuple):
+    """A set of calls on which the verdicts agree, in each state of deterministic mode."""
+
+    when: Conditions
+    """Facts and settings, joined by AND; the values of each by OR. Empty: every call."""
+    off: Verdict
+    warn: Verdict
+    on: Verdict
+    notes: tuple[str, ...] = ()
+    """What the cases themselves add to the rule's ``why``."""
+    route: str = ""
+    """What takes the op's place with the mode on, where something does; see ``Case.route``."""
+
+    @property
+    def verdicts(self) -> tuple[Verdict, Verdict, Verdict]:
+        """With the mode off, in ``warn_only``, and on."""
+        return self.off, self.warn, self.on
+
+
+class Span(NamedTuple):
+    """Neighbouring versions between which nothing of a rule changed."""
+
+    first: str
+    last: str
+    rows: tuple[Row, ...]
+
+    @property
+    def as_is(self) -> tuple[Verdict, ...]:
+        """The verdicts that a call can have under torch's default settings, worst first."""
+        return _at_defaults(self.rows, 0)
+
+    @property
+    def in_mode(self) -> tuple[Verdict, ...]:
+        """The same with deterministic mode on and every other setting as torch has it."""
+        return _at_defaults(self.rows, 2)
+
+
+class Explanation(NamedTuple):
+    """What one backend's table says of a name for one version."""
+
+    backend: Backend
+    version: str
+    """The release that was asked for, ``2.13.0``."""
+    place: str
+    """Where that lies against what the table was reviewed for; see ``tables.versions.placed``."""
+    table: Table
+    rules: tuple[tuple[Rule, Span | None], ...]
+    """Rules with the span that holds the version; ``None`` where the table was not reviewed for it."""
+    becomes: tuple[Translation, ...]
+    """Rows that say what the op runs as here, where a recording made on a CPU shows it; the rules are for both."""
+    is_torchs: bool
+    """Whether the name is torch's own: without a rule, the table's list decides."""
+
+
+def explain(
+    text: str,
+    tables: Mapping[Backend, Table],
+    version: str,
+    backends: Collection[Backend] | None = None,
+    translations: Translations = NO_TRANSLATIONS,
+) -> list[Explanation]:
+    """What the tables of ``backends`` (of all where it is ``None``) say of an op, a rule's id or an API.
+
+    ``text`` is spelt as people spell it, and ``version`` is a torch version. A table that has no rule for a name
+    answers too, as long as another one knows the name; a rule's id is a question to its own table. Raises
+    ``UsageError`` in one line, with the names nearest to ``text``, where no table knows it, and ``TargetError`` for
+    a version that is none.
+    """
+    try:
+        wanted = release(version)
+    except ValueError as problem:
+        raise TargetError(f"torch version {problem}", hint="write a release such as 2.13") from problem
+    found, becomes = find_rules(text, tables), find_translations(text, tables, translations)
+    if not found and not becomes:
+        raise refusal(text, tables)
+    asked = [b for b in (found if is_rule_id(text, tables) else tables) if backends is None or b in backends]
+    if not asked:
+        known = ", ".join(map(str, found))
+        raise UsageError(f"{text!r} is a rule of another table", hint=f"ask for {known}")
+    its_own = is_torchs(spelled(text))
+    return [
+        _explanation(tables[backend], found.get(backend, ()), wanted, becomes.get(backend, ()), its_own)
+        for backend in asked
+    ]
+
+
+def spans(rule: Cased, reviewed: str) -> tuple[Span, ...]:
+    """The rule's history: neighbouring versions with the same answers taken together, oldest first."""
+    made: list[Span] = []
+    spoken: list[Case] = []
+    for version in reviewed_releases(reviewed):
+        live = _live(rule, version)
+        if made and (live == spoken or _answers(made[-1].rows) == _answers(_rows(live))):
+            made[-1] = made[-1]._replace(last=version)
+        else:
+            made.append(Span(version, version, _rows(live)))
+        spoken = live
+    return tuple(made)
+
+
+def rows_of(rule: Cased, version: str) -> tuple[Row, ...]:
+    """What the rule says for one release: sets of calls that leave no call out and share none."""
+    return _rows(_live(rule, version))
+
+
+def _live(rule: Cased, version: str) -> list[Case]:
+    return [case for case in rule.case if speaks_of(case.torch, version)]
+
+
+def _rows(live: list[Case]) -> tuple[Row, ...]:
+    """The cases for each state of the mode share no call and leave none out (the lint proves it), so their meets do
+    neither; rows that agree are joined again."""
+    by_mode = [[case for case in live if str(mode) in wanted_values(case, _MODE)] for mode in DeterministicMode]
+    rows: list[Row] = []
+    for off, warn, on in product(*by_mode):
+        when = _meet(off, warn, on)
+        if when is not None:
+            notes = tuple(dict.fromkeys(case.why for case in (off, warn, on) if case.why))
+            rows.append(Row(when, off.verdict, warn.verdict, on.verdict, notes, on.route))
+    return tuple(_joined(rows))
+
+
+def in_words(key: str, values: frozenset[Value]) -> str:
+    """One condition as people read it: ``dtype: floating or complex``, ``device: not cuda``."""
+    domain = frozenset(DOMAINS[key])
+    if not any(isinstance(value, bool) for value in values) and 2 * len(values) > len(domain) + 1:
+        return f"{key}: not {' or '.join(_values_in_words(key, domain - values))}"
+    return f"{key}: {' or '.join(_values_in_words(key, values))}"
+
+
+def _explanation(
+    table: Table, rules: tuple[Rule, ...], version: str, becomes: tuple[Translation, ...], its_own: bool
+) -> Explanation:
+    place = placed(table.reviewed, version)
+    known = reviewed_releases(table.reviewed)
+    minor = known[-1] if place == "newer" else ".".join(version.split(".")[:2])
+    becomes = tuple(replace(row, becomes=tuple(c for c in row.becomes if speaks_of(c.torch, minor))) for row in becomes)
+    candidates = (table.find(candidate.op) for row in becomes for candidate in row.becomes if candidate.op)
+    there = [rule for rule in candidates if rule is not None]
+    told: list[tuple[Rule, Span | None]] = []
+    for rule in {rule.id: rule for rule in (*rules, *there)}.values():
+        history = spans(rule, table.reviewed) if place in ("reviewed", "newer") else ()
+        told.append((rule, next((s for s in history if minor in _releases_of(s, known)), None)))
+    return Explanation(table.backend, version, place, table, tuple(told), becomes, its_own)
+
+
+def _releases_of(span: Span, known: tuple[str, ...]) -> tuple[str, ...]:
+    return known[known.index(span.first) : known.index(span.last) + 1]
+
+
+def _answers(rows: tuple[Row, ...]) -> list[tuple[Conditions, tuple[Verdict, ...]]]:
+    return [(row.when, row.verdicts) for row in rows]
+
+
+def _at_defaults(rows: tuple[Row, ...], column: int) -> tuple[Verdict, ...]:
+    said = {
+        row.verdicts[column]
+        for row in rows
+        if all(_DEFAULTS[key] in values for key, values in row.when.items() if key in _DEFAULTS)
+    }
+    return tuple(verdict for verdict in SEVERITY if verdict in said)
+
+
+def _meet(*cases: Case) -> Conditions | None:
+    """What all cases ask for but the mode; ``None`` where no call meets all of them."""
+    keys = dict.fromkeys(key for case in cases for key in case.when if key != _MODE)
+    when = {key: frozenset.intersection(*(wanted_values(case, key) for case in cases)) for key in keys}
+    return when if all(when.values()) else None
+
+
+def _joined(rows: list[Row]) -> list[Row]:
+    """Rows that agree in their verdicts and differ in one condition, as one."""
+    rows = list(rows)
+    while pair := next(_neighbours(rows), None):
+        first, second, key = pair
+        values = rows[first].when[key] | rows[second].when[key]
+        when = {**rows[first].when, key: values}
+        if len(values) == len(DOMAINS[key]):
+            del when[key]
+        notes = tuple(dict.fromkeys((*rows[first].notes, *rows[second].notes)))
+        rows[first] = rows[first]._replace(when=when, notes=notes)
+        del rows[second]
+    return rows
+
+
+def _neighbours(rows: list[Row]) -> Iterator[tuple[int, int, str]]:
+    for first, one in enumerate(rows):
+        for second in range(first + 1, len(rows)):
+            other = rows[second]
+            if (one.verdicts, one.route) != (other.verdicts, other.route) or one.when.keys() != other.when.keys():
+                continue
+            apart = [key for key, values in one.when.items() if other.when[key] != values]
+            if len(apart) == 1:
+                yield first, second, apart[0]
+
+
+def _values_in_words(key: str, values: frozenset[Value]) -> list[str]:
+    words: list[str] = []
+    left = set(values)
+    if key == "dtype":
+        for name, members in DTYPE_CLASSES.items():
+            if left.issuperset(members):
+                words.append(name)
+                left.difference_update(members)
+    return words + [
+        str(value).lower() if isinstance(value, bool) else str(value) for value in DOMAINS[key] if value in left
+    ]

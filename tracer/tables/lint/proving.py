@@ -1,0 +1,85 @@
+"""Every table that ships, linted in one go: what ``tracer tables lint`` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from tracer.errors import TableError
+from tracer.tables.examples import EXAMPLES, lint_examples, load_examples
+from tracer.tables.lint.measured import faults_of_measurements
+from tracer.tables.lint.row_lint import lint_rows
+from tracer.tables.lint.rule_lint import lint_libraries, lint_table
+from tracer.tables.lint.translation_lint import lint_translations
+from tracer.tables.loading import existing_tables, load_libraries, load_table, load_tables, table_file
+from tracer.tables.model import LibraryTable, Rule, Table
+from tracer.tables.settings.rows import ROWS, EnvironmentTable, load_rows
+from tracer.tables.translation import TRANSLATIONS, load_translations
+from tracer.tables.versions import speaks_of
+
+Resolves = Callable[[str], bool]
+
+#: Namespaces that every build of torch has; ops of others come and go with builds and libraries.
+_TORCHS = ("aten", "prims")
+
+
+def faults_of_tables(resolves: Resolves | None = None, torch: str = "") -> list[str]:
+    """Everything that is wrong with the tables that ship, a line each, led by its file; none for sound ones.
+
+    ``resolves`` says whether the torch of version ``torch`` has an op; without it no op is looked up.
+    """
+    faults: list[str] = []
+    faults += _faults("libraries.toml", load_libraries, lint_libraries, resolves, torch)
+    for backend in existing_tables():
+        faults += _faults(table_file(backend).name, lambda name=backend: load_table(name), lint_table, resolves, torch)
+    try:
+        translations, examples = load_translations(), load_examples()
+    except TableError as problem:
+        return list(dict.fromkeys([*faults, str(problem)]))
+    faults += _faults(ROWS.name, load_rows, lint_rows)
+    if not faults:  # candidates are held against tables, which must load for it
+        wrong = lint_translations(translations, load_tables(), resolves, torch)
+        faults += [f"{TRANSLATIONS.name}: {fault}" for fault in wrong]
+        faults += faults_of_measurements(load_tables())
+        faults += [f"{EXAMPLES.name}: {fault}" for fault in lint_examples(examples, load_tables())]
+    return list(dict.fromkeys(faults))
+
+
+def counted() -> str:
+    """How much was proven, in one line."""
+    tables = [load_table(backend) for backend in existing_tables()]
+    rules: list[Rule] = [rule for table in tables for rule in table.rule]
+    rules += load_libraries().rule
+    cases = sum(len(rule.case) for rule in rules)
+    settings = load_rows().row
+    cases += sum(len(row.case) for row in settings)
+    translations, examples = len(load_translations().translation), len(load_examples().example)
+    return (
+        f"{len(tables) + 2} tables, {len(rules):,} rules, {cases:,} cases, {translations} translations,"
+        f" {len(settings)} settings, {examples} examples: no gap, no overlap, no dead case."
+    )
+
+
+def unresolved(rules: Iterable[Rule], resolves: Resolves, torch: str) -> Iterator[str]:
+    """Ops of torch's own that a rule names for version ``torch`` and that version does not have."""
+    for rule in rules:
+        if any(speaks_of(case.torch, torch) for case in rule.case):
+            for op in rule.ops:
+                if op.partition(".")[0] in _TORCHS and not resolves(op):
+                    yield f"{rule.id}: torch {torch} has no {op}"
+
+
+def _faults(
+    name: str,
+    load: Callable[[], Table] | Callable[[], LibraryTable] | Callable[[], EnvironmentTable],
+    lint: Callable[..., list[str]],
+    resolves: Resolves | None = None,
+    torch: str = "",
+) -> Iterator[str]:
+    try:
+        table = load()
+    except TableError as problem:
+        yield str(problem)
+        return
+    yield from (f"{name}: {fault}" for fault in lint(table))
+    if resolves is not None and not isinstance(table, EnvironmentTable):
+        yield from (f"{name}: {fault}" for fault in unresolved(table.rule, resolves, torch))

@@ -1,0 +1,186 @@
+"""Proving the table of settings: as a backend's table is proven, and that each row says only what its kind can."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Iterator, Mapping
+
+from tracer.names import About, Differs, EventKind, Verdict
+from tracer.tables.lint.rule_lint import incomplete, repeated, unproven
+from tracer.tables.settings.rows import RESERVED, EnvironmentTable, Row
+from tracer.tables.settings.target_settings import SEEDS
+from tracer.tables.versions import reviewed_releases, speaks_of
+from tracer.tables.vocabulary import SETTINGS, Value
+from tracer.trace.model import Environment
+
+_LOADER = (
+    "loader.workers",
+    "loader.worker_init",
+    "loader.shuffles",
+    "loader.generator",
+    "loader.in_order",
+    "loader.persistent",
+    "loader.worker_draws",
+    "loader.start_method",
+    "loader.epoch_set",
+)
+#: What the cases of a row may ask, beside settings.
+KEYS: Mapping[About, frozenset[str]] = {
+    About.SETTING: frozenset({"value"}),
+    About.LATE: frozenset({"late"}),
+    About.CHANGED: frozenset({"change", "origin"}),
+    About.GENERATOR: frozenset({"origin"}),
+    About.MEMORY: frozenset(),
+    About.OVERLAP: frozenset({"overlap"}),
+    About.LOADER: frozenset({"origin", *_LOADER}),
+    About.COMPILED: frozenset({"value", "compiled"}),
+}
+#: What a row about generators may speak of; the last are never seen.
+GENERATORS = ("torch", "passed", "python", "numpy", "numpy-objects")
+
+_SHELL = "export "
+
+
+def lint_rows(table: EnvironmentTable) -> list[str]:
+    """Everything that is wrong with a table of settings that loads, one line each; an empty list for a sound one."""
+    releases = reviewed_releases(table.reviewed)
+    faults = [] if releases else [f"rows: `{table.reviewed}` holds no release of torch"]
+    for row in table.row:
+        own = tuple(release for release in releases if speaks_of(row.torch, release))
+        faults += [f"{row.id}: {fault}" for fault in _faults(row, own)]
+    faults += [f"{id}: the id is borne by {n} rows" for id, n in repeated(row.id for row in table.row)]
+    faults += _read_twice(table.row)
+    return faults + list(_bad_groups(table))
+
+
+def _faults(row: Row, releases: tuple[str, ...]) -> Iterator[str]:
+    yield from incomplete(row)
+    if not row.name.strip():
+        yield "name is empty"
+    if not releases:
+        yield f"`{row.torch}` holds no reviewed release"
+    yield from unproven(row, releases)
+    for number, case in enumerate(row.case):
+        for key in case.when:
+            if key not in KEYS[row.about] and key not in SETTINGS:
+                yield f"case {number} asks {key}, which is nothing of a row about {row.about}"
+        if row.differs is Differs.MACHINES and case.verdict is not Verdict.DETERMINISTIC:
+            yield f"case {number} is {case.verdict}, but the row differs between machines only"
+    yield from _bad_reading(row)
+    yield from _bad_happening(row)
+    yield from _bad_remedy(row)
+
+
+def _bad_reading(row: Row) -> Iterator[str]:
+    """A value that nothing gives, or that can never be the one that is written."""
+    is_read = bool(row.field or row.variable or row.read)
+    if is_read and row.about not in (About.SETTING, About.COMPILED):
+        yield f"a row about {row.about} reads no setting"
+    if not is_read:
+        if any("value" in case.when for case in row.case):
+            yield "asks for a value that nothing gives"
+        if row.default is not None or row.safe:
+            yield "names values of what it does not read"
+    if row.read_by and row.about not in (About.SETTING, About.COMPILED, About.LATE):
+        yield f"a row about {row.about} is read by nobody"
+    if row.about is About.SETTING and not is_read and not row.needs and _is_risky(row):
+        yield "would be found in every step: what cannot be read needs calls, or `unseen`"
+    wanted = field_type(row.field) if row.field else str if row.variable else None
+    if row.field and wanted is None:
+        yield f"{row.field!r} is no field of Environment"
+    if wanted is not None:
+        named = (*row.safe, *(() if row.default is None else (row.default,)))
+        source = row.field or row.variable
+        yield from (f"{value!r} is not of {source}'s type" for value in named if not _is(value, wanted))
+
+
+def _bad_happening(row: Row) -> Iterator[str]:
+    """Watched events and generators, of the rows that are about them alone."""
+    watches = row.about in (About.LATE, About.CHANGED)
+    if watches and row.watches not in (EventKind.VARIABLE, EventKind.SETTING, EventKind.SEED):
+        yield "says not which kind of event it watches"
+    if not watches and (row.watches or row.events):
+        yield f"a row about {row.about} watches no event"
+    if bool(row.generator) is not (row.about is About.GENERATOR):
+        yield "names generators just where it is about them, or should"
+    yield from (f"there is no generator {one!r}" for one in row.generator if one not in GENERATORS)
+
+
+def _bad_remedy(row: Row) -> Iterator[str]:
+    """Code that cannot be pasted, and settings that no target knows."""
+    if row.code and not row.where:
+        yield "has code, and says not where it must stand"
+    if row.where and not row.code and row.about is not About.LATE:
+        yield "says where, and has no code"
+    if row.sets and not row.code:
+        yield "sets what no code sets"
+    if row.code.startswith(_SHELL):
+        if any(not line.startswith(_SHELL) for line in row.code.splitlines()):
+            yield "mixes shell lines with others"
+    elif row.code:
+        try:
+            compile(row.code, row.id, "exec")
+        except SyntaxError as problem:
+            yield f"its code does not compile: {problem.msg}"
+    for name, value in row.sets.items():
+        if fault := _bad_setting(name, value):
+            yield f"sets {name!r}: {fault}"
+
+
+def _bad_setting(name: str, value: Value) -> str:
+    """Why ``judge(..., settings=...)`` would not take it; empty where it would."""
+    if name in SEEDS:
+        return "" if value is True else "a seed is set to `true`"
+    if name in Environment.__struct_fields__:
+        wanted = field_type(name)
+        return "" if wanted is not None and _is(value, wanted) else "not of the field's type"
+    if name.isupper() or name.replace("_", "").isupper():
+        return "" if isinstance(value, str) else "a variable's value is text"
+    return "" if "." in name else "neither a field, a variable, a dotted name nor a seed"
+
+
+def _is_risky(row: Row) -> bool:
+    return any(case.verdict is not Verdict.DETERMINISTIC for case in row.case)
+
+
+def field_type(name: str) -> type | None:
+    """The plain type of a field of ``Environment``, text for words and for tuples of words; ``None`` for no field."""
+    hint = typing.get_type_hints(Environment).get(name)
+    if hint is None:
+        return None
+    plain = [one for one in typing.get_args(hint) or (hint,) if one is not types.NoneType]
+    found = plain[0]
+    return found if found in (bool, int) else str
+
+
+def _is(value: Value, wanted: type) -> bool:
+    return type(value) is wanted
+
+
+def _read_twice(rows: tuple[Row, ...]) -> Iterator[str]:
+    """A variable or name that two rows read for the same calls: which of them would speak?"""
+    claims: dict[tuple[str, frozenset[str]], list[str]] = {}
+    for row in rows:
+        for name in (row.variable, row.read):
+            if name:
+                claims.setdefault((name, frozenset(row.needs)), []).append(row.id)
+    return (f"{name}: read by {' and '.join(ids)}" for (name, _), ids in claims.items() if len(ids) > 1)
+
+
+def _bad_groups(table: EnvironmentTable) -> Iterator[str]:
+    needed = {group for row in table.row for group in row.needs}
+    for group in table.group:
+        if group.name in RESERVED:
+            yield f"group {group.name}: the name is reserved"
+        if group.name not in needed:
+            yield f"group {group.name}: no row needs it"
+        if not group.ops and not group.when:
+            yield f"group {group.name}: holds every call"
+        yield from (f"group {group.name}: {op} is listed {n} times" for op, n in repeated(group.ops))
+        yield from (
+            f"group {group.name}: {op} is listed beside its packet"
+            for op in group.ops
+            if op.count(".") == 2 and op.rpartition(".")[0] in group.ops
+        )
+    yield from (f"group {name}: there are {n} of them" for name, n in repeated(group.name for group in table.group))

@@ -1,0 +1,202 @@
+"""Proving a table: no overlap, no gap, no dead case, nothing claimed twice, everything with its source.
+
+Domains are finite, so this is enumeration, not opinion. Only the keys that a rule uses are enumerated, and
+values that no case of the rule tells apart are taken together, which keeps the product small.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import product
+from typing import Protocol
+
+from tracer.names import Backend, EvidenceKind
+from tracer.tables.model import Case, LibraryTable, Rule, RuleEvidence, Table
+from tracer.tables.ruling.conditions import Cased, wanted_values
+from tracer.tables.versions import reviewed_releases, speaks_of
+from tracer.tables.vocabulary import ASKED_FACTS, DOMAINS, Value
+
+#: A product above this means that a rule asks too much at once and should be two.
+LIMIT = 100_000
+
+_FILE = re.compile(r"[\w/{},-]+\.(cu|cuh|cpp|h|py|mm|yaml|csv|md)\b")
+_THREAD = re.compile(r"\b(PR|issue) ([\w.-]+/[\w.-]+)?#\d+\b")
+_ROUTE = re.compile(r"(torch(\.[A-Za-z_]\w*)+|aten(\.\w+){1,2})(\([\w=, ]*\))?")
+#: A release, or a commit: what a project without releases is pinned by.
+_VERSION = re.compile(r"\b\d+\.\d+|\bat [0-9a-f]{7,40}\b")
+
+
+def lint_table(table: Table) -> list[str]:
+    """Everything that is wrong with a table that loads, one line each; an empty list for a sound one."""
+    return [*_lint(str(table.backend), table.reviewed, table.rule), *_claimed_twice(table.rule)]
+
+
+def lint_libraries(table: LibraryTable) -> list[str]:
+    """As ``lint_table``, for the rules for libraries: an op may have one rule on each backend."""
+    faults = _lint("libraries", table.reviewed, table.rule)
+    for rule in table.rule:
+        faults += [f"{rule.id}: {backend} is listed {n} times" for backend, n in repeated(rule.backends)]
+        asked = sorted({key for case in rule.case for key in case.when if key in ASKED_FACTS})
+        if asked and any(op.endswith(".*") for op in rule.ops):  # recorded by an op's name, so never for these
+            faults.append(f"{rule.id}: asks {' and '.join(asked)} of a whole namespace")
+    claimed = (_claimed_twice(table.speaking_of(b)) for b in Backend if b is not Backend.RECORDED)
+    return [*faults, *dict.fromkeys(fault for faults_there in claimed for fault in faults_there)]
+
+
+def _lint(name: str, reviewed: str, rules: tuple[Rule, ...]) -> list[str]:
+    releases = reviewed_releases(reviewed)
+    faults = [] if releases else [f"{name}: `{reviewed}` holds no release of torch"]
+    faults += [f"{rule.id}: {fault}" for rule in rules for fault in _faults(rule, releases)]
+    return faults + [f"{id}: the id is borne by {n} rules" for id, n in repeated(r.id for r in rules)]
+
+
+def _claimed_twice(rules: tuple[Rule, ...]) -> Iterator[str]:
+    claims: dict[str, list[str]] = {}
+    for rule in rules:
+        for op in dict.fromkeys(rule.ops):
+            claims.setdefault(op, []).append(rule.id)
+    return (f"{op}: claimed by {' and '.join(ids)}" for op, ids in claims.items() if len(ids) > 1)
+
+
+def _faults(rule: Rule, releases: tuple[str, ...]) -> Iterator[str]:
+    if not rule.ops:
+        yield "ops is empty"
+    yield from incomplete(rule)
+    yield from _bad_ops(rule)
+    yield from _bad_routes(rule)
+    yield from unproven(rule, releases)
+
+
+def unproven(rule: Cased, releases: tuple[str, ...]) -> Iterator[str]:
+    """Cases that say nothing, and what overlaps or is left out in any of ``releases``."""
+    for number, case in enumerate(rule.case):
+        for key in case.when:
+            if len(wanted_values(case, key)) == len(DOMAINS[key]):
+                yield f"case {number} asks {key} for every value that it can have; leave the key out"
+        if not any(speaks_of(case.torch, release) for release in releases):
+            yield f"case {number} is dead: `{case.torch}` holds no reviewed release"
+    yield from _overlaps_and_gaps(rule, releases)
+
+
+class Reasoned(Cased, Protocol):
+    """What says why, what to do and where it knows it from: a rule, a row of the table of settings."""
+
+    @property
+    def why(self) -> str:
+        """The mechanism."""
+
+    @property
+    def remedy(self) -> str:
+        """What to write instead."""
+
+    @property
+    def evidence(self) -> tuple[RuleEvidence, ...]:
+        """Why it is believed."""
+
+
+def incomplete(rule: Reasoned) -> Iterator[str]:
+    """Missing parts, and sentences that are none."""
+    for name in ("case", "evidence"):
+        if not getattr(rule, name):
+            yield f"{name} is empty"
+    for name in ("why", "remedy"):
+        if not getattr(rule, name).strip():
+            yield f"{name} is empty"
+    texts = [rule.why, rule.remedy, *(t for case in rule.case for t in (case.why, case.remedy) if t)]
+    for text in texts:
+        if text.strip() and not is_sentence(text):
+            yield f"not a plain sentence: {text!r}"
+    for evidence in rule.evidence:
+        if fault := bad_reference(evidence):
+            yield f"evidence {evidence.ref!r} {fault}"
+
+
+def is_sentence(text: str) -> bool:
+    """Whether ``text`` is one line that ends as a sentence does."""
+    return bool(text) and text == " ".join(text.split()) and text[-1] in ".`)"
+
+
+def bad_reference(evidence: RuleEvidence) -> str:
+    """What is wrong with a reference; empty for one that a reader can follow."""
+    ref = evidence.ref
+    if ref != " ".join(ref.split()) or not ref:
+        return "is not one line of text"
+    if ref.startswith(("/", "~", "..")):
+        return "is a path on somebody's machine"
+    if evidence.kind is EvidenceKind.DOCUMENTED and not (_VERSION.search(ref) or _THREAD.search(ref)):
+        return "names no version of the page"
+    if evidence.kind is EvidenceKind.SOURCE and not (_THREAD.search(ref) or _FILE.search(ref)):
+        return "names neither a source file nor a pull request or issue"
+    if evidence.kind is EvidenceKind.SOURCE and not (_THREAD.search(ref) or _VERSION.search(ref)):
+        return "names no version of the source"
+    return ""
+
+
+def _bad_ops(rule: Rule) -> Iterator[str]:
+    for op, times in repeated(rule.ops):
+        yield f"{op} is listed {times} times"
+    for op in rule.ops:
+        if op.count(".") == 2 and op.rpartition(".")[0] in rule.ops:
+            yield f"{op} is listed beside its packet"
+
+
+def _bad_routes(rule: Rule) -> Iterator[str]:
+    """Routes that are spelt wrongly, that no mode takes, or whose reader is not warned of a direct call."""
+    for number, case in enumerate(rule.case):
+        if not case.route:
+            continue
+        if not _ROUTE.fullmatch(case.route):
+            yield f"case {number}: route {case.route!r} is neither a function of torch nor an op"
+        if "off" in wanted_values(case, "deterministic_mode"):
+            yield f"case {number}: its route is for deterministic mode, and it holds without"
+        if case.route.startswith("torch.") and "direct call" not in (case.why or rule.why):
+            yield f"case {number}: why does not say what a direct call of the op does"
+
+
+def _overlaps_and_gaps(rule: Cased, releases: tuple[str, ...]) -> Iterator[str]:
+    """One line for each pair of cases that meet and for the first hole of each set of live cases."""
+    told: set[tuple[int, ...]] = set()
+    for release in releases:
+        live = tuple(i for i, case in enumerate(rule.case) if speaks_of(case.torch, release))
+        if live in told:
+            continue
+        told.add(live)
+        yield from _check(rule.case, live, release)
+
+
+def _check(cases: tuple[Case, ...], live: tuple[int, ...], release: str) -> Iterator[str]:
+    keys = list(dict.fromkeys(key for i in live for key in cases[i].when))
+    wanted = {i: [wanted_values(cases[i], key) for key in keys] for i in live}
+    choices = [told_apart(key, [wanted[i][k] for i in live]) for k, key in enumerate(keys)]
+    size = 1
+    for choice in choices:
+        size *= len(choice)
+    if size > LIMIT:
+        yield f"its conditions have {size:,} combinations; split the rule"
+        return
+    met: set[tuple[int, ...]] = set()
+    gap = False
+    for values in product(*choices):
+        holding = tuple(i for i in live if all(v in w for v, w in zip(values, wanted[i], strict=True)))
+        where = ", ".join(f"{key} = {value}" for key, value in zip(keys, values, strict=True)) or "always"
+        if not holding and not gap:
+            gap = True
+            yield f"gap in torch {release}: no case for {where}"
+        elif len(holding) > 1 and holding not in met:
+            met.add(holding)
+            yield f"overlap in torch {release}: cases {' and '.join(map(str, holding))} both hold for {where}"
+
+
+def told_apart(key: str, sets: list[frozenset[Value]]) -> list[Value]:
+    """One value of ``key`` for each way in which the cases answer it."""
+    seen: dict[tuple[bool, ...], Value] = {}
+    for value in DOMAINS[key]:
+        seen.setdefault(tuple(value in wanted for wanted in sets), value)
+    return list(seen.values())
+
+
+def repeated(names: Iterable[str]) -> Iterator[tuple[str, int]]:
+    """Each name that occurs more than once, and how often."""
+    return ((name, times) for name, times in Counter(names).items() if times > 1)

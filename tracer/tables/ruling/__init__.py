@@ -1,0 +1,1 @@
+"""What the tables say of one call, for one target."""

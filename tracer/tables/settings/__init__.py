@@ -1,0 +1,1 @@
+"""The table of settings: what no op shows."""

@@ -1,0 +1,192 @@
+"""The table of settings: what no op shows. Its rows speak of the process: settings, seeds, memory, data loading.
+
+A row is like a rule: an id for ever, conditions, a reason, a remedy and its evidence, proven free of gaps and overlaps.
+It differs in what it is about (``names.About``) and in what makes it matter: ops that ran (``needs``), not ops that it
+judges.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from tracer.names import About, Backend, Cause, Differs, EventKind, Subsystem
+from tracer.tables.model import SCHEMA, Case, RuleEvidence, Wanted
+from tracer.tables.reading import parse, read
+from tracer.tables.spelling import ID, OP, bad_range, misspelt_conditions
+from tracer.tables.vocabulary import PROCESS_FACTS, SETTINGS, Value, in_domain
+
+ROWS = Path(__file__).parent.parent / "environment.toml"
+#: What leads every row's id.
+LEADER = "environment"
+#: Names in ``Row.needs`` that no group lists: the judge knows their calls.
+RESERVED: Mapping[str, str] = {
+    "fixed-by-mode": "calls that vary as things stand and that deterministic mode makes deterministic",
+    "raised-by-mode": "calls that raise in deterministic mode",
+    "unwritten-reads": "calls that read memory before it was wholly written",
+    "unseen": "none: whether a step depends on it shows nowhere; only setting it too late makes a finding",
+}
+
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+(\(\))?")
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Calls that make a setting matter: matrix products, convolutions, collectives."""
+
+    name: str
+    ops: tuple[str, ...] = ()
+    """``aten.mm`` (every overload), ``aten.mm.default``, ``c10d.*``; empty: any op, for which ``when`` holds."""
+    when: dict[str, Wanted] = {}
+    """Facts that the call must bear, as a rule's condition spells them; a dtype class may stand for its members."""
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One setting, or one thing that a process can do, and what it makes of reproducibility."""
+
+    id: str
+    """Permanent, kebab-case, led by ``environment-``."""
+    about: About
+    name: str
+    """What users write: ``torch.backends.cudnn.benchmark``, ``CUBLAS_WORKSPACE_CONFIG``, ``DataLoader``."""
+    aliases: tuple[str, ...] = ()
+    """Other names of the same setting: the variable that makes it at import, the call for another device."""
+    category: str
+    """The heading under which it is listed: one of ``CATEGORIES``."""
+    cause: Cause
+    why: str
+    remedy: str
+    code: str = ""
+    """The lines to paste, where there are any."""
+    where: str = ""
+    """Where they must stand, as a phrase: "before torch is imported, or in the shell that starts the script"."""
+    sets: dict[str, Value] = {}
+    """What ``code`` makes of the settings, as ``judge(..., settings=...)`` takes them: an ``Environment`` field, a
+    variable or a dotted name to its value; ``seed.torch``, ``seed.python``, ``seed.numpy`` to ``true``."""
+    field: str = ""
+    """The ``Environment`` field that holds the setting. A row about a setting has one of the three,
+    or none where a process cannot read it: such a row is there to be explained, and makes no finding. A field of
+    several words is read as one, joined by commas."""
+    variable: str = ""
+    """The environment variable that holds it."""
+    read: str = ""
+    """The dotted name that holds it in the process, with ``()`` behind it if it is a function to call; read only where
+    its module is loaded already."""
+    default: Value | None = None
+    """What an unset setting means; a value equal to it counts as unset."""
+    safe: tuple[Value, ...] = ()
+    """Values with which it does no harm."""
+    read_by: tuple[Subsystem, ...] = ()
+    """What reads it once, at its first use: a later change has no effect."""
+    watches: EventKind | None = None
+    """The kind of event that a row about a late or changed setting is about."""
+    events: tuple[str, ...] = ()
+    """The names of those events."""
+    generator: tuple[str, ...] = ()
+    """Generators that a row about generators speaks of: ``torch``, ``passed``, ``python``, ``numpy``."""
+    backends: tuple[Backend, ...] = ()
+    """Backends that it bears on; empty: every one."""
+    needs: tuple[str, ...] = ()
+    """Groups of calls that make it matter, or words of ``RESERVED``; empty: every recorded step, or whatever was
+    observed."""
+    differs: Differs = Differs.RUNS
+    """Between which executions it makes a difference; for ``machines`` every case is ``deterministic``, and what is
+    worth a note is a value that is neither unset nor safe, or unset with a ``default`` that is not among ``safe``."""
+    torch: str = ""
+    """Versions of torch that have it; empty: every reviewed one."""
+    case: tuple[Case, ...] = ()
+    evidence: tuple[RuleEvidence, ...] = ()
+
+
+class EnvironmentTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Every row, and the groups of calls that they name."""
+
+    schema: int
+    reviewed: str
+    row: tuple[Row, ...]
+    group: tuple[Group, ...] = ()
+
+
+#: The headings under which rows are listed, in their order.
+CATEGORIES = (
+    "deterministic mode",
+    "cuDNN and MIOpen",
+    "BLAS and linear algebra",
+    "precision",
+    "attention",
+    "CPU threads and libraries",
+    "random generators",
+    "memory",
+    "data loading",
+    "collectives",
+    "torch.compile",
+    "Ascend",
+    "other accelerators",
+    "training loop",
+    "hardware and versions",
+)
+
+
+def parse_rows(text: str, source: str) -> EnvironmentTable:
+    """Read the table of settings from TOML; ``TableError`` in one line, led by ``source``, for what it may not hold."""
+    return parse(text, source, EnvironmentTable, _misspelt)
+
+
+@cache
+def load_rows() -> EnvironmentTable:
+    """The table of settings that ships, read and checked once."""
+    return parse_rows(read(ROWS), ROWS.name)
+
+
+def variables_of(rows: Iterable[Row]) -> frozenset[str]:
+    """Environment variables that rows speak of: as they stand, or as they were set too late."""
+    named = {row.variable for row in rows if row.variable}
+    return frozenset(named.union(*(row.events for row in rows if row.watches is EventKind.VARIABLE)))
+
+
+def _misspelt(table: EnvironmentTable) -> Iterator[tuple[str, str]]:
+    if table.schema != SCHEMA:
+        yield "$.schema", f"schema {table.schema} is not {SCHEMA}, the one that this release reads"
+    yield from bad_range("$.reviewed", table.reviewed or "nothing", ("<", "<=", ">="))
+    names = {group.name for group in table.group}
+    for number, group in enumerate(table.group):
+        path = f"$.group[{number}] ({group.name})"
+        for op in group.ops:
+            if not (OP.fullmatch(op) or re.fullmatch(r"\w+\.\*", op)):
+                yield path, f"{op!r} is not spelt namespace.name[.overload]"
+        yield from misspelt_conditions(path, group.when, "")
+    for number, row in enumerate(table.row):
+        yield from _misspelt_row(f"$.row[{number}] ({row.id})", row, names)
+
+
+def _misspelt_row(path: str, row: Row, groups: set[str]) -> Iterator[tuple[str, str]]:
+    if not (ID.fullmatch(row.id) and row.id.startswith(f"{LEADER}-")):
+        yield path, f"{row.id!r} is not kebab-case led by `{LEADER}-`"
+    if row.about is About.CALL:
+        yield path, "a row is not about calls; a backend's table is"
+    if row.category not in CATEGORIES:
+        yield path, f"there is no category {row.category!r}"
+    if row.variable and not _VARIABLE.fullmatch(row.variable):
+        yield path, f"{row.variable!r} does not spell an environment variable"
+    if row.read and not _PATH.fullmatch(row.read):
+        yield path, f"{row.read!r} is not a dotted name"
+    if len([one for one in (row.field, row.variable, row.read) if one]) > 1:
+        yield path, "names more than one of field, variable and read"
+    for group in row.needs:
+        if group not in groups and group not in RESERVED:
+            yield path, f"needs {group!r}, which is no group"
+    if row.torch:
+        yield from bad_range(path, row.torch, ("<", ">="))
+    for place, case in enumerate(row.case):
+        where = f"{path}.case[{place}]"
+        yield from misspelt_conditions(where, case.when, case.torch)
+        for key in case.when:
+            if key not in PROCESS_FACTS and key not in SETTINGS:
+                yield where, f"{key!r} is not of the process"
+    for key, value in row.sets.items():
+        if key in SETTINGS and not in_domain(key, value):
+            yield path, f"sets {key} to {value!r}, which it cannot be"
