@@ -29,7 +29,13 @@ LETTERS = {
     Verdict.UNKNOWN: "U",
 }
 #: A plain call: a float32 matrix outside the backward pass, with settings that favour nothing.
-FACTS: Mapping[str, Value] = {"dtype": "float32", "layout": "strided", "ndim": 2, "backward.selects": False}
+FACTS: Mapping[str, Value] = {
+    "dtype": "float32",
+    "layout": "strided",
+    "ndim": 2,
+    "backward.selects": False,
+    "backward.counts": False,
+}
 SETTINGS: Mapping[str, Value] = {
     "fill_uninitialized_memory": True,
     "cublas_workspace": "unset",

@@ -23,6 +23,7 @@ SET = {"cublas_workspace": "set"}
 OVERLAP = {"shape.windows_overlap": True, "shape.unit_stride_unpadded": False}
 UNEVEN = {"shape.divides_evenly": False, "shape.channels_last": False}
 OTHER_SIZE = {"shape.same_size": False}
+TWICE = {"shape.meets_at_most_twice": True}
 THRICE = {"shape.meets_thrice": True}
 MASK = {"arg.output_mask0": True}
 MANY = {"index.is_mask": False, "index.one_value": False}
@@ -135,6 +136,16 @@ KERNELS = [
     Claim("fractional_max_pool2d_backward_out_cuda_frame", "aten.fractional_max_pool2d_backward", "cuda-fractional-max-pool-backward", "DDR", {"shape.windows_overlap": False}),
     Claim("fractional_max_pool3d_backward_out_frame", "aten.fractional_max_pool3d_backward", "cuda-fractional-max-pool-backward", "NNR", OVERLAP),
     Claim("upsample_linear1d_out_frame_backward", "aten.upsample_linear1d_backward", "cuda-upsample-linear1d-backward", "DDR", {"shape.same_size": True}),
+    Claim("atomic_adaptive_average_gradinput", "aten._adaptive_avg_pool2d_backward", "cuda-adaptive-avg-pool-backward", "DDR", {**UNEVEN, **TWICE}),
+    Claim("atomicadaptivemaxgradinput (3-D)", "aten.adaptive_max_pool3d_backward", "cuda-adaptive-max-pool3d-backward", "DDD", {**UNEVEN, **TWICE}),
+    Claim("avg_pool3d_cuda_update_grad_input_atomic", "aten.avg_pool3d_backward", "cuda-avg-pool3d-backward", "DDR", {**OVERLAP, **TWICE}),
+    Claim("max_pool3d_with_indices_backward_single_out_frame", "aten.max_pool3d_with_indices_backward", "cuda-max-pool3d-backward", "DDR", {**OVERLAP, **TWICE}),
+    Claim("fractional_max_pool2d_backward_out_cuda_frame", "aten.fractional_max_pool2d_backward", "cuda-fractional-max-pool-backward", "DDR", {**OVERLAP, **TWICE}),
+    Claim("upsample_linear1d_out_frame_backward", "aten.upsample_linear1d_backward", "cuda-upsample-linear1d-backward", "DDR", {**OTHER_SIZE, **TWICE}),
+    Claim("upsample_bilinear2d_backward_out_frame", "aten.upsample_bilinear2d_backward", "cuda-upsample-bilinear2d-backward", "DDR DDD DDD DDD", {**OTHER_SIZE, **TWICE}),
+    Claim("EmbeddingBag_accGradParametersKernel_max", "aten._embedding_bag_backward", "cuda-embedding-bag-backward", "DDR", {"arg.mode": "max", **TWICE}),
+    Claim("_scatter_gather_elementwise_kernel", "aten.scatter_add", "cuda-scatter-add", "DDD", {"backward.counts": True}),
+    Claim("indexFuncSmallIndex", "aten.index_add", "cuda-index-add", "DDD", {"backward.counts": True}),
     Claim("upsample_linear1d_out_frame_backward_unrolled", "aten.upsample_linear1d_backward", "cuda-upsample-linear1d-backward", "NNR", OTHER_SIZE),
     Claim("upsample_bilinear2d_backward_out_frame", "aten.upsample_bilinear2d_backward", "cuda-upsample-bilinear2d-backward", "DDR DDD DDD DDD", {"shape.same_size": True}),
     Claim("upsample_bilinear2d_backward_nhwc_out_frame", "aten.upsample_bilinear2d_backward", "cuda-upsample-bilinear2d-backward", NEW_PAD, OTHER_SIZE),

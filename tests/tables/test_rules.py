@@ -13,7 +13,7 @@ from tracer.tables.loading import load_tables
 from tracer.tables.model import Case, Rule, Table
 from tracer.tables.ruling.conditions import BoundRule
 from tracer.tables.versions import release
-from tracer.tables.vocabulary import SELECTING_NODES, SETTINGS, Value
+from tracer.tables.vocabulary import COUNTING_NODES, SELECTING_NODES, SETTINGS, Value
 
 CASES = [
     pytest.param(holder, rule, case, id=f"{rule.id}-{number}")
@@ -45,8 +45,9 @@ def test_a_case_does_not_match_a_near_miss(holder: Table, rule: Rule, case: Case
 def judged(op: str, backend: Backend, values: dict[str, Value], version: str) -> tuple[str, Verdict]:
     """The rule and verdict that a trace of one call comes out with; an empty id where nothing is found."""
     facts, settings = split(values)
-    selects = facts.pop("backward.selects", None)
-    node = f"{min(SELECTING_NODES)}0" if selects else "ScatterBackward0" if selects is not None else ""
+    nodes = {"backward.selects": min(SELECTING_NODES), "backward.counts": min(COUNTING_NODES)}
+    asked = {key: facts.pop(key) for key in nodes if key in facts}
+    node = next((f"{nodes[key]}0" for key, holds in asked.items() if holds), "ScatterBackward0" if asked else "")
     group = call(
         op,
         phase="backward" if node else "forward",

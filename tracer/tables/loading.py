@@ -12,13 +12,14 @@ import msgspec
 
 from tracer.errors import TableError
 from tracer.names import Backend
+from tracer.tables.exempting import with_exemptions
 from tracer.tables.inheritance import with_inherited
 from tracer.tables.model import SCHEMA, LibraryRule, LibraryTable, Rule, Table
 from tracer.tables.reading import parse, read
 from tracer.tables.settings.rows import load_rows, variables_of
 from tracer.tables.spelling import ID, OP, bad_range, misspelt_conditions
 from tracer.tables.translation import load_translations, translated_facts
-from tracer.tables.vocabulary import ASKED_FACTS
+from tracer.tables.vocabulary import ASKED_FACTS, DERIVED_FACTS, NOTED_FACTS
 
 _FOLDER = Path(__file__).parent
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -36,7 +37,7 @@ _SETTING_VARIABLES = frozenset({"CUBLAS_WORKSPACE_CONFIG"})
 
 def parse_table(text: str, source: str) -> Table:
     """Read a table from TOML; ``TableError`` in one line, led by ``source``, for what it may not hold."""
-    return parse(text, source, Table, _misspelt)
+    return with_exemptions(parse(text, source, Table, _misspelt))
 
 
 def parse_libraries(text: str, source: str) -> LibraryTable:
@@ -122,7 +123,7 @@ def required_facts() -> Mapping[str, frozenset[str]]:
     wanted: dict[str, set[str]] = {}
     rules: list[Rule] = [rule for table in load_tables().values() for rule in table.rule]
     for rule in (*rules, *load_libraries().rule):
-        keys = {key for case in rule.case for key in case.when if key in ASKED_FACTS}
+        keys = {key for case in rule.case for key in case.when if key in ASKED_FACTS or key in NOTED_FACTS}
         for op in rule.ops if keys else ():
             wanted.setdefault(op, set()).update(keys)
     for op, asked in translated_facts(load_translations(), load_tables()).items():
@@ -178,5 +179,9 @@ def _misspelt_rule(path: str, rule: Rule, leader: str) -> Iterator[tuple[str, st
         whole = isinstance(rule, LibraryRule) and _NAMESPACE.fullmatch(op)
         if not (whole or OP.fullmatch(op)):
             yield f"{path}.ops[{place}] ({rule.id})", f"{op!r} is not spelt namespace.name[.overload]"
+    for place, exemption in enumerate(rule.exempt):
+        if exemption.fact not in NOTED_FACTS and exemption.fact not in DERIVED_FACTS:
+            known = ", ".join((*NOTED_FACTS, *DERIVED_FACTS))
+            yield f"{path}.exempt[{place}].fact ({rule.id})", f"{exemption.fact!r} is none of {known}"
     for place, case in enumerate(rule.case):
         yield from misspelt_conditions(f"{path}.case[{place}] ({rule.id})", case.when, case.torch)

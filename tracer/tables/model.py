@@ -45,6 +45,15 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     work to. Beside ``deterministic`` every call that takes the route is saved; beside ``raises`` it must be chosen."""
 
 
+class Exemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What lets the calls of a rule off, whatever else holds of them; see ``tables.exempting``."""
+
+    fact: str
+    """One that is either true or false, and where it is not known counts as false."""
+    why: str
+    """Why no two runs can differ where it is true."""
+
+
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Ops that share one mechanism, and what it makes of them."""
 
@@ -59,6 +68,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """What to write instead."""
     case: tuple[Case, ...]
     evidence: tuple[RuleEvidence, ...]
+    exempt: tuple[Exemption, ...] = ()
+    """In a file alone: loading makes cases of them."""
     apis: tuple[str, ...] = ()
     """Names that users and documents use."""
     runs_as: str = ""

@@ -118,12 +118,21 @@ ASKED_FACTS: Mapping[str, tuple[Value, ...]] = {
     "shape.same_size": BOOL,  # resampling: output size equals input size
 }
 
+#: Facts that are recorded where they hold and left out where they do not, so that a trace which lacks one, because the
+#: fact does not hold or because its recorder was older, is judged alike. Each lets calls off; none accuses.
+NOTED_FACTS: Mapping[str, tuple[Value, ...]] = {
+    # Pooling, resampling: does no element of the result collect more than two addends? Two give one sum in either order.
+    "shape.meets_at_most_twice": BOOL,
+}
+
 #: Facts that the judge derives from what a call group says of itself; none of them is ever missing for want of asking.
 DERIVED_FACTS: Mapping[str, tuple[Value, ...]] = {
     # Is the call made by the backward of an op that selects each element at most once (``SELECTING_NODES``)?
     "backward.selects": BOOL,
     # Is it made by the backward of the softmax that attention's math route alone calls (_safe_softmax)?
     "backward.attention_softmax": BOOL,
+    # Is it made by the backward of a reduction by index, which counts what fell together: are zeros and ones added?
+    "backward.counts": BOOL,
     # Is the call made in the backward pass?
     "phase.backward": BOOL,
     # Is it made by nn.RNN, nn.GRU or nn.LSTM? A recorder notes that it is, and nothing where it is not.
@@ -134,6 +143,9 @@ DERIVED_FACTS: Mapping[str, tuple[Value, ...]] = {
 SELECTING_NODES: frozenset[str] = frozenset(
     f"{name}Backward" for name in ("Max", "Min", "Sort", "Topk", "Kthvalue", "Median", "Nanmedian", "Mode")
 )
+
+#: Autograd nodes that scatter a tensor of zeros and ones, and nothing else, onto one of zeros and ones.
+COUNTING_NODES: frozenset[str] = frozenset({"ScatterReduceBackward", "IndexReduceBackward"})
 
 #: Settings of the target. ``many`` threads means more than one.
 SETTINGS: Mapping[str, tuple[Value, ...]] = {
@@ -182,6 +194,7 @@ PROCESS_FACTS: Mapping[str, tuple[Value, ...]] = {
 DOMAINS: Mapping[str, tuple[Value, ...]] = {
     **COMMON_FACTS,
     **ASKED_FACTS,
+    **NOTED_FACTS,
     **DERIVED_FACTS,
     **SETTINGS,
     **PROCESS_FACTS,

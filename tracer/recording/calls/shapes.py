@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from tracer.recording.calls.arguments import Getter, Reader, argument_getter
+from tracer.recording.calls.meeting import meets_at_most_twice
 
 _LARGE = 32768
 _EXACT_COUNTS = 2**24
@@ -289,4 +290,5 @@ SHAPES: Mapping[str, Callable[[Any], Reader | None]] = {
     "rows_repeat_long": _rows_repeat_long,
     "topk_radix": _topk_radix,
     "grows": _grows,
+    "meets_at_most_twice": meets_at_most_twice,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tracer.tables.vocabulary import SELECTING_NODES, Value
+from tracer.tables.vocabulary import COUNTING_NODES, SELECTING_NODES, Value
 
 #: A softmax that attention's math route alone calls: rows that a mask left empty come out as zeros.
 _ATTENTION_SOFTMAX = "SafeSoftmaxBackward"
@@ -33,6 +33,8 @@ def _of_node(is_one: Callable[[str], bool]) -> _Derivation:
 DERIVATIONS: Mapping[str, _Derivation] = {
     "backward.selects": _of_node(lambda name: name in SELECTING_NODES),
     "backward.attention_softmax": _of_node(lambda name: name == _ATTENTION_SOFTMAX),
+    # It lets calls off, so one that is not known to count is held not to.
+    "backward.counts": lambda node, facts: (node or "").rstrip("0123456789") in COUNTING_NODES,
     "phase.backward": lambda node, facts: node is not None,
     "module.recurrent": lambda node, facts: facts.get("module.recurrent") is True,
 }
