@@ -80,7 +80,7 @@ def check(
     """A check in one line; ``ops`` and ``versions`` are words, and ``arg_mode`` stands for the key ``arg.mode``."""
     keys = {
         name.replace("_", ".", 1)
-        if name.split("_")[0] in ("arg", "given", "index", "shape", "backward")
+        if name.split("_")[0] in ("arg", "given", "index", "shape", "backward", "conv")
         else name: value
         for name, value in facts.items()
     }

@@ -143,7 +143,6 @@ KERNELS = [
     Claim("fractional_max_pool2d_backward_out_cuda_frame", "aten.fractional_max_pool2d_backward", "cuda-fractional-max-pool-backward", "DDR", {**OVERLAP, **TWICE}),
     Claim("upsample_linear1d_out_frame_backward", "aten.upsample_linear1d_backward", "cuda-upsample-linear1d-backward", "DDR", {**OTHER_SIZE, **TWICE}),
     Claim("upsample_bilinear2d_backward_out_frame", "aten.upsample_bilinear2d_backward", "cuda-upsample-bilinear2d-backward", "DDR DDD DDD DDD", {**OTHER_SIZE, **TWICE}),
-    Claim("EmbeddingBag_accGradParametersKernel_max", "aten._embedding_bag_backward", "cuda-embedding-bag-backward", "DDR", {"arg.mode": "max", **TWICE}),
     Claim("_scatter_gather_elementwise_kernel", "aten.scatter_add", "cuda-scatter-add", "DDD", {"backward.counts": True}),
     Claim("indexFuncSmallIndex", "aten.index_add", "cuda-index-add", "DDD", {"backward.counts": True}),
     Claim("upsample_linear1d_out_frame_backward_unrolled", "aten.upsample_linear1d_backward", "cuda-upsample-linear1d-backward", "NNR", OTHER_SIZE),

@@ -56,7 +56,7 @@ def test_an_unknown_fact_is_refused_with_those_there_are() -> None:
         rule_exempt_by("shape.windows_overlap")
 
 
-def test_no_shipped_case_accuses_where_a_noted_fact_holds() -> None:
+def test_no_shipped_case_accuses_outright_where_a_noted_fact_holds() -> None:
     asked = [
         (rule.id, case.verdict)
         for table in load_tables().values()
@@ -65,7 +65,9 @@ def test_no_shipped_case_accuses_where_a_noted_fact_holds() -> None:
         if any(case.when.get(fact) is True for fact in NOTED_FACTS)
     ]
     assert asked
-    assert {verdict for _, verdict in asked} == {Verdict.DETERMINISTIC}
+    softened = {rule for rule, verdict in asked if verdict is not Verdict.DETERMINISTIC}
+    assert softened == {"cuda-convolution"}
+    assert {verdict for _, verdict in asked} == {Verdict.DETERMINISTIC, Verdict.CONDITIONAL}
 
 
 @pytest.mark.parametrize(

@@ -145,10 +145,3 @@ def test_one_dimensional_adaptive_pooling_meets_twice_at_most_and_two_uneven_dim
     assert read((torch.empty(1, 1, 3, 3), torch.empty(1, 1, 7, 7)), {}) is MISSING
     assert met(lambda x: F.adaptive_avg_pool1d(x, 3), 1, 1, 7) == 2
     assert met(lambda x: F.adaptive_avg_pool2d(x, 3), 1, 1, 7, 7) == 4
-
-
-def test_two_bags_meet_twice_at_most() -> None:
-    read = meets_at_most_twice(ATEN._embedding_bag_backward.default)
-    assert read is not None
-    assert read((torch.empty(2, 4),), {}) is True
-    assert read((torch.empty(3, 4),), {}) is MISSING

@@ -107,6 +107,8 @@ def _reader(func: Any, key: str) -> Reader | None:
         return _both_sparse
     if key == "sdp.fused":
         return _may_fuse_attention
+    if key == "conv.plain_forward":
+        return _plain_forward(func)
     if kind != "arg":
         return None
     if name == "output_mask0":
@@ -133,6 +135,18 @@ def _reader(func: Any, key: str) -> Reader | None:
         return lambda args, kwargs: bool(get(args, kwargs))
     allowed = frozenset(domain)
     return lambda args, kwargs: value if (value := get(args, kwargs)) in allowed else MISSING
+
+
+def _plain_forward(func: Any) -> Reader | None:
+    """Noted of the forward of a convolution that is not transposed, which is what a transposed one's backward runs."""
+    name = str(func).split(".")[1]
+    if "backward" in name or "transpose" in name:
+        return None
+    transposed = argument_getter(func, "transposed")
+    if transposed is None:
+        return lambda args, kwargs: True
+    get: Getter = transposed
+    return lambda args, kwargs: MISSING if get(args, kwargs) else True
 
 
 def _reduce_op(func: Any) -> Reader | None:

@@ -31,8 +31,6 @@ def meets_at_most_twice(func: Any) -> Reader | None:
 
 def _bounds_of(func: Any) -> _Bounds | None:
     name = str(func).split(".")[1]
-    if name.startswith("_embedding_bag"):
-        return _bags(func)
     if "adaptive" in name:
         return _adaptive_windows(func, 3 if "3d" in name else 2)
     if "fractional" in name:
@@ -154,9 +152,3 @@ def _reach_of_linear(step: float, is_aligned: bool) -> int:
 def _reach_of_cubic(step: float, is_aligned: bool) -> int:
     """The same for four inputs each. Nearer to an edge than that, one output weighs on it several times."""
     return 1 if step > 4 + _CLOSE or (step > 4 - _CLOSE and not is_aligned) else MANY
-
-
-def _bags(func: Any) -> _Bounds | None:
-    """Bags by their largest entry: a row collects one gradient of each bag at most."""
-    known = _arguments(func, "grad")
-    return None if known is None else lambda args, kwargs: [known[0](args, kwargs).shape[0]]
