@@ -32,7 +32,11 @@ CONVOLUTIONS = tuple(
         f"torch.nn.{name}{n}d",
         check("cuda-convolution", CONV_OPS, N, D),
         # cuDNN names no algorithm of a plain forward that varies: softened, and still a risk.
-        *(() if "Transpose" in name else (check("cuda-convolution", "aten.convolution", C, D, conv_plain_forward=True),)),
+        *(
+            ()
+            if "Transpose" in name
+            else (check("cuda-convolution", "aten.convolution", C, D, conv_plain_forward=True),)
+        ),
     )
     for name in ("Conv", "ConvTranspose")
     for n in (1, 2, 3)
