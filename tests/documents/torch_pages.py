@@ -26,19 +26,11 @@ LARGE = {"shape_numel_ge_32768": True, "threads": "many"}
 PLAIN = {"dtype": "float32", "layout": "strided"}
 SAMPLER = {"arg_output_mask0": True, "arg_interpolation_mode": "bilinear", "arg_padding_mode": "zeros"}
 
+#: cuDNN names no algorithm of a plain forward that varies: softened, and still a risk.
+PLAIN_FORWARD = check("cuda-convolution", "aten.convolution", C, D, conv_plain_forward=True)
 CONVOLUTIONS = tuple(
-    entry(
-        "on CUDA, switched",
-        f"torch.nn.{name}{n}d",
-        check("cuda-convolution", CONV_OPS, N, D),
-        # cuDNN names no algorithm of a plain forward that varies: softened, and still a risk.
-        *(
-            ()
-            if "Transpose" in name
-            else (check("cuda-convolution", "aten.convolution", C, D, conv_plain_forward=True),)
-        ),
-    )
-    for name in ("Conv", "ConvTranspose")
+    entry("on CUDA, switched", f"torch.nn.{name}{n}d", check("cuda-convolution", CONV_OPS, N, D), *softened)
+    for name, softened in (("Conv", (PLAIN_FORWARD,)), ("ConvTranspose", ()))
     for n in (1, 2, 3)
 )
 

@@ -46,8 +46,9 @@ def test_no_element_lies_in_more_windows_than_the_bound(size: int, step: int, ga
 
 
 @pytest.mark.parametrize(
-    ("size", "step", "gap", "count", "most"), [(3, 2, 1, 9, 2), (2, 2, 1, 9, 1), (3, 1, 1, 9, 3), (3, 1, 1, 2, 2), (2, 2, 2, 9, 2)]
-)  # fmt: skip
+    ("size", "step", "gap", "count", "most"),
+    [(3, 2, 1, 9, 2), (2, 2, 1, 9, 1), (3, 1, 1, 9, 3), (3, 1, 1, 2, 2), (2, 2, 2, 9, 2)],
+)
 def test_the_bound_is_met(size: int, step: int, gap: int, count: int, most: int) -> None:
     places = [start * step + inside * gap for start in range(count) for inside in range(size)]
     assert max(map(places.count, places)) == most == windows_of_one(size, step, gap, count)

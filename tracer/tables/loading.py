@@ -12,9 +12,8 @@ import msgspec
 
 from tracer.errors import TableError
 from tracer.names import Backend
-from tracer.tables.exempting import with_exemptions
 from tracer.tables.inheritance import with_inherited
-from tracer.tables.model import SCHEMA, LibraryRule, LibraryTable, Rule, Table
+from tracer.tables.model import SCHEMA, LibraryRule, LibraryTable, Rule, Table, with_exemptions
 from tracer.tables.reading import parse, read
 from tracer.tables.settings.rows import load_rows, variables_of
 from tracer.tables.spelling import ID, OP, bad_range, misspelt_conditions

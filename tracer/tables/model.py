@@ -6,6 +6,8 @@ instead of silently widening a rule.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from tracer.names import Backend, Cause, EvidenceKind, Verdict
@@ -46,7 +48,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Exemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What lets the calls of a rule off, whatever else holds of them; see ``tables.exempting``."""
+    """What lets the calls of a rule off, whatever else holds of them; see ``with_exemptions``."""
 
     fact: str
     """One that is either true or false, and where it is not known counts as false."""
@@ -147,3 +149,36 @@ def _indexes_of(table: Table) -> tuple[_Index, _Index]:
         shared: _Index = {op: rule for rule in table.libraries for op in rule.ops}
         kept = _INDEXES[id(table)] = (table, own, shared)
     return kept[1:]
+
+
+#: Verdicts that accuse a call of letting two runs differ.
+_ACCUSING = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)
+
+
+def with_exemptions(table: Table) -> Table:
+    """``table`` with the exemptions of its rules as cases: each that accuses becomes two.
+
+    Where the fact does not hold the case's own verdict stands; what deterministic mode refuses it refuses all the same.
+    """
+    return msgspec.structs.replace(table, rule=tuple(_spelt_out(rule) for rule in table.rule))
+
+
+def _spelt_out(rule: Rule) -> Rule:
+    cases = rule.case
+    for exemption in rule.exempt:
+        cases = tuple(one for case in cases for one in _split(case, exemption))
+    return msgspec.structs.replace(rule, case=cases, exempt=())
+
+
+def _split(case: Case, exemption: Exemption) -> Iterator[Case]:
+    if case.verdict not in _ACCUSING:
+        yield case
+        return
+    yield msgspec.structs.replace(case, when={**case.when, exemption.fact: False})
+    yield Case(
+        verdict=Verdict.DETERMINISTIC,
+        when={**case.when, exemption.fact: True},
+        torch=case.torch,
+        why=exemption.why,
+        cause=case.cause,
+    )

@@ -121,7 +121,7 @@ ASKED_FACTS: Mapping[str, tuple[Value, ...]] = {
 #: Facts that are recorded where they hold and left out where they do not, so that a trace which lacks one, because the
 #: fact does not hold or because its recorder was older, is judged alike. Each speaks for a call; none against it.
 NOTED_FACTS: Mapping[str, tuple[Value, ...]] = {
-    # Pooling, resampling: does no element of the result collect more than two addends? Two give one sum in either order.
+    # Pooling, resampling: does no element collect more than two addends? Two give one sum in either order.
     "shape.meets_at_most_twice": BOOL,
     # Is it the forward of a convolution that is not transposed?
     "conv.plain_forward": BOOL,

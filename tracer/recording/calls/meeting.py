@@ -67,7 +67,7 @@ def _windows(func: Any) -> _Bounds | None:
 
 
 def windows_of_one(size: int, step: int, gap: int, count: int) -> int:
-    """In how many of ``count`` windows of ``size`` elements, ``gap`` apart and ``step`` on, one element lies at most."""
+    """In how many of ``count`` windows one element lies at most: ``size`` elements, ``gap`` apart, each ``step`` on."""
     common = gcd(step, gap)
     return max(1, min(-(-size * common // step), -(-count * common // gap)))
 

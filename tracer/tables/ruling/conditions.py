@@ -15,7 +15,6 @@ from tracer.tables.model import Case, Wanted
 from tracer.tables.versions import speaks_of
 from tracer.tables.vocabulary import DOMAINS, NOTED_FACTS, SETTINGS, Value, expand, in_domain
 
-
 #: What stands for a fact that a recorder notes only where it holds.
 _UNNOTED: Mapping[str, Value] = dict.fromkeys(NOTED_FACTS, False)
 
