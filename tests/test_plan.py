@@ -6,10 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.build import finding, judgement, process_finding, target
-from tracer.findings import Finding
-from tracer.names import Cause, UnknownReason, Verdict
+from tracer.findings import Change, Finding, Need
+from tracer.names import Cause, Prerequisite, UnknownReason, Verdict
 from tracer.plan import Step, make_plan, step_of
 from tracer.plan.imports import importing_once
+from tracer.report.wording.naming import advice_of, needs_in_words
 
 ANYTHING = st.builds(
     finding,
@@ -85,7 +86,7 @@ def test_what_raises_is_named_by_site_with_its_remedy() -> None:
     assert [change.where for change in plan] == ["a.py:1", "b.py:2 (called from train.py:9)"]
     assert plan[0].closes == 2
     assert "aten.put_" in plan[0].title
-    assert "Use index_put." in plan[0].title
+    assert plan[0].remedy == "Use index_put."
 
 
 def test_the_workspace_variable_is_asked_for_until_it_is_set() -> None:
@@ -163,3 +164,37 @@ def test_a_finding_that_another_setting_closes_does_not_lend_that_its_own_line()
     (change,) = make_plan(judgement(by_the_mode))
     assert change.title == "Turn deterministic mode on"
     assert change.code == "import torch\n\ntorch.use_deterministic_algorithms(True)"
+
+
+def test_an_edit_that_works_under_the_mode_alone_names_the_change_that_turns_it_on() -> None:
+    edit = raising(needs=(Prerequisite.DETERMINISTIC_MODE,), verdict="nondeterministic")
+    mode, change = make_plan(judgement(finding(count=9), edit))
+    assert mode.sets == {"deterministic_mode": "on"}
+    assert change.needs == (Need(kind=Prerequisite.DETERMINISTIC_MODE, setting="deterministic_mode", changes=(1,)),)
+    assert needs_in_words(change) == ["Works with deterministic mode on alone: make change 1 with it"]
+
+
+def test_turning_the_mode_on_names_first_what_it_would_refuse() -> None:
+    places = [raising(location=f"train.py:{line}") for line in (1, 2, 3)]
+    mode, *edits = make_plan(judgement(finding(count=9), *places))
+    assert mode.needs == (Need(kind=Prerequisite.NOTHING_RAISES, changes=(2, 3, 4)),)
+    assert needs_in_words(mode) == ["Make changes 2 to 4 first: what they replace raises under deterministic mode"]
+    assert not any(edit.needs for edit in edits)
+
+
+def test_where_the_mode_is_on_or_nowhere_planned_an_edit_says_so() -> None:
+    edit = raising(needs=(Prerequisite.DETERMINISTIC_MODE,), verdict="raises")
+    (left_on,) = make_plan(judgement(edit, target=target(conditions={"deterministic_mode": "on"})))
+    assert left_on.needs[0].holds
+    assert needs_in_words(left_on) == ["Works with deterministic mode on alone: leave it on"]
+    (off,) = make_plan(judgement(edit))
+    assert (off.needs[0].holds, off.needs[0].changes) == (False, ())
+    assert needs_in_words(off) == ["Works with deterministic mode on alone, which no change of this plan turns on"]
+
+
+def test_a_remedy_is_a_field_of_its_own_whatever_the_subject_holds() -> None:
+    (change,) = make_plan(judgement(raising(remedy="Use this: that.")))
+    assert change.title == "Replace aten.put_, which raises under deterministic mode"
+    assert change.remedy == "Use this: that."
+    assert advice_of(change) == f"{change.title}: {change.remedy}"
+    assert advice_of(Change(number=1, title="Seed")) == "Seed"

@@ -262,7 +262,7 @@ def test_the_fill_is_said_to_be_spared_where_nothing_read_unwritten_memory() -> 
     given_memory = Allocation(op="aten.empty.memory_format", count=3, bytes=3 << 20)
     recorded = trace(call(facts=CUDA), environment=process(), allocations=(given_memory,))
     last = judge(recorded, backend="cuda").plan[-1]
-    assert "3 calls, 3.0 MiB, no read before write seen" in last.title
+    assert "3 calls, 3.0 MiB, no read before write seen" in last.remedy
     assert (last.closes, last.sets) == (0, {})
     was_read = trace(call(facts=CUDA), environment=process(), allocations=(given_memory,), unwritten_reads=(read(),))
     assert not any("fill off" in change.title for change in judge(was_read, backend="cuda").plan)

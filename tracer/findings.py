@@ -6,7 +6,18 @@ from collections.abc import Mapping
 
 import msgspec
 
-from tracer.names import About, Backend, Cause, Differs, EvidenceKind, Phase, Settings, UnknownReason, Verdict
+from tracer.names import (
+    About,
+    Backend,
+    Cause,
+    Differs,
+    EvidenceKind,
+    Phase,
+    Prerequisite,
+    Settings,
+    UnknownReason,
+    Verdict,
+)
 from tracer.trace.model import BlindSpot, Environment, FactValue, TraceSource
 from tracer.trace.process import Allocation, Draw, Generator, Loader
 
@@ -35,6 +46,18 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """Settings that were asked for in place of the recorded ones, by name; see ``tables.rows.Row.sets``."""
 
 
+class Need(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What must hold as well for a change of the plan to do its work."""
+
+    kind: Prerequisite
+    setting: str = ""
+    """The setting that must be made, as ``judge(..., settings=...)`` names it; empty where changes to code must be."""
+    changes: tuple[int, ...] = ()
+    """Numbers of the plan's changes that make it so; empty where none does, or where it is so already."""
+    holds: bool = False
+    """Is it so already?"""
+
+
 class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A rule, or the lack of one, at one op, phase, module and site."""
 
@@ -60,6 +83,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     cause: Cause | None = None
     why: str = ""
     remedy: str = ""
+    needs: tuple[Prerequisite, ...] = ()
+    """What must hold as well for ``remedy`` to work."""
     evidence: tuple[Evidence, ...] = ()
     facts: dict[str, FactValue] = {}
     node: str = ""
@@ -147,7 +172,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     number: int
     title: str
-    """What to do, as an imperative sentence."""
+    """What to do, as an imperative sentence without its full stop."""
+    remedy: str = ""
+    """How, in the words of the rule that asks for it; empty where the title says all."""
     code: str = ""
     """Ready to paste, where there is a line to paste."""
     where: str = ""
@@ -161,6 +188,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Positions in the judgement's findings, from 0, of those that it closes."""
     sets: dict[str, FactValue] = {}
     """What it makes of the settings, as ``judge(..., settings=...)`` takes them; empty for an edit elsewhere."""
+    needs: tuple[Need, ...] = ()
+    """What must hold as well for it to do its work."""
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):

@@ -235,6 +235,15 @@ class About(Word):
     """Code that ``torch.compile`` compiled, or would have."""
 
 
+class Prerequisite(Word):
+    """What must hold as well for a change to do its work."""
+
+    DETERMINISTIC_MODE = "deterministic-mode"
+    """Deterministic mode is on: without it the edited line varies as well."""
+    NOTHING_RAISES = "nothing-raises"
+    """What raises under this setting was changed, or set right, before."""
+
+
 class Differs(Word):
     """Between which executions a setting makes a difference."""
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from tracer.findings import Change, FillCost, Finding, Judgement
-from tracer.names import SEVERITY, About, DeterministicMode, UnknownReason, Verdict
+from tracer.findings import Change, FillCost, Finding, Judgement, Need
+from tracer.names import SEVERITY, About, DeterministicMode, Prerequisite, UnknownReason, Verdict
 from tracer.plan.imports import importing_once
+from tracer.plan.prerequisites import Asking, needs_of
 from tracer.plan.steps import STEP_OF_SETTING, Step, is_mode_on, is_settled, name_of, place_of, step_of
 from tracer.trace.model import FactValue
 
@@ -51,8 +52,11 @@ class Draft(NamedTuple):
     title: str
     where: str
     findings: Sequence[int] = ()
+    remedy: str = ""
     code: str = ""
     sets: dict[str, FactValue] = {}  # noqa: RUF012 (never changed)
+    needs: tuple[Prerequisite, ...] = ()
+    raises_in_mode: bool = False
 
 
 class _Plan:
@@ -81,17 +85,19 @@ def make_plan(judgement: Judgement) -> tuple[Change, ...]:
     drafts = [draft for write in _WRITERS for draft in write(plan)]
     drafts += _leave_unfilled(judgement)
     codes = importing_once(draft.code.strip() for draft in drafts)
+    needs = needs_of([Asking(one.sets, one.needs, one.raises_in_mode) for one in drafts], judgement.target)
     return tuple(
-        _numbered(number, draft._replace(code=code), plan)
-        for number, (draft, code) in enumerate(zip(drafts, codes, strict=True), 1)
+        _numbered(number, draft._replace(code=code), plan, needed)
+        for number, (draft, code, needed) in enumerate(zip(drafts, codes, needs, strict=True), 1)
     )
 
 
-def _numbered(number: int, draft: Draft, plan: _Plan) -> Change:
+def _numbered(number: int, draft: Draft, plan: _Plan, needs: tuple[Need, ...]) -> Change:
     closed = plan.told(draft.findings)
     return Change(
         number=number,
         title=draft.title,
+        remedy=draft.remedy,
         code=draft.code,
         where=draft.where,
         closes=len(closed),
@@ -99,6 +105,7 @@ def _numbered(number: int, draft: Draft, plan: _Plan) -> Change:
         rules=tuple(dict.fromkeys(finding.rule for finding in closed)),
         findings=tuple(draft.findings),
         sets=draft.sets,
+        needs=needs,
     )
 
 
@@ -147,7 +154,7 @@ def _setting(name: str, plan: _Plan, closed: list[int]) -> Draft:
     where = same[0].where if same and same[0].where else _SHELL if _is_variable(name) else _TOP
     if name == "deterministic_mode":
         where = "at the top of the script, before the model is built and any op runs"
-    return Draft(title, where, closed, code, {name: value})
+    return Draft(title, where, closed, code=code, sets={name: value})
 
 
 def _line(name: str, value: FactValue) -> str:
@@ -168,7 +175,7 @@ def _load_data(plan: _Plan) -> Iterator[Draft]:
     for places in _alike(plan, plan.at(Step.LOADING), lambda one: (one.rule, one.location, one.called_from)):
         first = plan.findings[places[0]]
         sets = {name: value for name, value in first.sets.items() if name in plan.planned and is_settled(first)}
-        yield Draft(_sentence(first.subject, first.remedy), place_of(first), places, first.code, sets)
+        yield Draft(first.subject, place_of(first), places, first.remedy, first.code, sets)
 
 
 def _seed(plan: _Plan) -> Iterator[Draft]:
@@ -184,13 +191,13 @@ def _seed(plan: _Plan) -> Iterator[Draft]:
             f"Seed {whose} generators",
             "at the top of the script, before the model is built and data is shuffled",
             closed,
-            "\n".join(_SEEDS[name] for name in names),
-            {name: plan.planned[name] for name in names},
+            code="\n".join(_SEEDS[name] for name in names),
+            sets={name: plan.planned[name] for name in names},
         )
     for places in _by_site(plan, by_hand):
         first = plan.findings[places[0]]
         about = first.subject or f"the generator that {name_of(first.op)} draws from"
-        yield Draft(_sentence(f"Seed {about}", first.remedy), place_of(first), places, first.code)
+        yield Draft(f"Seed {about}", place_of(first), places, first.remedy, first.code, needs=first.needs)
 
 
 def _move_lines(plan: _Plan) -> Iterator[Draft]:
@@ -200,31 +207,39 @@ def _move_lines(plan: _Plan) -> Iterator[Draft]:
         sets = {name: plan.planned[name] for one in moved for name in one.sets if name in plan.planned}
         where = f"{first.where}; it stands at {place_of(first)}" if first.where else place_of(first)
         what = "Move the line" if first.about is About.LATE else "Take the line out"
-        yield Draft(_sentence(f"{what}: {first.subject}", first.remedy), where, places, first.code, sets)
+        yield Draft(f"{what}: {first.subject}", where, places, first.remedy, first.code, sets)
 
 
 def _replace_what_raises(plan: _Plan) -> Iterator[Draft]:
     for places in _by_site(plan, plan.at(Step.RAISES)):
         first = plan.findings[places[0]]
         when = "raises now" if first.verdict is Verdict.RAISES else "raises under deterministic mode"
-        title = _sentence(f"Replace {_subject(first)}, which {when}", first.remedy)
-        yield Draft(title, place_of(first), places)
+        yield Draft(
+            f"Replace {_subject(first)}, which {when}",
+            place_of(first),
+            places,
+            first.remedy,
+            needs=first.needs,
+            raises_in_mode=first.verdict is not Verdict.RAISES,
+        )
 
 
 def _write_memory(plan: _Plan) -> Iterator[Draft]:
     for places in _by_site(plan, plan.at(Step.MEMORY)):
         first = plan.findings[places[0]]
         what = "Write before reading" if first.about is About.MEMORY else "Give the write memory of its own"
-        title = _sentence(f"{what} in {_subject(first)}", first.remedy)
         # Memory's code is the setting that fills it, which closes nothing where this step is reached.
-        yield Draft(title, place_of(first), places, "" if first.about is About.MEMORY else first.code)
+        code = "" if first.about is About.MEMORY else first.code
+        title = f"{what} in {_subject(first)}"
+        yield Draft(title, place_of(first), places, first.remedy, code, needs=first.needs)
 
 
 def _change_what_stays(plan: _Plan) -> Iterator[Draft]:
     for places in _by_site(plan, plan.at(Step.NOT_FIXED)):
         first = plan.findings[places[0]]
         does = "which varies now" if is_mode_on(plan.target) else "which deterministic mode does not fix"
-        yield Draft(_sentence(f"Change {_subject(first)}, {does}", first.remedy), place_of(first), places, first.code)
+        title = f"Change {_subject(first)}, {does}"
+        yield Draft(title, place_of(first), places, first.remedy, first.code, needs=first.needs)
 
 
 def _find_out(plan: _Plan) -> Iterator[Draft]:
@@ -239,8 +254,8 @@ def _find_out(plan: _Plan) -> Iterator[Draft]:
         told = [plan.findings[place] for place in places]
         about = tuple(dict.fromkeys(_subject(one) for one in told))
         remedies = tuple(dict.fromkeys(one.remedy for one in told if one.remedy))
-        title = _sentence(f"{how} ({reason or 'no reason given'})", remedies[0] if len(remedies) == 1 else "")
-        yield Draft(title, _some(about), places)
+        title = f"{how} ({reason or 'no reason given'})"
+        yield Draft(title, _some(about), places, remedies[0] if len(remedies) == 1 else "")
 
 
 def _leave_unfilled(judgement: Judgement) -> Iterator[Draft]:
@@ -252,10 +267,11 @@ def _leave_unfilled(judgement: Judgement) -> Iterator[Draft]:
     if "fill_uninitialized_memory" in judgement.planned or fill.reads or fill.unfollowed > fill.calls // 2:
         return
     yield Draft(
-        f"Turning the fill off looks safe for this step: {_evidence_of(fill)};"
-        " allocations inside kernels are invisible",
+        "Turning the fill off looks safe for this step",
         "if its cost matters" if is_mode_on(judgement.target) else _AFTER_MODE,
+        remedy=f"{_evidence_of(fill)}; allocations inside kernels are invisible",
         code="torch.utils.deterministic.fill_uninitialized_memory = False",
+        needs=(Prerequisite.DETERMINISTIC_MODE,),
     )
 
 
@@ -303,11 +319,6 @@ def _calls(findings: Sequence[Finding]) -> int:
 def _subject(finding: Finding) -> str:
     """What a finding is about, as a title bears it."""
     return name_of(finding.op) if finding.op else finding.subject
-
-
-def _sentence(what: str, remedy: str) -> str:
-    """``what``, followed by the rule's own remedy where it has one."""
-    return f"{what}: {remedy}" if remedy else what
 
 
 def _some(names: tuple[str, ...], limit: int = 3) -> str:

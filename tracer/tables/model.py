@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from tracer.names import Backend, Cause, EvidenceKind, Verdict
+from tracer.names import Backend, Cause, EvidenceKind, Prerequisite, Verdict
 from tracer.tables.vocabulary import Value
 
 #: The schema that this release reads.
@@ -40,6 +40,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     why: str = ""
     """In place of the rule's, where this case differs."""
     remedy: str = ""
+    needs: tuple[Prerequisite, ...] = ()
+    """What must hold as well for this case's own ``remedy`` to work."""
     cause: Cause | None = None
     route: str = ""
     """What runs in this op's stead, from the case's first version on, once deterministic mode is on: a function of
@@ -74,6 +76,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """In a file alone: loading makes cases of them."""
     apis: tuple[str, ...] = ()
     """Names that users and documents use."""
+    needs: tuple[Prerequisite, ...] = ()
+    """What must hold as well for ``remedy`` to work."""
     runs_as: str = ""
     """What the op becomes on this backend where a recording on another one shows a different op."""
 

@@ -108,6 +108,7 @@ def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...]) -> Finding:
         cause=ruling.cause,
         why=ruling.why,
         remedy=ruling.remedy,
+        needs=ruling.needs,
         evidence=evidence,
         facts=facts,
         node=first.node if len(alike) == 1 or all(one.group.node == first.node for one in alike) else "",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tracer.findings import Change, Finding
 from tracer.plan import name_of, place_of
 from tracer.report.wording.headline import headline
-from tracer.report.wording.naming import worth
+from tracer.report.wording.naming import advice_of, needs_in_words, worth
 from tracer.report.wording.plain import one_line, visible
 from tracer.report.wording.words import VERDICTS, by_severity, plural, target_words
 
@@ -82,8 +82,17 @@ def _parts(report: ReportView) -> Iterator[str]:
 
 def _plan(plan: tuple[Change, ...]) -> Iterator[str]:
     for change in plan[:_CHANGES]:
-        aside = "; ".join(filter(None, (_said(change.where), worth(change))))
-        lines = [f"{change.number}. {_said(change.title)} ({aside})"]
+        aside = "; ".join(
+            filter(
+                None,
+                (
+                    _said(change.where),
+                    *(f"{need[:1].lower()}{need[1:]}" for need in needs_in_words(change)),
+                    worth(change),
+                ),
+            )
+        )
+        lines = [f"{change.number}. {_said(advice_of(change))} ({aside})"]
         if change.code:
             code = visible(change.code)
             fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", code)), default=0))

@@ -18,7 +18,7 @@ from tracer.report.page.page import map_of, page_context
 from tracer.report.page.table_data import findings_json
 from tracer.report.wording.answers import answers
 from tracer.report.wording.headline import headline
-from tracer.report.wording.naming import phase_of, subject_of, worth
+from tracer.report.wording.naming import advice_of, needs_in_words, phase_of, subject_of, worth
 from tracer.report.wording.plain import LINE_NUMBER, one_line, visible
 from tracer.report.wording.portability import targets_shown
 from tracer.report.wording.words import VERDICTS, plural, target_words
@@ -89,7 +89,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(words=VERDICTS, severity=SEVERITY, plural=plural, worth=worth)
+    environment.globals.update(
+        words=VERDICTS, severity=SEVERITY, plural=plural, worth=worth, needs=needs_in_words, advice=advice_of
+    )
     environment.filters["shown"] = lambda text: one_line(str(text), _LONGEST)
     environment.filters["placed"] = lambda text: _whole_numbers(one_line(str(text), _LONGEST))
     environment.filters["breakable"] = lambda text: _breakable(one_line(str(text), _LONGEST))

@@ -21,7 +21,16 @@ from tracer.report.terminal.ranks_text import ranks_parts
 from tracer.report.terminal.terminal import Prose, hanging, heading, indented, printed
 from tracer.report.wording.answers import answers, evidence_counts
 from tracer.report.wording.headline import headline
-from tracer.report.wording.naming import calls_by_op, counted, ops_behind, phase_of, subject_of, worth
+from tracer.report.wording.naming import (
+    advice_of,
+    calls_by_op,
+    counted,
+    needs_in_words,
+    ops_behind,
+    phase_of,
+    subject_of,
+    worth,
+)
 from tracer.report.wording.plain import one_line, visible
 from tracer.report.wording.words import GUARANTEE, UNKNOWN_REASONS, VERDICTS, by_severity, plural, target_words
 
@@ -110,11 +119,13 @@ def _plan(plan: tuple[Change, ...], limit: int | None) -> Iterator[RenderableTyp
         return
     yield heading("What to change")
     for change in plan[:limit]:
-        yield hanging(f"{change.number}.", one_line(change.title, 2 * _LONGEST))
+        yield hanging(f"{change.number}.", one_line(advice_of(change), 2 * _LONGEST))
         for line in visible(change.code).splitlines():
             yield indented(line, 5, style="bold")
         if change.where:
             yield indented(one_line(change.where, _LONGEST), 5, style="dim")
+        for need in needs_in_words(change):
+            yield indented(need, 5)
         yield indented(worth(change), 5, style="dim")
     if limit is not None and len(plan) > limit:
         yield indented(f"and {plural(len(plan) - limit, 'more change')}.")

@@ -1,11 +1,11 @@
-"""How a finding is called: by its op and place or, where it speaks of the process, by its subject."""
+"""How a finding is called (by its op and place, or by its subject), and what a change asks for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from tracer.findings import Change, Finding
-from tracer.names import About, Phase, Verdict
+from tracer.findings import Change, Finding, Need
+from tracer.names import About, Phase, Prerequisite, Verdict
 from tracer.plan import name_of
 from tracer.report.wording.words import ABOUT, number, plural
 
@@ -34,6 +34,42 @@ def worth(change: Change) -> str:
         return "a suggestion: it closes no finding" if is_suggestion(change) else "needed with the others"
     calls = f", {plural(change.calls, 'call')}" if change.calls else ""
     return f"closes {plural(change.closes, 'finding')}{calls}"
+
+
+def advice_of(change: Change) -> str:
+    """What to do, then how: title and remedy as one sentence."""
+    return f"{change.title}: {change.remedy}" if change.remedy else change.title
+
+
+def needs_in_words(change: Change) -> list[str]:
+    """A sentence, without its full stop, for each thing that ``change`` needs."""
+    return [_in_words(need) for need in change.needs]
+
+
+def _in_words(need: Need) -> str:
+    if need.kind is Prerequisite.NOTHING_RAISES:
+        if need.setting:
+            return f"Make {_numbered(need.changes)} with it: without {need.setting} calls raise"
+        what = "it replaces" if len(need.changes) == 1 else "they replace"
+        return f"Make {_numbered(need.changes)} first: what {what} raises under deterministic mode"
+    if need.changes:
+        return f"Works with deterministic mode on alone: make {_numbered(need.changes)} with it"
+    if need.holds:
+        return "Works with deterministic mode on alone: leave it on"
+    return "Works with deterministic mode on alone, which no change of this plan turns on"
+
+
+def _numbered(changes: Sequence[int]) -> str:
+    """``change 3``, ``changes 3 and 5 to 8``."""
+    runs: list[list[int]] = []
+    for change in changes:
+        if runs and change == runs[-1][-1] + 1:
+            runs[-1].append(change)
+        else:
+            runs.append([change])
+    told = [f"{run[0]} to {run[-1]}" if len(run) > 2 else " and ".join(map(str, run)) for run in runs]
+    spelt = " and ".join(filter(None, (", ".join(told[:-1]), told[-1])))
+    return f"change{'s' * (len(changes) > 1)} {spelt}"
 
 
 def answer_of(finding: Finding) -> str:

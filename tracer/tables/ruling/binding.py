@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tracer.names import Backend, Cause, UnknownReason, Verdict
+from tracer.names import Backend, Cause, Prerequisite, UnknownReason, Verdict
 from tracer.tables.model import Rule, RuleEvidence, Table
 from tracer.tables.ruling.conditions import BoundRule
 from tracer.tables.ruling.derived import DERIVATIONS, derive
@@ -44,6 +44,8 @@ class RuleOutcome(NamedTuple):
     """What the op becomes on the target, where that is another op; several, where which one is not known."""
     translated_by: tuple[RuleEvidence, ...] = ()
     """Why that is believed."""
+    needs: tuple[Prerequisite, ...] = ()
+    """What must hold as well for the remedy to work."""
 
     @property
     def evidence(self) -> tuple[RuleEvidence, ...]:
@@ -216,5 +218,6 @@ class BoundTable:
             next((case.remedy for case in cases if case.remedy), rule.remedy),
             self.extrapolated,
             in_mode.case.route if in_mode.case is not None else "",
+            needs=next((case.needs for case in cases if case.remedy), rule.needs),
         )
         return self.same(ruling)

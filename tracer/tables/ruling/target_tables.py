@@ -181,7 +181,8 @@ def _kept(ruling: RuleOutcome) -> RuleOutcome:
     """``ruling`` for draws from a generator whose state repeats already."""
     return ruling._replace(
         remedy="The generator starts from the same state in every run: keep it so, and save and restore generator"
-        " states when training is resumed."
+        " states when training is resumed.",
+        needs=(),
     )
 
 
@@ -202,6 +203,7 @@ def _unseeded(ruling: RuleOutcome, whose: str, remedy: str) -> RuleOutcome:
         cause=Cause.RNG,
         why=f"{why} {ruling.why}".rstrip(),
         remedy=f"{remedy}, and call `seed()` on no generator.",
+        needs=(),
     )
 
 
