@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.docs-installed
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: help demo test test-all lint format bench docs clean
 
@@ -12,8 +14,8 @@ help:
 	@echo "make test-all  the tests that take minutes too"
 	@echo "make lint      ruff, mypy and the tables' own lint alone"
 	@echo "make format    let ruff rewrite the sources"
-	@echo "make bench     print the figures that the README quotes"
-	@echo "make docs      write the pages that are made from the tables"
+	@echo "make bench     print the figures that docs/limits.md quotes"
+	@echo "make docs      build the documentation site in site/; a dead link fails"
 	@echo "make clean     remove the virtual environment and the caches"
 
 demo: $(STAMP)
@@ -22,7 +24,7 @@ demo: $(STAMP)
 test: $(STAMP) lint
 	$(BIN)/python -m pytest -n 2 --dist loadscope
 
-test-all: $(STAMP) lint
+test-all: $(DOCS_STAMP) lint
 	$(BIN)/python -m pytest -n 2 --dist loadscope -m "slow or not slow"
 
 lint: $(STAMP)
@@ -44,13 +46,18 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/threads.py --runs 20
 	$(BIN)/python benchmarks/judging.py
 
-docs: $(STAMP)
-	$(BIN)/python docs/make_docs.py
+docs: $(DOCS_STAMP)
+	$(BIN)/python docs/making/write.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test,lint]'
+	$(INSTALL) --editable '.[test,lint]'
 	touch $(STAMP)
 
+$(DOCS_STAMP): $(STAMP)
+	$(INSTALL) --editable '.[docs]'
+	touch $(DOCS_STAMP)
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -243,6 +243,7 @@ def test_the_top_of_the_repository_holds_only_what_the_design_names() -> None:
     top = {Path(path).parts[0] for path in listed.stdout.splitlines()}
     assert top <= {
         ".ci",
+        ".github",
         ".gitignore",
         "CHANGELOG.md",
         "CONTRIBUTING.md",
@@ -252,6 +253,7 @@ def test_the_top_of_the_repository_holds_only_what_the_design_names() -> None:
         "benchmarks",
         "constraints.txt",
         "docs",
+        "mkdocs.yml",
         "pyproject.toml",
         "templates",
         "tests",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from copy import deepcopy
 from functools import cache
@@ -15,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from docs.making.json_schemas import schemas
 from tests.build import call, draw, event, finding, generator, loader, read, report, trace
 from tests.report.samples import HOSTILE, full_report, hostile_process_report, hostile_report, process_report
 from tests.trace.strategies import traces
@@ -59,12 +59,7 @@ def check_trace(made: Trace) -> None:
 
 
 def test_the_schemas_are_up_to_date() -> None:
-    spec = importlib.util.spec_from_file_location("json_schemas", DOCS / "json_schemas.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    made = module.schemas()
+    made = schemas()
     assert set(made) == set(NAMES)
     for name, text in made.items():
         assert (DOCS / name).read_text(encoding="utf-8") == text, "run `make docs`"

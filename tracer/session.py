@@ -163,7 +163,10 @@ def judge(
         Answer ``unknown`` for a torch that is newer than a table was reviewed for, in place of the newest reviewed
         version's verdict.
 
-    Raises ``TargetError`` for a target that does not exist.
+    Raises
+    ------
+    TargetError
+        The target does not exist; the message lists what does.
     """
     from tracer.judging import judge_trace, make_target
     from tracer.judging.calls.judged_calls import judged_calls

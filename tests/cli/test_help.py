@@ -1,4 +1,4 @@
-"""``--help`` is quick, complete, and what the README quotes."""
+"""``--help`` is quick and complete."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Command, process, tracer_process
+from tests.cli.command import Command, process
 from tracer import __version__
 from tracer.cli.main import COMMANDS
-
-README = Path(__file__).parent.parent.parent / "README.md"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -60,17 +58,6 @@ def test_help_costs_little_more_than_importing_click() -> None:
     pairs = [(processor_seconds("-m", "tracer", "--help"), processor_seconds("-c", "import click")) for _ in range(15)]
     ours, clicks = (statistics.median(times) for times in zip(*pairs, strict=True))
     assert ours <= 1.5 * clicks
-
-
-@pytest.mark.parametrize("name", ["", *COMMANDS])
-def test_the_readme_quotes_the_real_help(name: str, tmp_path: Path) -> None:
-    real = tracer_process(*([name] if name else []), "--help", cwd=tmp_path, COLUMNS="80").out.strip()
-    quoted = re.findall(r"```text\n\$ tracer ?(\w*) --help\n(.*?)```", README.read_text(), re.DOTALL)
-    said = {command: text.strip() for command, text in quoted}
-    if name in said:
-        assert said[name] == real
-    else:
-        assert name == "demo", f"README.md does not quote tracer {name} --help"
 
 
 def test_a_reader_that_goes_away_gets_no_traceback(tmp_path: Path) -> None:

@@ -190,9 +190,9 @@ def test_without_pyarrow_one_line_says_what_to_install(monkeypatch: pytest.Monke
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_readme_names_the_headers() -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+def test_the_page_of_formats_names_the_headers() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
     for table, header in HEADERS.items():
-        (line,) = [line for line in readme.splitlines() if line.startswith(f"| `{table}` |")]
+        (line,) = [line for line in page.splitlines() if line.startswith(f"| `{table}` |")]
         columns = line.split("`")[3]
         assert header == columns or (table == "modules" and header.startswith(f"{columns},raises,"))

@@ -150,13 +150,21 @@ def reproducible(
     threads
         Intra-op threads: sums on a CPU may be split by them. ``None`` leaves their number.
 
-    Raises ``UsageError`` in one line where CUDA has started without the variable, since cuBLAS reads it once; the line
-    that started CUDA is named where it is known, else the caller's.
+    Raises
+    ------
+    UsageError
+        CUDA has started without the variable, which cuBLAS reads once; the line that started CUDA is named where it is
+        known, else the caller's. Or a value that does not exist.
 
-        with tracer.reproducible(0) as done:
-            loader = DataLoader(data, shuffle=True, num_workers=2,
-                                worker_init_fn=done.seed_worker, generator=done.generator())
-            train(loader)
+    Examples
+    --------
+    ```python
+    with tracer.reproducible(0) as done:
+        loader = DataLoader(
+            data, shuffle=True, num_workers=2, worker_init_fn=done.seed_worker, generator=done.generator()
+        )
+        train(loader)
+    ```
     """
     if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool)):
         raise UsageError(f"a seed is a whole number, not {type(seed).__name__}", hint="write reproducible(0)")

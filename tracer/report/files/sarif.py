@@ -17,6 +17,7 @@ import tracer
 from tracer.findings import Finding
 from tracer.gate.baseline import Acceptance, AcceptedBy, file_of, risk_of
 from tracer.names import Verdict
+from tracer.report.site import page_of_rule, site_address
 from tracer.report.wording.naming import answer_of, counted, phase_of, subject_of
 from tracer.report.wording.plain import one_line, visible
 from tracer.report.wording.words import VERDICTS
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from tracer.report.view import ReportView
 
 SCHEMA_URI = "https://json.schemastore.org/sarif-2.1.0.json"
-INFORMATION_URI = "https://pypi.org/project/determinism-tracer/"
 #: GitHub keeps this many results of a run, the worst by level; what is left out is counted in the file.
 LIMIT = 5_000
 #: Characters of a description or a message; GitHub takes no longer descriptions, and 10 MB of gzip in all.
@@ -77,7 +77,7 @@ def sarif_log(report: ReportView) -> dict[str, Any]:
                     "driver": {
                         "name": "determinism-tracer",
                         **_version(),
-                        "informationUri": INFORMATION_URI,
+                        **({"informationUri": site} if (site := site_address()) else {}),
                         "rules": list(rules.values()),
                     }
                 },
@@ -147,6 +147,9 @@ def _rule(finding: Finding) -> dict[str, Any]:
         "help": {"text": _short(finding.remedy) or "No remedy is known."},
         "properties": {"tags": ["determinism", *([finding.cause.value] if finding.cause else [])]},
     }
+    # Every rule cites evidence; what stands for the lack of a rule cites none, and has no page.
+    if finding.evidence and (page := page_of_rule(finding.rule)):
+        rule["helpUri"] = page
     return rule
 
 

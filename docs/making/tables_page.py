@@ -1,0 +1,147 @@
+"""``docs/tables.md``: what the tables cover, counted.
+
+It stands in git, so that a change of a table shows what it did to the counts; a test makes it again and compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from tracer.names import SEVERITY, Differs, Verdict
+from tracer.tables.explaining import Span, spans
+from tracer.tables.loading import load_libraries, load_tables
+from tracer.tables.model import Rule, Table
+from tracer.tables.overview import GRADES, by_version, is_inherited, strongest, summarise
+from tracer.tables.settings.rows import CATEGORIES, load_rows
+from tracer.tables.translation import load_translations
+from tracer.tables.versions import RELEASES
+
+HEAD = """\
+# What the tables cover
+
+Made from the tables by `make docs`; change those, not this page. `tracer tables show RULE` prints a rule whole.
+
+A rule speaks of ops with one cause. Its grade is that of its best evidence: **measured** on a device, read in a
+**source**, or **documented**. Verdicts are those of the newest reviewed version under torch's default settings, and
+under deterministic mode with all else as torch has it; where they hang on the call, each that is possible is named,
+worst first.
+"""
+
+
+def tables_page() -> str:
+    """``docs/tables.md``, whole."""
+    tables = list(load_tables().values())
+    history = {id(rule): spans(rule, table.reviewed) for table in tables for rule in table.rule}
+    lines = [HEAD, *_backends(tables, history), *_versions(tables, history)]
+    for table in tables:
+        lines += [f"## {table.backend}", "", *_rules(table.rule, history), ""]
+    libraries = load_libraries()
+    history = {id(rule): spans(rule, libraries.reviewed) for rule in libraries.rule}
+    lines += [
+        "## Libraries",
+        "",
+        "Ops outside torch's own namespaces, on every backend that a rule does not leave out.",
+        "",
+        *_rules(libraries.rule, history),
+        "",
+        *_settings(),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _backends(tables: list[Table], history: dict[int, tuple[Span, ...]]) -> Iterator[str]:
+    yield "## Backends\n"
+    yield from _grid(
+        "backend", "torch", "rules", "ops", *map(str, GRADES), "taken over", "open", "an aten op without a rule"
+    )
+    for table in tables:
+        summary = summarise(table)
+        yield _row(
+            summary.backend,
+            " to ".join(summary.reviewed),
+            summary.rules,
+            summary.ops,
+            *summary.by_grade.values(),
+            summary.inherited,
+            sum(_is_open(history[id(rule)][-1]) for rule in table.rule),
+            Verdict.DETERMINISTIC if summary.deny_list else Verdict.UNKNOWN,
+        )
+    libraries, translated = len(load_libraries().rule), len(load_translations().translation)
+    yield ""
+    yield "Taken over: rules of another backend's table that hold here too, as weaker evidence. Open: rules that say of"
+    yield "some calls that nothing is known.\n"
+    yield f"Beside these, {libraries} rules speak of libraries' ops; {translated} translations say what ops that were"
+    yield "recorded on a CPU run as elsewhere.\n"
+
+
+def _is_open(span: Span) -> bool:
+    return Verdict.UNKNOWN in (*span.as_is, *span.in_mode)
+
+
+def _versions(tables: list[Table], history: dict[int, tuple[Span, ...]]) -> Iterator[str]:
+    yield "## Versions\n"
+    yield f"Rules that speak of each version of torch, as {'/'.join(map(str, GRADES))}; after the plus sign, those"
+    yield "whose answer changed in that version.\n"
+    yield from _grid("torch", *(str(table.backend) for table in tables))
+    counted = [by_version(table) for table in tables]
+    for release in RELEASES:
+        cells = []
+        for table, counts in zip(tables, counted, strict=True):
+            grades = "/".join(str(counts[release][grade]) for grade in GRADES) if release in counts else "not reviewed"
+            changed = sum(release in {span.first for span in history[id(rule)][1:]} for rule in table.rule)
+            cells.append(f"{grades} +{changed}" if changed else grades)
+        yield _row(release, *cells)
+    yield ""
+
+
+def _rules(rules: tuple[Rule, ...], history: dict[int, tuple[Span, ...]]) -> Iterator[str]:
+    yield from _grid("rule", "ops", "by default", "under the mode", "changed in", "evidence")
+    for rule in rules:
+        told = history[id(rule)]
+        grade = f"{strongest(rule)}, taken over" if is_inherited(rule) else strongest(rule)
+        changed = ", ".join(after.first for _, after in pairwise(told))
+        yield _row(f"`{rule.id}`", _ops(rule), _or(told[-1].as_is), _or(told[-1].in_mode), changed, grade)
+
+
+def _settings() -> Iterator[str]:
+    """What no op shows, under its headings."""
+    rows = load_rows().row
+    yield "## What no op shows"
+    yield ""
+    yield f"{len(rows)} settings, and what else a process does that bears on a step. The verdicts are those that the"
+    yield "cases can come to; `machines` stands where each run repeats itself, and another machine, version or value"
+    yield "would not agree. A row is no finding without the calls that it matters for; `unseen`: none shows it.\n"
+    yield from _grid("row", "name", "about", "matters for", "on", "verdicts", "evidence")
+    for category in CATEGORIES:
+        for row in rows:
+            if row.category == category:
+                verdicts = [one for one in SEVERITY if one in {case.verdict for case in row.case}]
+                yield _row(
+                    f"`{row.id}`",
+                    f"`{row.name}`",
+                    row.about,
+                    ", ".join(row.needs),
+                    ", ".join(map(str, row.backends)),
+                    "machines" if row.differs is Differs.MACHINES else _or(tuple(verdicts)),
+                    strongest(row),
+                )
+
+
+def _ops(rule: Rule) -> str:
+    """The first few ops; a rule on random draws names dozens."""
+    shown = ", ".join(f"`{op}`" for op in rule.ops[:3])
+    return f"{shown} and {len(rule.ops) - 3} more" if len(rule.ops) > 3 else shown
+
+
+def _or(verdicts: tuple[Verdict, ...]) -> str:
+    return " or ".join(map(str, verdicts))
+
+
+def _grid(*headings: str) -> Iterator[str]:
+    yield _row(*headings)
+    yield "|" + "---|" * len(headings)
+
+
+def _row(*cells: object) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
