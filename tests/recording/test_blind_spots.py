@@ -163,4 +163,4 @@ def test_everything_watched_is_put_back_even_when_recorders_end_out_of_order() -
     assert loader.__next__ is original
     assert vars(torch._C.ScriptFunction).get("__call__") is scripted
     assert list(warnings.filters) == filters
-    assert not blind_spots.WATCHES._undo
+    assert not blind_spots.WATCHES.placed

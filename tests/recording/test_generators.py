@@ -21,11 +21,11 @@ from tests.recording.test_opinfo import _one_thread as _one_thread  # an autouse
 from tests.recording.test_opinfo import samples_of
 from tracer import DeterminismTracer, Trace
 from tracer.names import EventKind, Phase, SeedOrigin
+from tracer.recording import patching
 from tracer.recording.calls.draws import DRAW, DRAWS_NOTHING, UNTAGGED, drawn_by, may_draw
 from tracer.recording.randomness.generators import FIXED_SEED, SEEDS, _by_value, state_of
 from tracer.recording.randomness.provenance import Newest, Origins
 from tracer.recording.sites import NOWHERE
-from tracer.recording.torch_private import seams
 from tracer.trace.process import Draw, Event
 
 METHODS = ("manual_seed", "seed", "set_state", "graphsafe_set_state")
@@ -322,7 +322,7 @@ def test_methods_are_as_they_were_whatever_recorder_ends_first() -> None:
     assert len(seeds(second)) == 1
     second.__exit__(None, None, None)
     assert {name: getattr(torch._C.Generator, name, None) for name in METHODS} == before
-    assert SEEDS._is_asleep()
+    assert not SEEDS._logs
 
 
 def test_seeding_at_one_line_for_ever_takes_no_memory() -> None:
@@ -385,7 +385,10 @@ def test_another_threads_seed_is_seen() -> None:
 
 
 def test_without_access_to_the_class_torchs_own_functions_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seams, "replace_methods", lambda cls, wrappers: None)
+    def refuse(*_: object) -> None:
+        raise TypeError
+
+    monkeypatch.setattr(patching, "_set_in_class", refuse)
     before = torch.manual_seed
 
     def step() -> None:

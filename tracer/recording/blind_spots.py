@@ -1,18 +1,16 @@
 """What runs and is not seen: noticed by watching the few functions that such code goes through.
 
-The watched functions are replaced for the time of recording by ones that take a note and call them; what they are
-called with and what they return is untouched. Recorders share one set of watches, so that they may end in any order.
+Recorders share one set of watches, so that they may end in any order.
 """
 
 from __future__ import annotations
 
-import functools
 import multiprocessing.process
 import sys
 import threading
 import weakref
 from _thread import get_ident
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -20,9 +18,10 @@ import torch
 
 from tracer.names import BlindSpotKind
 from tracer.recording.calls.modules import OWN_HOOK
-from tracer.recording.listeners import Listeners
+from tracer.recording.patching import Call
 from tracer.recording.sites import Sites, spell
 from tracer.recording.torch_private import seams
+from tracer.recording.watchers import Target, Watchers
 from tracer.trace.model import BlindSpot
 
 #: What has memory of its own: a tensor that is shared with it was given away by a method that is watched.
@@ -83,12 +82,12 @@ class BlindSpots:
 
     def look_again(self) -> None:
         """Watch what was loaded since: torch loads its compiler when it is first used."""
-        if "torch._dynamo.eval_frame" in sys.modules and WATCHES.patch_late():
+        if "torch._dynamo.eval_frame" in sys.modules and WATCHES.look_late():
             self._on_dynamo()
 
     def compiled_code_ran(self) -> None:
         """Code of a file that torch.compile wrote made a call; called once for each such file."""
-        if "torch._dynamo.eval_frame" in sys.modules and WATCHES.patch_late():
+        if "torch._dynamo.eval_frame" in sys.modules and WATCHES.look_late():
             self._on_dynamo()
             # Its first call went by before anything was watched.
             self.note(*_compiled("a function that was first compiled here"), sys._getframe(1))
@@ -115,7 +114,10 @@ def _compiled(name: str) -> tuple[BlindSpotKind, str]:
     return BlindSpotKind.COMPILE_FELL_BACK, f"{name} is compiled, and ran eagerly because a dispatch mode was active"
 
 
-def _on_compiled_call(frame: FrameType) -> tuple[BlindSpotKind, str] | None:
+def _on_compiled_call(call: Call) -> tuple[BlindSpotKind, str] | None:
+    frame = call.frame
+    if frame.f_code.co_name not in ("compile_wrapper", "_fn"):
+        return None
     function = frame.f_locals.get("fn")
     if function is None or frame.f_locals.get("callback") is None:
         return None  # the wrapper of `torch.compiler.disable`
@@ -131,14 +133,14 @@ def _on_compiled_call(frame: FrameType) -> tuple[BlindSpotKind, str] | None:
     return _compiled(name)
 
 
-def _on_thread(thread: Any) -> tuple[BlindSpotKind, str] | None:
-    if thread.daemon:  # progress bars, memory pinning
+def _on_thread(call: Call) -> tuple[BlindSpotKind, str] | None:
+    if call.args[0].daemon:  # progress bars, memory pinning
         return None
     return BlindSpotKind.OTHER_THREAD, "a Python thread was started: ops that it dispatches are not seen"
 
 
-def _on_loader(iterator: Any) -> tuple[BlindSpotKind, str] | None:
-    workers = getattr(iterator, "_num_workers", 0)
+def _on_loader(call: Call) -> tuple[BlindSpotKind, str] | None:
+    workers = getattr(call.args[0], "_num_workers", 0)
     if not workers:
         return None
     return (
@@ -147,91 +149,73 @@ def _on_loader(iterator: Any) -> tuple[BlindSpotKind, str] | None:
     )
 
 
-class _Watches(Listeners[BlindSpots]):
-    """The patched functions of the process, and who listens."""
+def _on_process(_: Call) -> tuple[BlindSpotKind, str]:
+    return BlindSpotKind.OTHER_PROCESS, "a process was started: its ops are not seen"
 
-    def note(self, kind: BlindSpotKind, detail: str, frame: FrameType | None, whose: Any) -> None:
-        for listener in self._listeners:
-            listener.note(kind, detail, frame, whose=whose)
 
-    def patch_late(self) -> bool:
-        """Patch what is loaded by now (torch loads its compiler when it is first used); was anything new?"""
-        before = len(self._undo)
-        self.look_again()
-        return len(self._undo) > before
+def _on_replay(_: Call) -> tuple[BlindSpotKind, str]:
+    return BlindSpotKind.CUDA_GRAPH, "a CUDA graph was replayed: its kernels are not dispatched"
+
+
+def _on_scripted(call: Call) -> tuple[BlindSpotKind, str]:
+    name = call.args[0].name
+    return BlindSpotKind.SCRIPTED, f"scripted function {name}: ops that the interpreter fuses are not seen"
+
+
+def _on_triton(call: Call) -> tuple[BlindSpotKind, str]:
+    return BlindSpotKind.TRITON, f"Triton kernel {getattr(call.args[0], '__name__', 'unnamed')} was launched"
+
+
+def _noting(owner: Any, name: str, describe: Callable[[Call], tuple[BlindSpotKind, str] | None]) -> Target:
+    def tell(listener: BlindSpots, call: Call) -> None:
+        noted = describe(call)
+        if noted is not None:
+            listener.note(*noted, call.frame, whose=call.first)
+
+    return Target([(owner, name)], before=tell)
+
+
+def _loaded(module: str, name: str) -> Any:
+    return getattr(sys.modules.get(module), name, None)
+
+
+def _watched() -> Iterator[Target]:
+    yield _noting(_loaded("torch.utils.data.dataloader", "_BaseDataLoaderIter"), "__next__", _on_loader)
+    yield _noting(_loaded("torch.cuda.graphs", "CUDAGraph"), "replay", _on_replay)
+    yield _noting(torch.jit.ScriptFunction, "__call__", _on_scripted)
+    yield _noting(_loaded("triton.runtime.jit", "JITFunction"), "run", _on_triton)
+    yield _noting(threading.Thread, "start", _on_thread)
+    yield _noting(multiprocessing.process.BaseProcess, "start", _on_process)
+    eval_frame = sys.modules.get("torch._dynamo.eval_frame")
+    step = next((name for name in seams.COMPILED_CALL_STEPS if hasattr(eval_frame, name)), "")
+    yield _noting(eval_frame, step, _on_compiled_call)
+
+
+class _Watches(Watchers[BlindSpots]):
+    """The watches of the process, and who listens."""
+
+    def __init__(self) -> None:
+        super().__init__(_watched)
+        self._show_hooks: Callable[[], None] | None = None
 
     def look_again(self) -> None:
-        if not self._listeners:
-            return
-        loader = sys.modules.get("torch.utils.data.dataloader")
-        self._patch(getattr(loader, "_BaseDataLoaderIter", None), "__next__", _on_loader)
-        graphs = sys.modules.get("torch.cuda.graphs")
-        self._patch(
-            getattr(graphs, "CUDAGraph", None),
-            "replay",
-            lambda _: (BlindSpotKind.CUDA_GRAPH, "a CUDA graph was replayed: its kernels are not dispatched"),
-        )
-        self._patch(
-            torch.jit.ScriptFunction,
-            "__call__",
-            lambda function: (
-                BlindSpotKind.SCRIPTED,
-                f"scripted function {function.name}: ops that the interpreter fuses are not seen",
-            ),
-        )
-        triton = sys.modules.get("triton.runtime.jit")
-        self._patch(
-            getattr(triton, "JITFunction", None),
-            "run",
-            lambda kernel: (
-                BlindSpotKind.TRITON,
-                f"Triton kernel {getattr(kernel, '__name__', 'unnamed')} was launched",
-            ),
-        )
-        self._patch(threading.Thread, "start", _on_thread)
-        process = multiprocessing.process.BaseProcess
-        self._patch(
-            process,
-            "start",
-            lambda _: (BlindSpotKind.OTHER_PROCESS, "a process was started: its ops are not seen"),
-        )
-        self._hide_own_hooks()
-        eval_frame = sys.modules.get("torch._dynamo.eval_frame")
-        if eval_frame is not None:
-            for name in seams.COMPILED_CALL_STEPS:
-                if hasattr(eval_frame, name):
-                    self._patch(eval_frame, name, None)
-                    break
+        if self._listeners and self._show_hooks is None:
+            # torch warns of global module hooks when it calls a compiled module; the recorder's give no cause to.
+            # Before the compiler is loaded: what loads it may call a module at once.
+            self._show_hooks = seams.hide_hooks_from_compiled_modules(OWN_HOOK)
+        super().look_again()
 
-    def _patch(self, owner: Any, name: str, describe: Callable[[Any], tuple[BlindSpotKind, str] | None] | None) -> None:
-        original = getattr(owner, name, None)
-        if original is None or (id(owner), name) in self._undo:
-            return
-        has_own = name in vars(owner)
+    def discard(self, listener: BlindSpots) -> None:
+        super().discard(listener)
+        if not self._listeners and self._show_hooks is not None:
+            self._show_hooks()
+            self._show_hooks = None
 
-        @functools.wraps(original, updated=())
-        def watched(*args: Any, **kwargs: Any) -> Any:
-            frame = sys._getframe(1)
-            if describe is not None:
-                noted = describe(args[0])
-            else:
-                noted = _on_compiled_call(frame) if frame.f_code.co_name in ("compile_wrapper", "_fn") else None
-            if noted is not None:
-                self.note(*noted, frame, args[0] if args else None)
-            return original(*args, **kwargs)
-
-        seams.skip_in_dynamo(watched)
-        try:
-            setattr(owner, name, watched)
-        except (AttributeError, TypeError):  # an immutable type of another build
-            return
-        undo = functools.partial(setattr, owner, name, original) if has_own else functools.partial(delattr, owner, name)
-        self._undo[id(owner), name] = undo
-
-    def _hide_own_hooks(self) -> None:
-        """torch warns of global module hooks when it calls a compiled module; the recorder's give no cause to."""
-        if (0, "hooks") not in self._undo:  # before the compiler is loaded: what loads it may call a module at once
-            self._undo[0, "hooks"] = seams.hide_hooks_from_compiled_modules(OWN_HOOK)
+    def look_late(self) -> bool:
+        """Watch what is loaded by now (torch loads its compiler when it is first used); was anything new?"""
+        before = self.placed
+        self.look_again()
+        return self.placed > before
 
 
 #: The watches of this process.

@@ -10,10 +10,11 @@ from typing import Any
 import torch
 
 from tracer.names import DeterministicMode, EventKind, Subsystem
-from tracer.recording.listening import Tell, Watched
+from tracer.recording.patching import Call
 from tracer.recording.process.events import EventLog
 from tracer.recording.process.settings import read_settings
 from tracer.recording.torch_private import seams
+from tracer.recording.watchers import Target, Watchers
 from tracer.tables.settings.rows import load_rows
 from tracer.trace.model import FactValue
 
@@ -74,24 +75,28 @@ def _deterministic_mode() -> DeterministicMode:
     return DeterministicMode.WARN if warns else DeterministicMode.ON
 
 
-def _on_wrapper(watch: InductorWatch, frame: FrameType, wrapper: Any) -> None:
-    watch.compiles(frame, getattr(wrapper, "config", {}))
+def _on_wrapper(watch: InductorWatch, call: Call) -> None:
+    watch.compiles(call.frame, getattr(call.first, "config", {}))
     watch.look_again()
 
 
-def _on_compile(watch: InductorWatch, frame: FrameType, _: Any) -> None:
+def _on_compile(watch: InductorWatch, call: Call) -> None:
     """``compile_fx`` calls itself for each of its settings, and ``torch.compile`` reaches it through its wrapper."""
-    if frame.f_code is not _WRAPPER_CODE and frame.f_globals.get("__name__") != seams.INDUCTOR_ENTRY[0]:
-        watch.compiles(frame, {})
+    caller = call.frame
+    if caller.f_code is not _WRAPPER_CODE and caller.f_globals.get("__name__") != seams.INDUCTOR_ENTRY[0]:
+        watch.compiles(caller, {})
 
 
 #: Code of what ``torch.compile`` hands graphs to; it is there before Inductor is loaded.
 _WRAPPER_CODE = getattr(vars(seams.inductor_wrapper or type).get("__call__"), "__code__", None)
 
 
-def _entries() -> list[tuple[Any, str, Tell[InductorWatch]]]:
+def _entries() -> list[Target]:
     module, name = seams.INDUCTOR_ENTRY
-    return [(seams.inductor_wrapper, "__call__", _on_wrapper), (sys.modules.get(module), name, _on_compile)]
+    return [
+        Target([(seams.inductor_wrapper, "__call__")], before=_on_wrapper),
+        Target([(sys.modules.get(module), name)], before=_on_compile),
+    ]
 
 
-_INDUCTOR: Watched[InductorWatch] = Watched(_entries)
+_INDUCTOR: Watchers[InductorWatch] = Watchers(_entries)

@@ -13,10 +13,11 @@ import torch
 
 from tracer.names import EventKind, Subsystem
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
+from tracer.recording.patching import Call
 from tracer.recording.process.events import EventLog
-from tracer.recording.returning import Call, Returning, Watched
 from tracer.recording.sites import spell
 from tracer.recording.torch_private import setting_seams as seams
+from tracer.recording.watchers import Target, Watchers
 from tracer.tables.settings.rows import load_rows
 from tracer.trace.process import Event
 
@@ -129,18 +130,10 @@ def _ops_of_libraries() -> dict[Subsystem, frozenset[str]]:
     return found
 
 
-def _find() -> list[Watched]:
-    found = []
+def _find() -> list[Target]:
     start = seams.start_of_cuda()
-    if start is not None:
-        found.append(Watched(start, [(torch.cuda, start.__name__)], _nothing, FirstUses.cuda_started))
-    for original, holders in seams.process_group_starts():
-        found.append(Watched(original, holders, _nothing, FirstUses.group_made))
-    return found
+    starts = [Target([(torch.cuda, start.__name__)], after=FirstUses.cuda_started)] if start is not None else []
+    return starts + [Target(holders, after=FirstUses.group_made) for holders in seams.process_group_starts()]
 
 
-def _nothing() -> None:
-    return None
-
-
-_STARTS: Returning[FirstUses] = Returning(_find)
+_STARTS: Watchers[FirstUses] = Watchers(_find)

@@ -13,9 +13,10 @@ from typing import Any
 import torch
 
 from tracer.names import DeterministicMode, EventKind
+from tracer.recording.patching import Call
 from tracer.recording.process.events import EventLog
-from tracer.recording.returning import Call, Returning, Watched
 from tracer.recording.torch_private import setting_seams as seams
+from tracer.recording.watchers import Target, Watchers
 
 #: What a block of attention's code runs through; its caller set nothing for the process.
 _BLOCKS = frozenset({"sdp_kernel", "sdpa_kernel", "_sdpa_kernel"})
@@ -74,22 +75,22 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _find() -> list[Watched]:
+def _find() -> list[Target]:
     found = []
     for name, setter, read in seams.settings():
         if name == seams.DETERMINISTIC_MODE:
             read = deterministic_mode
-        original = getattr(torch._C, setter)
-        found.append(Watched(original, seams.holders_of(setter), partial(_read, read), partial(_tell, name, read)))
+        holders = seams.holders_of(setter)
+        found.append(Target(holders, look=partial(_look, read), after=partial(_tell, name, read)))
     return found
 
 
-def _read(read: Any) -> str:
-    return _text(read())
+def _look(read: Any, call: Call) -> None:
+    call.seen = _text(read())
 
 
 def _tell(name: str, read: Any, listener: SettingEvents, call: Call) -> None:
-    listener.changed(name, call.before, _read(read), call.frame)
+    listener.changed(name, call.seen, _text(read()), call.frame)
 
 
-_SETTINGS: Returning[SettingEvents] = Returning(_find)
+_SETTINGS: Watchers[SettingEvents] = Watchers(_find)

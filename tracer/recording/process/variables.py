@@ -6,16 +6,16 @@ functions are replaced while somebody listens. What C code sets is not seen.
 
 from __future__ import annotations
 
-import functools
 import os
-import sys
 from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any
 
 from tracer.names import EventKind
+from tracer.recording.patching import Call
 from tracer.recording.process.events import EventLog
 from tracer.recording.sites import is_torchs_own
+from tracer.recording.watchers import Target, Watchers
 
 #: What stands between ``os.environ[...] = ...`` and the two functions.
 _PASSING = ("os.py", "_collections_abc.py", "<frozen os>", "<frozen _collections_abc>")
@@ -56,43 +56,14 @@ def _is_by_torch(frame: FrameType | None) -> bool:
     return frame is not None and is_torchs_own(frame.f_code.co_filename)
 
 
-class _Watch:
-    """The two functions of this process, and who listens."""
+def _look(call: Call) -> None:
+    name = _text(call.first)
+    call.seen = name, os.environ.get(name, "") if name else ""
 
-    def __init__(self) -> None:
-        self._listeners: list[Listener] = []
-        self._originals: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {}
-        """Name to the original and what stands in its place."""
 
-    def add(self, listener: Listener) -> None:
-        self._listeners.append(listener)
-        for name in ("putenv", "unsetenv"):
-            original = getattr(os, name, None)
-            if original is not None and name not in self._originals:
-                watched = self._watched(original)
-                self._originals[name] = (original, watched)
-                setattr(os, name, watched)
-
-    def discard(self, listener: Listener) -> None:
-        if listener in self._listeners:
-            self._listeners.remove(listener)
-        if not self._listeners:
-            for name, (original, watched) in self._originals.items():
-                if getattr(os, name) is watched:  # else somebody replaced it again, and still calls it
-                    setattr(os, name, original)
-            self._originals.clear()
-
-    def _watched(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def watched(*given: Any) -> Any:
-            name = _text(given[0]) if given else ""
-            before = os.environ.get(name, "") if name else ""
-            result = original(*given)
-            for listener in tuple(self._listeners):
-                listener(name, before, _text(given[1]) if len(given) > 1 else "", sys._getframe(1))
-            return result
-
-        return watched
+def _told(listener: Listener, call: Call) -> None:
+    name, before = call.seen
+    listener(name, before, _text(call.args[1]) if len(call.args) > 1 else "", call.frame)
 
 
 def _text(value: Any) -> str:
@@ -104,4 +75,6 @@ def _text(value: Any) -> str:
 
 
 #: The watch of this process.
-_WATCH = _Watch()
+_WATCH: Watchers[Listener] = Watchers(
+    lambda: [Target([(os, name)], look=_look, after=_told) for name in ("putenv", "unsetenv")]
+)

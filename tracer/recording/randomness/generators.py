@@ -9,15 +9,15 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from functools import partial
 from types import FrameType
 from typing import Any, NamedTuple
 
 import torch
 
 from tracer.names import EventKind, SeedOrigin
+from tracer.recording.patching import Call, Holder, Watch, place
 from tracer.recording.process.events import EventLog, Noted
 from tracer.recording.randomness.provenance import FIXED, MACHINE, PROGRAM, UNSEEN, Newest, Origins, Provenance
 from tracer.recording.randomness.seed_callers import DISTRIBUTED_SAMPLER, TORCH_RANDOM, SeedCaller, seed_caller
@@ -162,71 +162,48 @@ class SeedWatch:
     # --- what seeds ---
 
     def _install(self) -> None:
-        wrappers = dict.fromkeys(("manual_seed", "seed"), self._seeding)
-        wrappers |= dict.fromkeys(("set_state", "set_offset", "graphsafe_set_state"), self._restoring)
-        undo = seams.replace_methods(torch._C.Generator, wrappers)
-        self.sees_lines = undo is not None
-        if undo is not None:
-            self._undo.append(undo)
+        methods = dict.fromkeys(("manual_seed", "seed"), self._note_seed)
+        methods |= dict.fromkeys(("set_state", "set_offset", "graphsafe_set_state"), self._note_state)
+        self.sees_lines = False
+        for name, note in methods.items():
+            self.sees_lines |= self._watch((torch._C.Generator, name), Watch(self._look, partial(self._noted, note)))
+        if self.sees_lines:
             owners = seams.sleeping_devices()
             names: tuple[str, ...] = ("manual_seed", "manual_seed_all")
         else:
             owners, names = [torch, torch.random], ("manual_seed", "seed")
         for owner in owners:
             for name in names:
-                self._undo.append(seams.replace_function(owner, name, self._announced))
+                module = torch.random if owner is torch else owner
+                self._watch((owner, name), Watch(after=partial(self._announced, module.__name__)))
 
-    def _is_asleep(self) -> bool:
-        return not self._logs or os.getpid() != self._process
+    def _watch(self, holder: Holder, watch: Watch) -> bool:
+        lift = place([holder], watch)
+        if lift is not None:
+            self._undo.append(lift)
+        return lift is not None
 
-    def _seeding(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        is_from_machine = original.__name__ == "seed"
+    def _look(self, call: Call) -> None:
+        call.seen = self._state_if_followed(call.first)
 
-        def seeded(generator: Any, *args: Any, **kwargs: Any) -> Any:
-            if self._is_asleep():
-                return original(generator, *args, **kwargs)
-            before = self._state_if_followed(generator)
-            result = original(generator, *args, **kwargs)
-            with suppress(Exception):  # a note must not come between the program and its seed
-                self._note_seed(generator, is_from_machine, before, seed_caller(sys._getframe(1)))
-            return result
+    def _noted(self, note: Callable[[Call, SeedCaller], None], call: Call) -> None:
+        note(call, seed_caller(call.frame))
 
-        return seeded
-
-    def _restoring(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def restored(generator: Any, *args: Any, **kwargs: Any) -> Any:
-            if self._is_asleep():
-                return original(generator, *args, **kwargs)
-            before = self._state_if_followed(generator)
-            result = original(generator, *args, **kwargs)
-            with suppress(Exception):
-                self._note_state(generator, before, seed_caller(sys._getframe(1)))
-            return result
-
-        return restored
-
-    def _announced(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _announced(self, module: str, call: Call) -> None:
         """A function of torch's that seeds a device which sleeps: the call waits in a queue, its line does not."""
+        if call.frame.f_code.co_filename != TORCH_RANDOM:
+            seed = call.first if call.args else call.kwargs.get("seed")
+            self._of_defaults.note(
+                int(torch.initial_seed() if seed is None else seed) % 2**64,
+                self._at(SeedOrigin.MACHINE if seed is None else SeedOrigin.PROGRAM, call.frame),
+            )
+            name = "torch" if module == "torch.random" else module.split(".")[1]
+            self._note_event(name, SeedOrigin.PROGRAM, call.frame)
 
-        def announced(*args: Any, **kwargs: Any) -> Any:
-            result = original(*args, **kwargs)
-            with suppress(Exception):
-                frame = sys._getframe(1)
-                if not self._is_asleep() and frame.f_code.co_filename != TORCH_RANDOM:
-                    seed = args[0] if args else kwargs.get("seed")
-                    is_torch = original.__module__ == "torch.random"
-                    self._of_defaults.note(
-                        int(torch.initial_seed() if seed is None else seed) % 2**64,
-                        self._at(SeedOrigin.MACHINE if seed is None else SeedOrigin.PROGRAM, frame),
-                    )
-                    self._note_event(
-                        "torch" if is_torch else original.__module__.split(".")[1], SeedOrigin.PROGRAM, frame
-                    )
-            return result
-
-        return announced
-
-    def _note_seed(self, generator: Any, is_from_machine: bool, before: bytes, caller: SeedCaller) -> None:
+    def _note_seed(self, call: Call, caller: SeedCaller) -> None:
+        generator, before = call.first, call.seen
+        # `manual_seed` is given a number.
+        is_from_machine = len(call.args) == 1 and not call.kwargs
         seed = generator.initial_seed()
         is_default = self._is_default(generator)
         known = (self._of_defaults if is_default else self._of_passed).get(seed)
@@ -255,7 +232,8 @@ class SeedWatch:
             events = self._note_event(name, origin, caller.frame)
         self._reseeded(generator, before, events)
 
-    def _note_state(self, generator: Any, before: bytes, caller: SeedCaller) -> None:
+    def _note_state(self, call: Call, caller: SeedCaller) -> None:
+        generator, before = call.first, call.seen
         seed = generator.initial_seed()
         is_default = self._is_default(generator)
         values = self._of_defaults if is_default else self._of_passed

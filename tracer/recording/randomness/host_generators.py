@@ -8,19 +8,19 @@ itself, is not seen; that it drew is told by the generator's state.
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import mmap
 import os
-import pkgutil
 import random
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tracer.names import EventKind, SeedOrigin
+from tracer.recording.patching import Call, Watch, place
 from tracer.recording.randomness.provenance import MACHINE, UNSEEN, Newest, Origins, Provenance
 from tracer.recording.sites import Sites, is_torchs_own
 
@@ -69,93 +69,6 @@ class HostGenerator:
             return ""
 
 
-class _Function:
-    """Stands for one function of the module: notes the call, and makes it.
-
-    It is pickled, compared and looked into as the function would be.
-    """
-
-    def __init__(self, watch: HostWatch, generator: HostGenerator, name: str, original: Callable[..., Any]) -> None:
-        self._watch = watch
-        self._generator = generator
-        self._name = name
-        self._op = f"{generator.module.__name__}.{name}"
-        self._original = original
-        self.__doc__ = original.__doc__
-        self.__module__ = getattr(original, "__module__", None)  # type: ignore[assignment]
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        watch = self._watch
-        if watch.recordings:
-            watch.drew(self._generator, self._op, sys._getframe(1))
-        return self._original(*args, **kwargs)
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> Any:
-        """``inspect`` asks ``isinstance``: it is to find the function's kind, and by it the signature."""
-        return type(self._original)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._original, name)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or self._original == other
-
-    def __hash__(self) -> int:
-        return hash(self._original)
-
-    def __repr__(self) -> str:
-        return repr(self._original)
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        """A method takes its generator along: whoever unpickles it draws from a copy."""
-        reduced = self._original.__reduce_ex__(protocol)
-        if isinstance(reduced, str):
-            return pkgutil.resolve_name, (f"{self._generator.module.__name__}:{self._name}",)
-        return reduced
-
-    def __deepcopy__(self, memo: Any) -> Any:
-        copied = copy.deepcopy(self._original, memo)
-        return self if copied is self._original else copied
-
-
-class _Seeder(_Function):
-    """Stands for a function that seeds the generator or gives it a state."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        watch = self._watch
-        if watch.is_asleep():
-            return self._original(*args, **kwargs)
-        generator = self._generator
-        before = generator.digest()
-        result = self._original(*args, **kwargs)
-        with suppress(Exception):
-            watch.seeded(generator, self._name, (*args, *kwargs.values()), before, sys._getframe(1))
-        return result
-
-
-class _Reader(_Function):
-    """Stands for the function that reads the state, which may be put back later."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        result = self._original(*args, **kwargs)
-        if not self._watch.is_asleep():
-            with suppress(Exception):
-                self._watch.saved.note((self._generator.name, self._generator.digest()), self._generator.provenance)
-        return result
-
-
-class _Maker(_Function):
-    """Stands for the function that makes a ``Generator``: notes those that it makes without a seed."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        result = self._original(*args, **kwargs)
-        if not self._watch.is_asleep() and all(given is None for given in (*args, *kwargs.values())):
-            with suppress(Exception):
-                self._watch.made_unseeded(sys._getframe(1))
-        return result
-
-
 class HostWatch:
     """The watch of this process; recorders and a runner start and stop it, each with its own log."""
 
@@ -164,7 +77,6 @@ class HostWatch:
         self._origins = Origins()
         self._logs: list[EventLog] = []
         self._undo: list[Callable[[], None]] = []
-        self._kept: dict[str, dict[str, _Function]] = {}
         self.generators: dict[str, HostGenerator] = {}
         self.saved = Newest()
         """Digest of a state that was read -> where it came from."""
@@ -181,6 +93,7 @@ class HostWatch:
             self._process, self._is_child = os.getpid(), False
             self._logs.clear()
             self.recordings.clear()
+            self._lift()
         if self._marks is None:
             self._marks = mmap.mmap(-1, 2)
             if hasattr(os, "register_at_fork"):
@@ -198,9 +111,12 @@ class HostWatch:
         if log in self._logs:
             self._logs.remove(log)
         if not self._logs:
-            while self._undo:
-                self._undo.pop()()
+            self._lift()
             self.saved.clear()
+
+    def _lift(self) -> None:
+        while self._undo:
+            self._undo.pop()()
 
     def look_again(self, *, nobody_seeded: bool = False) -> None:
         """Watch NumPy's generator too, if NumPy was loaded since; ``nobody_seeded``: just now."""
@@ -282,32 +198,40 @@ class HostWatch:
 
     def _replace(self, generator: HostGenerator) -> None:
         module, hidden = generator.module, generator.hidden
-        for name, original in list(vars(module).items()):
-            if name.startswith("_") or not callable(original) or isinstance(original, _Function):
+        for name, function in list(vars(module).items()):
+            if name.startswith("_") or not callable(function):
                 continue
-            is_own = getattr(original, "__self__", None) is hidden
-            if not is_own and not (generator.name == NUMPY and name in _NUMPY_FUNCTIONS):
-                continue
-            kept = self._kept.setdefault(generator.name, {})
-            placed = kept.get(name)
-            if placed is None or placed._original != original:
-                placed = kept[name] = _kind(name)(self, generator, name, original)
-            placed._generator = generator
-            setattr(module, name, placed)
-            self._undo.append(lambda name=name, placed=placed: _put_back(module, name, placed))  # type: ignore[misc]
+            is_own = getattr(function, "__self__", None) is hidden
+            if is_own or (generator.name == NUMPY and name in _NUMPY_FUNCTIONS):
+                lift = place([(module, name)], self._watching(generator, name))
+                if lift is not None:
+                    self._undo.append(lift)
+
+    def _watching(self, generator: HostGenerator, name: str) -> Watch:
+        """What is done around calls of one function of the module."""
+        if name in _SEEDS or name in _RESTORES:
+            return Watch(partial(_note_state, generator), partial(self._seeded, generator, name))
+        if name in _MAKES:
+            return Watch(after=self._made)
+        if name in _READS:
+            return Watch(after=partial(self._read, generator))
+        op = f"{generator.module.__name__}.{name}"
+        return Watch(lambda call: self.drew(generator, op, call.frame), in_children=True)
+
+    def _seeded(self, generator: HostGenerator, name: str, call: Call) -> None:
+        self.seeded(generator, name, (*call.args, *call.kwargs.values()), call.seen, call.frame)
+
+    def _read(self, generator: HostGenerator, call: Call) -> None:
+        """The state was read, and may be put back later."""
+        self.saved.note((generator.name, generator.digest()), generator.provenance)
+
+    def _made(self, call: Call) -> None:
+        if all(given is None for given in (*call.args, *call.kwargs.values())):
+            self.made_unseeded(call.frame)
 
 
-def _kind(name: str) -> type[_Function]:
-    if name in _SEEDS or name in _RESTORES:
-        return _Seeder
-    if name in _MAKES:
-        return _Maker
-    return _Reader if name in _READS else _Function
-
-
-def _put_back(module: Any, name: str, placed: _Function) -> None:
-    if getattr(module, name, None) is placed:
-        setattr(module, name, placed._original)
+def _note_state(generator: HostGenerator, call: Call) -> None:
+    call.seen = generator.digest()
 
 
 def _as_bytes(state: Any) -> Any:

@@ -16,10 +16,10 @@ import msgspec
 import torch
 
 from tracer.names import SeedOrigin
-from tracer.recording.listening import Tell, Watched
 from tracer.recording.randomness.generators import SEEDS
 from tracer.recording.randomness.worker_draws import WorkerMarks
 from tracer.recording.sites import Site, Sites, spell
+from tracer.recording.watchers import Target, Watchers
 from tracer.trace.process import Loader
 
 
@@ -231,31 +231,16 @@ def _caller(frame: FrameType, loader: Any) -> FrameType:
     return caller or frame
 
 
-def _on_construction(log: LoaderLog, frame: FrameType, loader: Any) -> None:
-    log.constructed(frame, loader)
-
-
-def _on_iteration(log: LoaderLog, frame: FrameType, loader: Any) -> None:
-    log.iterates(frame, loader)
-
-
-def _on_worker(log: LoaderLog, frame: FrameType, _: Any) -> None:
-    log.worker_begins()
-
-
-def _on_epoch(log: LoaderLog, frame: FrameType, sampler: Any) -> None:
-    log.epoch_was_set(frame, sampler)
-
-
-def _functions() -> list[tuple[Any, str, Tell[LoaderLog]]]:
+def _functions() -> list[Target]:
     loader = _torch_class("dataloader", "DataLoader") or None
     sampler = _torch_class("distributed", "DistributedSampler") or None
+    worker = sys.modules.get("torch.utils.data._utils.worker")
     return [
-        (loader, "__init__", _on_construction),
-        (loader, "__iter__", _on_iteration),
-        (sampler, "set_epoch", _on_epoch),
-        (sys.modules.get("torch.utils.data._utils.worker"), "_worker_loop", _on_worker),
+        Target([(loader, "__init__")], before=lambda log, call: log.constructed(call.frame, call.first)),
+        Target([(loader, "__iter__")], before=lambda log, call: log.iterates(call.frame, call.first)),
+        Target([(sampler, "set_epoch")], before=lambda log, call: log.epoch_was_set(call.frame, call.first)),
+        Target([(worker, "_worker_loop")], before=lambda log, call: log.worker_begins(), in_children=True),
     ]
 
 
-_LOADERS: Watched[LoaderLog] = Watched(_functions)
+_LOADERS: Watchers[LoaderLog] = Watchers(_functions)

@@ -25,7 +25,7 @@ _WRAPPING = (
     os.path.join(_TORCH, "_dynamo", "external_utils.py"),
     os.path.join(_TORCH, "_compile.py"),
     os.path.join(os.sep, "contextlib.py"),
-    os.path.join(os.path.dirname(__file__), "generators.py"),
+    os.path.join("recording", "patching.py"),
 )
 
 

@@ -7,7 +7,6 @@ Workers that are not forked cannot be watched: nothing of this process is in the
 
 from __future__ import annotations
 
-import functools
 import mmap
 import random
 import sys
@@ -17,6 +16,7 @@ from typing import Any
 
 import torch
 
+from tracer.recording.patching import Call, Watch, place
 from tracer.recording.randomness.generators import state_of
 
 #: What workers may draw from, by the byte that says so.
@@ -31,58 +31,40 @@ class WorkerMarks:
 
     def drawn(self) -> tuple[str, ...]:
         """The generators that workers were seen to draw from so far."""
-        return tuple(name for place, name in enumerate(NAMES) if self._shared[place])
+        return tuple(name for byte, name in enumerate(NAMES) if self._shared[byte])
 
     def watch_this_process(self) -> None:
         """In a worker, before it begins: look at the generators around each fetch."""
-        kinds: Any = getattr(sys.modules.get("torch.utils.data"), "_DatasetKind", None)
-        original = kinds.create_fetcher
-
+        kinds = getattr(sys.modules.get("torch.utils.data"), "_DatasetKind", None)
         watched: list[_Watched] = []
 
-        @functools.wraps(original)
-        def create_fetcher(*args: Any, **kwargs: Any) -> Any:
-            with suppress(Exception):
-                if not watched:  # torch has seeded by now, and worker_init_fn ran; a worker that lives on comes again
-                    watched.extend(_Watched(self._shared, place, state) for place, state in _states())
-            fetcher = original(*args, **kwargs)
-            with suppress(Exception):
-                _look_after_each_fetch(fetcher, watched)
-            return fetcher
+        def begins(_: Call) -> None:
+            if not watched:  # torch has seeded by now, and worker_init_fn ran; a worker that lives on comes again
+                watched.extend(_Watched(self._shared, byte, state) for byte, state in _states())
 
-        kinds.create_fetcher = staticmethod(create_fetcher)
+        place([(kinds, "create_fetcher")], Watch(begins, lambda call: _look_after_each_fetch(call.result, watched)))
 
 
 class _Watched:
     """One generator of a worker."""
 
-    def __init__(self, shared: mmap.mmap, place: int, state: Callable[[], Any]) -> None:
+    def __init__(self, shared: mmap.mmap, byte: int, state: Callable[[], Any]) -> None:
         self._shared = shared
-        self._place = place
+        self._byte = byte
         self._state = state
         self._rest = state()
         """What torch, or the program's ``worker_init_fn``, seeded it with."""
         self._is_programs = False
         """Did the program seed it since?"""
-        for owner, name in _seeders(place):
-            setattr(owner, name, self._seeding(getattr(owner, name)))
+        place(_seeders(byte), Watch(lambda _: self.look(), self._was_seeded))
 
     def look(self) -> None:
         """Set the mark if it has drawn."""
-        if not self._is_programs and not self._shared[self._place] and self._state() != self._rest:
-            self._shared[self._place] = 1
+        if not self._is_programs and not self._shared[self._byte] and self._state() != self._rest:
+            self._shared[self._byte] = 1
 
-    def _seeding(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original, updated=())
-        def seeded(*args: Any, **kwargs: Any) -> Any:
-            with suppress(Exception):
-                self.look()
-            result = original(*args, **kwargs)
-            with suppress(Exception):  # a state from before may be put back
-                self._is_programs = self._state() != self._rest
-            return result
-
-        return seeded
+    def _was_seeded(self, _: Call) -> None:
+        self._is_programs = self._state() != self._rest  # a state from before may be put back
 
 
 def _look_after_each_fetch(fetcher: Any, watched: list[_Watched]) -> None:
@@ -99,11 +81,11 @@ def _look_after_each_fetch(fetcher: Any, watched: list[_Watched]) -> None:
     fetcher.fetch = fetch_and_look
 
 
-def _seeders(place: int) -> list[tuple[Any, str]]:
+def _seeders(byte: int) -> list[tuple[Any, str]]:
     """The functions that give a generator a state."""
-    if NAMES[place] == "python":
+    if NAMES[byte] == "python":
         return [(random, "seed"), (random, "setstate")]
-    if NAMES[place] == "numpy":
+    if NAMES[byte] == "numpy":
         return [(sys.modules["numpy.random"], "seed"), (sys.modules["numpy.random"], "set_state")]
     return [
         (torch, "manual_seed"),

@@ -6,18 +6,17 @@ Checked on torch 2.4.1 and 2.13.0. Nothing else in the package calls into ``torc
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import gc
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FrameType
 from typing import Any
 
 import torch
 from torch.utils import _python_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from tracer.recording.patching import Watch, place
 
 HigherOrderOperator = torch._ops.HigherOrderOperator
 
@@ -269,22 +268,14 @@ def hide_hooks_from_compiled_modules(mark: str) -> Callable[[], None]:
 
     It asks ``_has_any_global_hook`` to decide whether to warn, and does nothing else with the answer (torch 2.13).
     """
-    module: Any = sys.modules["torch.nn.modules.module"]
-    original = getattr(module, "_has_any_global_hook", None)
-    if original is None:
-        return _nothing
+    module = sys.modules["torch.nn.modules.module"]
     kinds = ("backward_pre", "backward", "forward_pre", "forward")
 
-    def has_other_hook() -> bool:
+    def has_other_hook(*_: Any) -> bool:
         tables = (getattr(module, f"_global_{kind}_hooks", {}) for kind in kinds)
         return any(not hasattr(hook, mark) for table in tables for hook in table.values())
 
-    module._has_any_global_hook = has_other_hook
-
-    def undo() -> None:
-        module._has_any_global_hook = original
-
-    return undo
+    return place([(module, "_has_any_global_hook")], Watch(around=has_other_hook)) or _nothing
 
 
 # --- random generators ---
@@ -334,54 +325,3 @@ def default_device() -> torch.device:
     """Where a factory puts its result that is told no device; an active ``torch.device`` block tells it one."""
     get = find(torch._C, "_get_default_device")
     return torch.device("cpu") if get is None else torch.device(get())
-
-
-def replace_methods(
-    cls: type, wrappers: Mapping[str, Callable[[Callable[..., Any]], Callable[..., Any]]]
-) -> Callable[[], None] | None:
-    """Replace methods of a class written in C, for callers under whatever name; returns what undoes it.
-
-    Such a class refuses ``setattr``: its own dictionary is changed, and its method cache told so (CPython 3.10 to 3.13,
-    torch 2.4 and 2.13). ``None`` where an interpreter keeps its classes otherwise.
-    """
-    try:
-        (own,) = gc.get_referents(cls.__dict__)
-        modified = ctypes.pythonapi.PyType_Modified
-        originals = {name: own[name] for name in wrappers if name in own}
-        if type(own) is not dict or not originals:
-            return None
-        placed = {name: functools.wraps(original)(wrappers[name](original)) for name, original in originals.items()}
-        skip_in_dynamo(*placed.values())
-        own.update(placed)
-        modified(ctypes.py_object(cls))
-    except (ValueError, TypeError, AttributeError):
-        return None
-
-    def undo() -> None:
-        for name, wrapper in placed.items():
-            if own.get(name) is wrapper:
-                own[name] = originals[name]
-        modified(ctypes.py_object(cls))
-
-    if any(getattr(cls, name) is not wrapper for name, wrapper in placed.items()):
-        undo()
-        return None
-    return undo
-
-
-def replace_function(
-    owner: Any, name: str, wrapper: Callable[[Callable[..., Any]], Callable[..., Any]]
-) -> Callable[[], None]:
-    """Replace a function of a module; returns what puts it back, unless somebody else has replaced it since."""
-    original = getattr(owner, name, None)
-    if original is None:
-        return _nothing
-    placed = functools.wraps(original)(wrapper(original))
-    skip_in_dynamo(placed)
-    setattr(owner, name, placed)
-
-    def undo() -> None:
-        if getattr(owner, name) is placed:
-            setattr(owner, name, original)
-
-    return undo

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from tracer.recording.patching import held_by
+
 #: What users call the setting whose value takes two questions to read.
 DETERMINISTIC_MODE = "torch.use_deterministic_algorithms"
 
@@ -63,14 +65,9 @@ def settings() -> list[tuple[str, str, Callable[[], Any]]]:
 
 def holders_of(setter: str) -> list[tuple[Any, str]]:
     """Where a setter of ``torch._C`` is kept: there, in ``torch`` itself, and in the properties of cuDNN's module."""
-    original = getattr(torch._C, setter)
-    held: list[tuple[Any, str]] = [(torch._C, setter)]
-    if vars(torch).get(setter) is original:
-        held.append((torch, setter))
-    for one in vars(type(torch.backends.cudnn)).values():
-        if getattr(one, "__dict__", {}).get("setter") is original:
-            held.append((one, "setter"))
-    return held
+    original = held_by(torch._C, setter)
+    faces = [(torch, setter), *((one, "setter") for one in vars(type(torch.backends.cudnn)).values())]
+    return [(torch._C, setter), *(holder for holder in faces if held_by(*holder) is original)]
 
 
 def start_of_cuda() -> Callable[[], None] | None:
@@ -79,14 +76,13 @@ def start_of_cuda() -> Callable[[], None] | None:
     return start
 
 
-def process_group_starts() -> list[tuple[Callable[..., Any], list[tuple[Any, str]]]]:
-    """What makes process groups, with everything that holds it, where ``torch.distributed`` is loaded and built."""
+def process_group_starts() -> list[list[tuple[Any, str]]]:
+    """What holds each function that makes process groups, where ``torch.distributed`` is loaded and built."""
     made_in = sys.modules.get("torch.distributed.distributed_c10d")
     face = sys.modules.get("torch.distributed")
     found = []
     for name in ("init_process_group", "new_group"):
-        original = vars(made_in).get(name) if made_in is not None else None
-        if callable(original):
-            holders = [(one, name) for one in (made_in, face) if one is not None and vars(one).get(name) is original]
-            found.append((original, holders))
+        original = held_by(made_in, name)
+        if original is not None:
+            found.append([(one, name) for one in (made_in, face) if held_by(one, name) is original])
     return found

@@ -1,0 +1,286 @@
+"""What stands for a function shows itself as the function, changes no call, and is put back whoever ends first."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import os
+import pickle
+import random
+import sys
+import threading
+import types
+from typing import Any
+
+import pytest
+import torch
+
+from tracer.recording import patching
+from tracer.recording.patching import Call, Watch, held_by, original_of, place
+from tracer.recording.watchers import Target, Watchers
+
+
+class Greeter:
+    """Somebody else's class."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def greet(self, word: str = "hello", *, loudly: bool = False) -> str:
+        """Greet."""
+        if word == "nothing":
+            raise ValueError(word)
+        return f"{word} {self.name}{'!' if loudly else ''}"
+
+    @staticmethod
+    def shout(word: str) -> str:
+        return word.upper()
+
+
+def greet(word: str) -> str:
+    """Greet nobody."""
+    return word
+
+
+HERE = sys.modules[__name__]
+
+
+def heard(owner: Any, name: str, told: list[Call], **more: Any) -> Any:
+    """Have calls of ``owner.name`` appended to ``told``; returns what ends that."""
+    lift = place([(owner, name)], Watch(after=told.append, **more))
+    assert lift is not None
+    return lift
+
+
+def test_a_call_is_made_as_it_was_asked_for_and_told_with_its_frame_and_result() -> None:
+    told: list[Call] = []
+    lift = heard(Greeter, "greet", told)
+    try:
+        assert Greeter("Ada").greet("hi", loudly=True) == "hi Ada!"
+    finally:
+        lift()
+    assert Greeter("Ada").greet() == "hello Ada"
+    (call,) = told
+    assert call.frame.f_code is sys._getframe().f_code
+    assert (call.first.name, call.args[1:], call.kwargs, call.result) == ("Ada", ("hi",), {"loudly": True}, "hi Ada!")
+
+
+def test_what_a_function_raises_is_its_own_and_a_watch_that_stumbles_is_nobodys() -> None:
+    def stumble(_: Call) -> None:
+        raise RuntimeError("a note")
+
+    told: list[Call] = []
+    lifts = [heard(Greeter, "greet", told), place([(Greeter, "greet")], Watch(before=stumble, after=told.append))]
+    try:
+        with pytest.raises(ValueError, match="nothing"):
+            Greeter("Ada").greet("nothing")
+        assert not told
+        assert Greeter("Ada").greet() == "hello Ada"
+        assert len(told) == 1, "the one that stumbled before the call is not told after it"
+    finally:
+        for lift in lifts:
+            assert lift is not None
+            lift()
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_watches_end_in_any_order_and_the_last_one_puts_the_function_back(first: int) -> None:
+    before = vars(Greeter)["greet"]
+    told: tuple[list[Call], list[Call]] = ([], [])
+    lifts = [heard(Greeter, "greet", one) for one in told]
+    lifts[first]()
+    Greeter("Ada").greet()
+    assert (len(told[first]), len(told[1 - first])) == (0, 1)
+    assert vars(Greeter)["greet"] is not before
+    lifts[1 - first]()
+    assert vars(Greeter)["greet"] is before
+    lifts[first]()
+    assert vars(Greeter)["greet"] is before
+
+
+def test_what_somebody_else_put_over_it_stays_and_tells_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Call] = []
+    lift = heard(HERE, "greet", told)
+    ours = HERE.greet
+
+    def theirs(word: str) -> Any:
+        return ours(word)
+
+    monkeypatch.setattr(HERE, "greet", theirs)
+    lift()
+    assert HERE.greet is theirs
+    assert HERE.greet("hi") == "hi"
+    assert not told
+    monkeypatch.undo()
+    assert HERE.greet is ours
+    heard(HERE, "greet", told)()
+    assert HERE.greet is original_of(ours), "what they put back is put back by whoever comes next"
+
+
+def test_an_inherited_method_leaves_nothing_in_the_class_that_it_was_watched_in() -> None:
+    class Child(Greeter):
+        pass
+
+    told: list[Call] = []
+    lift = heard(Child, "greet", told)
+    assert Child("Ada").greet() == "hello Ada"
+    assert Greeter("Bob").greet() == "hello Bob"
+    lift()
+    assert [call.first.name for call in told] == ["Ada"]
+    assert "greet" not in vars(Child)
+
+
+def test_a_static_method_stays_one() -> None:
+    told: list[Call] = []
+    before = vars(Greeter)["shout"]
+    lift = heard(Greeter, "shout", told)
+    assert Greeter("Ada").shout("hi") == Greeter.shout("hi") == "HI"
+    assert [call.args for call in told] == [("hi",), ("hi",)]
+    lift()
+    assert vars(Greeter)["shout"] is before
+
+
+def test_one_function_in_two_places_is_one_thing_in_both() -> None:
+    face = types.SimpleNamespace(greet=greet)
+    told: list[Call] = []
+    lift = place([(HERE, "greet"), (face, "greet")], Watch(after=told.append))
+    assert lift is not None
+    assert face.greet is HERE.greet
+    face.greet("hi")
+    assert len(told) == 1
+    lift()
+    assert face.greet is HERE.greet is original_of(greet)
+
+
+FUNCTIONS = {
+    "a function": (HERE, "greet"),
+    "a method": (threading.Thread, "start"),
+    "a bound method": (random, "shuffle"),
+    "a method of a C object": (random, "random"),
+    "a C function": (os, "putenv"),
+    "a method of a C class": (torch._C.Generator, "manual_seed"),
+}
+#: They take their object along, which is another one then.
+COPIED = ("a bound method", "a method of a C object")
+
+
+def by_identity(owner: Any, name: str) -> dict[str, Any]:
+    """What a program may ask of a function."""
+    function = getattr(owner, name)
+    asked = {
+        "kind": type(original_of(function)),
+        "isinstance": isinstance(function, type(original_of(function))),
+        "name": function.__name__,
+        "qualname": function.__qualname__,
+        "doc": function.__doc__,
+        "module": function.__module__ if hasattr(function, "__module__") else None,
+        "repr": repr(function),
+        "hash": hash(function),
+        "isfunction": inspect.isfunction(function),
+        "isroutine": inspect.isroutine(function),
+        "copied": copy.copy(function) == function,
+    }
+    try:
+        asked["signature"] = str(inspect.signature(function))
+    except ValueError:
+        asked["signature"] = None
+    try:
+        asked["file"] = inspect.getfile(function)
+    except TypeError:
+        asked["file"] = None
+    return asked
+
+
+@pytest.mark.parametrize("which", FUNCTIONS)
+def test_it_shows_itself_as_the_function_and_is_found_by_it(which: str) -> None:
+    owner, name = FUNCTIONS[which]
+    plain, before, pickled = getattr(owner, name), by_identity(owner, name), pickle.dumps(getattr(owner, name))
+    kept = {plain: "found"}
+    lift = place([(owner, name)], Watch(after=lambda _: None))
+    assert lift is not None
+    try:
+        placed = getattr(owner, name)
+        assert placed is not plain
+        assert by_identity(owner, name) == before
+        assert kept[placed] == "found"
+        assert {placed: "found"}[plain] == "found"
+        assert placed == plain
+        assert plain == placed
+        assert placed in [plain]
+        assert placed != print
+        if which not in COPIED:
+            assert pickle.loads(pickle.dumps(placed)) == plain
+        if which != "a C function":  # which names another module than the one that holds it
+            assert pickle.dumps(placed) == pickled
+    finally:
+        lift()
+    assert getattr(owner, name) is plain
+    if which not in COPIED:
+        assert pickle.loads(pickle.dumps(placed)) == plain, "who kept it can still pickle it"
+
+
+def test_a_method_that_is_told_of_when_it_is_asked_for_is_the_method_itself() -> None:
+    asked: list[Any] = []
+    plain = torch.Tensor.numpy
+    lift = place([(torch.Tensor, "numpy")], Watch(asked=asked.append))
+    assert lift is not None
+    tensor = torch.ones(2)
+    try:
+        assert torch.Tensor.numpy is plain
+        assert asked == [None]
+        assert type(tensor.numpy) is types.BuiltinMethodType
+        assert asked[1] is tensor
+    finally:
+        lift()
+    assert "numpy" not in vars(torch.Tensor)
+
+
+def test_listeners_share_what_is_replaced() -> None:
+    told: list[tuple[str, str]] = []
+    watchers: Watchers[str] = Watchers(
+        lambda: [
+            Target([(HERE, "greet"), (None, "missing")], after=lambda who, call: told.append((who, call.result))),
+            Target([(HERE, "not_there")], before=lambda who, call: told.append((who, "never"))),
+        ]
+    )
+    watchers.add("one")
+    watchers.add("two")
+    HERE.greet("hi")
+    watchers.discard("one")
+    HERE.greet("ho")
+    watchers.discard("two")
+    HERE.greet("he")
+    assert told == [("one", "hi"), ("two", "hi"), ("two", "ho")]
+    assert held_by(HERE, "greet") is HERE.greet
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork")
+def test_in_a_forked_child_only_those_are_told_who_asked_for_it() -> None:
+    told: list[Call] = []
+    lifts = [heard(HERE, "greet", told), heard(HERE, "greet", told, in_children=True)]
+    try:
+        HERE.greet("hi")
+        assert len(told) == 2
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                HERE.greet("hi")
+                code = 0 if len(told) == 3 else 2
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        for lift in lifts:
+            lift()
+
+
+def test_a_class_that_cannot_be_changed_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise TypeError
+
+    monkeypatch.setattr(patching, "_set_in_class", refuse)
+    plain = torch._C.Generator.manual_seed
+    assert place([(torch._C.Generator, "manual_seed")], Watch()) is None
+    assert torch._C.Generator.manual_seed is plain

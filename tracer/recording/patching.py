@@ -1,0 +1,291 @@
+"""The one way in which a function of somebody else's is replaced for a while, and put back. Imports no torch.
+
+What is placed stands for the function in every respect but its identity: it compares, hashes, binds, pickles and shows
+itself as the function does, so that dictionaries, ``inspect``, ``pickle`` and torch's compiler find in it what they
+would find in the function. It makes the call that it was asked for, with what it was given, and what it returns or
+raises is the function's; then, or before, it tells who watches. Of one function there is one such object, whoever
+watches it and wherever it is held: watches come and go in any order, and the last one puts everything back, unless
+somebody else has replaced it since. In a forked child it steps aside.
+"""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import gc
+import inspect
+import os
+import pkgutil
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from types import FrameType, FunctionType, MethodType
+from typing import Any, NamedTuple
+
+Holder = tuple[Any, str]
+"""A module, a class or another object, and the attribute of it that holds a function."""
+
+
+class Call:
+    """One call of a replaced function, as one watch sees it."""
+
+    __slots__ = ("args", "frame", "kwargs", "result", "seen")
+
+    def __init__(self, frame: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.frame = frame
+        """The frame that made it."""
+        self.args = args
+        """What it was given; a method's own object comes first."""
+        self.kwargs = kwargs
+        self.seen: Any = None
+        """What the watch found before the call and wants to know after it."""
+        self.result: Any = None
+        """What it returned; ``None`` before."""
+
+    @property
+    def first(self) -> Any:
+        """The first argument; ``None`` without one."""
+        return self.args[0] if self.args else None
+
+
+class Watch(NamedTuple):
+    """What is done around a call. An exception of ``before`` or ``after`` is nobody's: the call goes on without."""
+
+    before: Callable[[Call], None] | None = None
+    after: Callable[[Call], None] | None = None
+    """Not called where ``before`` stumbled, or where the function raised."""
+    around: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any] | None = None
+    """Makes the call itself, and answers for it."""
+    asked: Callable[[Any], None] | None = None
+    """Told when a method is asked of an object, or of the class (``None``), which is then handed out itself: nothing
+    stands between the program and it."""
+    in_children: bool = False
+    """Does it go on in a forked child?"""
+
+
+class Replacement:
+    """Stands for one function."""
+
+    def __init__(self, original: Any) -> None:
+        # Names that no function bears: everything else is asked of the function.
+        self._tracer_original = original
+        self._tracer_watches: tuple[Watch, ...] = ()
+        self._tracer_holders: list[tuple[Any, str, Any]] = []
+        self.__doc__ = original.__doc__
+        self.__module__ = getattr(original, "__module__", None)  # type: ignore[assignment]
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        watches = self._tracer_watches
+        if not watches:
+            return self._tracer_original(*args, **kwargs)
+        frame = sys._getframe(1)
+        told: list[tuple[Watch, Call]] = []
+        call_through = self._tracer_original
+        for watch in watches:
+            if watch.around is not None:
+                call_through = _Around(watch.around, call_through)
+                continue
+            call = Call(frame, args, kwargs)
+            if watch.before is not None:
+                try:
+                    watch.before(call)
+                except Exception:
+                    continue
+            if watch.after is not None:
+                told.append((watch, call))
+        result = call_through(*args, **kwargs)
+        for watch, call in told:
+            call.result = result
+            with suppress(Exception):
+                watch.after(call)  # type: ignore[misc]
+        return result
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        original = self._tracer_original
+        if not hasattr(type(original), "__get__") or isinstance(original, MethodType):
+            return self  # a function of a C module does not bind, and a bound method stays as it is
+        asked = [watch.asked for watch in self._tracer_watches if watch.asked is not None]
+        if asked and len(asked) == len(self._tracer_watches):
+            for tell in asked:
+                with suppress(Exception):
+                    tell(instance)
+            return original.__get__(instance, owner)
+        return self if instance is None else MethodType(self, instance)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """Whoever asks ``isinstance`` finds the function's kind, and by it the signature."""
+        return type(self._tracer_original)
+
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override]
+        return self._tracer_original.__dict__
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tracer_original, name)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or bool(self._tracer_original == original_of(other))
+
+    def __hash__(self) -> int:
+        return hash(self._tracer_original)
+
+    def __repr__(self) -> str:
+        return repr(self._tracer_original)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickled as the function is: by its name, or by the object that it is a method of."""
+        original = self._tracer_original
+        reduced = original.__qualname__ if isinstance(original, FunctionType) else original.__reduce_ex__(protocol)
+        if not isinstance(reduced, str):
+            return reduced
+        name = f"{original.__module__}:{reduced}"
+        return reduced if pkgutil.resolve_name(name) is self else (pkgutil.resolve_name, (name,))
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        copied = copy.deepcopy(self._tracer_original, memo)
+        return self if copied is self._tracer_original else copied
+
+
+class _Around:
+    """The next call inwards."""
+
+    __slots__ = ("_around", "_inner")
+
+    def __init__(self, around: Callable[..., Any], inner: Callable[..., Any]) -> None:
+        self._around = around
+        self._inner = inner
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._around(self._inner, args, kwargs)
+
+
+_MISSING: Any = object()
+#: By identity of the function: what stands for it, for as long as the process lives. Whoever took it from its module
+#: while it was placed is seen by the next watch too.
+_REPLACEMENTS: dict[int, Replacement] = {}
+#: Called in a forked child, once what is placed there has stepped aside.
+_IN_CHILDREN: list[Callable[[], None]] = []
+
+
+def original_of(function: Any) -> Any:
+    """The function that a replacement stands for; anything else as it is."""
+    return function._tracer_original if type(function) is Replacement else function
+
+
+def held_by(owner: Any, name: str) -> Any:
+    """The function that ``owner`` holds under ``name``, whoever stands for it; ``None`` without one."""
+    raw = _raw(owner, name)
+    return original_of(raw.__func__ if isinstance(raw, staticmethod) else raw)
+
+
+def place(holders: Iterable[Holder], watch: Watch) -> Callable[[], None] | None:
+    """Have ``watch`` told of calls of the functions that ``holders`` hold; returns what ends that.
+
+    ``None`` where nothing could be replaced: nothing is there, or an interpreter keeps its classes otherwise.
+    """
+    _watch_forks()
+    placed = [found for owner, name in holders if (found := _stand_in(owner, name)) is not None]
+    if not placed:
+        return None
+    replacements = list({id(one): one for one in placed}.values())
+    for one in replacements:
+        one._tracer_watches = (*one._tracer_watches, watch)
+
+    def lift() -> None:
+        for one in replacements:
+            one._tracer_watches = tuple(kept for kept in one._tracer_watches if kept is not watch)
+            if not one._tracer_watches:
+                _put_back(one)
+
+    return lift
+
+
+def _stand_in(owner: Any, name: str) -> Replacement | None:
+    """What stands for the function that ``owner`` holds under ``name``, placed there."""
+    raw = _raw(owner, name)
+    function = raw.__func__ if isinstance(raw, staticmethod) else raw
+    if type(function) is Replacement:
+        return function
+    if function is None or not callable(function):
+        return None
+    known = _REPLACEMENTS.get(id(function))
+    if known is None:
+        known = _REPLACEMENTS[id(function)] = Replacement(function)
+    former = raw if name in getattr(owner, "__dict__", ()) else _MISSING
+    with suppress(AttributeError, TypeError, ValueError):
+        _set(owner, name, staticmethod(known) if isinstance(raw, staticmethod) else known)
+        if held_by(owner, name) is function and _raw(owner, name) is not raw:
+            known._tracer_holders = [one for one in known._tracer_holders if (one[0] is not owner or one[1] != name)]
+            known._tracer_holders.append((owner, name, former))
+            return known
+        _set(owner, name, former)
+    return None
+
+
+def _put_back(replacement: Replacement) -> None:
+    kept = []
+    for owner, name, former in replacement._tracer_holders:
+        raw = _raw(owner, name)
+        if (raw.__func__ if isinstance(raw, staticmethod) else raw) is replacement:
+            _set(owner, name, former)
+        else:  # somebody replaced it again, and may put back what they found: then the next one ends it
+            kept.append((owner, name, former))
+    replacement._tracer_holders = kept
+
+
+def _raw(owner: Any, name: str) -> Any:
+    return inspect.getattr_static(owner, name, None)
+
+
+def _set(owner: Any, name: str, value: Any) -> None:
+    """Set or remove an attribute."""
+    try:
+        if value is _MISSING:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, value)
+    except TypeError:
+        if not isinstance(owner, type):
+            raise
+        _set_in_class(owner, name, value)
+
+
+def _set_in_class(cls: type, name: str, value: Any) -> None:
+    """The same for a class written in C, which refuses it: its own dictionary is changed, and its method cache told so
+    (CPython 3.10 to 3.13)."""
+    (own,) = gc.get_referents(cls.__dict__)
+    modified = ctypes.pythonapi.PyType_Modified
+    if type(own) is not dict:
+        raise TypeError("the class keeps no dictionary")
+    if value is _MISSING:
+        own.pop(name, None)
+    else:
+        own[name] = value
+    modified(ctypes.py_object(cls))
+
+
+def in_children(forget: Callable[[], None]) -> None:
+    """Have ``forget`` called in every forked child: whoever listened in the parent does not listen there."""
+    _IN_CHILDREN.append(forget)
+
+
+_watches_forks = False
+
+
+def _watch_forks() -> None:
+    global _watches_forks
+    if not _watches_forks and hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_step_aside)
+    _watches_forks = True
+
+
+def _step_aside() -> None:
+    """In a forked child: what is placed stays, and tells nobody but those who asked for it."""
+    for one in _REPLACEMENTS.values():
+        one._tracer_watches = tuple(watch for watch in one._tracer_watches if watch.in_children)
+    for forget in _IN_CHILDREN:
+        forget()
