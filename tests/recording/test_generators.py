@@ -22,9 +22,10 @@ from tests.recording.test_opinfo import samples_of
 from tracer import DeterminismTracer, Trace
 from tracer.names import EventKind, Phase, SeedOrigin
 from tracer.recording import patching
-from tracer.recording.calls.draws import DRAW, DRAWS_NOTHING, UNTAGGED, drawn_by, may_draw
+from tracer.recording.calls.draws import DRAW, DRAWS_NOTHING, UNTAGGED, may_draw
 from tracer.recording.randomness.generators import FIXED_SEED, SEEDS, _by_value, state_of
 from tracer.recording.randomness.provenance import Newest, Origins
+from tracer.recording.recorder import _drawn_by
 from tracer.recording.sites import NOWHERE
 from tracer.trace.process import Draw, Event
 
@@ -73,7 +74,7 @@ def calls_that_drew(tracer: DeterminismTracer) -> int:
     """As the trace's ledger has them, without building one for each sample."""
     plans = [plan for plan in tracer._recorder.mode.plans.values() if DRAW in plan.readers]
     pairs = [(plan, cell) for plan in plans for cell in plan.cells.values()]
-    return sum(cell.count for plan, cell in pairs for name, _ in drawn_by([(plan, cell)]) if name == "cpu")
+    return sum(cell.count for plan, cell in pairs for name, _ in _drawn_by([(plan, cell)]) if name == "cpu")
 
 
 @contextlib.contextmanager
