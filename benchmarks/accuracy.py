@@ -26,8 +26,8 @@ if __package__ in (None, ""):  # run as a file
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.extra import left_out
-from benchmarks.refusals import Mode, deterministic_mode, is_refusal
 from benchmarks.samples import Sample, dtypes_of, operator_database, samples_of
+from benchmarks.switching import Mode, deterministic_mode, is_refusal
 from tracer import DeterminismTracer
 from tracer.judging import judge_trace, make_target
 from tracer.names import Backend, Settings, Verdict

@@ -27,9 +27,9 @@ if __package__ in (None, ""):  # run as a file
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.extra import left_out, provoking
-from benchmarks.refusals import Mode
 from benchmarks.repeating import measure
 from benchmarks.samples import Sample, dtypes_of, operator_database, samples_of
+from benchmarks.switching import Mode
 from benchmarks.threads import conclude, file_of, keep, lines
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from msgspec.structs import replace
 
-from benchmarks.refusals import Mode, deterministic_mode, is_refusal
 from benchmarks.samples import UNWRITTEN, Sample
+from benchmarks.switching import Mode, deterministic_mode, is_refusal
 from tracer import DeterminismTracer
 from tracer.names import Backend, DeterministicMode, Settings, Verdict
 from tracer.tables.lint.measured import SCHEMA, MeasuredCall, Measurement, Run, verdicts_of

@@ -23,9 +23,9 @@ if __package__ in (None, ""):  # run as a file
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.extra import left_out, provoking
-from benchmarks.refusals import Mode
 from benchmarks.repeating import measure
 from benchmarks.samples import Sample
+from benchmarks.switching import Mode
 from tracer.names import Verdict
 from tracer.tables.lint.measured import (
     FOLDER,

@@ -9,7 +9,7 @@ import torch
 
 from benchmarks.extra import left_out
 from benchmarks.measure_cuda import main
-from benchmarks.refusals import Mode, deterministic_mode, is_refusal
+from benchmarks.switching import Mode, deterministic_mode, is_refusal
 from benchmarks.repeating import contention, digest, measure
 from benchmarks.samples import Sample
 from tracer.names import DeterministicMode

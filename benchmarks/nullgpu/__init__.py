@@ -1,0 +1,1 @@
+"""CUDA builds of torch, run without a GPU: which ops they dispatch, what they refuse, which kernels they launch."""
