@@ -25,9 +25,9 @@ from benchmarks.nullgpu.recorded import RecordedSample, RecordedSuite, keep, kep
 from benchmarks.nullgpu.recording import FOLDER, Recording, Row, releases
 from benchmarks.nullgpu.recording import load as load_recording
 from tracer.names import Backend, Verdict
-from tracer.tables.bench import Bench
 from tracer.tables.loading import load_tables
-from tracer.tables.settings import DEFAULTS
+from tracer.tables.ruling.target_tables import TargetTables
+from tracer.tables.settings.target_settings import DEFAULTS
 from tracer.tables.translation import load_translations
 from tracer.trace.model import FactValue
 
@@ -116,8 +116,8 @@ def _share(part: int, whole: int) -> float:
 def predictions(recorded: RecordedSuite, did: Recording) -> Iterator[Prediction | None]:
     """Each sample of a release in each mode; ``None`` for one that cannot be held against what was recorded."""
     known = {(one.entry, one.number, one.dtype): one for one in recorded.samples}
-    benches = {
-        mode: Bench(load_tables(), Backend.CUDA, did.torch, settings, translations=load_translations())
+    under = {
+        mode: TargetTables(load_tables(), Backend.CUDA, did.torch, settings, translations=load_translations())
         for mode, settings in SETTINGS.items()
     }
     for row in did.rows:
@@ -127,18 +127,18 @@ def predictions(recorded: RecordedSuite, did: Recording) -> Iterator[Prediction 
         if sample is None or sample.inputs != row.inputs:
             yield None
             continue
-        for mode, bench in benches.items():
-            yield _prediction(recorded, sample, row, mode, bench, did.torch)
+        for mode, tables in under.items():
+            yield _prediction(recorded, sample, row, mode, tables, did.torch)
 
 
 def _prediction(
-    recorded: RecordedSuite, sample: RecordedSample, row: Row, mode: str, bench: Bench, torch: str
+    recorded: RecordedSuite, sample: RecordedSample, row: Row, mode: str, tables: TargetTables, torch: str
 ) -> Prediction:
     groups = recorded.groups_of(sample)
-    bench.look_ahead(groups)
+    tables.look_ahead(groups)
     raising, unknown = set(), set()
     for group in groups:
-        ruling = bench.rule_on(group)
+        ruling = tables.rule_on(group)
         if ruling.verdict is Verdict.RAISES:
             raising.add(f"{ruling.rule_id} ({group.op})")
         elif ruling.verdict is Verdict.UNKNOWN:
@@ -217,8 +217,8 @@ def _recorded(suite: str, only: str) -> RecordedSuite:
 def _line(name: str, score: Score) -> str:
     return (
         f"{name}: {score.total:,} predictions, {score.hits:,} refusals predicted and met,"
-        f" {score.inventions:,} invented, {score.misses:,} missed: precision {score.precision:.4f}, recall {score.recall:.4f}"
-        f" ({score.unpaired:,} samples not compared)"
+        f" {score.inventions:,} invented and {score.misses:,} missed;"
+        f" precision {score.precision:.4f}, recall {score.recall:.4f}; {score.unpaired:,} samples not compared"
     )
 
 

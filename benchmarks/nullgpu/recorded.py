@@ -19,7 +19,7 @@ from benchmarks.nullgpu.suites import fingerprint
 from benchmarks.samples import Sample
 from tracer import DeterminismTracer
 from tracer.names import Phase
-from tracer.tables.measured import MeasuredCall
+from tracer.tables.lint.measured import MeasuredCall
 from tracer.tables.versions import release
 from tracer.trace.model import CallGroup
 

@@ -9,9 +9,9 @@ import torch
 
 from benchmarks.extra import left_out
 from benchmarks.measure_cuda import main
-from benchmarks.switching import Mode, deterministic_mode, is_refusal
 from benchmarks.repeating import contention, digest, measure
 from benchmarks.samples import Sample
+from benchmarks.switching import Mode, deterministic_mode, is_refusal
 from tracer.names import DeterministicMode
 from tracer.tables.lint.measured import contradictions, load_measurement
 from tracer.tables.loading import load_tables
