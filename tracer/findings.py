@@ -33,6 +33,26 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.kind}: {self.ref}"
 
 
+class Condition(msgspec.Struct, frozen=True, gc=False):
+    """One question of a rule's case, and the answers for which the case holds."""
+
+    asks: str
+    """A fact or setting of the tables' vocabulary (``arg.reduction``, ``deterministic_mode``), or ``torch``."""
+    holds_for: tuple[FactValue, ...]
+    """Its answers, in the vocabulary's order; for ``torch`` the range of versions."""
+
+
+class Deciding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What decided a finding's verdicts: the cases of its rule that held, each with its conditions.
+
+    Several cases where the finding's calls met several that say the same; a case without conditions always holds. None
+    where no case decided: no rule, a missing fact, or a verdict that another fact (who seeded the generator) made.
+    """
+
+    as_is: tuple[tuple[Condition, ...], ...] = ()
+    deterministic_mode: tuple[tuple[Condition, ...], ...] = ()
+
+
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """What a trace was judged for."""
 
@@ -88,6 +108,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     evidence: tuple[Evidence, ...] = ()
     facts: dict[str, FactValue] = {}
     node: str = ""
+    decided: Deciding = Deciding()
+    """The conditions under which the rule's verdicts stand."""
     reason: UnknownReason | None = None
     """Why a verdict is ``unknown``, when one is."""
     reason_detail: str = ""

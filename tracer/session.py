@@ -168,17 +168,15 @@ def judge(
     TargetError
         The target does not exist; the message lists what does.
     """
-    from tracer.judging import judge_trace, make_target
-    from tracer.judging.calls.judged_calls import judged_calls
+    from tracer.judging import judge_calls, make_target
     from tracer.report import Report
     from tracer.tables.loading import load_tables
     from tracer.tables.settings.rows import load_rows
     from tracer.tables.translation import load_translations
 
     target = make_target(trace.environment, backend=backend, torch=torch, settings=settings)
-    tables, translations = load_tables(), load_translations()
-    judgement = judge_trace(trace, tables, target, strict=strict, translations=translations, rows=load_rows())
-    calls = functools.partial(judged_calls, trace, tables, target, strict=strict, translations=translations)
+    tables, translations, rows = load_tables(), load_translations(), load_rows()
+    judgement, calls = judge_calls(trace, tables, target, strict=strict, translations=translations, rows=rows)
     return Report(judgement, calls=calls)
 
 

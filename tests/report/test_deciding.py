@@ -1,62 +1,75 @@
-"""The conditions that decided a verdict are those of the rule's case that the recorded facts meet."""
+"""The conditions that decided a verdict travel with it, from the table's case to the finding's words."""
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
-from tests.build import call, environment, finding, judgement, trace
-from tracer import judge
-from tracer.findings import Finding
+from tests.build import call, environment, finding, trace
+from tracer import Report, judge
+from tracer.findings import Condition, Finding
 from tracer.names import About
-from tracer.report.wording.deciding import Deciding
+from tracer.report.wording.deciding import deciding_words
+
+NLL = "aten.nll_loss2d_forward.default"
+FACTS = {"device": "cuda", "dtype": "float32", "layout": "strided", "ndim": 2, "arg.reduction": "mean"}
 
 
-def judged(op: str, **fields: object) -> tuple[Deciding, Finding]:
-    made = judge(trace(call(op, **fields)), backend="cuda", settings="default")
-    return Deciding(made.judgement), next(one for one in made.findings if one.op == op)
+def judged(*calls: object) -> Report:
+    return judge(trace(*calls), backend="cuda", settings="default")
+
+
+def of(op: str, report: Report) -> Finding:
+    return next(one for one in report.findings if one.op == op)
 
 
 def test_each_verdict_has_the_case_it_came_from() -> None:
-    facts = {"device": "cuda", "dtype": "float32", "layout": "strided", "ndim": 2, "arg.reduction": "mean"}
-    deciding, one = judged("aten.nll_loss2d_forward.default", facts=facts)
-    as_is, in_mode = deciding.words(one).split("\n")
+    one = of(NLL, judged(call(NLL, facts=FACTS)))
+    (case,) = one.decided.as_is
+    assert Condition("deterministic_mode", ("off", "warn")) in case
+    as_is, in_mode = deciding_words(one).split("\n")
     assert as_is.startswith("As the settings stand: ")
     assert "deterministic_mode: off or warn" in as_is
+    assert in_mode.startswith("In deterministic mode: ")
     assert "deterministic_mode: on" in in_mode
 
 
-def test_what_cannot_be_found_again_is_not_claimed() -> None:
-    deciding, one = judged("aten.index_add_.default", facts={"device": "cuda", "dtype": "float32"})
-    assert deciding.words(one)
-    for change in ({"verdict": "raises"}, {"rule": "cuda-of-another-time"}):
-        other = msgspec.convert(msgspec.to_builtins(one) | change, type=Finding)
-        assert "As the settings stand" not in deciding.words(other)
+def test_a_missing_fact_that_leaves_the_verdict_open_names_no_case() -> None:
+    facts = {key: value for key, value in FACTS.items() if key != "arg.reduction"}
+    one = of(NLL, judged(call(NLL, facts=facts)))
+    assert one.verdict == "unknown"
+    assert one.decided.as_is == ()
+    assert "As the settings stand" not in deciding_words(one)
 
 
-def test_of_the_process_the_settings_as_they_stand_decide() -> None:
+def test_calls_that_met_several_cases_and_say_the_same_are_one_finding_with_each_case() -> None:
+    several = [call(NLL, facts={**FACTS, "arg.reduction": reduction}) for reduction in ("mean", "sum")]
+    report = judged(*several)
+    assert len([one for one in report.findings if one.op == NLL]) == 1
+    assert len(of(NLL, report).decided.as_is) == 1  # mean and sum are one case
+
+
+def test_a_draw_that_the_machine_seeded_is_decided_by_no_case() -> None:
+    drawn = {"device": "cuda", "rng.generator": "cuda:0", "rng.origin": "machine"}
+    one = of("aten.bernoulli_.float", judged(call("aten.bernoulli_.float", facts=drawn)))
+    assert (one.verdict, deciding_words(one)) == ("nondeterministic", "")
+
+
+def test_of_the_process_the_row_s_case_decides() -> None:
     convolution = call("aten.convolution.default", facts={"device": "cuda", "dtype": "float32"})
     held = environment(cudnn_enabled=True, cudnn_deterministic=False, cudnn_benchmark=False)
     made = judge(trace(convolution, environment=held), backend="cuda")
-    deciding = Deciding(made.judgement)
-    told = {one.rule: deciding.words(one) for one in made.findings if one.about is About.SETTING}
-    assert told["environment-deterministic-mode"] == "As the settings stand: value: unset"
+    told = {one.rule: deciding_words(one) for one in made.findings if one.about is About.SETTING}
+    assert told["environment-deterministic-mode"].splitlines()[0] == "As the settings stand: value: unset"
     assert "deterministic_mode: off" in told["environment-cudnn-deterministic"]
     assert all(told.values())
 
 
-@pytest.mark.parametrize(
-    "changed", [{"rule": "environment-of-another-time"}, {"verdict": "raises"}, {"about": "memory"}, {"facts": {}}]
-)
-def test_of_the_process_too_nothing_is_claimed_that_does_not_decide(changed: dict[str, object]) -> None:
-    held = environment(cudnn_enabled=True, cudnn_deterministic=False)
-    made = judge(trace(call("aten.convolution.default", facts={"device": "cuda"}), environment=held), backend="cuda")
-    one = next(one for one in made.findings if one.rule == "environment-cudnn-deterministic")
-    other = msgspec.convert(msgspec.to_builtins(one) | changed, type=Finding)
-    assert Deciding(made.judgement).words(other) == ""
-
-
 @pytest.mark.parametrize("rule", ["<script>", "", "cuda-opaque"])
-def test_a_rule_that_no_table_has_decides_nothing(rule: str) -> None:
-    one = finding(rule)
-    assert Deciding(judgement(one)).words(one) == ""
+def test_a_finding_without_a_rule_is_decided_by_nothing(rule: str) -> None:
+    assert deciding_words(finding(rule)) == ""
+
+
+def test_every_format_that_programs_read_can_tell_what_decided() -> None:
+    report = judged(call(NLL, facts=FACTS))
+    assert "deterministic_mode: off or warn" in report.to_html()
+    assert '"asks": "deterministic_mode"' in report.to_json()

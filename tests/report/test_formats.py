@@ -16,7 +16,6 @@ from tracer.errors import ReportError
 from tracer.report.files.formats import FORMATS, encoded, render
 from tracer.report.files.json_format import REPORT_SCHEMA, Document
 from tracer.report.page import assets, html
-from tracer.report.wording.deciding import Deciding
 
 Golden = Callable[[str, str], None]
 
@@ -34,7 +33,6 @@ def test_what_no_op_shows_reads_as_it_did(name: str, golden: Golden) -> None:
 def test_the_page_reads_as_it_did(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html, "datatables_script", lambda: "/* DataTables, from itables */")
     monkeypatch.setattr(html, "_assets", lambda: {"style.css": "/* style */", "script.js": "/* script */"})
-    monkeypatch.setattr(Deciding, "words", lambda self, finding: "always")  # else a table's change would show here
     golden("report.html", full_report().to_html())
     golden("process.html", process_report().to_html())
 

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 
 from tracer.findings import Judgement, Target
 from tracer.judging.banners import banners_of, process_banners
-from tracer.judging.calls.call_findings import Unsafe, call_findings, tally_of
+from tracer.judging.calls.call_findings import JudgedCall, Unsafe, call_findings, tally_of
 from tracer.judging.minimal_settings import MinimalSettings, Sets, seeded_in_its_place, with_plan
 from tracer.judging.ordering import order_of
 from tracer.judging.process.observations import fill_cost
 from tracer.judging.process.process_findings import Process
-from tracer.judging.process.trace_under_target import scene_of
+from tracer.judging.process.trace_under_target import TraceUnderSettings
 from tracer.names import Backend
 from tracer.tables.model import Table
 from tracer.tables.ruling.binding import RuleOutcome
@@ -24,7 +24,7 @@ from tracer.tables.settings.rows import EnvironmentTable
 from tracer.tables.settings.target_settings import SEEDS
 from tracer.tables.translation import NO_TRANSLATIONS, Translations
 from tracer.trace.file import Trace
-from tracer.trace.model import CallGroup
+from tracer.trace.model import FactValue
 
 
 def judge_trace(
@@ -44,27 +44,45 @@ def judge_trace(
     exactly once in each of the tally's mappings. The order of findings is total: it does not depend on the
     order of the trace or of the rules.
     """
-    benches = _Benches(trace, tables, target, strict=strict, translations=translations)
+    return judge_calls(trace, tables, target, strict=strict, translations=translations, rows=rows)[0]
+
+
+def judge_calls(
+    trace: Trace,
+    tables: Mapping[Backend, Table],
+    target: Target,
+    *,
+    strict: bool = False,
+    translations: Translations = NO_TRANSLATIONS,
+    rows: EnvironmentTable | None = None,
+) -> tuple[Judgement, tuple[JudgedCall, ...]]:
+    """As ``judge_trace``, with every group of calls in the trace's order and the ruling on it.
+
+    A judgement keeps findings and a tally, which stay small however many groups a trace has; who lists the calls one by
+    one gets them from here, as they were judged.
+    """
+    settings = TraceUnderSettings(trace, target)
+    benches = _Benches(settings, tables, strict=strict, translations=translations)
     bench = benches.under({})
     rulings: dict[int, RuleOutcome] = {}
     counted: dict[tuple[int, str, str], int] = {}
-    judged: list[tuple[CallGroup, RuleOutcome]] = []
+    judged: list[JudgedCall] = []
     for recorded in trace.calls:
         group = seeded_in_its_place(recorded, target.sets) if target.sets else recorded
         ruling = bench.rule_on(group)
-        judged.append((group, ruling))
+        judged.append(JudgedCall(group, ruling))
         name = id(ruling)
         rulings[name] = ruling
         # Keys are plain strings: hashing an enum's member costs a call in Python.
         where = (name, group.phase.value, group.module)
         counted[where] = counted.get(where, 0) + group.count
-    process = Process(trace, target, rows, judged, strict=strict)
+    process = Process(settings, rows, judged, strict=strict)
     observed = process.observe({})
-    unsafe = [(group, ruling) for group, ruling in judged if not ruling.is_safe]
+    unsafe = [call for call in judged if not call.ruling.is_safe]
     settled = MinimalSettings(unsafe, benches.under, process, target.conditions, target.sets).settle(observed)
     calls = (Unsafe(*one, *after) for one, after in zip(unsafe, settled.calls, strict=True))
     findings = [*call_findings(calls), *with_plan(observed.findings, settled)]
-    return Judgement(
+    judgement = Judgement(
         target=target,
         findings=tuple(sorted(findings, key=order_of)),
         tally=tally_of(counted, rulings),
@@ -82,11 +100,12 @@ def judge_trace(
         draws=trace.draws,
         generators=trace.generators,
         allocations=trace.allocations,
-        fill=fill_cost(trace, scene_of(trace, target, {})),
+        fill=fill_cost(trace, settings.under({})),
         loaders=trace.loaders,
         planned=settled.planned,
         source_lines=trace.source_lines,
     )
+    return judgement, tuple(judged)
 
 
 class _Benches:
@@ -94,33 +113,32 @@ class _Benches:
 
     def __init__(
         self,
-        trace: Trace,
+        settings: TraceUnderSettings,
         tables: Mapping[Backend, Table],
-        target: Target,
         *,
         strict: bool,
         translations: Translations,
     ) -> None:
-        self._trace = trace
+        self._settings = settings
         self._tables = tables
-        self._target = target
         self._strict = strict
         self._translations = translations
-        self._kept: dict[tuple[tuple[str, object], ...], TargetTables] = {}
+        self._kept: dict[tuple[tuple[str, FactValue], ...], TargetTables] = {}
 
     def under(self, sets: Sets) -> TargetTables:
         """The tables with ``sets`` on top of the target's own settings."""
         tried = tuple(sorted((name, value) for name, value in sets.items() if name not in SEEDS))
         bench = self._kept.get(tried)
         if bench is None:
+            trace, target = self._settings.trace, self._settings.target
             bench = self._kept[tried] = TargetTables(
                 self._tables,
-                self._target.backend,
-                self._target.torch,
-                scene_of(self._trace, self._target, dict(tried)).conditions if tried else self._target.conditions,
-                is_rocm=self._trace.environment.hip is not None,
+                target.backend,
+                target.torch,
+                self._settings.under(dict(tried)).conditions if tried else target.conditions,
+                is_rocm=trace.environment.hip is not None,
                 strict=self._strict,
                 translations=self._translations,
             )
-            bench.look_ahead(self._trace.calls)
+            bench.look_ahead(trace.calls)
         return bench

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from tracer.trace.process import Allocation, Draw, Generator, Loader
 from tracer.trace.ranks import RankComparison
 
 if TYPE_CHECKING:
-    from tracer.judging.calls.judged_calls import JudgedCall
+    from tracer.judging.calls.call_findings import JudgedCall
 
 
 class ReportView:
@@ -25,11 +24,11 @@ class ReportView:
     say the same.
     """
 
-    def __init__(self, judgement: Judgement, *, calls: Callable[[], Iterable[JudgedCall]] | None = None) -> None:
-        """``calls`` judges the recorded calls one by one when they are asked for; a judgement does not hold them."""
+    def __init__(self, judgement: Judgement, *, calls: tuple[JudgedCall, ...] | None = None) -> None:
+        """``calls``: the recorded calls as they were judged, one by one; a judgement does not hold them."""
         self.judgement = judgement
         """What was judged."""
-        self._judge_calls = calls
+        self._calls = calls
 
     portability: tuple[Judgement, ...] = ()
     """The same trace judged for other targets, for the page to switch to; see ``tracer report --targets``."""
@@ -60,15 +59,15 @@ class ReportView:
     failing: frozenset[int] | None = None
     """Positions of the findings that fail a gate; ``None`` where there is none."""
 
-    @cached_property
+    @property
     def calls(self) -> tuple[JudgedCall, ...]:
-        """Every group of recorded calls with what it was judged as, in the trace's order; judged when first asked for.
+        """Every group of recorded calls with what it was judged as, in the trace's order.
 
         Raises ``ReportError`` for a report that was made of a judgement alone.
         """
-        if self._judge_calls is None:
+        if self._calls is None:
             raise ReportError("this report was made without its trace, which holds the calls", hint="judge the trace")
-        return tuple(self._judge_calls())
+        return self._calls
 
     @cached_property
     def plan(self) -> tuple[Change, ...]:

@@ -7,12 +7,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from tracer.findings import Evidence, Finding, Tally
+from tracer.judging.deciding import deciding_of
 from tracer.judging.minimal_settings import Both
 from tracer.names import Phase, Verdict
 from tracer.tables.ruling.binding import RuleOutcome
 from tracer.tables.ruling.target_tables import device_of
 from tracer.trace.draws import ORIGIN
 from tracer.trace.model import CallGroup, FactValue
+
+
+class JudgedCall(NamedTuple):
+    """A group of calls and the ruling on it."""
+
+    group: CallGroup
+    """As it was recorded; seeded where the target asks for that."""
+    ruling: RuleOutcome
 
 
 class Unsafe(NamedTuple):
@@ -49,8 +58,13 @@ def tally_of(counted: Mapping[tuple[int, str, str], int], rulings: Mapping[int, 
 def call_findings(unsafe: Iterable[Unsafe]) -> Iterator[Finding]:
     """One finding for all groups that the same ruling judges at the same place and that the plan treats alike."""
     gathered: dict[tuple[object, ...], list[Unsafe]] = {}
+    sayings: dict[tuple[object, ...], int] = {}
+    said: dict[int, int] = {}
     for one in unsafe:
-        gathered.setdefault(_identity(one), []).append(one)
+        name = id(one.ruling)
+        if name not in said:
+            said[name] = sayings.setdefault(one.ruling.says, len(said))
+        gathered.setdefault(_identity(one, said[name]), []).append(one)
     evidence: dict[int, tuple[Evidence, ...]] = {}
     for alike in gathered.values():
         ruling = alike[0].ruling
@@ -59,11 +73,11 @@ def call_findings(unsafe: Iterable[Unsafe]) -> Iterator[Finding]:
         yield _finding(alike, evidence[id(ruling)])
 
 
-def _identity(one: Unsafe) -> tuple[object, ...]:
-    """What makes two groups one finding: the same ruling on the same op at the same place, settled alike."""
+def _identity(one: Unsafe, saying: int) -> tuple[object, ...]:
+    """What makes two groups one finding: rulings that say the same of one op at one place, settled alike."""
     group = one.group
     return (
-        id(one.ruling),
+        saying,
         group.op,
         group.phase.value,
         group.module,
@@ -112,6 +126,7 @@ def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...]) -> Finding:
         evidence=evidence,
         facts=facts,
         node=first.node if len(alike) == 1 or all(one.group.node == first.node for one in alike) else "",
+        decided=deciding_of(one.ruling.decided for one in alike),
         reason=ruling.reason,
         reason_detail=ruling.detail if ruling.reason is not None else "",
         extrapolated=ruling.extrapolated,

@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from tracer.findings import Evidence, Finding, Note
+from tracer.judging.deciding import deciding_of
 from tracer.judging.process.trace_under_target import Dependents, TraceUnderTarget
 from tracer.names import About, Backend, Differs, Phase, Settings, UnknownReason, Verdict
-from tracer.tables.ruling.conditions import BoundRule
+from tracer.tables.ruling.conditions import BoundRule, conditions_of
 from tracer.tables.settings.rows import Row
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.versions import speaks_of
@@ -116,6 +117,7 @@ class BoundRows:
                 "remedy": next((case.remedy for case in cases if case.remedy), row.remedy),
                 "evidence": evidence_of(row),
                 "facts": dict(facts),
+                "decided": deciding_of([(conditions_of(as_is.case), conditions_of(in_mode.case))]),
                 "reason": reason,
                 "extrapolated": self._extrapolated,
                 "backend": self.dependents.backend_of(row, self.scene.target),

@@ -7,17 +7,16 @@ from typing import NamedTuple
 
 import msgspec
 
-from tracer.findings import Finding, Note, Target
+from tracer.findings import Finding, Note
 from tracer.judging.process.bound_rows import BoundRows
 from tracer.judging.process.late_and_changed import changed_findings, late_findings
 from tracer.judging.process.observations import observed_findings
 from tracer.judging.process.setting_rows import setting_findings
-from tracer.judging.process.trace_under_target import Dependents, scene_of
+from tracer.judging.process.trace_under_target import Dependents, TraceUnderSettings
 from tracer.names import SEVERITY
 from tracer.tables.ruling.binding import RuleOutcome
 from tracer.tables.settings.rows import EnvironmentTable
 from tracer.tables.versions import judged_as, placed, reviewed_releases
-from tracer.trace.file import Trace
 from tracer.trace.model import CallGroup, FactValue
 
 
@@ -33,29 +32,35 @@ class Process:
 
     def __init__(
         self,
-        trace: Trace,
-        target: Target,
+        settings: TraceUnderSettings,
         rows: EnvironmentTable | None,
         judged: Iterable[tuple[CallGroup, RuleOutcome]],
         *,
         strict: bool,
     ) -> None:
         """``rows`` ``None``: nothing is said of the process. ``strict``: see ``tables.binding.BoundTable``."""
-        self._trace = trace
-        self._target = target
+        self._settings = settings
+        self._target = target = settings.target
         self._rows = rows
         self._place = "reviewed" if rows is None else placed(rows.reviewed, target.torch)
         self._is_strict = strict
-        self._dependents = None if rows is None else Dependents(rows, judged, trace)
+        self._dependents = None if rows is None else Dependents(rows, judged, settings.trace)
+        self._kept: dict[frozenset[tuple[str, FactValue]], Observed] = {}
 
     def observe(self, sets: Mapping[str, FactValue]) -> Observed:
-        """Findings and notes with ``sets`` on top of the target's own settings."""
+        """Findings and notes with ``sets`` on top of the target's own settings; worked out once for each."""
+        key = frozenset(sets.items())
+        if key not in self._kept:
+            self._kept[key] = self._observe(sets)
+        return self._kept[key]
+
+    def _observe(self, sets: Mapping[str, FactValue]) -> Observed:
         rows = self._rows
         if rows is None or self._dependents is None or not self._speaks:
             return Observed()
         extrapolated = self._place == "newer"
         version = judged_as(rows.reviewed, self._target.torch, extrapolated=extrapolated)
-        scene = scene_of(self._trace, self._target, sets)
+        scene = self._settings.under(sets)
         bound = BoundRows(rows.row, version, scene, self._dependents, extrapolated=extrapolated)
         findings: dict[tuple[object, ...], Finding] = {}
         notes: list[Note] = []

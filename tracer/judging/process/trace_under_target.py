@@ -54,16 +54,27 @@ class TraceUnderTarget(NamedTuple):
         return not named or self.target.backend is Backend.RECORDED or self.target.backend in named
 
 
-def scene_of(trace: Trace, target: Target, sets: Mapping[str, FactValue]) -> TraceUnderTarget:
-    """``trace`` under ``target`` with ``sets`` on top of what the target sets itself."""
-    every = {**target.sets, **sets}
-    return TraceUnderTarget(
-        trace,
-        target,
-        every,
-        effective_environment(trace.environment, target.settings, every),
-        settings_of(trace.environment, target.settings, every),
-    )
+class TraceUnderSettings:
+    """One trace for one target, under each set of settings that is tried: every one is worked out once."""
+
+    def __init__(self, trace: Trace, target: Target) -> None:
+        self.trace = trace
+        self.target = target
+        self._kept: dict[frozenset[tuple[str, FactValue]], TraceUnderTarget] = {}
+
+    def under(self, sets: Mapping[str, FactValue]) -> TraceUnderTarget:
+        """With ``sets`` on top of what the target sets itself."""
+        key = frozenset(sets.items())
+        if key not in self._kept:
+            every = {**self.target.sets, **sets}
+            self._kept[key] = TraceUnderTarget(
+                self.trace,
+                self.target,
+                every,
+                effective_environment(self.trace.environment, self.target.settings, every),
+                settings_of(self.trace.environment, self.target.settings, every),
+            )
+        return self._kept[key]
 
 
 class Dependents:

@@ -14,7 +14,7 @@ from tracer.names import SEVERITY, Verdict
 from tracer.report.files import columns
 
 if TYPE_CHECKING:
-    from tracer.judging.calls.judged_calls import JudgedCall
+    from tracer.judging.calls.call_findings import JudgedCall
     from tracer.report.view import ReportView
 
 Cell = str | int | bool

@@ -20,7 +20,7 @@ from tracer.report.files.columns import backend_of
 from tracer.report.page.model_map import Block, worst_inside
 from tracer.report.page.reproduce import command
 from tracer.report.wording.acceptance import accepted_in_words
-from tracer.report.wording.deciding import Deciding
+from tracer.report.wording.deciding import deciding_words
 from tracer.report.wording.naming import is_call, ops_behind, phase_of, subject_of
 from tracer.report.wording.plain import visible
 from tracer.report.wording.portability import MOST_ROWS_ELSEWHERE, targets_shown
@@ -110,10 +110,9 @@ class _Rows:
 
     def of(self, judgement: Judgement, findings: Sequence[Finding]) -> list[tuple[int, int]]:
         """A row a finding: its place and its ruling."""
-        deciding = Deciding(judgement)
         rows = []
         for finding in findings:
-            place, ruling = self._place(finding), self._ruling(finding, judgement, deciding)
+            place, ruling = self._place(finding), self._ruling(finding, judgement)
             rows.append(
                 (
                     self.places.setdefault(place, len(self.places)),
@@ -139,7 +138,7 @@ class _Rows:
             finding.count,
         )
 
-    def _ruling(self, finding: Finding, judgement: Judgement, deciding: Deciding) -> tuple[int, ...]:
+    def _ruling(self, finding: Finding, judgement: Judgement) -> tuple[int, ...]:
         at = self.strings
         reason = finding.reason
         return (
@@ -157,7 +156,7 @@ class _Rows:
             at(finding.code),
             at(finding.where),
             at(_planned(finding)),
-            at(deciding.words(finding)),
+            at(deciding_words(finding)),
         )
 
 

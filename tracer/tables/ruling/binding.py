@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tracer.names import Backend, Cause, Prerequisite, UnknownReason, Verdict
 from tracer.tables.model import Rule, RuleEvidence, Table
-from tracer.tables.ruling.conditions import BoundRule
+from tracer.tables.ruling.conditions import BoundRule, Met, conditions_of
 from tracer.tables.ruling.derived import DERIVATIONS, derive
 from tracer.tables.versions import judged_as, placed
 from tracer.tables.vocabulary import Value
@@ -46,6 +46,13 @@ class RuleOutcome(NamedTuple):
     """Why that is believed."""
     needs: tuple[Prerequisite, ...] = ()
     """What must hold as well for the remedy to work."""
+    decided: tuple[Met | None, Met | None] = (None, None)
+    """The conditions of the cases that decided, as things stand and in deterministic mode; ``None`` where none did."""
+
+    @property
+    def says(self) -> tuple[object, ...]:
+        """All that it says, whichever case decided: rulings that agree in it are one finding."""
+        return (self.backend, id(self.rule), *self._replace(decided=(None, None))[2:])
 
     @property
     def evidence(self) -> tuple[RuleEvidence, ...]:
@@ -219,5 +226,6 @@ class BoundTable:
             self.extrapolated,
             in_mode.case.route if in_mode.case is not None else "",
             needs=next((case.needs for case in cases if case.remedy), rule.needs),
+            decided=(conditions_of(as_is.case), conditions_of(in_mode.case)),
         )
         return self.same(ruling)

@@ -39,6 +39,10 @@ class Cased(Protocol):
         """Disjoint cases without a gap."""
 
 
+#: A case's conditions as it met a call: each question with the answers for which the case holds.
+Met = tuple[tuple[str, tuple[Value, ...]], ...]
+
+
 class Outcome(NamedTuple):
     """What a rule says of a call."""
 
@@ -66,6 +70,19 @@ def wanted_values(case: Conditioned, key: str) -> frozenset[Value]:
         return frozenset(DOMAINS[key])
     wanted = case.when[key]
     return frozenset(v for w in (wanted if isinstance(wanted, list) else [wanted]) for v in expand(key, w))
+
+
+def conditions_of(case: Case | None) -> Met | None:
+    """What ``case`` asks, its versions last; ``None`` for no case."""
+    if case is None:
+        return None
+    asked: list[tuple[str, tuple[Value, ...]]] = []
+    for key in case.when:
+        wanted = wanted_values(case, key)
+        asked.append((key, tuple(value for value in DOMAINS[key] if value in wanted)))
+    if case.torch:
+        asked.append(("torch", (case.torch,)))
+    return tuple(asked)
 
 
 class BoundRule:

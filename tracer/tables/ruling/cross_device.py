@@ -59,6 +59,7 @@ class Retold:
                 verdict=worst.verdict,
                 verdict_in_deterministic_mode=worst_on.verdict_in_deterministic_mode,
                 route=worst_on.route,
+                decided=(worst.decided[0], worst_on.decided[1]),
             )
         row = self._translation.row
         both = ((worst, worst.verdict), (worst_on, worst_on.verdict_in_deterministic_mode))
@@ -72,6 +73,7 @@ class Retold:
             route=worst_on.route,
             runs_as=" or ".join(name.removesuffix(".default") for name in names),
             translated_by=row.evidence,
+            decided=(worst.decided[0], worst_on.decided[1]),
         )
 
     def _judged(self, candidate: Candidate, facts: Mapping[str, Value], node: str | None) -> RuleOutcome:

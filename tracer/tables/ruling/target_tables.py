@@ -204,6 +204,7 @@ def _unseeded(ruling: RuleOutcome, whose: str, remedy: str) -> RuleOutcome:
         why=f"{why} {ruling.why}".rstrip(),
         remedy=f"{remedy}, and call `seed()` on no generator.",
         needs=(),
+        decided=(None, None),
     )
 
 
