@@ -1,10 +1,13 @@
 # `make demo` and `make test` work on a machine with Python 3.10 or newer and nothing else.
+# `TORCH=2.4.1 make test` takes another torch than constraints.txt.
 PYTHON ?= python3
+TORCH ?=
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+CONSTRAINTS := $(VENV)/constraints.txt
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS)
 
 .PHONY: help demo test test-all lint format bench docs clean
 
@@ -52,6 +55,7 @@ docs: $(DOCS_STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
+	sed 's/^torch==.*/$(if $(TORCH),torch==$(TORCH),&)/' constraints.txt > $(CONSTRAINTS)
 	$(INSTALL) --editable '.[test,lint]'
 	touch $(STAMP)
 
