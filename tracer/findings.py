@@ -15,6 +15,7 @@ from tracer.names import (
     Phase,
     Prerequisite,
     Settings,
+    Training,
     UnknownReason,
     Verdict,
 )
@@ -242,3 +243,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """The settings and seeds that together settle every finding that settings can settle."""
     source_lines: dict[str, str] = {}
     """The text of the user's own lines by ``path:line``, where the trace holds it."""
+    training: Training = Training.UNKNOWN
+    """Does the recording hold an optimizer's step?"""
+    watched_from_start: bool | None = None
+    """Was the process watched from its start, so that every seed was seen? ``None``: not known."""

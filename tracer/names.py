@@ -149,6 +149,19 @@ class BlindSpotKind(Word):
     """Backward calls whose forward line is not known."""
 
 
+class Training(Word):
+    """Whether a recording holds any of a training."""
+
+    RECORDED = "recorded"
+    """An optimizer stepped while recording."""
+    NONE = "none"
+    """None did."""
+    ELSEWHERE = "elsewhere"
+    """None did, and processes were started that were not followed."""
+    UNKNOWN = "unknown"
+    """Nobody counted."""
+
+
 class SeedOrigin(Word):
     """Where the state that a generator draws from came from."""
 

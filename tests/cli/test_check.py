@@ -10,8 +10,8 @@ import pytest
 from tests.build import call, environment, trace
 from tests.cli.command import Command
 from tracer.gate.baseline import HEADER, LEGEND
-from tracer.names import Verdict
-from tracer.trace import TraceSource
+from tracer.names import BlindSpotKind, Verdict
+from tracer.trace import BlindSpot, TraceSource
 
 RULE, OP = "cuda-index-add", "aten.index_add_.default"
 #: A lock file's line for the finding of ``saved``; what follows differs from test to test.
@@ -193,6 +193,40 @@ def test_a_report_is_written_whether_or_not_the_gate_fails(saved: Path, tracer: 
 def test_a_partial_trace_is_no_pass(saved: Path, tracer: Command) -> None:
     trace(call("aten.add.Tensor"), sources=(TraceSource(calls=1, partial="interrupted"),)).save(saved)
     assert tracer("check", saved, "--backend", "cuda").code == 3
+
+
+@pytest.mark.parametrize(
+    ("steps", "started", "said"),
+    [
+        (1, (), "passed"),
+        (0, (), "failed: no optimizer step was recorded (--allow-no-training"),
+        (0, (BlindSpotKind.OTHER_PROCESS,), "failed: no optimizer step was recorded, and processes were started"),
+        (1, (BlindSpotKind.OTHER_PROCESS,), "passed"),
+    ],
+)
+def test_a_recording_without_a_training_fails_unless_that_is_accepted(
+    saved: Path, tracer: Command, steps: int, started: tuple[BlindSpotKind, ...], said: str
+) -> None:
+    spots = tuple(BlindSpot(kind=kind, detail="a process was started") for kind in started)
+    recorded = trace(call("aten.add.Tensor"), sources=(TraceSource(optimizer_steps=steps, calls=1),), blind_spots=spots)
+    recorded.save(saved)
+    for quiet in ((), ("-q",)):
+        done = tracer("check", saved, "--backend", "cuda", *quiet)
+        assert done.code == (1 if "failed" in said else 0)
+        assert done.out.splitlines()[-1].startswith(f"tracer check: {said}")
+    assert tracer("check", saved, "--backend", "cuda", "--allow-no-training").code == 0
+    Path("pyproject.toml").write_text("[tool.tracer]\nallow-no-training = true\n", encoding="utf-8")
+    assert tracer("check", saved, "--backend", "cuda").code == 0
+
+
+def test_steps_that_were_not_counted_are_told_by_their_calls(saved: Path, tracer: Command) -> None:
+    """A trace of unknown count is not called one without a training, and one with the optimizer's calls has one."""
+    for calls, sources in (
+        ((call("aten.add.Tensor"),), ()),
+        ((call("aten.add.Tensor", phase="optimizer"),), (TraceSource(calls=1),)),
+    ):
+        trace(*calls, sources=sources).save(saved)
+        assert tracer("check", saved, "--backend", "cuda").code == 0
 
 
 @pytest.mark.parametrize("modes", [("on", "off"), ("off", "on"), ("on", "on", "off"), ("on", "on")])

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from tests.build import finding, judgement, process_finding, report, target
 from tests.test_plan import ANYTHING
 from tracer.findings import Finding
-from tracer.names import SEVERITY, About, Verdict
+from tracer.names import SEVERITY, About, BlindSpotKind, Training, Verdict
 from tracer.report import Report
 from tracer.report.wording.answers import answers, evidence_counts
 from tracer.report.wording.headline import headline
+from tracer.trace import BlindSpot
 
 
 def test_risk_is_answered_with_calls_places_and_the_line_that_has_most() -> None:
@@ -117,7 +118,7 @@ def test_draws_that_the_program_seeded_ask_for_nothing() -> None:
     seeded = msgspec.structs.replace(drawing, sets={})
     made = Report(msgspec.structs.replace(judged, findings=(seeded,), planned={}))
     assert made.plan == ()
-    assert headline(made)[1] == "No risk found; random draws are seeded"
+    assert headline(made)[1] == "No risk found; the random draws that were seen are seeded"
     first, _, third = (answer.sentence for answer in answers(made))
     assert first.startswith("No risk found in 100 recorded calls; 24 calls that draw at random use generators")
     assert third.startswith("Nothing: whatever was found repeats.")
@@ -176,3 +177,49 @@ def test_no_step_is_ever_called_deterministic(findings: list[Finding]) -> None:
     words = [headline(made)[1], *(answer.sentence for answer in answers(made))]
     assert not any("is deterministic" in line or "step deterministic" in line for line in words)
     assert sum(count for _, count in evidence_counts(findings)) == len(findings)
+
+
+@pytest.mark.parametrize(
+    ("training", "found", "head"),
+    [
+        ("none", [], "No optimizer step was recorded: nothing is known of a training"),
+        ("none", [finding()], "Two runs of this step can differ; no optimizer step was recorded"),
+        (
+            "elsewhere",
+            [],
+            "No optimizer step was recorded, and processes were started that were not followed: nothing is known of a"
+            " training",
+        ),
+        ("recorded", [], "No risk found"),
+        ("unknown", [], "No risk found"),
+    ],
+)
+def test_a_recording_without_an_optimizer_step_says_so_first(training: str, found: list[Finding], head: str) -> None:
+    made = report(*found, training=Training(training))
+    assert headline(made)[1] == head
+    says_so = training in ("none", "elsewhere")
+    assert answers(made)[0].sentence.startswith("No optimizer step was recorded") is says_so
+
+
+def test_processes_that_were_not_followed_are_said_where_nothing_was_recorded() -> None:
+    made = report(clean=0, training=Training.ELSEWHERE)
+    assert headline(made) == (
+        Verdict.UNKNOWN,
+        "Nothing was recorded, and processes were started that were not followed",
+    )
+
+
+def test_where_no_risk_was_found_the_headline_names_what_was_not_seen() -> None:
+    spots = tuple(
+        BlindSpot(kind=kind, detail="d")
+        for kind in (
+            BlindSpotKind.COMPILED,
+            BlindSpotKind.COMPILE_FELL_BACK,
+            BlindSpotKind.OTHER_THREAD,
+            BlindSpotKind.NO_FORWARD_LINK,
+        )
+    )
+    made = report(blind_spots=spots, watched_from_start=False)
+    assert headline(made)[1] == "No risk found (not seen: what ran before recording, other threads, compiled code)"
+    assert headline(report(watched_from_start=True))[1] == "No risk found"
+    assert headline(report(finding(), blind_spots=spots))[1] == "Two runs of this step can differ"

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tracer.gate.baseline import Accepted
     from tracer.gate.gating import Decision
     from tracer.gate.suppressions import Comment
+    from tracer.trace import Trace
 
 FAILED = 1
 BASELINE = "determinism.lock"
@@ -34,6 +35,7 @@ Examples:
   tracer check trace.json --baseline determinism.lock --update-baseline
   tracer check trace.json --baseline determinism.lock --fail-on new
   tracer check trace.json --ignore 'cuda-cublas' --ignore 'vendor/*'
+  tracer check inference.json --allow-no-training
 
 A comment silences the findings of a rule at its line of code: # tracer: ignore[cuda-index-add] reason.
 Options may stand in pyproject.toml under [tool.tracer]. In GitHub Actions, what fails is annotated at its line.
@@ -84,6 +86,7 @@ Exit code 0: nothing fails; 1: something does; 2: wrong usage or input; 3: nothi
     shell_complete=completing.files,
     help=f"Accept what this lock file accepts, such as {BASELINE}.",
 )
+@click.option("--allow-no-training", is_flag=True, help="Pass a recording in which no optimizer stepped.")
 @click.option("--update-baseline", is_flag=True, help="Accept every finding; keep the reasons that stand there.")
 @click.option(
     "--format",
@@ -110,6 +113,7 @@ def command(
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     baseline: str | None,
+    allow_no_training: bool,
     update_baseline: bool,
     formats: str | None,
     output: str | None,
@@ -119,7 +123,7 @@ def command(
     """Judge TRACE and exit with 1 when the gate fails.
 
     A finding fails when its verdict is one of --fail-on and neither the baseline nor a comment at its line of code
-    accepts it.
+    accepts it. A recording in which no optimizer stepped fails too: it says nothing of a training.
     """
     from tracer.gate.configuration import load_configuration
     from tracer.gate.gating import DEFAULT_FAIL_ON, Gate, acceptances, decide, parse_fail_on, places_of
@@ -163,13 +167,14 @@ def command(
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for line in annotated(decision.failing, folder_below(os.environ.get("GITHUB_WORKSPACE"))):
             show(line)
-    show(summary(decision))
+    untrained = "" if allow_no_training or configured.allow_no_training else _untrained(trace)
+    show(summary(decision, untrained))
     if trace.differing_settings:
         names = ", ".join(trace.differing_settings)
         mixed = any(one.differing_settings for one in recordings)  # one file holds several recordings
         by = "the first recording's settings were judged" if mixed else "each was judged by its own settings"
         click.echo(f"tracer: the recordings differ in {names}; {by}", err=True)
-    if decision.failing:
+    if decision.failing or untrained:
         return FAILED
     if trace.partial:
         click.echo(f"tracer: the trace is partial ({trace.partial}); the rest was not judged", err=True)
@@ -206,7 +211,19 @@ def _update(lock: str, decision: Decision, before: tuple[Accepted, ...]) -> int:
     return 0
 
 
-def summary(decision: Decision) -> str:
+def _untrained(trace: Trace) -> str:
+    """Why a whole recording without an optimizer's step says nothing of a training; empty where it holds one."""
+    from tracer.names import Training
+
+    if trace.partial:  # which has an exit code of its own
+        return ""
+    return {
+        Training.NONE: "no optimizer step was recorded",
+        Training.ELSEWHERE: "no optimizer step was recorded, and processes were started that were not followed",
+    }.get(trace.training, "")
+
+
+def summary(decision: Decision, untrained: str = "") -> str:
     """The one line that says how the gate ended, and what was let through."""
     compared = decision.compared
     failing: tuple[Finding, ...] = decision.failing
@@ -226,5 +243,7 @@ def summary(decision: Decision) -> str:
     rest = [f"{count:,} {what}" for count, what in through if count]
     if compared.fixed:
         rest.append(f"{len(compared.fixed):,} accepted and found no longer: update the baseline")
-    ending = f"failed: {', '.join(counts)}" if failing else "passed"
+    if untrained:
+        counts.append(f"{untrained} (--allow-no-training accepts that)")
+    ending = f"failed: {', '.join(counts)}" if counts else "passed"
     return f"tracer check: {ending}{'; ' if rest else ''}{', '.join(rest)}"

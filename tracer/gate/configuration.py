@@ -23,6 +23,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Verdicts, and ``new``; empty: the default of ``tracer check``."""
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    allow_no_training: bool = False
     baseline: str = ""
     """Path of the lock file, relative to ``pyproject.toml``."""
 

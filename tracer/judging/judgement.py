@@ -104,6 +104,8 @@ def judge_calls(
         loaders=trace.loaders,
         planned=settled.planned,
         source_lines=trace.source_lines,
+        training=trace.training,
+        watched_from_start=trace.watched_from_start,
     )
     return judgement, tuple(judged)
 

@@ -6,6 +6,7 @@ Recorders share one set of watches, so that they may end in any order.
 from __future__ import annotations
 
 import multiprocessing.process
+import subprocess
 import sys
 import threading
 import weakref
@@ -19,6 +20,7 @@ import torch
 from tracer.names import BlindSpotKind
 from tracer.recording.calls.modules import OWN_HOOK
 from tracer.recording.patching import Call
+from tracer.recording.process.children import ForkWatch, on_process, on_program
 from tracer.recording.sites import Sites, spell
 from tracer.recording.torch_private import seams
 from tracer.recording.watchers import Target, Watchers
@@ -149,10 +151,6 @@ def _on_loader(call: Call) -> tuple[BlindSpotKind, str] | None:
     )
 
 
-def _on_process(_: Call) -> tuple[BlindSpotKind, str]:
-    return BlindSpotKind.OTHER_PROCESS, "a process was started: its ops are not seen"
-
-
 def _on_replay(_: Call) -> tuple[BlindSpotKind, str]:
     return BlindSpotKind.CUDA_GRAPH, "a CUDA graph was replayed: its kernels are not dispatched"
 
@@ -185,7 +183,8 @@ def _watched() -> Iterator[Target]:
     yield _noting(torch.jit.ScriptFunction, "__call__", _on_scripted)
     yield _noting(_loaded("triton.runtime.jit", "JITFunction"), "run", _on_triton)
     yield _noting(threading.Thread, "start", _on_thread)
-    yield _noting(multiprocessing.process.BaseProcess, "start", _on_process)
+    yield _noting(multiprocessing.process.BaseProcess, "start", on_process)
+    yield _noting(subprocess.Popen, "_execute_child", on_program)
     eval_frame = sys.modules.get("torch._dynamo.eval_frame")
     step = next((name for name in seams.COMPILED_CALL_STEPS if hasattr(eval_frame, name)), "")
     yield _noting(eval_frame, step, _on_compiled_call)
@@ -197,12 +196,14 @@ class _Watches(Watchers[BlindSpots]):
     def __init__(self) -> None:
         super().__init__(_watched)
         self._show_hooks: Callable[[], None] | None = None
+        self._forks = ForkWatch()
 
     def look_again(self) -> None:
         if self._listeners and self._show_hooks is None:
             # torch warns of global module hooks when it calls a compiled module; the recorder's give no cause to.
             # Before the compiler is loaded: what loads it may call a module at once.
             self._show_hooks = seams.hide_hooks_from_compiled_modules(OWN_HOOK)
+            self._forks.tell(self._forked)
         super().look_again()
 
     def discard(self, listener: BlindSpots) -> None:
@@ -210,6 +211,11 @@ class _Watches(Watchers[BlindSpots]):
         if not self._listeners and self._show_hooks is not None:
             self._show_hooks()
             self._show_hooks = None
+            self._forks.tell(None)
+
+    def _forked(self, kind: BlindSpotKind, detail: str, frame: FrameType) -> None:
+        for listener in tuple(self._listeners):
+            listener.note(kind, detail, frame)
 
     def look_late(self) -> bool:
         """Watch what is loaded by now (torch loads its compiler when it is first used); was anything new?"""

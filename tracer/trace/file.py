@@ -15,6 +15,7 @@ import msgspec
 
 from tracer.errors import TraceError
 from tracer.files import write_whole
+from tracer.names import BlindSpotKind, Phase, Training
 from tracer.trace.draws import draws_of
 from tracer.trace.model import SCHEMA, BlindSpot, CallGroup, Environment, TraceSource
 from tracer.trace.process import Allocation, Draw, Event, Generator, Loader, OverlapWrite, UnwrittenRead
@@ -65,6 +66,16 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     def partial(self) -> str:
         """Why the trace is not whole: every source's reason, once each, or an empty string."""
         return ", ".join(dict.fromkeys(s.partial for s in self.sources if s.partial))
+
+    @property
+    def training(self) -> Training:
+        """Did an optimizer step while recording? Without one nothing is known of a training."""
+        if any(one.optimizer_steps for one in self.sources) or any(one.phase is Phase.OPTIMIZER for one in self.calls):
+            return Training.RECORDED
+        if not self.sources:
+            return Training.UNKNOWN
+        followed = all(spot.kind is not BlindSpotKind.OTHER_PROCESS for spot in self.blind_spots)
+        return Training.NONE if followed else Training.ELSEWHERE
 
     @property
     def call_count(self) -> int:

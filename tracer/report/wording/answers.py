@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tracer.findings import Change, Finding, Target
 from tracer.names import SEVERITY, About, EvidenceKind, Verdict
 from tracer.plan import Step, is_mode_on, name_of, place_of, step_of
-from tracer.report.wording.headline import condition, draws_repeat, met
+from tracer.report.wording.headline import WITHOUT_TRAINING, condition, draws_repeat, met
 from tracer.report.wording.naming import is_call, is_suggestion, of_the_process
 from tracer.report.wording.plain import one_line
 from tracer.report.wording.words import EVIDENCE_STRENGTH, joined, plural
@@ -81,6 +81,13 @@ def _can_runs_differ(report: ReportView) -> Answer:
 
 
 def _can_differ_sentence(report: ReportView) -> str:
+    untrained = WITHOUT_TRAINING.get(report.judgement.training)
+    if untrained and met(report):
+        return f"{untrained}. Of what was recorded: {_of_what_was_recorded(report)}"
+    return _of_what_was_recorded(report)
+
+
+def _of_what_was_recorded(report: ReportView) -> str:
     tally = report.tally
     found = met(report)
     risky = _with_verdict(report, *_RISK)
@@ -117,7 +124,10 @@ def _can_differ_sentence(report: ReportView) -> str:
         return f"No risk found in what is known; for {no_answer or 'some calls'} there is no answer."
     if Verdict.SEEDED in found and draws_repeat(report):
         drawing = plural(tally[Verdict.SEEDED], "call that draws", "calls that draw")
-        return f"No risk found in {total}; {drawing} at random use generators that start alike in every run."
+        return (
+            f"No risk found in {total}; {drawing} at random use generators that start alike in every run, as far as was"
+            " seen."
+        )
     if Verdict.SEEDED in found:
         return f"Not once seeded: no other risk found in {total}."
     return (

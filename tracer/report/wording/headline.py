@@ -1,10 +1,10 @@
-"""The whole report in one short sentence; it never calls a step deterministic."""
+"""The whole report in one short sentence; it never calls a step deterministic, and says what it does not rest on."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracer.names import SEVERITY, Cause, Verdict
+from tracer.names import SEVERITY, BlindSpotKind, Cause, Training, Verdict
 from tracer.plan import Step, step_of
 from tracer.report.wording.naming import is_call
 
@@ -14,27 +14,69 @@ if TYPE_CHECKING:
 #: Causes by which a conditional call hangs on its data; by others it hangs on the machine or its settings.
 _DATA = (Cause.ATOMIC_ACCUMULATION, Cause.TIE_ORDER, Cause.WRITE_RACE, None)
 
+_RISK = (Verdict.RAISES, Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)
+
+#: Where no optimizer stepped: the headline if nothing else is at risk.
+WITHOUT_TRAINING = {
+    Training.NONE: "No optimizer step was recorded: nothing is known of a training",
+    Training.ELSEWHERE: "No optimizer step was recorded, and processes were started that were not followed:"
+    " nothing is known of a training",
+}
+
+#: What went by unseen, in the fewest words; what a backward call came from is no part of it.
+_UNSEEN = {
+    BlindSpotKind.OTHER_PROCESS: "other processes",
+    BlindSpotKind.OTHER_THREAD: "other threads",
+    BlindSpotKind.DATALOADER: "loader workers",
+    BlindSpotKind.COMPILED: "compiled code",
+    BlindSpotKind.COMPILE_FELL_BACK: "compiled code",
+    BlindSpotKind.SCRIPTED: "scripted functions",
+    BlindSpotKind.TRITON: "Triton kernels",
+    BlindSpotKind.CUDA_GRAPH: "CUDA graphs",
+    BlindSpotKind.HIGHER_ORDER: "bodies of higher-order ops",
+    BlindSpotKind.SUBCLASS: "tensor subclasses",
+}
+
 
 def headline(report: ReportView) -> tuple[Verdict, str]:
     """The whole report in one short sentence, and the verdict whose colour it bears.
 
-    What holds for the process weighs as much as what holds for a call.
+    What holds for the process weighs as much as what holds for a call. Where no risk was found, it names what was not
+    seen; where no optimizer stepped, that comes first.
     """
     found = met(report)
+    untrained = WITHOUT_TRAINING.get(report.judgement.training, "")
     if not found:
-        return Verdict.UNKNOWN, "Nothing was recorded"
+        nothing = "Nothing was recorded"
+        if report.judgement.training is Training.ELSEWHERE:
+            nothing += ", and processes were started that were not followed"
+        return Verdict.UNKNOWN, nothing
     verdict = min(found, key=SEVERITY.index)
-    if verdict is Verdict.SEEDED and draws_repeat(report):
-        return verdict, "No risk found; random draws are seeded"
+    if verdict in _RISK:
+        said = {
+            Verdict.RAISES: "The step would stop with an error",
+            Verdict.NONDETERMINISTIC: "Two runs of this step can differ",
+            Verdict.CONDITIONAL: f"Two runs can differ {condition(report)}",
+        }
+        return verdict, f"{said[verdict]}{'; no optimizer step was recorded' if untrained else ''}"
+    if untrained:
+        return Verdict.UNKNOWN, untrained
     said = {
-        Verdict.RAISES: "The step would stop with an error",
-        Verdict.NONDETERMINISTIC: "Two runs of this step can differ",
-        Verdict.CONDITIONAL: f"Two runs can differ {condition(report)}",
         Verdict.UNKNOWN: "No risk found in what is known",
         Verdict.SEEDED: "No risk found once seeded",
         Verdict.DETERMINISTIC: "No risk found",
     }
-    return verdict, said[verdict]
+    if verdict is Verdict.SEEDED and draws_repeat(report):
+        said[verdict] = "No risk found; the random draws that were seen are seeded"
+    missing = ", ".join(unseen(report))
+    return verdict, f"{said[verdict]}{f' (not seen: {missing})' if missing else ''}"
+
+
+def unseen(report: ReportView) -> tuple[str, ...]:
+    """What of the program went by unseen, a few words each: a seed may lie in it, or a whole step."""
+    kinds = {spot.kind for spot in report.blind_spots}
+    before = ("what ran before recording",) if report.judgement.watched_from_start is False else ()
+    return (*before, *dict.fromkeys(words for kind, words in _UNSEEN.items() if kind in kinds))
 
 
 def met(report: ReportView) -> set[Verdict]:
@@ -44,7 +86,7 @@ def met(report: ReportView) -> set[Verdict]:
 
 
 def draws_repeat(report: ReportView) -> bool:
-    """Is nothing left to seed: does every generator that was drawn from start alike in every run?"""
+    """Is nothing left to seed: does every generator that was seen to be drawn from start alike in every run?"""
     drawing = (one for one in report.findings if one.verdict is Verdict.SEEDED)
     return all(step_of(one, report.target) is Step.NOTHING for one in drawing)
 
