@@ -163,3 +163,60 @@ def test_a_comment_is_found_wherever_the_test_went(tmp_path: Path) -> None:
 def test_a_report_on_nothing_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "test_one.py").write_text("def test(determinism):\n    determinism.report()\n", encoding="utf-8")
     assert "nothing was recorded; run the step in a block" in pytest_in(tmp_path, "-q").out
+
+
+UNMARKED = """
+import pytest
+import torch
+
+
+def step():
+    torch.manual_seed(0)
+    x = torch.zeros(4, requires_grad=True)
+    (x * 2).index_add(0, torch.tensor([0, 0]), torch.ones(2)).sum().backward()
+
+
+def test_one():
+    step()
+
+
+def test_fails():
+    step()
+    assert False
+
+
+def test_without_torch():
+    assert True
+
+
+def test_by_hand(determinism):
+    with determinism():
+        step()
+
+
+@pytest.mark.determinism(backend="cpu")
+def test_marked():
+    step()
+"""
+
+
+@pytest.mark.parametrize("by", ["option", "configuration"])
+def test_every_test_is_recorded_without_a_mark_where_that_is_asked_for(tmp_path: Path, by: str) -> None:
+    (tmp_path / "test_steps.py").write_text(UNMARKED, encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\n{'determinism = true' if by == 'configuration' else ''}\n")
+    asked = ("--determinism",) if by == "option" else ()
+    done = pytest_in(tmp_path, *asked, "--determinism-report", "all.json", "--determinism-backend", "cuda")
+    assert done.code == 1, done.out
+    assert "determinism report on 4 recordings: all.json" in done.out
+    written = json.loads((tmp_path / "all.json").read_text(encoding="utf-8"))
+    named = {source["name"].rpartition("::")[2] for source in written["judgement"]["sources"]}
+    assert named == {"test_one", "test_fails", "test_by_hand", "test_marked"}
+    assert "cuda-index-add" in {finding["rule"] for finding in written["judgement"]["findings"]}
+
+
+def test_without_a_report_two_lines_say_what_was_found(tmp_path: Path) -> None:
+    (tmp_path / "test_steps.py").write_text(UNMARKED, encoding="utf-8")
+    done = pytest_in(tmp_path, "--determinism", "--determinism-backend", "cuda", "-k", "test_one")
+    assert done.code == 0, done.out
+    assert "determinism of 1 recording: " in done.out
+    assert "nondeterministic" in done.out.partition("determinism of 1 recording: ")[2]

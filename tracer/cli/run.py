@@ -42,6 +42,7 @@ file of its own, trace.rank0.json and so on. The exit code is the script's."""
 @click.option("--steps", "window", metavar="A:B", default=":", help="Record these optimizer steps only.")
 @click.option("--exit-after-steps", is_flag=True, help="End the script when they are recorded.")
 @click.option("--with-source", is_flag=True, help="Keep the text of your own lines that findings can name.")
+@click.option("--eager", is_flag=True, help="Run what torch.compile would compile op by op, to see its ops.")
 @click.option("-m", "as_module", is_flag=True, help="SCRIPT is a module's name, as for python -m.")
 @click.argument("script", shell_complete=completing.files)
 @click.argument("args", nargs=-1, type=click.UNPROCESSED, shell_complete=completing.files)
@@ -50,6 +51,7 @@ def command(
     window: str,
     exit_after_steps: bool,
     with_source: bool,
+    eager: bool,
     as_module: bool,
     script: str,
     args: tuple[str, ...],
@@ -73,5 +75,6 @@ def command(
         steps=steps,
         exit_after_steps=exit_after_steps,
         with_source=with_source,
+        eager=eager,
         rank=rank,
     )

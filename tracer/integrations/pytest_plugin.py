@@ -8,7 +8,8 @@
             step()
         assert not determinism.report(backend="cuda").findings
 
-``--determinism-report PATH`` writes one report on everything that was recorded, on every worker of pytest-xdist.
+``--determinism``, or ``determinism = true`` in the configuration, records every test without a mark or the fixture,
+too. ``--determinism-report PATH`` writes one report on everything that was recorded, on every worker of pytest-xdist.
 """
 
 from __future__ import annotations
@@ -62,8 +63,11 @@ class Determinism:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """One option, off by default."""
+    """Options, all off by default."""
     group = parser.getgroup("determinism")
+    told = "Record every test, marked or not, and say what was found."
+    group.addoption("--determinism", action="store_true", help=told)
+    parser.addini("determinism", told, type="bool", default=False)
     group.addoption(
         "--determinism-report",
         metavar="PATH",
@@ -103,6 +107,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Record a marked test's call, and hold it against its gate."""
     marker = item.get_closest_marker("determinism")
     if marker is None:
+        if _records_all(item.config) and "determinism" not in getattr(item, "fixturenames", ()):
+            return (yield from _recorded(item))
         return (yield)
     wanted = dict(marker.kwargs)
     if marker.args or not wanted.keys() <= _ALLOWED:
@@ -117,6 +123,23 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     _keep(item.config, tracer)
     _check(tracer, wanted, item, root)
     return result
+
+
+def _records_all(config: pytest.Config) -> bool:
+    return bool(config.getoption("--determinism") or config.getini("determinism"))
+
+
+def _recorded(item: pytest.Item) -> Generator[None, object, object]:
+    """Record a test that asked for nothing: it is held against no gate, and one that fails or skips is kept too."""
+    from tracer.session import DeterminismTracer
+
+    tracer = DeterminismTracer(name=item.nodeid)
+    try:
+        with tracer:
+            return (yield)
+    finally:
+        if tracer.trace.call_count:
+            _keep(item.config, tracer)
 
 
 def _check(tracer: DeterminismTracer, wanted: dict[str, Any], item: pytest.Item, root: Path) -> None:
@@ -163,17 +186,17 @@ def _told(failing: Any) -> str:
 
 def _keep(config: pytest.Config, tracer: DeterminismTracer) -> None:
     """Keep the trace for the report, encoded: a worker of pytest-xdist sends it to its controller."""
-    if config.getoption("--determinism-report"):
+    if config.getoption("--determinism-report") or _records_all(config):
         import msgspec
 
         config.stash[_traces].append(msgspec.json.encode(tracer.trace))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Send a worker's traces home; in the process that the user started, write the report."""
+    """Send a worker's traces home; in the process that the user started, write the report or say what it says."""
     config = session.config
     path = config.getoption("--determinism-report")
-    if not path:
+    if not path and not _records_all(config):
         return
     if hasattr(config, "workeroutput"):
         config.workeroutput["determinism_traces"] = [one.decode() for one in config.stash[_traces]]
@@ -188,7 +211,7 @@ def pytest_testnodedown(node: Any, error: object) -> None:
     node.config.stash[_traces] += [one.encode() for one in sent]
 
 
-def _write(config: pytest.Config, path: str) -> None:
+def _write(config: pytest.Config, path: str | None) -> None:
     import msgspec
 
     from tracer.errors import TracerError
@@ -197,15 +220,25 @@ def _write(config: pytest.Config, path: str) -> None:
 
     traces = [msgspec.json.decode(one, type=Trace) for one in config.stash[_traces]]
     if not traces:
-        _say(config, f"--determinism-report: no test recorded anything, so {path} was not written")
+        lost = f"-report: no test recorded anything, so {path} was not written" if path else ": no test called torch"
+        _say(config, f"--determinism{lost}")
         return
     try:
         report = judge(merge_traces(traces), backend=config.getoption("--determinism-backend"))
-        report.write(path)
+        if path:
+            report.write(path)
     except TracerError as problem:
-        _say(config, f"--determinism-report: {problem}")
+        _say(config, f"--determinism{'-report' if path else ''}: {problem}")
         return
-    _say(config, f"determinism report on {len(traces):,} recording{'s' * (len(traces) != 1)}: {path}")
+    recordings = f"{len(traces):,} recording{'s' * (len(traces) != 1)}"
+    if path:
+        _say(config, f"determinism report on {recordings}: {path}")
+        return
+    from tracer.names import Detail
+    from tracer.report.terminal.text import to_text
+
+    told = to_text(report, width=None, color=False, limit=0, detail=Detail.BRIEF).rstrip()
+    _say(config, f"determinism of {recordings}: {told}\n--determinism-report report.html has it all")
 
 
 def _say(config: pytest.Config, line: str) -> None:

@@ -15,6 +15,11 @@ def banners_of(trace: Trace, target: Target, bench: TargetTables, strict: bool) 
     """What must be said of the trace and of the tables of backends."""
     if partial := trace.partial:
         yield f"The trace is partial ({partial}): calls after that point are missing."
+    if any(source.eager for source in trace.sources):
+        yield (
+            "Recorded with compilation switched off (--eager): what torch.compile would have compiled ran op by op,"
+            " and its kernels are not judged."
+        )
     for name in bench.missing():
         yield f"There is no table for {name}: its calls are unknown."
     for bound in bench.used():

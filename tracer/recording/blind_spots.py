@@ -19,6 +19,7 @@ import torch
 
 from tracer.names import BlindSpotKind
 from tracer.recording.calls.modules import OWN_HOOK
+from tracer.recording.compiled.eager import is_compilation_off
 from tracer.recording.patching import Call
 from tracer.recording.process.children import ForkWatch, on_process, on_program
 from tracer.recording.sites import Sites, spell
@@ -111,6 +112,8 @@ class BlindSpots:
 
 
 def _compiled(name: str) -> tuple[BlindSpotKind, str]:
+    if is_compilation_off():
+        return BlindSpotKind.COMPILE_FELL_BACK, f"{name} is compiled, and ran eagerly because --eager was asked for"
     if not seams.KEEPS_COMPILED_CODE or seams.dispatch_modes_keep_compiled():
         return BlindSpotKind.COMPILED, f"{name} is compiled: only ops that its kernels hand back to torch are seen"
     return BlindSpotKind.COMPILE_FELL_BACK, f"{name} is compiled, and ran eagerly because a dispatch mode was active"

@@ -40,6 +40,8 @@ class ScriptRecording:
         self.exit_after = exit_after
         self.source_folder: str | None = None
         """The folder below which lines of code are kept with the trace; ``None`` keeps none."""
+        self.is_eager = False
+        """Is compilation to be switched off?"""
         self.is_writing = False
         self.waiting: list[int] = []
         """Deadly signals that came while the trace was written, and wait for its end."""
@@ -60,6 +62,8 @@ class ScriptRecording:
         self._watch.enter()
         when_imported("numpy.random", lambda: HOST.look_again(nobody_seeded=True))
         when_imported("torch", self._open)
+        if self.is_eager:
+            when_imported("torch._dynamo", _switch_compilation_off)
 
     def _open(self) -> None:
         from tracer.runner.window import StepWindow
@@ -165,6 +169,7 @@ class ScriptRecording:
                 rank=rank.rank if rank else source.rank,
                 world_size=rank.world_size if rank else source.world_size,
                 partial=partial or source.partial,
+                eager=self.is_eager,
             )
             for source in trace.sources
         )
@@ -184,6 +189,12 @@ class ScriptRecording:
             parts.append(partial)
         parts.append(f"next: tracer report {shlex.quote(str(self.shown))}")
         return "; ".join(parts)
+
+
+def _switch_compilation_off() -> None:
+    from tracer.recording.compiled.eager import switch_compilation_off
+
+    switch_compilation_off()
 
 
 def say(line: str) -> None:

@@ -27,6 +27,7 @@ def run_script(
     steps: Steps = Steps(),  # noqa: B008  (frozen)
     exit_after_steps: bool = False,
     with_source: bool = False,
+    eager: bool = False,
     rank: Rank | None = None,
 ) -> int:
     """Run ``target`` as Python would, write its trace to ``output``, and return the script's exit code.
@@ -42,6 +43,7 @@ def run_script(
     recording = ScriptRecording(
         name, Path(os.path.abspath(output)), output, steps, rank=rank, exit_after=exit_after_steps
     )
+    recording.is_eager = eager
     recording.source_folder = os.getcwd() if with_source else None
     ended_by, code = "", 0
     problem: BaseException | None = None

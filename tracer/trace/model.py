@@ -121,5 +121,7 @@ class TraceSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Optimizer steps that ended while recording."""
     calls: int = 0
     """Dispatched calls recorded."""
+    eager: bool = False
+    """Was compilation switched off for the recording (``tracer run --eager``)?"""
     partial: str = ""
     """Why recording ended early (``interrupted``, an exception's class); empty for a whole one."""

@@ -86,3 +86,15 @@ def process_group_starts() -> list[list[tuple[Any, str]]]:
         if original is not None:
             found.append([(one, name) for one in (made_in, face) if held_by(one, name) is original])
     return found
+
+
+def forces_eager() -> bool:
+    """Is Dynamo told to run everything eagerly, by its stance (2.6 and newer) or its configuration?"""
+    stance = getattr(sys.modules.get("torch._dynamo.eval_frame"), "_stance", None)
+    is_disabled = getattr(sys.modules.get("torch._dynamo.config"), "disable", False)
+    return getattr(stance, "stance", "") == "force_eager" or is_disabled is True
+
+
+def disable_dynamo() -> None:
+    """Have Dynamo, once it is loaded, leave every frame alone: what releases before 2.6 have in place of a stance."""
+    sys.modules["torch._dynamo.config"].disable = True  # type: ignore[attr-defined]
