@@ -293,9 +293,9 @@ def _with_thread(values: torch.Tensor) -> None:
         lambda values: values.share_memory_(),
         lambda values: np.from_dlpack(values.detach()),
         lambda values: values.apply_(lambda _: 1.0),
-        lambda values: values.__setitem__(torch.arange(4), 1.0),
+        lambda values: values.__setitem__(torch.tensor([0, 1, 2, 3]), 1.0),
         lambda values: values.__setitem__(torch.ones(4, dtype=torch.bool), 1.0),
-        lambda values: values.scatter_(0, torch.arange(4), 1.0),
+        lambda values: values.scatter_(0, torch.tensor([0, 1, 2, 3]), 1.0),
         lambda values: torch.where(torch.ones(4) > 0, torch.ones(4), values),
     ],
 )

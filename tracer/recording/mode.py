@@ -23,6 +23,7 @@ from tracer.recording.calls.attribution import Attribution
 from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.calls.higher_order import with_bodies_seen
+from tracer.recording.memory.indices import MAKES
 from tracer.recording.memory.tracking import Tracking
 from tracer.recording.torch_private import seams, storages
 
@@ -51,6 +52,8 @@ class RecordingMode(TorchDispatchMode):
         self.tracking = tracking
         self._asked = asked
         self._watched = tracking.memory.live
+        self._indices = tracking.indices
+        self._known = self._indices.live
         self._modules = attribution.modules
         self._optimizer = attribution.optimizer
         self._links = attribution.links
@@ -103,6 +106,8 @@ class RecordingMode(TorchDispatchMode):
             self.tracking.after(plan, cell, args, kwargs, result, frame)
         elif self._watched and plan.touches:
             self.tracking.touched(plan, cell, args, kwargs, result)
+        if plan.index_role and (self._known or plan.index_role == MAKES):
+            self._indices.after(func, plan.index_role, args, kwargs or {}, result)
         return result
 
     def _forward(self, plan: OverloadInfo, tensor: Any, asked: Any, frame: FrameType | None) -> CallCounter:
@@ -261,7 +266,7 @@ class RecordingMode(TorchDispatchMode):
                 self._handed_over = cell
                 self._handed_over_at = (id(frame), frame.f_lasti if frame else 0)
                 return NotImplemented
-            self.tracking.memory.give_up_all()
+            self.tracking.give_up_all()
             return func(*args, **kwargs)
         if plan.is_composite and not (plan.has_kernel_of_a_layout and facts.has_other_layout(args)):
             return self._composite(plan, func, raw, asked, args, kwargs, frame)
@@ -290,6 +295,9 @@ class RecordingMode(TorchDispatchMode):
                     self.tracking.after(plan, cell, args, kwargs, result, frame)
                 else:
                     self.tracking.touched(plan, cell, args, kwargs, result)
+        if plan.index_role and (self._known or plan.index_role == MAKES):
+            with seams.without_torch_function():
+                self._indices.after(plan.func, plan.index_role, args, kwargs, result)
 
     def _growing(
         self,
@@ -310,7 +318,7 @@ class RecordingMode(TorchDispatchMode):
         return result
 
     def _opaque(self, plan: OverloadInfo, args: Any, kwargs: Any) -> None:
-        if self._watched:
+        if self._watched or self._known:
             with seams.without_torch_function():
                 self.tracking.opaque(plan, args, kwargs)
 
@@ -350,7 +358,7 @@ class RecordingMode(TorchDispatchMode):
         return (tensor.dtype, tensor.device, tensor.layout, tensor.ndim)
 
     def _plan(self, func: Any) -> OverloadInfo:
-        plan = self.plans[func] = OverloadInfo(func, self._asked)
+        plan = self.plans[func] = OverloadInfo(func, self._asked, self._indices if self.tracking.is_on else None)
         if not self.tracking.is_on:
             plan.checks = plan.touches = plan.access.grows = False
             plan.readers.pop(DRAW, None)

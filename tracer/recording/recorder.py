@@ -71,7 +71,7 @@ class Recorder:
         self.attribution = Attribution(frames, stack, self.optimizer)
         self.tracking = Tracking()
         self.mode = RecordingMode(self.attribution, asked, self.tracking)
-        self.blind_spots.on_unseen = self.tracking.memory.give_up_all
+        self.blind_spots.on_unseen = self.tracking.give_up_all
         self.watch = ProcessWatch(frames, self._variables) if watch is None else watch
         self._moments = RecordingState(self.attribution, self.mode)
         self.generators = GeneratorRecord(frames, self._working_directory, self._moments.phase)
@@ -98,9 +98,10 @@ class Recorder:
             self.watch.log.recording_began(self._moments)
             undo.callback(self.generators.stop)
             self.generators.start()
-            undo.callback(self.tracking.memory.forget)
-            undo.callback(ESCAPES.discard, self.tracking.memory)
-            ESCAPES.add(self.tracking.memory)
+            for listener in (self.tracking.memory, self.tracking.indices):
+                undo.callback(listener.forget)
+                undo.callback(ESCAPES.discard, listener)
+                ESCAPES.add(listener)
             self.mode.__enter__()  # type: ignore[no-untyped-call]
             undo.callback(self.mode.__exit__, None, None, None)
             self._undo = undo.pop_all()
@@ -138,7 +139,7 @@ class Recorder:
 
     def _step_ended(self, count: int) -> None:
         self.attribution.turn()
-        self.tracking.memory.prune()
+        self.tracking.prune()
         self.watch.log.step_ended()
         if self._on_optimizer_step is not None:
             self._on_optimizer_step(count)

@@ -123,6 +123,8 @@ ASKED_FACTS: Mapping[str, tuple[Value, ...]] = {
 NOTED_FACTS: Mapping[str, tuple[Value, ...]] = {
     # Pooling, resampling: does no element collect more than two addends? Two give one sum in either order.
     "shape.meets_at_most_twice": BOOL,
+    # Indexed writing: is no slot addressed twice, by the index's shape or because the step made it of distinct numbers?
+    "index.distinct": BOOL,
     # Is it the forward of a convolution that is not transposed?
     "conv.plain_forward": BOOL,
 }

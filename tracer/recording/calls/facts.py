@@ -14,8 +14,10 @@ import torch
 
 from tracer.recording.calls.arguments import MISSING as MISSING
 from tracer.recording.calls.arguments import Getter, Reader, argument_getter, dropout_reader
+from tracer.recording.calls.distinct import writes_once
 from tracer.recording.calls.draws import DRAW, draw_reader
 from tracer.recording.calls.shapes import SHAPES, index_is_mask, one_value
+from tracer.recording.memory.indices import Indices
 from tracer.recording.torch_private import seams
 from tracer.tables.vocabulary import DOMAINS
 from tracer.trace.model import FactValue
@@ -74,8 +76,11 @@ def has_other_layout(values: Iterable[Any]) -> bool:
     return any(one.is_nested or one.is_quantized or one.layout is not torch.strided for one in tensors)
 
 
-def asked_readers(func: Any, keys: Iterable[str]) -> dict[str, Reader]:
-    """A reader for each of ``keys`` that ``func`` has an argument for; each returns a vocabulary value."""
+def asked_readers(func: Any, keys: Iterable[str], indices: Indices | None = None) -> dict[str, Reader]:
+    """A reader for each of ``keys`` that ``func`` has an argument for; each returns a vocabulary value.
+
+    ``indices``: those that are known to be of distinct numbers.
+    """
     readers: dict[str, Reader] = {}
     _, _, name = str(func).partition(".")
     packet = name.partition(".")[0]
@@ -84,7 +89,7 @@ def asked_readers(func: Any, keys: Iterable[str]) -> dict[str, Reader]:
     if packet in _SCANS:
         readers["dtype"] = _dtype_asked_for
     for key in sorted(keys):
-        reader = _reader(func, key)
+        reader = _reader(func, key) if key != "index.distinct" else writes_once(func, indices or Indices())
         if reader is not None:
             readers[key] = reader
     draws = draw_reader(func)

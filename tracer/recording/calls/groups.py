@@ -9,6 +9,7 @@ from tracer.names import Phase
 from tracer.recording.calls import facts
 from tracer.recording.calls.modules import Scope
 from tracer.recording.memory.accesses import Access
+from tracer.recording.memory.indices import Indices, index_role
 from tracer.recording.process.events import ORDER
 from tracer.recording.sites import Site
 from tracer.recording.torch_private import seams
@@ -96,6 +97,7 @@ class OverloadInfo:
         "decomposes",
         "func",
         "has_kernel_of_a_layout",
+        "index_role",
         "is_composite",
         "is_listed",
         "makes_tensors",
@@ -106,7 +108,8 @@ class OverloadInfo:
         "touches",
     )
 
-    def __init__(self, func: Any, asked: Mapping[str, frozenset[str]]) -> None:
+    def __init__(self, func: Any, asked: Mapping[str, frozenset[str]], indices: Indices | None = None) -> None:
+        """``indices``: those that the recording knows to be of distinct numbers."""
         schema = getattr(func, "_schema", None)
         self.cells: dict[Any, CallCounter] = {}
         self.func = func
@@ -116,7 +119,7 @@ class OverloadInfo:
         self.mutates = bool(getattr(schema, "is_mutable", False))
         self.makes_tensors = schema is not None and self._position is None
         keys = asked.get(self.name, frozenset()) | asked.get(self.name.rpartition(".")[0], frozenset())
-        self.readers = facts.asked_readers(func, keys)
+        self.readers = facts.asked_readers(func, keys, indices)
         self.is_composite = schema is not None and seams.has_composite_kernel(func)
         self.decomposes = self.is_composite and seams.can_call_composite(func)
         self.has_kernel_of_a_layout = self.is_composite and seams.has_kernel_of_a_layout(func)
@@ -130,6 +133,8 @@ class OverloadInfo:
         """Is memory to be looked at after each call?"""
         self.touches = bool(self.access.arguments) and not is_seen_in_parts
         """Is it to be looked at while storages are watched?"""
+        self.index_role = 0 if indices is None else index_role(func)
+        """What its calls do to the indices that are known."""
         self.rare = (
             self._position != 0
             or self.is_composite

@@ -6,11 +6,11 @@ looks for one in a dictionary, or compares it, finds the very method.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import torch
 
-from tracer.recording.memory.unwritten import Memory
 from tracer.recording.patching import Call
 from tracer.recording.watchers import Target, Watchers
 
@@ -18,7 +18,21 @@ from tracer.recording.watchers import Target, Watchers
 _METHODS = ("data_ptr", "numpy", "untyped_storage", "tolist", "apply_", "map_", "map2_", "__dlpack__")
 
 
-def _asked(memory: Memory, tensor: Any) -> None:
+class Listener(Protocol):
+    """Who is told of tensors whose memory is handed out, while it watches any."""
+
+    @property
+    def live(self) -> Mapping[int, object]:
+        """What it watches."""
+
+    def escaped(self, tensor: Any) -> None:
+        """The memory of ``tensor`` is in other hands."""
+
+    def give_up_all(self) -> None:
+        """Any memory may be."""
+
+
+def _asked(memory: Listener, tensor: Any) -> None:
     """A method was asked of ``tensor``, or of its class: then it may be called on any."""
     if memory.live:
         if tensor is None:
@@ -27,13 +41,13 @@ def _asked(memory: Memory, tensor: Any) -> None:
             memory.escaped(tensor)
 
 
-def _exported(memory: Memory, call: Call) -> None:
+def _exported(memory: Listener, call: Call) -> None:
     if memory.live:
         memory.escaped(call.first)
 
 
 #: The replacements of this process.
-ESCAPES: Watchers[Memory] = Watchers(
+ESCAPES: Watchers[Listener] = Watchers(
     lambda: [
         *(Target([(torch.Tensor, name)], asked=_asked) for name in _METHODS),
         Target([(torch, "to_dlpack"), (torch.utils.dlpack, "to_dlpack")], before=_exported),

@@ -30,6 +30,8 @@ _OWN_PARTS = tuple(
     os.path.join(os.path.dirname(torch.__file__), *parts, "")
     for parts in (("nn", "parallel"), ("distributed",), ("cuda",), ("_inductor",), ("sparse",), ("xpu",))
 ) + (os.path.join(os.path.dirname(torch.__file__), "quasirandom.py"),)
+#: Functions of torch whose C++ writes to what it allocates: the lengths of a packed sequence.
+_OWN_FUNCTIONS = {os.path.join(os.path.dirname(torch.__file__), "nn", "utils", "rnn.py"): "pad_packed_sequence"}
 _OPS_FILE = os.path.join(os.path.dirname(torch.__file__), "_ops.py")
 _known: dict[str, bool] = {}
 _modules_seen = 0
@@ -40,7 +42,7 @@ def is_written_unseen(frame: FrameType | None) -> bool:
     """May memory that was given to ``frame`` just now be written by the caller without a dispatch?"""
     if frame is not None:
         code = frame.f_code
-        if code.co_filename.startswith(_OWN_PARTS):
+        if code.co_filename.startswith(_OWN_PARTS) or _OWN_FUNCTIONS.get(code.co_filename) == code.co_name:
             return True
         if code.co_filename == _OPS_FILE and not _calls_torchs_own(frame):
             return True

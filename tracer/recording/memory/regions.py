@@ -84,6 +84,11 @@ def merged(starts: Any, ends: Any) -> Runs:
     return starts[first], reached[last]
 
 
+def size_of(runs: Runs) -> int:
+    """How many bytes there are in ``runs``."""
+    return int((runs[1] - runs[0]).sum())
+
+
 def whole(size: int) -> Runs:
     """All bytes of a storage."""
     return np.array([0], np.int64), np.array([size], np.int64)

@@ -13,6 +13,7 @@ import torch
 from tracer.names import Overlap
 from tracer.recording.calls import facts
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
+from tracer.recording.memory.indices import Indices
 from tracer.recording.memory.overlaps import overlaps_of, writes_over_itself
 from tracer.recording.memory.unwritten import Memory
 from tracer.recording.sites import spell
@@ -32,7 +33,8 @@ class Tracking:
 
     def __init__(self) -> None:
         self.is_on = True
-        self.memory = Memory()
+        self.indices = Indices()
+        self.memory = Memory(self.indices)
         self._live = self.memory.live
         self.overlaps: dict[tuple[CallCounter, Overlap, str], tuple[str, int]] = {}
         self.failures = 0
@@ -119,8 +121,19 @@ class Tracking:
         """A call is to be made of which nothing but the arguments is known."""
         for tensor, _ in plan.access.tensors(args, kwargs):
             self.memory.escaped(tensor)
+            self.indices.escaped(tensor)
         if isinstance(plan.func, seams.HigherOrderOperator):
-            self.memory.give_up_all()
+            self.give_up_all()
+
+    def prune(self) -> None:
+        """Forget storages that are gone."""
+        self.memory.prune()
+        self.indices.prune()
+
+    def give_up_all(self) -> None:
+        """Something ran that may write to any tensor, unseen."""
+        self.memory.give_up_all()
+        self.indices.give_up_all()
 
     def _fail(self, args: tuple[Any, ...]) -> None:
         # A sparse tensor has no storage; anything else is unforeseen, and silence is better than a guess.

@@ -18,8 +18,9 @@ import torch
 from tracer.recording.memory import accesses
 from tracer.recording.memory.accesses import Access
 from tracer.recording.memory.extensions import has_foreign_extension, is_written_unseen
+from tracer.recording.memory.indices import Indices, written_through
 from tracer.recording.memory.overlaps import region_of
-from tracer.recording.memory.regions import MOST_RUNS, Runs, carried, meet, runs_of, whole, with_more, without
+from tracer.recording.memory.regions import MOST_RUNS, Runs, carried, meet, runs_of, size_of, whole, with_more, without
 from tracer.recording.torch_private import seams, storages
 
 _PRUNE_AT_LEAST = 16
@@ -41,7 +42,7 @@ class Given:
 class Watched:
     """A storage that is not wholly written yet."""
 
-    __slots__ = ("given", "reference", "runs", "size", "writes")
+    __slots__ = ("given", "reference", "runs", "scattered", "size", "writes")
 
     def __init__(self, given: Given, reference: int, size: int) -> None:
         self.given = given
@@ -51,12 +52,16 @@ class Watched:
         """The unwritten bytes; ``None``: all of them."""
         self.writes = 0
         """Writes that were seen."""
+        self.scattered = 0
+        """Bytes that were written somewhere, at most: of more than these, some are unwritten still."""
 
 
 class Memory:
     """Unwritten memory of one recording."""
 
-    def __init__(self) -> None:
+    def __init__(self, indices: Indices | None = None) -> None:
+        """``indices``: those that are known to be of distinct numbers."""
+        self._indices = indices or Indices()
         self.live: dict[int, Watched] = {}
         """Storages by identity."""
         self.given: dict[Any, Given] = {}
@@ -131,14 +136,24 @@ class Memory:
             if watched is None:
                 continue
             is_plain = tensor.layout is torch.strided and not tensor.is_nested
-            if access.is_foreign or not is_plain or role in (accesses.SCATTERS, accesses.SELECTS):
+            if access.is_foreign or not is_plain or role == accesses.SELECTS:
                 self._give_up(identity)
+            elif role == accesses.SCATTERS:
+                count = written_through(op, args, self._indices) if tensor is args[0] else None
+                if count is None:
+                    self._give_up(identity)
+                elif count == tensor.numel():
+                    written.append((watched, tensor))
+                else:
+                    watched.writes += 1
+                    watched.scattered += abs(count) * tensor.itemsize
             elif role == accesses.WRITES:
                 written.append((watched, tensor))
             elif role in (accesses.GATHERS, accesses.ACCUMULATES):
-                if watched.runs is None and _all_have_elements(args):
+                is_wholly_unwritten = watched.runs is None and not watched.scattered
+                if is_wholly_unwritten and _all_have_elements(args):
                     self._read(identity, watched, tensor, op, cell)
-                if role == accesses.ACCUMULATES or watched.runs is not None:
+                if role == accesses.ACCUMULATES or not is_wholly_unwritten:
                     self._give_up(identity)
             elif access.moves or access.copies:
                 carried_from.append((identity, watched, tensor))
@@ -177,12 +192,16 @@ class Memory:
     def _read(self, identity: int, watched: Watched, tensor: torch.Tensor, op: str, cell: Any) -> None:
         if not tensor.numel():
             return
-        if watched.runs is not None:
+        if watched.runs is not None or watched.scattered:
             runs = runs_of(region_of(tensor))
             if runs is None:
                 self._give_up(identity)
                 return
-            if not meet(watched.runs, runs):
+            unwritten = watched.runs if watched.runs is not None else whole(watched.size)
+            if not meet(unwritten, runs):
+                return
+            if watched.scattered and size_of(unwritten) - size_of(without(unwritten, runs)) <= watched.scattered:
+                self._give_up(identity)  # what was written somewhere may have been all that is read here
                 return
         if _version_of(tensor) > watched.writes or has_foreign_extension():
             self._give_up(identity)  # somebody wrote, and was not seen
@@ -217,6 +236,9 @@ class Memory:
         self, identity: int, watched: Watched, unwritten: Runs | None, source: torch.Tensor, target: Any
     ) -> None:
         """A copy of unwritten memory is unwritten memory: who reads the copy is to be told, not who made it."""
+        if watched.scattered:
+            self._give_up(identity)
+            return
         if not source.numel() or type(target) not in (_Tensor, torch.nn.Parameter) or target.device.type == "meta":
             return
         reached = storages.storage_id(target)

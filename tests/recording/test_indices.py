@@ -1,0 +1,246 @@
+"""Indices of distinct numbers: known where the step made them so, and never where two numbers may be one."""
+
+# ruff: noqa: E501  (a line a case reads as the table that it is)
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tracer import DeterminismTracer, Trace, judge
+from tracer.recording.memory.indices import MOST_INDICES, Indices
+
+N = 6
+
+
+def recorded(step: Callable[[], Any]) -> Trace:
+    tracer = DeterminismTracer()
+    with tracer:
+        step()
+    return tracer.trace
+
+
+def is_distinct(step: Callable[[], Any], op: str) -> bool:
+    """Was each call of ``op`` in ``step`` noted as one that writes every slot once?"""
+    said = {group.facts.get("index.distinct", False) for group in recorded(step).calls if group.op.startswith(op)}
+    assert len(said) == 1, said
+    return bool(said.pop())
+
+
+def known(make: Callable[[], torch.Tensor]) -> Any:
+    """What is known of the tensor that ``make`` returns."""
+    tracer = DeterminismTracer()
+    with tracer:
+        made = make()
+        return tracer._recorder.tracking.indices.of(made)
+
+
+ROWS = torch.randn(4, N)
+MADE: list[tuple[str, Callable[[], torch.Tensor], bool]] = [
+    ("arange", lambda: torch.arange(N), True),
+    ("arange from 2", lambda: torch.arange(2, N), True),
+    ("arange backwards", lambda: torch.arange(N - 1, -1, -1), True),
+    ("randperm", lambda: torch.randperm(N), True),
+    ("argsort", lambda: ROWS[0].argsort(), True),
+    ("sort", lambda: ROWS[0].sort(descending=True).indices, True),
+    ("stable sort", lambda: torch.sort(ROWS[0], stable=True).indices, True),
+    ("argsort twice", lambda: ROWS[0].argsort().argsort(), True),
+    ("topk", lambda: ROWS[0].topk(3).indices, True),
+    ("nonzero", lambda: (ROWS[0] > 0).nonzero().squeeze(1), True),
+    ("where", lambda: torch.where(ROWS[0] > -9)[0], True),
+    ("multinomial", lambda: torch.ones(N).multinomial(3), True),
+    ("unique", lambda: torch.tensor([3, 3, 1]).unique(), True),
+    ("a slice", lambda: torch.randperm(N)[:3], True),
+    ("every other one", lambda: torch.randperm(N)[1::2], True),
+    ("a view", lambda: torch.randperm(N).view(1, N)[0], True),
+    ("a copy", lambda: torch.randperm(N).clone(), True),
+    ("as int32", lambda: torch.randperm(N).to(torch.int32), True),
+    ("detached", lambda: torch.randperm(N).detach(), True),
+    ("shifted", lambda: torch.arange(N) + 3, True),
+    ("flipped", lambda: torch.arange(N).flip(0), True),
+    ("masked", lambda: torch.arange(N)[ROWS[0] > 0], True),
+    ("a permutation of another", lambda: torch.randperm(N)[torch.randperm(N)], True),
+    ("inverted by scatter_", lambda: inverted(torch.randperm(N)), True),
+    ("inverted by indexing", lambda: inverted_by_indexing(torch.randperm(N)), True),
+    # And what only looks like it.
+    ("given", lambda: torch.tensor([0, 1, 2]), False),
+    ("randint", lambda: torch.randint(0, N, (3,)), False),
+    ("drawn with replacement", lambda: torch.ones(N).multinomial(3, replacement=True), False),
+    ("rounded down", lambda: torch.arange(0, 3, 0.5).long(), False),
+    ("halved", lambda: torch.arange(N) // 2, False),
+    ("taken modulo", lambda: torch.arange(N) % 2, False),
+    ("repeated", lambda: torch.arange(3).repeat(2), False),
+    ("repeated in place", lambda: torch.arange(3).repeat_interleave(2), False),
+    ("joined", lambda: torch.cat([torch.arange(3), torch.arange(3)]), False),
+    ("expanded", lambda: torch.arange(1).expand(3), False),
+    ("expanded and flattened", lambda: torch.arange(3).unsqueeze(1).expand(3, 2).flatten(), False),
+    ("picked twice", lambda: torch.randperm(N)[torch.tensor([1, 1])], False),
+    ("written to", lambda: torch.randperm(N).fill_(1), False),
+    ("written to through a view", lambda: written(torch.randperm(N), lambda x: x[:2].zero_()), False),
+    ("written to through data", lambda: written(torch.randperm(N), lambda x: x.data.zero_()), False),
+    ("written to through numpy", lambda: written(torch.randperm(N), lambda x: x.numpy().fill(0)), False),
+    ("written to as out", lambda: written(torch.randperm(N), lambda x: torch.zeros(N, dtype=x.dtype, out=x)), False),
+    ("in eight bits", lambda: torch.arange(300).to(torch.int8), False),
+    ("of an uneven inverse", lambda: uneven(torch.randperm(N)), False),
+]
+
+
+def inverted(permutation: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(permutation).scatter_(0, permutation, torch.arange(permutation.numel()))
+
+
+def inverted_by_indexing(permutation: torch.Tensor) -> torch.Tensor:
+    inverse = torch.empty_like(permutation)
+    inverse[permutation] = torch.arange(permutation.numel())
+    return inverse
+
+
+def uneven(permutation: torch.Tensor) -> torch.Tensor:
+    return torch.zeros_like(permutation).scatter_(0, permutation[:3], torch.arange(3))
+
+
+def written(index: torch.Tensor, write: Callable[[torch.Tensor], object]) -> torch.Tensor:
+    write(index)
+    return index
+
+
+@pytest.mark.parametrize(("make", "expected"), [pytest.param(*one[1:], id=one[0]) for one in MADE])
+def test_an_index_is_known_where_the_step_made_it_of_distinct_numbers(
+    make: Callable[[], torch.Tensor], expected: bool
+) -> None:
+    assert (known(make) is not None) is expected
+    if expected:
+        made = make()
+        assert made.unique().numel() == made.numel()
+
+
+def test_along_a_dimension_alone() -> None:
+    assert known(lambda: ROWS.argsort(dim=0)).dim == 0
+    assert known(lambda: ROWS.argsort(dim=1)).dim == 1
+    assert known(lambda: ROWS.argsort(dim=1).t()).dim == 0
+    assert known(lambda: ROWS.argsort(dim=1)[:, :3]).extent == 0
+    assert known(lambda: ROWS.argsort(dim=1)[1:3]).extent == N
+    assert known(lambda: ROWS.argsort(dim=1).flatten()) is None
+    assert known(lambda: ROWS.argsort(dim=1)[:, 0]) is None
+    assert known(lambda: torch.arange(N).unsqueeze(1).expand(N, 3)).dim == 0
+
+
+OUT = torch.zeros(N, N)
+USED: list[tuple[str, str, Callable[[], Any], bool]] = [
+    ("a row of one", "aten.index_add", lambda: torch.zeros(4, 2).index_add(0, torch.tensor([3]), torch.ones(1, 2)), True),
+    ("two given rows", "aten.index_add", lambda: torch.zeros(4, 2).index_add(0, torch.tensor([3, 1]), torch.ones(2, 2)), False),
+    ("rows by randperm", "aten.index_add", lambda: OUT.index_add(1, torch.randperm(N)[:4], torch.ones(N, 4)), True),
+    ("one column", "aten.scatter_add", lambda: OUT.scatter_add(1, torch.zeros(N, 1).long(), torch.ones(N, 1)), True),
+    ("one row, added along the other", "aten.scatter_add", lambda: OUT.scatter_add(1, torch.zeros(1, N).long(), torch.ones(1, N)), False),
+    ("sorted along", "aten.scatter_add", lambda: OUT.scatter_add(1, torch.rand(N, N).argsort(1), torch.ones(N, N)), True),
+    ("sorted across", "aten.scatter_add", lambda: OUT.scatter_add(1, torch.rand(N, N).argsort(0), torch.ones(N, N)), False),
+    ("both coordinates", "aten.index_put_", lambda: OUT.clone().index_put_((torch.arange(N), torch.randint(N, (N,))), torch.randn(N)), True),
+    ("neither coordinate", "aten.index_put_", lambda: OUT.clone().index_put_((torch.randint(N, (N,)), torch.randint(N, (N,))), torch.randn(N)), False),
+    ("a grid", "aten.index_put_", lambda: OUT.clone().index_put_((torch.arange(N)[:, None], torch.randperm(N)[None]), torch.randn(N, N)), True),
+    ("half a grid", "aten.index_put_", lambda: OUT.clone().index_put_((torch.arange(N)[:, None], torch.randint(N, (1, N))), torch.randn(N, N)), False),
+    ("from the end", "aten.index_put_", lambda: OUT.clone().index_put_((torch.arange(-N, N),), torch.randn(2 * N, N)), False),
+    ("put", "aten.put_", lambda: OUT.clone().put_(torch.randperm(N), torch.ones(N), accumulate=True), True),
+    ("put of a square", "aten.put_", lambda: OUT.clone().put_(torch.rand(2, 3).argsort(1), torch.ones(2, 3), accumulate=True), False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("op", "step", "expected"), [pytest.param(*one[1:], id=one[0]) for one in USED])
+def test_a_write_is_noted_as_single_where_it_is(op: str, step: Callable[[], Any], expected: bool) -> None:
+    assert is_distinct(step, op) is expected
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.data())
+def test_whatever_view_is_taken_what_is_known_is_true(data: st.DataObject) -> None:
+    tracer = DeterminismTracer()
+    with tracer:
+        base = torch.rand(4, 6).argsort(data.draw(st.integers(0, 1)))
+        view = base
+        for _ in range(data.draw(st.integers(0, 3))):
+            how = data.draw(st.sampled_from(["slice", "step", "transpose", "unsqueeze", "select", "flat", "expand"]))
+            dim = data.draw(st.integers(0, max(0, view.dim() - 1)))
+            if how == "unsqueeze" or not view.dim():
+                view = view.unsqueeze(0)
+            elif how == "expand":
+                view = view.unsqueeze(-1).expand(*view.shape, 2)
+            elif how == "transpose":
+                view = view.transpose(0, dim)
+            elif how == "select":
+                view = view.select(dim, data.draw(st.integers(0, view.shape[dim] - 1)))
+            elif how == "flat":
+                view = view.reshape(-1)
+            else:
+                start = data.draw(st.integers(0, view.shape[dim] - 1))
+                view = view.movedim(dim, 0)[start :: 2 if how == "step" else 1].movedim(0, dim)
+        numbers = tracer._recorder.tracking.indices.of(view)
+    if numbers is not None:
+        lines = view.movedim(numbers.dim, -1).reshape(-1, view.shape[numbers.dim])
+        assert all(line.unique().numel() == line.numel() for line in lines)
+        if numbers.extent:
+            assert all(line.sort().values.tolist() == list(range(numbers.extent)) for line in lines)
+
+
+def test_no_tensor_is_kept_and_no_more_indices_than_there_may_be() -> None:
+    tracer = DeterminismTracer()
+    with tracer:
+        indices: Indices = tracer._recorder.tracking.indices
+        held = [torch.arange(3) for _ in range(MOST_INDICES + 10)]
+        assert len(indices.live) == MOST_INDICES
+        del held
+        indices.prune()
+        assert not indices.live
+        kept = torch.arange(3)
+    assert not indices.live
+    assert kept.numel() == 3
+
+
+@pytest.mark.parametrize("backend", ["cuda", "rocm", "xpu", "mps"])
+def test_log_prob_of_a_category_is_deterministic_backwards_and_two_samples_of_it_are_not(backend: str) -> None:
+    def step(samples: int) -> Callable[[], None]:
+        def run() -> None:
+            logits = torch.randn(5, 7, requires_grad=True)
+            index = torch.randint(0, 7, (5, samples))
+            logits.gather(1, index).sum().backward()
+
+        return run
+
+    found = [
+        {one.rule: one.verdict.value for one in judge(recorded(step(n)), backend=backend, settings="default").findings}
+        for n in (1, 2)
+    ]
+    rule = "rocm-cuda-scatter-add" if backend == "rocm" else f"{backend}-scatter-add"
+    assert found[0].get(rule, "deterministic") == "deterministic"
+    assert found[1][rule] == "nondeterministic"
+
+
+def test_what_torch_says_in_nn_utils_is_whole_and_half_of_it_is_not() -> None:
+    def step(count: int) -> Callable[[], None]:
+        def run() -> None:
+            order = torch.rand(N).argsort()
+            inverse = torch.empty_like(order)
+            inverse.scatter_(0, order[:count], torch.arange(count))
+            torch.zeros(N).index_select(0, inverse % N)
+
+        return run
+
+    assert not recorded(step(N)).unwritten_reads
+    (read,) = recorded(step(N - 1)).unwritten_reads
+    assert read.op == "aten.remainder.Scalar"
+
+
+def test_a_packed_sequence_of_any_order_reads_nothing_unwritten() -> None:
+    def step() -> None:
+        x = torch.randn(3, 5, 4, requires_grad=True)
+        packed = torch.nn.utils.rnn.pack_padded_sequence(x, torch.tensor([3, 5, 2]), True, enforce_sorted=False)
+        padded, _ = torch.nn.utils.rnn.pad_packed_sequence(packed, batch_first=True)
+        padded.sum().backward()
+
+    trace = recorded(step)
+    assert not trace.unwritten_reads
+    rules = {one.rule for one in judge(trace, backend="cuda", settings="default").findings}
+    assert not rules & {"cuda-index-add", "cuda-scatter-src", "environment-unwritten-memory"}

@@ -1,0 +1,330 @@
+"""Indices that the step itself made of distinct numbers: by ``arange``, ``randperm``, ``sort``, ``topk`` and the like.
+
+What scatters through such an index writes each place once. An index is known by its storage, which a weak reference
+reserves: views of it are recognised by where they lie, and whoever writes to it takes the knowledge away. No tensor is
+kept alive, and no value is read. Where it is not certain, nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any, NamedTuple
+
+import torch
+
+from tracer.recording.torch_private import storages
+
+#: So many are known at once; the oldest is forgotten first.
+MOST_INDICES = 256
+_WIDE = (torch.int64, torch.int32)
+_Tensor = torch.Tensor
+
+#: What an overload does to indices: it writes to an argument, makes a new one of others, or makes one of nothing.
+WRITES, CARRIES, MAKES = 1, 2, 3
+_MAKES = frozenset({"arange", "randperm", "sort", "topk", "multinomial", "nonzero", "_unique2"})
+_PUTS = frozenset({"scatter", "scatter_", "index_put", "index_put_"})
+_CARRIES = _PUTS | frozenset({"clone", "_to_copy", "add", "index", "index_select", "flip"})
+
+
+class Distinct(NamedTuple):
+    """What is known of the numbers in a tensor."""
+
+    dim: int
+    """Along this dimension, with the others held fixed, no number occurs twice."""
+    extent: int = 0
+    """Along it the numbers are ``0`` to ``extent - 1``; 0 where that is not known."""
+    has_no_negative: bool = True
+    """A negative number stands for a place counted from the end, and so for a second name of it."""
+
+
+class _Known(NamedTuple):
+    """Where the numbers lie, and since when."""
+
+    reference: int
+    version: int
+    dtype: torch.dtype
+    offset: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    numbers: Distinct
+
+
+def index_role(func: Any) -> int:
+    """What calls of ``func`` do to indices; 0 for nothing. Decided once per overload."""
+    schema = getattr(func, "_schema", None)
+    if schema is None:
+        return 0
+    namespace, _, rest = str(func).partition(".")
+    name = rest.partition(".")[0]
+    has_out = any(one.kwarg_only and one.alias_info is not None for one in schema.arguments)
+    if namespace == "aten" and not has_out:
+        if name in _MAKES:
+            return MAKES
+        if name in _CARRIES:
+            return CARRIES
+    return WRITES if schema.is_mutable else 0
+
+
+class Indices:
+    """The indices of one recording that are known to be of distinct numbers."""
+
+    def __init__(self) -> None:
+        self.live: dict[int, _Known] = {}
+        """By the identity of their storage."""
+
+    # --- what is asked ---
+
+    def of(self, tensor: torch.Tensor) -> Distinct | None:
+        """What is known of ``tensor``, of which a known index may be a view or the other way about."""
+        if not self.live or not isinstance(tensor, _Tensor):
+            return None
+        known = self.live.get(storages.storage_id(tensor))
+        if known is None or tensor.dtype is not known.dtype or _version_of(tensor) != known.version:
+            return None
+        return _seen_through(known, tensor)
+
+    def distinct_along(self, tensor: torch.Tensor, dim: int) -> bool:
+        """Is no number of ``tensor`` known to occur twice along ``dim``?"""
+        numbers = self.of(tensor)
+        return numbers is not None and numbers.dim == dim % max(1, tensor.dim())
+
+    def covers(self, tensor: torch.Tensor, dim: int, extent: int) -> bool:
+        """Does ``tensor`` hold each number from 0 to ``extent - 1`` along ``dim``?"""
+        numbers = self.of(tensor)
+        return numbers is not None and numbers.dim == dim and numbers.extent == extent
+
+    # --- what happens ---
+
+    def after(self, func: Any, role: int, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> None:
+        """A call of an overload with this role returned."""
+        try:
+            self._note(func, role, args, kwargs, result)
+        except Exception:  # arguments of an unforeseen kind: nothing is known any more
+            self.give_up_all()
+
+    def _note(self, func: Any, role: int, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> None:
+        name = str(func).partition(".")[2].partition(".")[0]
+        if role == MAKES:
+            self._keep(*_made(name, func, args, kwargs, result))
+            return
+        carried = self._carried(name, args, kwargs, result) if role == CARRIES else None
+        if func._schema.is_mutable:
+            self._forget_written(func, args, kwargs)
+        if carried is not None:
+            self._keep(result, carried, writes=int(func._schema.is_mutable))
+
+    def escaped(self, tensor: Any) -> None:
+        """The memory of ``tensor`` is in other hands: what they write is not seen."""
+        if isinstance(tensor, _Tensor):
+            self._drop(storages.storage_id(tensor))
+
+    def prune(self) -> None:
+        """Forget the indices that are gone."""
+        for identity, known in list(self.live.items()):
+            if storages.is_expired(known.reference):
+                self._drop(identity)
+
+    def forget(self) -> None:
+        """Recording ended: what is written now is not seen."""
+        self.give_up_all()
+
+    def give_up_all(self) -> None:
+        """Something ran that may write to any tensor, unseen."""
+        for identity in list(self.live):
+            self._drop(identity)
+
+    def _keep(self, tensor: Any, numbers: Distinct | None, *, writes: int = 0) -> None:
+        """``writes``: those that are counted in the tensor's version once the call is over."""
+        if numbers is None or type(tensor) is not _Tensor or not storages.WATCHES_STORAGES:
+            return
+        if tensor.dtype not in _WIDE or tensor.layout is not torch.strided or tensor.device.type == "meta":
+            return
+        if not tensor.numel() or not _is_nested(tensor.shape, tensor.stride()):
+            return
+        identity, version = storages.storage_id(tensor), _version_of(tensor)
+        if not identity or version is None:
+            return
+        self._drop(identity)
+        if len(self.live) >= MOST_INDICES:
+            self.prune()
+            if len(self.live) >= MOST_INDICES:
+                self._drop(next(iter(self.live)))
+        self.live[identity] = _Known(
+            storages.weak_storage(tensor),
+            version + writes,
+            tensor.dtype,
+            int(tensor.storage_offset()),
+            tuple(tensor.shape),
+            tensor.stride(),
+            numbers,
+        )
+
+    def _drop(self, identity: int) -> None:
+        known = self.live.pop(identity, None)
+        if known is not None:
+            storages.free_weak_storage(known.reference)
+
+    def _forget_written(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        for position, argument in enumerate(func._schema.arguments):
+            if argument.alias_info is None or not argument.alias_info.is_write:
+                continue
+            value = args[position] if position < len(args) and not argument.kwarg_only else kwargs.get(argument.name)
+            for one in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(one, _Tensor) and not one.dtype.is_floating_point:
+                    self._drop(storages.storage_id(one))
+
+    def _carried(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> Distinct | None:
+        """What is known of the result of an op that takes its numbers from another tensor."""
+        if name in _PUTS:
+            return self._put(name, args)
+        numbers = self.of(args[0])
+        if numbers is None or not isinstance(result, _Tensor):
+            return None
+        if name in ("clone", "_to_copy"):
+            return numbers if tuple(result.shape) == tuple(args[0].shape) else None
+        if name == "flip":
+            return numbers
+        if name == "add":
+            added = args[1] * kwargs.get("alpha", 1) if type(args[1]) is int else None
+            return None if added is None else Distinct(numbers.dim, 0, numbers.has_no_negative and added >= 0)
+        return self._picked(name, numbers, args, result)
+
+    def _picked(self, name: str, numbers: Distinct, args: tuple[Any, ...], result: Any) -> Distinct | None:
+        """Of distinct numbers in a row, those that a mask or another such row picks."""
+        if args[0].dim() != 1 or result.dim() != 1:
+            return None
+        picked = args[2] if name == "index_select" else args[1][0] if len(args[1]) == 1 else None
+        if not isinstance(picked, _Tensor) or picked.dim() != 1:
+            return None
+        if picked.dtype is torch.bool:
+            return Distinct(0, 0, numbers.has_no_negative)
+        places = self.of(picked)
+        if places is None or not places.has_no_negative:
+            return None
+        whole = numbers.extent if numbers.extent == places.extent == result.numel() else 0
+        return Distinct(0, whole, numbers.has_no_negative)
+
+    def _put(self, name: str, args: tuple[Any, ...]) -> Distinct | None:
+        """Numbers in a row, each put to its place by another row: ``empty_like(p).scatter_(0, p, arange(n))``."""
+        indices = args[2:3] if name.startswith("scatter") else args[1]
+        source = args[3] if name.startswith("scatter") and len(args) > 3 else args[2]
+        if len(indices) != 1 or any(not isinstance(one, _Tensor) or one.dim() != 1 for one in (*indices, source)):
+            return None
+        size = args[0].numel()
+        numbers = self.of(source)
+        if args[0].dim() != 1 or source.numel() != size or not self.covers(indices[0], 0, size):
+            return None
+        return numbers
+
+
+def _made(name: str, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> tuple[Any, Any]:
+    """The tensor of distinct numbers that a call made, and what is known of it; nothing where it made none."""
+    if name == "arange":
+        return result, _of_range(args, result)
+    if name == "randperm":
+        return result, Distinct(0, result.numel())
+    if name == "multinomial":
+        replaces = args[2] if len(args) > 2 else kwargs.get("replacement", False)
+        return result, None if replaces else Distinct(max(0, result.dim() - 1))
+    if name == "nonzero":
+        return result, Distinct(0) if args[0].dim() == 1 else None
+    if name == "_unique2":
+        return result[0], Distinct(0, 0, False)
+    at = [argument.name for argument in func._schema.arguments].index("dim")
+    dim = args[at] if at < len(args) and not func._schema.arguments[at].kwarg_only else kwargs.get("dim", -1)
+    source = args[0]
+    if not source.dim():
+        return result[1], None
+    dim %= source.dim()
+    return result[1], Distinct(dim, source.shape[dim] if result[1].shape[dim] == source.shape[dim] else 0)
+
+
+def _of_range(args: tuple[Any, ...], result: torch.Tensor) -> Distinct | None:
+    if not args or any(type(one) is not int for one in args):
+        return None
+    start, step = (args[0] if len(args) > 1 else 0), (args[2] if len(args) > 2 else 1)
+    last = start + step * max(0, result.numel() - 1)
+    return Distinct(0, result.numel() if start == 0 and step == 1 else 0, start >= 0 and last >= 0)
+
+
+def _is_nested(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Does each place of the tensor have one address, found by dividing by its strides from the widest on?"""
+    reach = 1
+    for stride, size in sorted((stride, size) for stride, size in zip(strides, sizes, strict=True) if size > 1):
+        if stride < reach:
+            return False
+        reach = stride * size
+    return True
+
+
+def _seen_through(known: _Known, tensor: torch.Tensor) -> Distinct | None:
+    """What the numbers are along a dimension of a tensor that lies on those of ``known``; ``None`` where unsure.
+
+    Each dimension of more than one element must run along one of the known ones, and stay inside it. In a known row any
+    step will do.
+    """
+    numbers = known.numbers
+    runs = [(stride, size, dim) for dim, (size, stride) in enumerate(zip(known.sizes, known.strides, strict=True))]
+    wide = sorted((run for run in runs if run[1] > 1), reverse=True)
+    left = int(tensor.storage_offset()) - known.offset
+    if left < 0:
+        return None
+    starts: dict[int, int] = {}
+    for stride, size, dim in wide:
+        starts[dim], left = divmod(left, stride)
+        if starts[dim] >= size:
+            return None
+    if left:
+        return None
+    along = -1
+    taken: set[int] = set()
+    for dim, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
+        if size <= 1 or stride == 0:
+            continue
+        for own, length, place in wide:
+            step = stride // own
+            if stride % own or (len(wide) > 1 and step != 1) or place in taken:
+                continue
+            if starts[place] + step * (size - 1) < length:
+                taken.add(place)
+                if place == numbers.dim:
+                    along = dim
+                break
+        else:
+            return None
+    if along < 0:
+        return None
+    is_whole = tensor.shape[along] == known.sizes[numbers.dim]
+    return Distinct(along, numbers.extent if is_whole else 0, numbers.has_no_negative)
+
+
+def _version_of(tensor: torch.Tensor) -> int | None:
+    try:
+        return int(tensor._version)
+    except RuntimeError:  # made in inference mode: writes leave no number behind
+        return None
+
+
+def written_through(op: str, args: tuple[Any, ...], indices: Indices) -> int | None:
+    """Elements of ``args[0]`` that a scattering call wrote: all where the index is known to cover it, else at most so
+    many, as a negative number; ``None`` where not even that is known."""
+    name = op.partition(".")[2].partition(".")[0]
+    target = args[0]
+    if name in ("scatter_", "index_copy_"):
+        dim, index = args[1] % max(1, target.dim()), args[2]
+        size = target.shape[dim] if target.dim() else 1
+        is_row = name == "index_copy_"
+        covers = indices.covers(index, 0 if is_row else dim, size) and (is_row or index.shape == target.shape)
+        count = args[3].numel() if is_row else index.numel()
+    elif name == "index_put_":
+        given = args[1]
+        if any(one is not None and one.dtype in (torch.bool, torch.uint8) for one in given):
+            return None
+        covers = len(given) == 1 and given[0].dim() == 1 and indices.covers(given[0], 0, target.shape[0])
+        places = torch.broadcast_shapes(*(one.shape for one in given if one is not None))
+        kept = [size for dim, size in enumerate(target.shape) if dim >= len(given) or given[dim] is None]
+        count = prod(places) * prod(kept)
+    else:
+        return None
+    return int(target.numel() if covers else -min(count, target.numel()))
