@@ -76,7 +76,7 @@ def _lines(decision: Decision, detail: Detail) -> Iterator[Line]:
 
 def _said(one: Finding) -> str:
     """``train.py:10: cuda-index-add: aten.index_add_.default forward in net.fc is nondeterministic``."""
-    from tracer.report.wording.naming import answer_of
+    from tracer.report.wording.naming import answer_of, runs_as_of
 
     if one.subject and not one.location:
         return f"{one.rule}: {one.subject} {answer_of(one)}"
@@ -84,7 +84,7 @@ def _said(one: Finding) -> str:
     phase = f" {one.phase}" if one.op else ""
     module = f" in {one.module}" if one.module and place != one.module else ""
     led = f" (called from {one.called_from})" if one.called_from not in ("", place) else ""
-    return f"{place}: {one.rule}: {one.op or one.subject}{phase}{module}{led} {answer_of(one)}"
+    return f"{place}: {one.rule}: {one.op or one.subject}{phase}{runs_as_of(one)}{module}{led} {answer_of(one)}"
 
 
 def _reasons(one: Finding) -> Iterator[str]:

@@ -318,7 +318,8 @@ def _calls(findings: Sequence[Finding]) -> int:
 
 def _subject(finding: Finding) -> str:
     """What a finding is about, as a title bears it."""
-    return name_of(finding.op) if finding.op else finding.subject
+    runs_as = f" (which runs as {name_of(finding.runs_as)})" if finding.runs_as else ""
+    return f"{name_of(finding.op)}{runs_as}" if finding.op else finding.subject
 
 
 def _some(names: tuple[str, ...], limit: int = 3) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from tracer.findings import Finding
 from tracer.gate.baseline import file_of
 from tracer.names import Verdict
-from tracer.report.wording.naming import answer_of, counted, phase_of, subject_of
+from tracer.report.wording.naming import answer_of, counted, phase_of, runs_as_of, subject_of
 from tracer.report.wording.plain import one_line
 
 #: Annotations of one kind that GitHub shows for a step.
@@ -71,7 +71,9 @@ def _annotation(kind: str, finding: Finding, root: str) -> str:
     spelled = ",".join(f"{name}={_property(one_line(value, _LONGEST))}" for name, value in properties.items())
     under_mode = f"under deterministic mode: {finding.deterministic_mode}"
     parts = ", ".join(filter(None, (counted(finding), phase_of(finding), under_mode)))
-    said = " ".join(filter(None, (f"{subject_of(finding)} {answer_of(finding)} ({parts}).", finding.remedy)))
+    said = " ".join(
+        filter(None, (f"{subject_of(finding)}{runs_as_of(finding)} {answer_of(finding)} ({parts}).", finding.remedy))
+    )
     return f"::{kind} {spelled}::{_data(one_line(said, _LONGEST))}"
 
 

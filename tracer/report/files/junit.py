@@ -10,7 +10,7 @@ from tracer.findings import Finding
 from tracer.gate.baseline import Acceptance, file_of
 from tracer.names import Verdict
 from tracer.plan import place_of
-from tracer.report.wording.naming import answer_of, counted, phase_of, subject_of
+from tracer.report.wording.naming import answer_of, counted, phase_of, runs_as_of, subject_of
 from tracer.report.wording.plain import one_line, visible
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _fails(report: ReportView, place: int) -> bool:
 
 
 def _line(finding: Finding, acceptance: Acceptance | None) -> str:
-    parts = (f"{subject_of(finding)} {answer_of(finding)}", counted(finding), phase_of(finding))
+    parts = (f"{subject_of(finding)}{runs_as_of(finding)} {answer_of(finding)}", counted(finding), phase_of(finding))
     remedy = f": {finding.remedy}" if finding.remedy else ""
     accepted = f" (accepted, {acceptance.by}: {acceptance.reason})" if acceptance is not None else ""
     return one_line(f"{place_of(finding)}: {', '.join(filter(None, parts))}{accepted}{remedy}", _LONGEST)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from tracer.findings import Change, Finding
 from tracer.plan import name_of, place_of
+from tracer.report.folding import rows_of
 from tracer.report.wording.headline import headline
-from tracer.report.wording.naming import advice_of, needs_in_words, worth
+from tracer.report.wording.naming import advice_of, needs_in_words, runs_as_of, worth
 from tracer.report.wording.plain import one_line, visible
 from tracer.report.wording.words import VERDICTS, by_severity, plural, target_words
 
@@ -105,19 +106,22 @@ def _plan(plan: tuple[Change, ...]) -> Iterator[str]:
 def _findings(findings: tuple[Finding, ...]) -> Iterator[str]:
     yield "| now | under the mode | calls | what | where | what to do |"
     yield "|---|---|---:|---|---|---|"
-    for one in findings[:_FINDINGS]:
+    rows = rows_of(findings)
+    for one in rows[:_FINDINGS]:
         what = name_of(one.op) or one.subject or one.rule
         cells = (
             f"{VERDICTS[one.verdict].sign} {one.verdict}",
             str(one.deterministic_mode),
             f"{one.count:,}",
-            f"{what} {one.phase}" if one.op else what,
+            f"{what} {one.phase}{runs_as_of(one)}" if one.op else what,
             place_of(one),
             one.remedy,
         )
         yield f"| {' | '.join(_said(cell) for cell in cells)} |"
-    if len(findings) > _FINDINGS:
-        yield f"\n{len(findings) - _FINDINGS:,} more."
+    if len(rows) > _FINDINGS:
+        yield f"\n{len(rows) - _FINDINGS:,} more."
+    if len(rows) < len(findings):
+        yield "\nSeeded draws are one row for like modules; the HTML report has each."
 
 
 def _said(text: str) -> str:

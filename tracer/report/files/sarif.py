@@ -18,7 +18,7 @@ from tracer.findings import Finding
 from tracer.gate.baseline import Acceptance, AcceptedBy, file_of, risk_of
 from tracer.names import Verdict
 from tracer.report.site import page_of_rule, site_address
-from tracer.report.wording.naming import answer_of, counted, phase_of, subject_of
+from tracer.report.wording.naming import answer_of, counted, phase_of, runs_as_of, subject_of
 from tracer.report.wording.plain import one_line, visible
 from tracer.report.wording.words import VERDICTS
 
@@ -154,7 +154,7 @@ def _rule(finding: Finding) -> dict[str, Any]:
 
 
 def _result(finding: Finding, rule: int, script: str) -> dict[str, Any]:
-    runs_as = f", which runs as {finding.runs_as}" if finding.runs_as else ""
+    runs_as = runs_as_of(finding)
     under_mode = f"under deterministic mode: {VERDICTS[finding.deterministic_mode].label}"
     aside = "; ".join(filter(None, (", ".join(filter(None, (counted(finding), phase_of(finding)))), under_mode)))
     parts = [f"{subject_of(finding)}{runs_as} {answer_of(finding)} ({aside}).", finding.why, finding.remedy]

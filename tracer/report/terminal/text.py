@@ -15,7 +15,8 @@ from rich.table import Table
 
 from tracer.findings import Change, Finding
 from tracer.names import Detail, Verdict
-from tracer.plan import place_of
+from tracer.plan import name_of, place_of
+from tracer.report.folding import rows_of
 from tracer.report.terminal.process_text import process_parts
 from tracer.report.terminal.ranks_text import ranks_parts
 from tracer.report.terminal.terminal import Prose, hanging, heading, indented, printed
@@ -95,7 +96,7 @@ def _parts(
         yield Prose(answer.question, style="bold")
         yield indented(one_line(answer.sentence))
     yield from _tally(report)
-    yield from _findings(report, width, limit)
+    yield from _findings(report, width, limit, detail is Detail.WHOLE)
     if detail is Detail.WHOLE:
         yield from _reasons(report.findings)
     yield from process_parts(report)
@@ -131,16 +132,19 @@ def _plan(plan: tuple[Change, ...], limit: int | None) -> Iterator[RenderableTyp
         yield indented(f"and {plural(len(plan) - limit, 'more change')}.")
 
 
-def _findings(report: ReportView, width: int, limit: int | None) -> Iterator[RenderableType]:
+def _findings(report: ReportView, width: int, limit: int | None, whole: bool) -> Iterator[RenderableType]:
     findings = report.findings
     yield heading(f"Findings ({len(findings):,})")
     if not findings:
         yield indented("None. Calls without a finding are in the tally alone.")
         return
-    shown = findings if limit is None else findings[:limit]
+    rows = findings if whole else rows_of(findings)
+    shown = rows if limit is None else rows[:limit]
     yield _table(shown) if width >= _TABLE_FROM else Padding(_paragraphs(shown), (0, 0, 0, 2))
-    if len(shown) < len(findings):
-        yield Prose(f"{len(findings) - len(shown):,} more; the HTML, CSV and JSON reports have them all.")
+    if len(shown) < len(rows):
+        yield Prose(f"{len(rows) - len(shown):,} more; the HTML, CSV and JSON reports have them all.")
+    if len(rows) < len(findings):
+        yield Prose("Seeded draws are one row for like modules; --verbose, HTML, CSV and JSON have each.", style="dim")
     kinds = "; ".join(f"{count:,} {kind}" for kind, count in evidence_counts(findings))
     yield Prose(f"Best evidence for each finding: {kinds}.", style="dim")
 
@@ -178,6 +182,8 @@ def _place(finding: Finding) -> Prose:
     text = Prose(one_line(subject_of(finding), _LONGEST), style="bold")
     phase = phase_of(finding)
     text.append(f"{f' {phase}' if phase else ''}\n{one_line(place_of(finding), _LONGEST)}", style="not bold")
+    if finding.runs_as:
+        text.append(f"\nruns as {one_line(name_of(finding.runs_as), _LONGEST)}", style="not bold")
     if ops_behind(finding):
         text.append(f"\nfor {one_line(calls_by_op(finding.ops, 3), _LONGEST)}", style="not bold dim")
     if finding.module and (finding.location or finding.called_from):

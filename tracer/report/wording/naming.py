@@ -23,6 +23,11 @@ def subject_of(finding: Finding) -> str:
     return name_of(finding.op) or finding.subject or finding.rule
 
 
+def runs_as_of(finding: Finding) -> str:
+    """``, which runs as aten._cudnn_rnn``, for an op that is another one on the target; empty for others."""
+    return f", which runs as {name_of(finding.runs_as)}" if finding.runs_as else ""
+
+
 def is_suggestion(change: Change) -> bool:
     """Does ``change`` close nothing, nor help another to? It only saves time."""
     return not change.closes and not change.sets
