@@ -49,9 +49,10 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/threads.py --runs 20
 	$(BIN)/python benchmarks/judging.py
 
+# Without --quiet, which hides the warnings from --strict too.
 docs: $(DOCS_STAMP)
 	$(BIN)/python docs/making/write.py
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -48,3 +48,8 @@ def on_post_page(output: str, *, page: Page, config: MkDocsConfig) -> str:
         if not (config.site_url and config.site_url in asked):
             LOG.warning("%s asks another site: %s", page.file.src_uri, asked)
     return output
+
+
+def on_post_template(output: str, **_: Any) -> str:
+    """The page for what a server does not find; it is never opened from a disk."""
+    return output.replace(f'<script src="{SHIM}"></script>', "")
