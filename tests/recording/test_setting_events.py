@@ -26,7 +26,7 @@ CUDNN = torch.backends.cudnn
 
 @pytest.fixture(autouse=True)
 def _settings_as_they_were() -> Iterator[None]:
-    before = [(setter, read()) for _, setter, read in setting_seams.settings()]
+    before = [(setting.watched[0], read()) for setting, read in setting_seams.settings()]
     warn = torch.is_deterministic_algorithms_warn_only_enabled()
     yield
     for setter, value in before:
@@ -271,7 +271,7 @@ def test_exceptions_and_results_are_the_originals() -> None:
 
 def held() -> list[object]:
     """Everything that is replaced while somebody listens."""
-    found = [getattr(owner, name) for _, setter, _ in setting_seams.settings() for owner, name in held_by(setter)]
+    found = [getattr(owner, name) for one, _ in setting_seams.settings() for owner, name in held_by(one.watched[0])]
     found += [torch.cuda._lazy_init, torch.distributed.init_process_group]
     return [*found, *(vars(one).get("setter") for one in vars(type(CUDNN)).values() if hasattr(one, "setter"))]
 

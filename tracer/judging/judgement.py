@@ -20,8 +20,8 @@ from tracer.names import Backend
 from tracer.tables.model import Table
 from tracer.tables.ruling.binding import RuleOutcome
 from tracer.tables.ruling.target_tables import TargetTables
+from tracer.tables.settings.declared import SEEDS
 from tracer.tables.settings.rows import EnvironmentTable
-from tracer.tables.settings.target_settings import SEEDS
 from tracer.tables.translation import NO_TRANSLATIONS, Translations
 from tracer.trace.file import Trace
 from tracer.trace.model import FactValue

@@ -18,7 +18,7 @@ from tracer.judging.process.process_findings import Observed, Process, key_of
 from tracer.names import REPEATABLE, Phase, SeedOrigin, Verdict
 from tracer.tables.ruling.binding import RuleOutcome
 from tracer.tables.ruling.target_tables import TargetTables
-from tracer.tables.settings.target_settings import CUBLAS_VARIABLE
+from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, DECLARED, MODE
 from tracer.trace.draws import GENERATOR, ORIGIN, SEEDED_AT
 from tracer.trace.model import CallGroup, FactValue
 
@@ -26,10 +26,9 @@ Sets = Mapping[str, FactValue]
 Both = tuple[Verdict, Verdict]
 
 SEED = "seed.torch"
-MODE = "deterministic_mode"
 _GONE: Both = (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
 #: The values of cuBLAS's variable that torch takes. Some rules, cuDNN's recurrent layers, take the second alone.
-_USUAL_WORKSPACE, _SMALL_WORKSPACE = ":4096:8", ":16:8"
+_USUAL_WORKSPACE, _SMALL_WORKSPACE = CUBLAS_WORKSPACES
 #: Rounds after which what still raises once the others' settings are made is left to an edit.
 _ROUNDS = 4
 
@@ -44,14 +43,13 @@ class CandidateSetting(NamedTuple):
 
 
 #: What is tried for a call that varies or raises, the cheapest first.
-KNOBS = (
-    CandidateSetting("deterministic_mode", "on", MODE, "on"),
-    CandidateSetting("cublas_workspace", "set", CUBLAS_VARIABLE, _USUAL_WORKSPACE),
-    CandidateSetting("cudnn_benchmark", False, "cudnn_benchmark", False),
-    CandidateSetting("fill_uninitialized_memory", True, "fill_uninitialized_memory", True),
-    CandidateSetting("nccl_nvls", "excluded", "NCCL_NVLS_ENABLE", "0"),
+CANDIDATES = tuple(
+    CandidateSetting(setting.condition.key, setting.condition.wanted, setting.key, setting.wanted)
+    for setting in DECLARED
+    if setting.wanted is not None and setting.condition is not None and setting.condition.wanted is not None
 )
-_ON, _OTHERS = KNOBS[0], KNOBS[1:]
+_ON = next(candidate for candidate in CANDIDATES if candidate.name == MODE)
+_WORKSPACE = next(candidate for candidate in CANDIDATES if candidate.name == CUBLAS_VARIABLE)
 
 
 class Settled(NamedTuple):
@@ -117,7 +115,7 @@ class MinimalSettings:
         self._bench_of = bench_of
         self._process = process
         self._is_on = conditions.get(MODE) == _ON.wanted
-        self._knobs = {knob for knob in KNOBS if conditions.get(knob.key) != knob.wanted}
+        self._candidates = {candidate for candidate in CANDIDATES if conditions.get(candidate.key) != candidate.wanted}
         self._is_seeded = SEED in sets
         self._relevant: dict[int, tuple[CandidateSetting, ...]] = {}
         self._draws: dict[int, bool] = {}
@@ -172,23 +170,25 @@ class MinimalSettings:
         if is_good(ruling.verdict) and is_good(ruling.verdict_in_deterministic_mode):
             return seed
         relevant = self._relevant_to(ruling)
-        tried = [knobs for size in range(len(relevant) + 1) for knobs in combinations(relevant, size)]
-        reached = [(knobs, self._both(group, ruling, _sets(knobs))) for knobs in tried]
-        both_ways = (knobs for knobs, verdicts in reached if is_good(verdicts[0]) and is_good(verdicts[1]))
-        one_way = (knobs for knobs, verdicts in reached if is_good(verdicts[0]))
+        tried = [chosen for size in range(len(relevant) + 1) for chosen in combinations(relevant, size)]
+        reached = [(chosen, self._both(group, ruling, _sets(chosen))) for chosen in tried]
+        both_ways = (chosen for chosen, verdicts in reached if is_good(verdicts[0]) and is_good(verdicts[1]))
+        one_way = (chosen for chosen, verdicts in reached if is_good(verdicts[0]))
         best = next(both_ways, None) or next(one_way, ())
-        return seed | {knob.name for knob in best}
+        return seed | {candidate.name for candidate in best}
 
     def _relevant_to(self, ruling: RuleOutcome) -> tuple[CandidateSetting, ...]:
         """The settings that the ruling can hang on and that are not made yet."""
         name = id(ruling.rule)
         if ruling.translated_by:
-            return tuple(knob for knob in KNOBS if knob in self._knobs)
+            return tuple(candidate for candidate in CANDIDATES if candidate in self._candidates)
         if ruling.rule is None:
             return ()
         if name not in self._relevant:
             asked = {key for case in ruling.rule.case for key in case.when}
-            self._relevant[name] = tuple(knob for knob in KNOBS if knob in self._knobs and knob.key in asked)
+            self._relevant[name] = tuple(
+                candidate for candidate in CANDIDATES if candidate in self._candidates and candidate.key in asked
+            )
         return self._relevant[name]
 
     def _both(self, group: CallGroup, ruling: RuleOutcome, sets: Sets) -> Both:
@@ -208,10 +208,10 @@ class MinimalSettings:
                 continue
             if is_good(self._both(group, ruling, planned)[0]):
                 continue
-            missing = [knob for knob in self._relevant_to(ruling) if knob.name not in planned]
-            tried = (knobs for size in range(1, len(missing) + 1) for knobs in combinations(missing, size))
+            missing = [candidate for candidate in self._relevant_to(ruling) if candidate.name not in planned]
+            tried = (chosen for size in range(1, len(missing) + 1) for chosen in combinations(missing, size))
             found = next((k for k in tried if is_good(self._both(group, ruling, {**planned, **_sets(k)})[0])), None)
-            kept = names | {knob.name for knob in found} if found else names & {SEED}
+            kept = names | {candidate.name for candidate in found} if found else names & {SEED}
             changed |= kept != names
             on_account[place] = kept
         return changed
@@ -247,7 +247,9 @@ class MinimalSettings:
     def _union(self, on_account: Iterable[frozenset[str]], process_sets: Sets) -> dict[str, FactValue]:
         """One value for every setting that is planned, in the order in which they are to be made."""
         names = frozenset().union(*set(on_account))
-        values: dict[str, FactValue] = {knob.name: knob.value for knob in KNOBS if knob.name in names}
+        values: dict[str, FactValue] = {
+            candidate.name: candidate.value for candidate in CANDIDATES if candidate.name in names
+        }
         values.update(process_sets)
         if SEED in names:
             values[SEED] = True
@@ -257,7 +259,7 @@ class MinimalSettings:
 
     def _workspace(self) -> str:
         """The value that every rule takes which asks for one."""
-        remedies = {ruling.remedy for _, ruling in self._unsafe if _OTHERS[0] in self._relevant_to(ruling)}
+        remedies = {ruling.remedy for _, ruling in self._unsafe if _WORKSPACE in self._relevant_to(ruling)}
         small = any(_SMALL_WORKSPACE in text and _USUAL_WORKSPACE not in text for text in remedies)
         return _SMALL_WORKSPACE if small else _USUAL_WORKSPACE
 
@@ -290,5 +292,5 @@ def _needs_seed(group: CallGroup, ruling: RuleOutcome) -> bool:
     return _can_be_seeded(group) and (ruling.verdict is Verdict.SEEDED or origin == SeedOrigin.MACHINE.value)
 
 
-def _sets(knobs: Iterable[CandidateSetting]) -> dict[str, FactValue]:
-    return {knob.name: knob.value for knob in knobs}
+def _sets(candidates: Iterable[CandidateSetting]) -> dict[str, FactValue]:
+    return {candidate.name: candidate.value for candidate in candidates}

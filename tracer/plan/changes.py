@@ -15,6 +15,7 @@ from tracer.names import SEVERITY, About, DeterministicMode, Prerequisite, Unkno
 from tracer.plan.imports import importing_once
 from tracer.plan.prerequisites import Asking, needs_of
 from tracer.plan.steps import STEP_OF_SETTING, Step, is_mode_on, is_settled, name_of, place_of, step_of
+from tracer.tables.settings.declared import FILL, MODE, declared, variable_line
 from tracer.trace.model import FactValue
 
 #: How each kind of not knowing is ended: what the plan says to do.
@@ -36,14 +37,6 @@ _SEEDS = {
     "seed.numpy": "numpy.random.seed(0)",
 }
 _SEEDED = {"seed.torch": "torch's", "seed.python": "Python's", "seed.numpy": "NumPy's"}
-#: Lines that set fields of the environment; other names are variables, or dotted names that can be assigned to.
-_LINES = {
-    "deterministic_mode": "torch.use_deterministic_algorithms(True)",
-    "fill_uninitialized_memory": "torch.utils.deterministic.fill_uninitialized_memory = {}",
-    "cudnn_enabled": "torch.backends.cudnn.enabled = {}",
-    "cudnn_deterministic": "torch.backends.cudnn.deterministic = {}",
-    "cudnn_benchmark": "torch.backends.cudnn.benchmark = {}",
-}
 
 
 class Draft(NamedTuple):
@@ -141,30 +134,24 @@ def _led_by(finding: Finding) -> str:
 def _setting(name: str, plan: _Plan, closed: list[int]) -> Draft:
     value = plan.planned[name]
     saying = [one for one in plan.findings if one.about is About.SETTING and one.sets == {name: value}]
-    same = [one for one in saying if one.code and (name not in _LINES or _spelt(name).partition("(")[0] in one.code)]
+    known = declared(name)
+    made_by = known.made_by.removesuffix("()") if known is not None else ""
+    same = [one for one in saying if one.code and made_by in one.code]
     code = same[0].code if same else _line(name, value)
-    titles = {
-        "deterministic_mode": "Turn deterministic mode on",
-        "CUBLAS_WORKSPACE_CONFIG": "Give cuBLAS a fixed workspace",
-        "cudnn_benchmark": "Stop cuDNN from choosing algorithms by a stopwatch",
-    }
-    title = titles.get(name, f"Set {_spelt(name)} to {value}")
-    if name == "deterministic_mode" and plan.target.conditions.get(name) == DeterministicMode.WARN.value:
+    title = known.title if known is not None and known.title else f"Set {known.name if known else name} to {value}"
+    if name == MODE and plan.target.conditions.get(name) == DeterministicMode.WARN.value:
         title += " without warn_only"
     where = same[0].where if same and same[0].where else _SHELL if _is_variable(name) else _TOP
-    if name == "deterministic_mode":
-        where = "at the top of the script, before the model is built and any op runs"
+    if known is not None and known.where:
+        where = known.where
     return Draft(title, where, closed, code=code, sets={name: value})
 
 
 def _line(name: str, value: FactValue) -> str:
-    if _is_variable(name):
-        return f'os.environ["{name}"] = "{value}"'
-    return _LINES.get(name, f"{name.removesuffix('()')} = {{!r}}").format(value)
-
-
-def _spelt(name: str) -> str:
-    return _LINES[name].partition(" = ")[0] if name in _LINES else name
+    known = declared(name)
+    if known is not None:
+        return known.line(value)
+    return variable_line(name, value) if _is_variable(name) else f"{name.removesuffix('()')} = {value!r}"
 
 
 def _is_variable(name: str) -> bool:
@@ -261,10 +248,10 @@ def _find_out(plan: _Plan) -> Iterator[Draft]:
 def _leave_unfilled(judgement: Judgement) -> Iterator[Draft]:
     """What deterministic mode's fill costs, where nothing was seen to need it; it closes nothing."""
     fill = judgement.fill
-    is_on = "deterministic_mode" in judgement.planned or is_mode_on(judgement.target)
-    if fill is None or not is_on or judgement.target.conditions.get("fill_uninitialized_memory") is False:
+    is_on = MODE in judgement.planned or is_mode_on(judgement.target)
+    if fill is None or not is_on or judgement.target.conditions.get(FILL) is False:
         return
-    if "fill_uninitialized_memory" in judgement.planned or fill.reads or fill.unfollowed > fill.calls // 2:
+    if FILL in judgement.planned or fill.reads or fill.unfollowed > fill.calls // 2:
         return
     yield Draft(
         "Turning the fill off looks safe for this step",

@@ -7,10 +7,8 @@ from typing import NamedTuple
 
 from tracer.findings import Need, Target
 from tracer.names import DeterministicMode, Prerequisite
+from tracer.tables.settings.declared import CUBLAS_VARIABLE, MODE
 from tracer.trace.model import FactValue
-
-MODE = "deterministic_mode"
-WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
 
 
 class Asking(NamedTuple):
@@ -35,8 +33,10 @@ def needs_of(asking: Sequence[Asking], target: Target) -> list[tuple[Need, ...]]
             holds = target.conditions.get(MODE) in (DeterministicMode.ON.value, DeterministicMode.WARN.value)
             found.append(Need(kind=Prerequisite.DETERMINISTIC_MODE, setting=MODE, changes=made, holds=holds))
         if MODE in one.sets:
-            if WORKSPACE in makers and WORKSPACE not in one.sets:
-                found.append(Need(kind=Prerequisite.NOTHING_RAISES, setting=WORKSPACE, changes=(makers[WORKSPACE],)))
+            if CUBLAS_VARIABLE in makers and CUBLAS_VARIABLE not in one.sets:
+                found.append(
+                    Need(kind=Prerequisite.NOTHING_RAISES, setting=CUBLAS_VARIABLE, changes=(makers[CUBLAS_VARIABLE],))
+                )
             if refused:
                 found.append(Need(kind=Prerequisite.NOTHING_RAISES, changes=refused))
         needs.append(tuple(found))

@@ -6,16 +6,17 @@ from enum import IntEnum
 
 from tracer.findings import Finding, Target
 from tracer.names import About, DeterministicMode, Verdict
+from tracer.tables.settings.declared import DECLARED, MODE, SEEDS, Place
 from tracer.trace.draws import GENERATOR, ORIGIN
 
 
 class Step(IntEnum):
-    """Which kind of change closes a finding, in the order in which the plan names them."""
+    """What closes a finding, in the order in which the plan names them: settings as they are declared."""
 
-    MODE = 1
-    WORKSPACE = 2
-    AUTOTUNE = 3
-    SETTING = 4
+    MODE = Place.MODE
+    WORKSPACE = Place.WORKSPACE
+    AUTOTUNE = Place.AUTOTUNE
+    SETTING = Place.OTHER
     """Another setting or variable."""
     LOADING = 5
     """Data loading."""
@@ -33,12 +34,8 @@ class Step(IntEnum):
 
 #: The step of a planned setting, by its name; ``SETTING`` for others.
 STEP_OF_SETTING = {
-    "deterministic_mode": Step.MODE,
-    "CUBLAS_WORKSPACE_CONFIG": Step.WORKSPACE,
-    "cudnn_benchmark": Step.AUTOTUNE,
-    "seed.torch": Step.SEED,
-    "seed.python": Step.SEED,
-    "seed.numpy": Step.SEED,
+    **{setting.key: Step(setting.place) for setting in DECLARED if setting.place is not Place.OTHER},
+    **dict.fromkeys(SEEDS, Step.SEED),
 }
 #: Which of the settings that a finding needs is the one that closes it: the one that fewest others share.
 _CLOSES_FIRST = (Step.SETTING, Step.AUTOTUNE, Step.WORKSPACE, Step.SEED, Step.MODE)
@@ -92,7 +89,7 @@ def _is_as_good_as_it_can_be(finding: Finding) -> bool:
 
 def is_mode_on(target: Target) -> bool:
     """Does ``target`` have ``torch.use_deterministic_algorithms(True)`` switched on already?"""
-    return target.conditions.get("deterministic_mode") == DeterministicMode.ON.value
+    return target.conditions.get(MODE) == DeterministicMode.ON.value
 
 
 def name_of(op: str) -> str:

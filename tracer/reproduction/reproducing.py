@@ -18,15 +18,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tracer.errors import UsageError
 from tracer.reproduction import seeding
-from tracer.tables.settings.target_settings import CUBLAS_WORKSPACES
+from tracer.reproduction.making import make
+from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, DECLARED, FILL, MODE
 
 if TYPE_CHECKING:
     import torch
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
 HASH_SEED = "PYTHONHASHSEED"
+_SETTINGS = {setting.key: setting for setting in DECLARED}
 
 
 class _Wanted(NamedTuple):
@@ -172,7 +173,9 @@ def reproducible(
         raise UsageError(f"torch takes no seed of {seed.bit_length()} bits", hint="give one of 64 bits at most")
     if cublas_workspace is not None and cublas_workspace not in CUBLAS_WORKSPACES:
         known = " or ".join(sorted(CUBLAS_WORKSPACES))
-        raise UsageError(f"cuBLAS does not repeat itself with {WORKSPACE}={cublas_workspace}", hint=f"use {known}")
+        raise UsageError(
+            f"cuBLAS does not repeat itself with {CUBLAS_VARIABLE}={cublas_workspace}", hint=f"use {known}"
+        )
     if threads is not None and threads < 1:
         raise UsageError(f"{threads} threads compute nothing", hint="give one or more")
     wanted = _Wanted(seed, deterministic, warn_only, cudnn_benchmark, fill, cublas_workspace, threads)
@@ -187,14 +190,16 @@ def _set(wanted: _Wanted, undo: ExitStack) -> Iterator[str]:
         yield from _set_workspace(wanted.cublas_workspace, undo)
     if wanted.deterministic is not None:
         yield from _set_mode(wanted.deterministic, wanted.warn_only, undo)
-        _put(torch.backends.cudnn, "deterministic", wanted.deterministic, undo)
-    if wanted.cudnn_benchmark is not None:
-        _put(torch.backends.cudnn, "benchmark", wanted.cudnn_benchmark, undo)
-    if wanted.fill is not None:
-        _put(torch.utils.deterministic, "fill_uninitialized_memory", wanted.fill, undo)
+    flags = {
+        "cudnn_deterministic": wanted.deterministic,
+        "cudnn_benchmark": wanted.cudnn_benchmark,
+        FILL: wanted.fill,
+        "num_threads": wanted.threads,
+    }
+    for key, value in flags.items():
+        if value is not None:
+            undo.callback(make(_SETTINGS[key], value))
     if wanted.threads is not None:
-        undo.callback(torch.set_num_threads, torch.get_num_threads())
-        torch.set_num_threads(wanted.threads)
         yield "The number of threads on Python threads that already computed: each keeps its own."
     if wanted.seed is not None:
         undo.callback(seeding.keep_states())
@@ -203,23 +208,13 @@ def _set(wanted: _Wanted, undo: ExitStack) -> Iterator[str]:
     yield from _out_of_reach(wanted)
 
 
-def _put(owner: Any, name: str, value: object, undo: ExitStack) -> None:
-    undo.callback(setattr, owner, name, getattr(owner, name))
-    setattr(owner, name, value)
-
-
 def _set_mode(mode: bool, warn_only: bool, undo: ExitStack) -> Iterator[str]:
-    import torch
-
     from tracer.recording.torch_private.seams import inductor_settings
 
     inductor = inductor_settings()
     if inductor is not None:  # the mode writes this flag too, over what the program had given it
         undo.callback(setattr, inductor, "deterministic", inductor.deterministic)
-    was = torch.are_deterministic_algorithms_enabled()
-    was_warning = torch.is_deterministic_algorithms_warn_only_enabled()
-    undo.callback(torch.use_deterministic_algorithms, was, warn_only=was_warning)
-    torch.use_deterministic_algorithms(mode, warn_only=warn_only)
+    undo.callback(make(_SETTINGS[MODE], ("warn" if warn_only else "on") if mode else "off"))
     if mode and inductor is not None and not contextvars.Context().run(lambda: inductor.deterministic):
         yield (
             "Inductor's deterministic flag on other threads, for torch keeps it for each thread:"
@@ -230,32 +225,24 @@ def _set_mode(mode: bool, warn_only: bool, undo: ExitStack) -> Iterator[str]:
 def _set_workspace(value: str, undo: ExitStack) -> Iterator[str]:
     import torch
 
-    was = os.environ.get(WORKSPACE)
+    was = os.environ.get(CUBLAS_VARIABLE)
     if torch.cuda.is_initialized():
         if was != value:  # the other accepted value, or this would have been refused
-            yield f"{WORKSPACE}, which stays {was}: CUDA started with it, and it serves as well."
+            yield f"{CUBLAS_VARIABLE}, which stays {was}: CUDA started with it, and it serves as well."
         return
-    undo.callback(_give_back_variable, WORKSPACE, was)
-    os.environ[WORKSPACE] = value
-
-
-def _give_back_variable(name: str, value: str | None) -> None:
-    if value is None:
-        os.environ.pop(name, None)
-    else:
-        os.environ[name] = value
+    undo.callback(make(_SETTINGS[CUBLAS_VARIABLE], value))
 
 
 def _refuse_late_workspace(value: str | None, frame: FrameType | None) -> None:
     """Raise where CUDA runs and cuBLAS may have read the variable without finding an accepted value."""
     import torch
 
-    found = os.environ.get(WORKSPACE)
+    found = os.environ.get(CUBLAS_VARIABLE)
     if value is None or torch.version.hip is not None or not torch.cuda.is_initialized() or found in CUBLAS_WORKSPACES:
         return
     raise UsageError(
-        f"{_place(frame)}, and {WORKSPACE} is {found or 'not set'}; cuBLAS reads it once",
-        hint=f"call reproducible(...) before the first CUDA call, or start the script with {WORKSPACE}={value}",
+        f"{_place(frame)}, and {CUBLAS_VARIABLE} is {found or 'not set'}; cuBLAS reads it once",
+        hint=f"call reproducible(...) before the first CUDA call, or start the script with {CUBLAS_VARIABLE}={value}",
     )
 
 

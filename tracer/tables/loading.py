@@ -15,6 +15,7 @@ from tracer.names import Backend
 from tracer.tables.inheritance import with_inherited
 from tracer.tables.model import SCHEMA, LibraryRule, LibraryTable, Rule, Table, with_exemptions
 from tracer.tables.reading import parse, read
+from tracer.tables.settings.declared import DECLARED
 from tracer.tables.settings.rows import load_rows, variables_of
 from tracer.tables.spelling import ID, OP, bad_range, misspelt_conditions
 from tracer.tables.translation import load_translations, translated_facts
@@ -31,7 +32,7 @@ _LIBRARY_ID = "lib"
 _TORCHS = frozenset({"aten", "prims"})
 
 #: Settings whose value lies in an environment variable, whatever a table says.
-_SETTING_VARIABLES = frozenset({"CUBLAS_WORKSPACE_CONFIG"})
+_SETTING_VARIABLES = frozenset(setting.key for setting in DECLARED if setting.is_variable)
 
 
 def parse_table(text: str, source: str) -> Table:

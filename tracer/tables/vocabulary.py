@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tracer.tables.settings.declared import conditions
+
 Value = bool | int | str
 
 #: dtype classes that a condition may write in place of their members.
@@ -151,21 +153,8 @@ SELECTING_NODES: frozenset[str] = frozenset(
 #: Autograd nodes that scatter a tensor of zeros and ones, and nothing else, onto one of zeros and ones.
 COUNTING_NODES: frozenset[str] = frozenset({"ScatterReduceBackward", "IndexReduceBackward"})
 
-#: Settings of the target. ``many`` threads means more than one.
-SETTINGS: Mapping[str, tuple[Value, ...]] = {
-    "deterministic_mode": ("off", "warn", "on"),
-    "fill_uninitialized_memory": BOOL,
-    # CUBLAS_WORKSPACE_CONFIG: :4096:8 and :16:8 are "set", :4096:2 serves recurrent layers alone.
-    "cublas_workspace": ("unset", "recurrent", "set"),
-    "cudnn_enabled": BOOL,
-    "cudnn_deterministic": BOOL,
-    "cudnn_benchmark": BOOL,
-    "threads": ("one", "many"),
-    # May NCCL reduce in the switch (NVLink SHARP)? NCCL_NVLS_ENABLE and NCCL_ALGO say.
-    "nccl_nvls": ("allowed", "excluded"),
-    # Compute capability of NVIDIA's devices; known only where the recording process saw one.
-    "capability": ("below-8.0", "8.x", "9.x", "10-and-newer"),
-}
+#: Settings of the target, each declared with its domain in ``tables.settings.declared``.
+SETTINGS: Mapping[str, tuple[Value, ...]] = {condition.key: condition.domain for condition in conditions()}
 
 #: What rows of the table of settings ask of what the process did (``tables.rows``); settings they may ask too.
 PROCESS_FACTS: Mapping[str, tuple[Value, ...]] = {

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from tracer.findings import Finding, Note
 from tracer.judging.process.bound_rows import BoundRows
 from tracer.names import About, BlindSpotKind, DeterministicMode, Differs, EventKind, Subsystem
+from tracer.tables.settings.declared import CUBLAS_VARIABLE
 from tracer.tables.settings.rows import Row
-from tracer.tables.settings.target_settings import CUBLAS_VARIABLE
 from tracer.tables.vocabulary import Value
 from tracer.trace.file import Trace
 from tracer.trace.model import Environment

@@ -11,8 +11,9 @@ from tracer.names import REPEATABLE, Backend, SeedOrigin, Settings, Verdict
 from tracer.tables.model import Case
 from tracer.tables.ruling.binding import RuleOutcome
 from tracer.tables.ruling.conditions import wanted_values
+from tracer.tables.settings.declared import SEEDS
 from tracer.tables.settings.rows import EnvironmentTable, Group, Row
-from tracer.tables.settings.target_settings import SEEDS, effective_environment, settings_of
+from tracer.tables.settings.target_settings import effective_environment, settings_of
 from tracer.trace.file import Trace
 from tracer.trace.model import CallGroup, Environment, FactValue
 

@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
-import torch
-
-from tracer.names import DeterministicMode, EventKind, Subsystem
+from tracer.names import EventKind, Subsystem
 from tracer.recording.patching import Call
 from tracer.recording.process.events import EventLog
-from tracer.recording.process.settings import read_settings
+from tracer.recording.process.settings import deterministic_mode, read_settings
 from tracer.recording.torch_private import seams
 from tracer.recording.watchers import Target, Watchers
 from tracer.tables.settings.rows import load_rows
@@ -55,7 +53,7 @@ class InductorWatch:
             EventKind.FIRST_USE,
             Subsystem.INDUCTOR,
             frame=frame,
-            value=f"deterministic_mode={_deterministic_mode()}",
+            value=f"deterministic_mode={deterministic_mode()}",
         )
         if not self.settings or options:
             found, _ = read_settings(load_rows().row, {})
@@ -66,13 +64,6 @@ class InductorWatch:
 
 def _plain(value: Any) -> FactValue | None:
     return value if isinstance(value, (bool, int, str)) else None
-
-
-def _deterministic_mode() -> DeterministicMode:
-    if not torch.are_deterministic_algorithms_enabled():
-        return DeterministicMode.OFF
-    warns = torch.is_deterministic_algorithms_warn_only_enabled()
-    return DeterministicMode.WARN if warns else DeterministicMode.ON
 
 
 def _on_wrapper(watch: InductorWatch, call: Call) -> None:

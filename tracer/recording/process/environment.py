@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 import msgspec
 import torch
 
-from tracer.names import DeterministicMode
 from tracer.recording.calls.facts import dtype_word
-from tracer.recording.process.settings import read_settings
+from tracer.recording.process.settings import deterministic_mode, read_now, read_settings
+from tracer.tables.settings.declared import DECLARED, MODE
 from tracer.tables.settings.rows import load_rows
-from tracer.trace.model import CudaDevice, Environment
+from tracer.trace.model import CudaDevice, Environment, FactValue
 
 T = TypeVar("T")
 
@@ -36,7 +36,6 @@ def capture_environment(variables: Iterable[str] = (), *, before_calls: bool = F
 
     ``before_calls``: may the process have run nothing yet? Then what asking would settle is left to ``completed``.
     """
-    backends = torch.backends
     settings, named = read_settings(load_rows().row, before_calls=before_calls)
     asked = {name: os.environ[name] for name in set(variables) if name in os.environ}
     return Environment(
@@ -48,28 +47,14 @@ def capture_environment(variables: Iterable[str] = (), *, before_calls: bool = F
         cudnn=_read(_cudnn_version),
         nccl=_read(lambda: ".".join(str(part) for part in torch.cuda.nccl.version())) if torch.version.cuda else None,
         devices=_read(devices) or (),
-        deterministic_mode=_deterministic_mode(),
-        fill_uninitialized_memory=_read(_fill),
-        cudnn_enabled=_read(lambda: bool(backends.cudnn.enabled)),
-        cudnn_deterministic=_read(lambda: bool(backends.cudnn.deterministic)),
-        cudnn_benchmark=_read(lambda: bool(backends.cudnn.benchmark)),
-        float32_matmul_precision=_read(torch.get_float32_matmul_precision),
-        cuda_matmul_allow_tf32=_read(lambda: bool(backends.cuda.matmul.allow_tf32)),
-        cudnn_allow_tf32=_read(lambda: bool(backends.cudnn.allow_tf32)),
-        allow_fp16_reduced_precision_reduction=_read(
-            lambda: bool(backends.cuda.matmul.allow_fp16_reduced_precision_reduction)
-        ),
-        allow_bf16_reduced_precision_reduction=_read(
-            lambda: bool(backends.cuda.matmul.allow_bf16_reduced_precision_reduction)
-        ),
+        **{setting.key: read_now(setting) for setting in DECLARED if setting.is_field and setting.key != MODE},  # type: ignore[arg-type]
+        deterministic_mode=deterministic_mode(),
         sdp_backends=_read(_sdp_backends),
-        num_threads=_read(torch.get_num_threads),
-        num_interop_threads=_read(torch.get_num_interop_threads),
         default_dtype=dtype_word(torch.get_default_dtype()),
         torch_seed=_read(torch.initial_seed),
         cuda_seed=_read(torch.cuda.initial_seed) if torch.cuda.is_initialized() else None,
         variables=dict(sorted((named | asked).items())),
-        settings=settings,
+        settings=settings | _declared(),
     )
 
 
@@ -80,17 +65,11 @@ def completed(environment: Environment) -> Environment:
     return msgspec.structs.replace(environment, devices=found, settings=settings | environment.settings)
 
 
-def _fill() -> bool:
-    deterministic: Any = torch.utils.deterministic
-    return bool(deterministic.fill_uninitialized_memory)
-
-
-def _deterministic_mode() -> DeterministicMode:
-    if not torch.are_deterministic_algorithms_enabled():
-        return DeterministicMode.OFF
-    if torch.is_deterministic_algorithms_warn_only_enabled():
-        return DeterministicMode.WARN
-    return DeterministicMode.ON
+def _declared() -> dict[str, FactValue]:
+    """Declared settings that have no field, where rules ask for them."""
+    asked = (setting for setting in DECLARED if "." in setting.key and setting.condition is not None)
+    read = {setting.key: read_now(setting) for setting in asked}
+    return {key: value for key, value in read.items() if value is not None}
 
 
 def _cudnn_version() -> str | None:

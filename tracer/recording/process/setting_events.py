@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 
-from tracer.names import DeterministicMode, EventKind
+from tracer.names import EventKind
 from tracer.recording.patching import Call
 from tracer.recording.process.events import EventLog
+from tracer.recording.process.settings import read_now
 from tracer.recording.torch_private import setting_seams as seams
 from tracer.recording.watchers import Target, Watchers
 
@@ -58,14 +59,6 @@ class SettingEvents:
         return self._unheard.pop(name, None) == value
 
 
-def deterministic_mode() -> DeterministicMode:
-    """The state of ``torch.use_deterministic_algorithms``."""
-    if not torch.are_deterministic_algorithms_enabled():
-        return DeterministicMode.OFF
-    warns = torch.is_deterministic_algorithms_warn_only_enabled()
-    return DeterministicMode.WARN if warns else DeterministicMode.ON
-
-
 def _is_of_a_block(frame: FrameType) -> bool:
     outer = frame.f_back
     return frame.f_code.co_name in _BLOCKS or (outer is not None and outer.f_code.co_name in _BLOCKS)
@@ -77,10 +70,11 @@ def _text(value: Any) -> str:
 
 def _find() -> list[Target]:
     found = []
-    for name, setter, read in seams.settings():
-        if name == seams.DETERMINISTIC_MODE:
-            read = deterministic_mode
-        holders = seams.holders_of(setter)
+    for setting, held in seams.settings():
+        name = setting.name
+        # Torch answers in parts, or in numbers, where a setting has words for its values.
+        read = partial(read_now, setting) if setting.said else held
+        holders = seams.holders_of(setting)
         found.append(Target(holders, look=partial(_look, read), after=partial(_tell, name, read)))
     return found
 

@@ -13,9 +13,12 @@ from enum import Enum
 from types import ModuleType
 from typing import Any
 
+from tracer.names import DeterministicMode
+from tracer.tables.settings.declared import DECLARED, MODE, Setting
 from tracer.tables.settings.rows import Row
 from tracer.trace.model import FactValue
 
+_MODE = next(setting for setting in DECLARED if setting.key == MODE)
 #: What stands behind the name of a function that is to be called.
 _CALL = "()"
 #: Asking these settles them: a variable is read once, a device or a package is looked for. They are asked only after
@@ -54,6 +57,19 @@ def read_settings(
             if value is not None:
                 settings[name] = value
     return settings, variables
+
+
+def read_now(setting: Setting) -> FactValue | None:
+    """The value of a declared setting as it stands; ``None`` where this process has no such thing."""
+    if setting.is_variable:
+        return os.environ.get(setting.key)
+    found = _value(setting.read.removesuffix(_CALL), is_function=setting.read.endswith(_CALL))
+    return None if found is None else setting.said.get(found, found)
+
+
+def deterministic_mode() -> DeterministicMode:
+    """The state of ``torch.use_deterministic_algorithms``."""
+    return DeterministicMode(str(read_now(_MODE)))
 
 
 def _may_ask(name: str, before_calls: bool) -> bool:

@@ -12,61 +12,26 @@ from typing import Any
 import torch
 
 from tracer.recording.patching import held_by
-
-#: What users call the setting whose value takes two questions to read.
-DETERMINISTIC_MODE = "torch.use_deterministic_algorithms"
-
-#: Settings as users write them, what sets each in ``torch._C``, and what reads it there. All that a release offers to
-#: set them goes through these functions (torch 2.4 to 2.13).
-_SETTINGS = (
-    (DETERMINISTIC_MODE, "_set_deterministic_algorithms", "_get_deterministic_algorithms"),
-    (
-        "torch.utils.deterministic.fill_uninitialized_memory",
-        "_set_deterministic_fill_uninitialized_memory",
-        "_get_deterministic_fill_uninitialized_memory",
-    ),
-    ("torch.backends.cudnn.enabled", "_set_cudnn_enabled", "_get_cudnn_enabled"),
-    ("torch.backends.cudnn.benchmark", "_set_cudnn_benchmark", "_get_cudnn_benchmark"),
-    ("torch.backends.cudnn.deterministic", "_set_cudnn_deterministic", "_get_cudnn_deterministic"),
-    ("torch.backends.cudnn.allow_tf32", "_set_cudnn_allow_tf32", "_get_cudnn_allow_tf32"),
-    ("torch.backends.cuda.matmul.allow_tf32", "_set_cublas_allow_tf32", "_get_cublas_allow_tf32"),
-    (
-        "torch.backends.cuda.matmul.allow_fp16_accumulation",
-        "_set_cublas_allow_fp16_accumulation",
-        "_get_cublas_allow_fp16_accumulation",
-    ),
-    (
-        "torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction",
-        "_set_cublas_allow_fp16_reduced_precision_reduction",
-        "_get_cublas_allow_fp16_reduced_precision_reduction",
-    ),
-    (
-        "torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction",
-        "_set_cublas_allow_bf16_reduced_precision_reduction",
-        "_get_cublas_allow_bf16_reduced_precision_reduction",
-    ),
-    ("torch.set_float32_matmul_precision", "_set_float32_matmul_precision", "_get_float32_matmul_precision"),
-    ("torch.set_num_threads", "set_num_threads", "get_num_threads"),
-    ("torch.backends.cuda.enable_flash_sdp", "_set_sdp_use_flash", "_get_flash_sdp_enabled"),
-    ("torch.backends.cuda.enable_mem_efficient_sdp", "_set_sdp_use_mem_efficient", "_get_mem_efficient_sdp_enabled"),
-    ("torch.backends.cuda.enable_math_sdp", "_set_sdp_use_math", "_get_math_sdp_enabled"),
-    ("torch.backends.cuda.enable_cudnn_sdp", "_set_sdp_use_cudnn", "_get_cudnn_sdp_enabled"),
-)
+from tracer.tables.settings.declared import DECLARED, Setting
 
 
-def settings() -> list[tuple[str, str, Callable[[], Any]]]:
-    """Name, setter and reader of each setting whose two functions this torch has."""
+def settings() -> list[tuple[Setting, Callable[[], Any]]]:
+    """Each declared setting that can be watched, with its reader, where this torch has the two functions."""
     return [
-        (name, setter, getattr(torch._C, getter))
-        for name, setter, getter in _SETTINGS
-        if hasattr(torch._C, setter) and hasattr(torch._C, getter)
+        (setting, getattr(torch._C, setting.watched[1]))
+        for setting in DECLARED
+        if all(name and hasattr(torch._C, name) for name in setting.watched)
     ]
 
 
-def holders_of(setter: str) -> list[tuple[Any, str]]:
-    """Where a setter of ``torch._C`` is kept: there, in ``torch`` itself, and in the properties of cuDNN's module."""
+def holders_of(setting: Setting) -> list[tuple[Any, str]]:
+    """Where the setter of ``torch._C`` is kept: there, in ``torch`` itself, in the property that users assign to."""
+    setter = setting.watched[0]
     original = held_by(torch._C, setter)
-    faces = [(torch, setter), *((one, "setter") for one in vars(type(torch.backends.cudnn)).values())]
+    faces: list[tuple[Any, str]] = [(torch, setter)]
+    module = sys.modules.get(setting.made_by.rpartition(".")[0])
+    if module is not None:
+        faces += ((one, "setter") for one in vars(type(module)).values())
     return [(torch._C, setter), *(holder for holder in faces if held_by(*holder) is original)]
 
 

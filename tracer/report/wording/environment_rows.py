@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tracer.tables.settings.declared import DECLARED
 from tracer.trace.model import Environment
 
 
@@ -16,7 +17,7 @@ class SettingRow(NamedTuple):
     """Merged recordings disagree; the first one's value is shown."""
 
 
-#: Fields with the names by which people know them, in reading order.
+#: Fields with the names by which people know them, in reading order: versions, settings, what they started from.
 _NAMES = {
     "torch": "torch",
     "cuda": "CUDA",
@@ -25,19 +26,8 @@ _NAMES = {
     "nccl": "NCCL",
     "python": "Python",
     "platform": "platform",
-    "deterministic_mode": "deterministic mode",
-    "fill_uninitialized_memory": "torch.utils.deterministic.fill_uninitialized_memory",
-    "cudnn_enabled": "torch.backends.cudnn.enabled",
-    "cudnn_deterministic": "torch.backends.cudnn.deterministic",
-    "cudnn_benchmark": "torch.backends.cudnn.benchmark",
-    "float32_matmul_precision": "float32 matmul precision",
-    "cuda_matmul_allow_tf32": "TF32 in CUDA matmul",
-    "cudnn_allow_tf32": "TF32 in cuDNN",
-    "allow_fp16_reduced_precision_reduction": "fp16 reduced-precision reduction",
-    "allow_bf16_reduced_precision_reduction": "bf16 reduced-precision reduction",
+    **{setting.key: setting.label or setting.name for setting in DECLARED if setting.is_field},
     "sdp_backends": "attention backends",
-    "num_threads": "intra-op threads",
-    "num_interop_threads": "inter-op threads",
     "default_dtype": "default dtype",
     "torch_seed": "torch seed",
     "cuda_seed": "CUDA seed",

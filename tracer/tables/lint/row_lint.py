@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 
 from tracer.names import About, Differs, EventKind, Verdict
 from tracer.tables.lint.rule_lint import incomplete, repeated, unproven
+from tracer.tables.settings.declared import SEEDS
 from tracer.tables.settings.rows import RESERVED, EnvironmentTable, Row
-from tracer.tables.settings.target_settings import SEEDS
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import SETTINGS, Value
 from tracer.trace.model import Environment

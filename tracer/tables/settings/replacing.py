@@ -7,13 +7,10 @@ from collections.abc import Mapping
 from functools import cache
 
 from tracer.errors import TargetError
-from tracer.names import DeterministicMode
 from tracer.tables.loading import named_variables
+from tracer.tables.settings.declared import DECLARED, SEEDS, declared
 from tracer.tables.settings.rows import load_rows
-from tracer.tables.settings.target_settings import DEFAULTS, SEEDS
 from tracer.trace.model import FactValue
-
-_PRECISIONS = ("highest", "high", "medium")
 
 
 @cache
@@ -22,9 +19,9 @@ def known_settings() -> frozenset[str]:
     rows = load_rows().row
     read = {row.read for row in rows if row.read}
     return named_variables().union(
-        DEFAULTS,
         SEEDS,
-        ("num_threads",),
+        (setting.key for setting in DECLARED if setting.is_field or setting.is_variable),
+        (setting.key for setting in DECLARED if "." in setting.key),
         (row.variable for row in rows if row.variable),
         read,
         (name.removesuffix("()") for name in read),
@@ -45,23 +42,15 @@ def checked_sets(sets: Mapping[str, FactValue]) -> dict[str, FactValue]:
 
 
 def _checked(name: str, value: FactValue) -> FactValue:
-    wanted = ""
+    known = declared(name)
     if name in SEEDS:
         wanted = "" if value is True else "True"
-    elif name == "deterministic_mode":
-        words = [mode.value for mode in DeterministicMode]
-        wanted = "" if value in words else f"one of {', '.join(words)}"
-        value = str(value)
-    elif name == "float32_matmul_precision":
-        wanted = "" if value in _PRECISIONS else f"one of {', '.join(_PRECISIONS)}"
-    elif name == "num_threads":
-        wanted = "" if isinstance(value, int) and not isinstance(value, bool) and value > 0 else "a number above 0"
-    elif name in DEFAULTS:
-        wanted = "" if isinstance(value, bool) else "True or False"
+    elif known is not None:
+        wanted = known.fault(value)
     elif "." not in name:
         wanted = "" if isinstance(value, str) else "text, as environment variables are"
-    elif not isinstance(value, (bool, int, str)):
-        wanted = "True, False, a number or text"
+    else:
+        wanted = "" if isinstance(value, (bool, int, str)) else "True, False, a number or text"
     if wanted:
         raise TargetError(f"{name} cannot be {value!r}", hint=f"it is {wanted}")
     return value

@@ -1,0 +1,365 @@
+"""The settings that the program knows by heart: one block says all about each, and every part reads that block.
+
+Recording reads and watches them, conditions ask for them, the judge tries them, the plan and ``reproducible`` make
+them, and reports name them. What is worth saying of a setting's values is a row of ``environment.toml``; a setting of
+which rows alone speak needs no block here. Imports no torch: what is torch's is told by its dotted name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from tracer.trace.model import Environment, FactValue
+
+BOOL = (False, True)
+
+MODE = "deterministic_mode"
+FILL = "fill_uninitialized_memory"
+CUBLAS_VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
+
+#: Configurations of cuBLAS that torch accepts as repeatable; the first is the usual one.
+CUBLAS_WORKSPACES = (":4096:8", ":16:8")
+#: What torch's page of ``nn.LSTM`` names beside ``:16:8``; its check of matrix products does not accept it.
+_RECURRENT_WORKSPACE = ":4096:2"
+
+
+class Place(IntEnum):
+    """Where a setting comes in a plan: those that settle most, first."""
+
+    MODE = 1
+    WORKSPACE = 2
+    AUTOTUNE = 3
+    OTHER = 4
+
+
+class Condition(NamedTuple):
+    """What rules may ask of a setting."""
+
+    key: str
+    """As conditions spell it."""
+    domain: tuple[FactValue, ...]
+    held_by: Callable[[Environment], FactValue | None]
+    """Its value in a process; ``None`` where that was not recorded."""
+    wanted: FactValue | None = None
+    """The value that a plan tries for; ``None`` for what no program sets."""
+
+
+class Setting(NamedTuple):
+    """One setting of a process."""
+
+    key: str
+    """What traces, targets and plans call it: a field of ``Environment``, a variable, or torch's dotted name."""
+    written: str = ""
+    """What users write; events bear it. Empty: the key."""
+    label: str = ""
+    """Its name in the report's table of the environment. Empty: as it is written."""
+    values: tuple[FactValue, ...] | type = BOOL
+    """Every value that it can have; ``int`` for a number above 0, ``str`` for a text."""
+    default: FactValue | None = None
+    """torch's own; ``None`` where that hangs on the machine."""
+    read: str = ""
+    """The dotted name that holds it, with ``()`` behind a function. Empty for a variable."""
+    said: Mapping[FactValue, FactValue] = {}
+    """What the answer of ``read`` means, where it is not the value itself."""
+    watched: tuple[str, str] = ("", "")
+    """What sets it in ``torch._C``, and what reads it there (torch 2.4 to 2.13); empty where no change is seen."""
+    made_by: str = ""
+    """The dotted name that a program assigns to, with ``()`` behind a function. Empty for a variable."""
+    given: Mapping[FactValue, tuple[tuple[Any, ...], dict[str, Any]]] = {}
+    """What the function of ``made_by`` is given for each value, where that is not the value alone."""
+    condition: Condition | None = None
+    wanted: FactValue | None = None
+    """The value that is tried for a call that varies or raises; ``None``: nothing is tried."""
+    title: str = ""
+    """What a plan says of making it. Empty: ``Set ... to ...``."""
+    where: str = ""
+    """Where the line must stand, where a row does not say it."""
+    place: Place = Place.OTHER
+
+    @property
+    def name(self) -> str:
+        """As users write it."""
+        return self.written or self.key
+
+    @property
+    def is_field(self) -> bool:
+        """Does ``Environment`` have a field for it?"""
+        return self.key in Environment.__struct_fields__
+
+    @property
+    def is_variable(self) -> bool:
+        """Is it a variable of the process's environment?"""
+        return not self.read
+
+    def line(self, value: FactValue) -> str:
+        """The line of a program that makes it ``value``."""
+        if self.is_variable:
+            return variable_line(self.key, value)
+        if not self.made_by.endswith("()"):
+            return f"{self.made_by} = {value!r}"
+        given, named = self.given.get(value, ((value,), {}))
+        arguments = [*map(repr, given), *(f"{name}={what!r}" for name, what in named.items())]
+        return f"{self.made_by[:-2]}({', '.join(arguments)})"
+
+    def fault(self, value: FactValue) -> str:
+        """What ``value`` would have to be to be one of the setting's; empty where it is."""
+        if self.values is int:
+            is_count = isinstance(value, int) and not isinstance(value, bool) and value > 0
+            return "" if is_count else "a number above 0"
+        if self.values is str:
+            return "" if isinstance(value, str) else "text, as environment variables are"
+        if self.values == BOOL:
+            return "" if isinstance(value, bool) else "True or False"
+        return "" if value in tuple(self.values) else f"one of {', '.join(map(str, tuple(self.values)))}"  # type: ignore[arg-type]
+
+
+def variable_line(name: str, value: FactValue) -> str:
+    """The line of a program that sets an environment variable."""
+    return f'os.environ["{name}"] = "{value}"'
+
+
+def held(key: str, environment: Environment) -> FactValue | None:
+    """The recorded value of a setting: a field's, a variable's, or that of a dotted name."""
+    if key in Environment.__struct_fields__:
+        value = getattr(environment, key)
+        return value if value is None or isinstance(value, (bool, int)) else str(value)
+    return (environment.settings if "." in key else environment.variables).get(key)
+
+
+def itself(key: str, domain: tuple[FactValue, ...] = BOOL, wanted: FactValue | None = None) -> Condition:
+    """A condition that asks for the setting's own value."""
+    return Condition(key, domain, lambda environment: held(key, environment), wanted)
+
+
+def _workspace(environment: Environment) -> str:
+    """Which of torch's promises cuBLAS's workspace keeps: for everything, for recurrent layers alone, for nothing."""
+    value = environment.variables.get(CUBLAS_VARIABLE)
+    return "set" if value in CUBLAS_WORKSPACES else "recurrent" if value == _RECURRENT_WORKSPACE else "unset"
+
+
+def _nvls(environment: Environment) -> str:
+    """Whether NCCL may reduce in the switch; an algorithm list that differs by collective is not taken apart."""
+    listed = environment.variables.get("NCCL_ALGO", "").strip().lower()
+    if environment.variables.get("NCCL_NVLS_ENABLE") == "0":
+        return "excluded"
+    if not listed or ":" in listed:
+        return "allowed"
+    return "excluded" if listed.startswith("^") is ("nvls" in listed) else "allowed"
+
+
+def _threads(environment: Environment) -> str | None:
+    if environment.num_threads is None:
+        return None
+    return "one" if environment.num_threads == 1 else "many"
+
+
+def _capability(environment: Environment) -> str | None:
+    """The generation of NVIDIA's devices that the process saw; ``None`` without any, or where they differ.
+
+    AMD's devices report a capability too, which counts something else.
+    """
+    if environment.hip is not None:
+        return None
+    majors = {int(device.capability.partition(".")[0]) for device in environment.devices if device.capability}
+    generations = {"below-8.0" if m < 8 else f"{m}.x" if m < 10 else "10-and-newer" for m in majors}
+    return generations.pop() if len(generations) == 1 else None
+
+
+DECLARED: tuple[Setting, ...] = (
+    Setting(
+        MODE,
+        written="torch.use_deterministic_algorithms",
+        label="deterministic mode",
+        values=("off", "warn", "on"),
+        default="off",
+        read="torch.get_deterministic_debug_mode()",
+        said={0: "off", 1: "warn", 2: "on"},
+        watched=("_set_deterministic_algorithms", "_get_deterministic_algorithms"),
+        made_by="torch.use_deterministic_algorithms()",
+        given={"off": ((False,), {}), "warn": ((True,), {"warn_only": True}), "on": ((True,), {})},
+        condition=itself(MODE, ("off", "warn", "on"), wanted="on"),
+        wanted="on",
+        title="Turn deterministic mode on",
+        where="at the top of the script, before the model is built and any op runs",
+        place=Place.MODE,
+    ),
+    Setting(
+        CUBLAS_VARIABLE,
+        values=str,
+        condition=Condition("cublas_workspace", ("unset", "recurrent", "set"), _workspace, wanted="set"),
+        wanted=CUBLAS_WORKSPACES[0],
+        title="Give cuBLAS a fixed workspace",
+        place=Place.WORKSPACE,
+    ),
+    Setting(
+        "cudnn_enabled",
+        written="torch.backends.cudnn.enabled",
+        default=True,
+        read="torch.backends.cudnn.enabled",
+        watched=("_set_cudnn_enabled", "_get_cudnn_enabled"),
+        made_by="torch.backends.cudnn.enabled",
+        condition=itself("cudnn_enabled"),
+    ),
+    Setting(
+        "cudnn_deterministic",
+        written="torch.backends.cudnn.deterministic",
+        default=False,
+        read="torch.backends.cudnn.deterministic",
+        watched=("_set_cudnn_deterministic", "_get_cudnn_deterministic"),
+        made_by="torch.backends.cudnn.deterministic",
+        condition=itself("cudnn_deterministic"),
+    ),
+    Setting(
+        "cudnn_benchmark",
+        written="torch.backends.cudnn.benchmark",
+        default=False,
+        read="torch.backends.cudnn.benchmark",
+        watched=("_set_cudnn_benchmark", "_get_cudnn_benchmark"),
+        made_by="torch.backends.cudnn.benchmark",
+        condition=itself("cudnn_benchmark", wanted=False),
+        wanted=False,
+        title="Stop cuDNN from choosing algorithms by a stopwatch",
+        place=Place.AUTOTUNE,
+    ),
+    Setting(
+        FILL,
+        written="torch.utils.deterministic.fill_uninitialized_memory",
+        default=True,
+        read="torch.utils.deterministic.fill_uninitialized_memory",
+        watched=(
+            "_set_deterministic_fill_uninitialized_memory",
+            "_get_deterministic_fill_uninitialized_memory",
+        ),
+        made_by="torch.utils.deterministic.fill_uninitialized_memory",
+        condition=itself(FILL, wanted=True),
+        wanted=True,
+    ),
+    Setting(
+        "NCCL_NVLS_ENABLE",
+        values=str,
+        condition=Condition("nccl_nvls", ("allowed", "excluded"), _nvls, wanted="excluded"),
+        wanted="0",
+    ),
+    Setting(
+        "float32_matmul_precision",
+        written="torch.set_float32_matmul_precision",
+        label="float32 matmul precision",
+        values=("highest", "high", "medium"),
+        default="highest",
+        read="torch.get_float32_matmul_precision()",
+        watched=("_set_float32_matmul_precision", "_get_float32_matmul_precision"),
+        made_by="torch.set_float32_matmul_precision()",
+    ),
+    Setting(
+        "cuda_matmul_allow_tf32",
+        written="torch.backends.cuda.matmul.allow_tf32",
+        label="TF32 in CUDA matmul",
+        default=False,
+        read="torch.backends.cuda.matmul.allow_tf32",
+        watched=("_set_cublas_allow_tf32", "_get_cublas_allow_tf32"),
+        made_by="torch.backends.cuda.matmul.allow_tf32",
+    ),
+    Setting(
+        "cudnn_allow_tf32",
+        written="torch.backends.cudnn.allow_tf32",
+        label="TF32 in cuDNN",
+        default=True,
+        read="torch.backends.cudnn.allow_tf32",
+        watched=("_set_cudnn_allow_tf32", "_get_cudnn_allow_tf32"),
+        made_by="torch.backends.cudnn.allow_tf32",
+    ),
+    Setting(
+        "allow_fp16_reduced_precision_reduction",
+        written="torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction",
+        label="fp16 reduced-precision reduction",
+        default=True,
+        read="torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction",
+        watched=(
+            "_set_cublas_allow_fp16_reduced_precision_reduction",
+            "_get_cublas_allow_fp16_reduced_precision_reduction",
+        ),
+        made_by="torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction",
+    ),
+    Setting(
+        "allow_bf16_reduced_precision_reduction",
+        written="torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction",
+        label="bf16 reduced-precision reduction",
+        default=True,
+        read="torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction",
+        watched=(
+            "_set_cublas_allow_bf16_reduced_precision_reduction",
+            "_get_cublas_allow_bf16_reduced_precision_reduction",
+        ),
+        made_by="torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction",
+    ),
+    Setting(
+        "torch.backends.cuda.matmul.allow_fp16_accumulation",
+        default=False,
+        read="torch.backends.cuda.matmul.allow_fp16_accumulation",
+        watched=("_set_cublas_allow_fp16_accumulation", "_get_cublas_allow_fp16_accumulation"),
+        made_by="torch.backends.cuda.matmul.allow_fp16_accumulation",
+    ),
+    Setting(
+        "torch.backends.cuda.enable_flash_sdp",
+        default=True,
+        read="torch.backends.cuda.flash_sdp_enabled()",
+        watched=("_set_sdp_use_flash", "_get_flash_sdp_enabled"),
+        made_by="torch.backends.cuda.enable_flash_sdp()",
+    ),
+    Setting(
+        "torch.backends.cuda.enable_mem_efficient_sdp",
+        default=True,
+        read="torch.backends.cuda.mem_efficient_sdp_enabled()",
+        watched=("_set_sdp_use_mem_efficient", "_get_mem_efficient_sdp_enabled"),
+        made_by="torch.backends.cuda.enable_mem_efficient_sdp()",
+    ),
+    Setting(
+        "torch.backends.cuda.enable_math_sdp",
+        default=True,
+        read="torch.backends.cuda.math_sdp_enabled()",
+        watched=("_set_sdp_use_math", "_get_math_sdp_enabled"),
+        made_by="torch.backends.cuda.enable_math_sdp()",
+    ),
+    Setting(
+        "torch.backends.cuda.enable_cudnn_sdp",
+        default=True,
+        read="torch.backends.cuda.cudnn_sdp_enabled()",
+        watched=("_set_sdp_use_cudnn", "_get_cudnn_sdp_enabled"),
+        made_by="torch.backends.cuda.enable_cudnn_sdp()",
+    ),
+    Setting(
+        "num_threads",
+        written="torch.set_num_threads",
+        label="intra-op threads",
+        values=int,
+        read="torch.get_num_threads()",
+        watched=("set_num_threads", "get_num_threads"),
+        made_by="torch.set_num_threads()",
+        condition=Condition("threads", ("one", "many"), _threads),
+    ),
+    Setting(
+        "num_interop_threads",
+        label="inter-op threads",
+        values=int,
+        read="torch.get_num_interop_threads()",
+        made_by="torch.set_num_interop_threads()",
+    ),
+)
+
+#: What conditions ask of a process and no program sets: the devices that it saw.
+OF_THE_MACHINE = (Condition("capability", ("below-8.0", "8.x", "9.x", "10-and-newer"), _capability),)
+
+#: Seeds that a program can give: torch's default generators, Python's ``random``, NumPy's global generator.
+SEEDS = ("seed.torch", "seed.python", "seed.numpy")
+
+
+def conditions() -> tuple[Condition, ...]:
+    """Everything that rules may ask of the process's settings and devices."""
+    return (*(setting.condition for setting in DECLARED if setting.condition is not None), *OF_THE_MACHINE)
+
+
+def declared(key: str) -> Setting | None:
+    """The setting of that key, if it has a block here."""
+    return next((setting for setting in DECLARED if setting.key == key), None)
