@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -259,3 +260,30 @@ def test_the_top_of_the_repository_holds_only_what_the_design_names() -> None:
         "tests",
         "tracer",
     }
+
+
+def rooms_of_contributing() -> dict[str, int | None]:
+    """Path below ``tracer/`` -> floor, as CONTRIBUTING's map has them; a room within a room has no floor of its own."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"(?ms)^```text\ntracer/\n(.*?)^```", text)
+    rooms: dict[str, int | None] = {}
+    outer = ""
+    for line in shown.splitlines():
+        floor, name = re.fullmatch(r"(?:  (\d)  |       )(\S+?)/? +\S.*", line).groups()  # type: ignore[union-attr]
+        if floor:
+            outer, rooms[name] = name, int(floor)
+        else:
+            rooms[f"{outer}/{name}"] = None
+    return rooms
+
+
+def test_contributings_map_names_every_room_and_nothing_else() -> None:
+    folders = {path.relative_to(PACKAGE) for path in PACKAGE.rglob("*") if path.is_dir()}
+    there = {path.as_posix() for path in folders if not {"__pycache__", "_templates"} & set(path.parts)}
+    there |= {path.name for path in PACKAGE.glob("*.py")}
+    assert set(rooms_of_contributing()) == there
+
+
+def test_contributings_map_has_the_floors_that_are_tested() -> None:
+    shown = {name.removesuffix(".py"): floor for name, floor in rooms_of_contributing().items() if floor is not None}
+    assert shown == FLOORS
