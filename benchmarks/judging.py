@@ -49,7 +49,7 @@ def large_trace(groups: int) -> Trace:
 
 def compiled(backend: Backend) -> BoundTable:
     """The backend's table as if for the first time: read, checked, and every rule bound."""
-    for cached in (loading.load_table, loading._own_rules, loading.load_libraries):
+    for cached in (loading.load_table, loading._own_rules, loading.load_libraries, loading.load_classes):
         cached.cache_clear()
     table = loading.load_table(backend)
     conditions = make_target(Environment(python="", platform="", torch="2.13.0"), settings="default").conditions
@@ -63,6 +63,7 @@ def compiled(backend: Backend) -> BoundTable:
 def table_as_json(backend: Backend) -> bytes:
     """The files that ``compiled`` reads, with their content as JSON."""
     files = [loading.table_file(backend), loading.table_file(backend).with_name("libraries.toml")]
+    files += [loading.table_file(backend).with_name("classes.toml")] if loading.load_table(backend).classes else []
     inherited = loading.load_table(backend).inherits
     files += [loading.table_file(inherited)] if inherited is not None else []
     return json.dumps([content(path.read_text(encoding="utf-8")) for path in files]).encode()

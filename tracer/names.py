@@ -92,6 +92,9 @@ class UnknownReason(Word):
 class EvidenceKind(Word):
     """How a claim is known, strongest last."""
 
+    VENDOR_KERNEL_LIST = "vendor-kernel-list"
+    """The vendor's list of kernels says so of the kernel that the op runs. Weaker than a page that promises it of the
+    op: which kernel an op runs is read elsewhere, and where both speak of one op they do not always agree."""
     DOCUMENTED = "documented"
     SOURCE = "source"
     MEASURED = "measured"

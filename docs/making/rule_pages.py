@@ -89,6 +89,8 @@ def _of_rule(
         where.append(f"Runs as: {_text(rule.runs_as)}")
     if rule.apis:
         where.append(f"APIs: {_code(rule.apis)}")
+    if rule.kernels:
+        where.append(f"Kernels: {'; '.join(f'{_code((op,))} runs {names}' for op, names in rule.kernels.items())}")
     if heirs:
         where.append(f"Taken over, as weaker evidence: {_links(heirs)}")
     if backend and is_inherited(rule):

@@ -23,9 +23,9 @@ HEAD = """\
 Made from the tables by `make docs`; change those, not this page. `tracer tables show RULE` prints a rule whole.
 
 A rule speaks of ops with one cause. Its grade is that of its best evidence: **measured** on a device, read in a
-**source**, or **documented**. Verdicts are those of the newest reviewed version under torch's default settings, and
-under deterministic mode with all else as torch has it; where they hang on the call, each that is possible is named,
-worst first.
+**source**, **documented**, or said of its kernels by a vendor's list (**vendor-kernel-list**). Verdicts are those of
+the newest reviewed version under torch's default settings, and under deterministic mode with all else as torch has it;
+where they hang on the call, each that is possible is named, worst first.
 """
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tracer.findings import Target
 from tracer.names import Backend, BlindSpotKind, SeedOrigin, Settings
@@ -48,6 +48,15 @@ def banners_of(trace: Trace, target: Target, bench: TargetTables, strict: bool) 
     if trace.differing_settings and target.settings is Settings.RECORDED:
         names = ", ".join(trace.differing_settings)
         yield f"The merged recordings differ in {names}; the first recording's settings were judged."
+
+
+def weak_banners(grounded: Mapping[Backend, tuple[int, int]]) -> Iterator[str]:
+    """What must be said where calls are deterministic by the weakest evidence alone; see ``calls.weakly_grounded``."""
+    for backend, (weak, every) in grounded.items():
+        yield (
+            f"Of the {every:,} calls that are deterministic on {backend}, {weak:,} are so by the vendor's list of"
+            " kernels alone, the weakest evidence: its list of APIs does not name them."
+        )
 
 
 def process_banners(trace: Trace) -> Iterator[str]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tracer.findings import Judgement, Target
-from tracer.judging.banners import banners_of, process_banners
-from tracer.judging.calls.call_findings import JudgedCall, Unsafe, call_findings, tally_of
+from tracer.judging.banners import banners_of, process_banners, weak_banners
+from tracer.judging.calls.call_findings import JudgedCall, Unsafe, call_findings, tally_of, weakly_grounded
 from tracer.judging.minimal_settings import MinimalSettings, Sets, seeded_in_its_place, with_plan
 from tracer.judging.ordering import order_of
 from tracer.judging.process.observations import fill_cost
@@ -88,6 +88,7 @@ def judge_calls(
         tally=tally_of(counted, rulings),
         banners=(
             *banners_of(trace, target, bench, strict),
+            *weak_banners(weakly_grounded(counted, rulings)),
             *process.banners(),
             *(process_banners(trace) if rows is not None else ()),
         ),

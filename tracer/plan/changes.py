@@ -28,6 +28,9 @@ HOW_TO_FIND_OUT = {
     UnknownReason.NO_EVIDENCE: "Run the step twice from the same seed and compare bits",
 }
 
+#: Ops that one item of the plan names, where nothing is known of them: whom to ask is one question.
+_OPS_TO_ASK = 12
+
 _TOP = "at the top of the script, before the model runs"
 _AFTER_MODE = "after deterministic mode is turned on, if its cost matters"
 _SHELL = "before torch is imported, or in the shell that starts the script"
@@ -242,7 +245,7 @@ def _find_out(plan: _Plan) -> Iterator[Draft]:
         about = tuple(dict.fromkeys(_subject(one) for one in told))
         remedies = tuple(dict.fromkeys(one.remedy for one in told if one.remedy))
         title = f"{how} ({reason or 'no reason given'})"
-        yield Draft(title, _some(about), places, remedies[0] if len(remedies) == 1 else "")
+        yield Draft(title, _some(about, _OPS_TO_ASK), places, remedies[0] if len(remedies) == 1 else "")
 
 
 def _leave_unfilled(judgement: Judgement) -> Iterator[Draft]:

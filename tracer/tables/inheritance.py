@@ -2,7 +2,7 @@
 
 ROCm compiles torch's CUDA kernels after a mechanical translation (hipify), so what was read there is the best
 guess where nothing was read on ROCm itself. A guess is weaker than a reading: inherited rules say so in their
-first words, and whatever stood behind them counts as the weakest grade.
+first words, and whatever stood behind them counts as documented at best.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _inherited(table: Table, parent: Table, claimed: set[str]) -> Iterator[Rule]
 
 def _weakened(row: RuleEvidence, table: Table, parent: Table) -> RuleEvidence:
     ref = INHERITED.format(parent.backend, table.backend) + row.ref
-    return RuleEvidence(kind=EvidenceKind.DOCUMENTED, ref=ref)
+    return RuleEvidence(kind=min(EvidenceKind.DOCUMENTED, row.kind, key=list(EvidenceKind).index), ref=ref)
 
 
 def _packet(op: str) -> str:

@@ -12,8 +12,9 @@ import msgspec
 
 from tracer.errors import TableError
 from tracer.names import Backend
+from tracer.tables.classes import CLASS_ID, with_classes
 from tracer.tables.inheritance import with_inherited
-from tracer.tables.model import SCHEMA, LibraryRule, LibraryTable, Rule, Table, with_exemptions
+from tracer.tables.model import SCHEMA, ClassTable, LibraryRule, LibraryTable, Rule, Table, with_exemptions
 from tracer.tables.reading import parse, read
 from tracer.tables.settings.declared import DECLARED
 from tracer.tables.settings.rows import load_rows, variables_of
@@ -28,6 +29,8 @@ _NAMESPACE = re.compile(r"[A-Za-z_]\w*\.\*")
 #: Where the rules for libraries lie, and what leads their ids.
 _LIBRARIES = "libraries.toml"
 _LIBRARY_ID = "lib"
+#: Where the classes of ops lie that hold whatever the backend.
+_CLASSES = "classes.toml"
 #: Namespaces that belong to torch's own tables.
 _TORCHS = frozenset({"aten", "prims"})
 
@@ -43,6 +46,11 @@ def parse_table(text: str, source: str) -> Table:
 def parse_libraries(text: str, source: str) -> LibraryTable:
     """Read the rules for libraries from TOML; ``TableError`` as for ``parse_table``."""
     return parse(text, source, LibraryTable, _misspelt_libraries)
+
+
+def parse_classes(text: str, source: str) -> ClassTable:
+    """Read the classes of ops from TOML; ``TableError`` as for ``parse_table``."""
+    return parse(text, source, ClassTable, _misspelt_classes)
 
 
 def table_file(backend: Backend) -> Path:
@@ -76,13 +84,20 @@ def _own_rules(backend: Backend) -> Table:
     table = parse_table(read(path), path.name)
     if table.backend is not backend:
         raise TableError(f"{path.name}: the table says that it is for {table.backend}", hint="rename one of them")
-    return msgspec.structs.replace(table, libraries=load_libraries().speaking_of(backend))
+    table = msgspec.structs.replace(table, libraries=load_libraries().speaking_of(backend))
+    return with_classes(table, load_classes()) if table.classes else table
 
 
 @cache
 def load_libraries() -> LibraryTable:
     """The rules for ops outside torch's own namespaces, read and checked once."""
     return parse_libraries(read(_FOLDER / _LIBRARIES), _LIBRARIES)
+
+
+@cache
+def load_classes() -> ClassTable:
+    """The classes of ops that cannot vary on any backend, read and checked once."""
+    return parse_classes(read(_FOLDER / _CLASSES), _CLASSES)
 
 
 @cache
@@ -146,6 +161,8 @@ def _misspelt(table: Table) -> Iterator[tuple[str, str]]:
         yield "$.backend", "a table is for a backend, not for `recorded`"
     if table.libraries:
         yield "$.libraries", f"rules for libraries stand in {_LIBRARIES}"
+    if table.ask and table.ask.count("{op}") + 1 != len(table.ask.split("{")):
+        yield "$.ask", "only {op} may stand in braces"
     yield from _misspelt_head(table)
     for number, rule in enumerate(table.rule):
         yield from _misspelt_rule(f"$.rule[{number}]", rule, str(table.backend))
@@ -163,11 +180,17 @@ def _misspelt_libraries(table: LibraryTable) -> Iterator[tuple[str, str]]:
                 yield f"{path}.ops[{place}] ({rule.id})", f"{op!r} is torch's own; it belongs into a backend's table"
 
 
-def _misspelt_head(table: Table | LibraryTable) -> Iterator[tuple[str, str]]:
+def _misspelt_classes(table: ClassTable) -> Iterator[tuple[str, str]]:
+    yield from _misspelt_head(table)
+    for number, rule in enumerate(table.rule):
+        yield from _misspelt_rule(f"$.rule[{number}]", rule, CLASS_ID)
+
+
+def _misspelt_head(table: Table | LibraryTable | ClassTable) -> Iterator[tuple[str, str]]:
     if table.schema != SCHEMA:
         yield "$.schema", f"schema {table.schema} is not {SCHEMA}, the one that this release reads"
     yield from bad_range("$.reviewed", table.reviewed or "nothing", ("<", "<=", ">="))
-    for number, variable in enumerate(table.variables):
+    for number, variable in enumerate(() if isinstance(table, ClassTable) else table.variables):
         if not _VARIABLE.fullmatch(variable):
             yield f"$.variables[{number}]", f"{variable!r} does not spell an environment variable"
 

@@ -80,6 +80,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """What must hold as well for ``remedy`` to work."""
     runs_as: str = ""
     """What the op becomes on this backend where a recording on another one shows a different op."""
+    kernels: dict[str, str] = {}
+    """Op -> the vendor's kernels that it runs (``aclnnSort``; several: any of them). Evidence from a vendor's list of
+    kernels speaks of these; a rule that rests on it alone names them for each of its ops."""
 
 
 class LibraryRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -105,6 +108,15 @@ class LibraryTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return tuple(rule for rule in self.rule if not rule.backends or backend in rule.backends)
 
 
+class ClassTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Classes of ops whose definition leaves nothing to vary, whatever the device; see ``tables.classes``."""
+
+    schema: int
+    reviewed: str
+    """Versions of torch that the rules were written for."""
+    rule: tuple[Rule, ...]
+
+
 class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One backend's rules."""
 
@@ -117,6 +129,10 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """An ``aten`` op without a rule is deterministic (deny list) or unknown (allow list)."""
     unlisted: str = ""
     """Why an op without a rule is unknown here, as a sentence; for an allow list that is no vendor's."""
+    classes: tuple[str, ...] = ()
+    """Classes of ops that hold here too, for the ops that no rule of this one claims; see ``tables.classes``."""
+    ask: str = ""
+    """What to do about an op without a rule, as a sentence; ``{op}`` in it stands for the op's name."""
     inherits: Backend | None = None
     """A table whose rules hold here too, weaker, for the ops that no rule of this one claims; see
     ``tables.inheritance``."""

@@ -12,7 +12,7 @@ from tracer.tables.model import Rule, Table
 from tracer.tables.versions import reviewed_releases, speaks_of
 
 #: Strongest first: the order in which grades are shown.
-GRADES: tuple[EvidenceKind, ...] = (EvidenceKind.MEASURED, EvidenceKind.SOURCE, EvidenceKind.DOCUMENTED)
+GRADES: tuple[EvidenceKind, ...] = tuple(reversed(EvidenceKind))
 
 
 class TableSummary(NamedTuple):
@@ -28,7 +28,7 @@ class TableSummary(NamedTuple):
     """Rules by their strongest evidence; every grade is there."""
     deny_list: bool
     inherited: int
-    """Rules that were taken over from another backend's table; their evidence counts as documented."""
+    """Rules that were taken over from another backend's table; their evidence counts as documented at best."""
 
 
 def summarise(table: Table) -> TableSummary:

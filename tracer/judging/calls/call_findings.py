@@ -9,7 +9,8 @@ from typing import NamedTuple
 from tracer.findings import Evidence, Finding, Tally
 from tracer.judging.deciding import deciding_of
 from tracer.judging.minimal_settings import Both
-from tracer.names import Phase, Verdict
+from tracer.names import Backend, EvidenceKind, Phase, Verdict
+from tracer.tables.overview import strongest
 from tracer.tables.ruling.binding import RuleOutcome
 from tracer.tables.ruling.target_tables import device_of
 from tracer.trace.draws import ORIGIN
@@ -53,6 +54,25 @@ def tally_of(counted: Mapping[tuple[int, str, str], int], rulings: Mapping[int, 
         by_phase={Phase(phase): dict(counts) for phase, counts in by_phase.items()},
         by_module={module: dict(counts) for module, counts in by_module.items()},
     )
+
+
+def weakly_grounded(
+    counted: Mapping[tuple[int, str, str], int], rulings: Mapping[int, RuleOutcome]
+) -> dict[Backend, tuple[int, int]]:
+    """By backend, the calls that are deterministic by a vendor's list of kernels alone, and all deterministic ones;
+    a backend without the former is left out."""
+    weak: Counter[Backend] = Counter()
+    every: Counter[Backend] = Counter()
+    grounds: dict[int, bool] = {}
+    for (name, _, _), count in counted.items():
+        ruling = rulings[name]
+        if ruling.verdict is Verdict.DETERMINISTIC:
+            if name not in grounds:
+                rule = ruling.rule
+                grounds[name] = rule is not None and strongest(rule) is EvidenceKind.VENDOR_KERNEL_LIST
+            every[ruling.backend] += count
+            weak[ruling.backend] += count if grounds[name] else 0
+    return {backend: (count, every[backend]) for backend, count in weak.items() if count}
 
 
 def call_findings(unsafe: Iterable[Unsafe]) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from tracer.names import UnknownReason, Verdict
+from tracer.names import EvidenceKind, UnknownReason, Verdict
 from tracer.report.terminal.example_text import example_parts, examples_parts
 from tracer.report.terminal.terminal import Prose
 from tracer.report.wording.plain import one_line
@@ -23,7 +23,7 @@ from tracer.report.wording.words import UNKNOWN_REASONS, VERDICTS, plural
 from tracer.tables.examples import NO_EXAMPLES, Examples
 from tracer.tables.explaining import Explanation, Row, Span, in_words, spans
 from tracer.tables.model import Rule, Table
-from tracer.tables.overview import TableSummary, strongest
+from tracer.tables.overview import GRADES, TableSummary, strongest
 from tracer.tables.settings.rows import Row as SettingRow
 from tracer.tables.translation import STAYS
 from tracer.tables.versions import reviewed_releases
@@ -34,6 +34,13 @@ _GRID_FROM = 64
 _OVERVIEW_FROM, _RULES_FROM = 70, 76
 #: Ops of a rule that an explanation names; ``tracer tables show`` names all.
 _OPS_SHOWN = 12
+#: The column of rules by the best evidence of a kind.
+_GRADE_HEADINGS = {
+    EvidenceKind.MEASURED: "Meas.",
+    EvidenceKind.SOURCE: "Source",
+    EvidenceKind.DOCUMENTED: "Doc.",
+    EvidenceKind.VENDOR_KERNEL_LIST: "List",
+}
 #: How a candidate reads that is no op's name.
 _SPOKEN = {"": "no op that is known", STAYS: "itself"}
 
@@ -86,8 +93,9 @@ def overview_parts(summaries: Sequence[TableSummary], width: int) -> Iterator[Re
     else:
         yield _overview(summaries)
         yield Prose(
-            "Reviewed: versions of torch. Meas., Source, Doc.: rules by the best evidence of each (measured, read in a"
-            " source, documented). Inh.: of these, taken over from another backend's table.",
+            "Reviewed: versions of torch. Meas., Source, Doc., List: rules by the best evidence of each (measured, read"
+            " in a source, documented, a vendor's list of kernels). Inh.: of these, taken over from another backend's"
+            " table.",
             style="dim",
         )
     for is_deny, answer in ((True, "deterministic (torch's own page lists the exceptions)"), (False, "unknown")):
@@ -100,7 +108,7 @@ def _overview(summaries: Sequence[TableSummary]) -> Grid:
     grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     grid.add_column("Backend", no_wrap=True)
     grid.add_column("Reviewed", no_wrap=True)
-    for heading in ("Rules", "Ops", "Meas.", "Source", "Doc.", "Inh."):
+    for heading in ("Rules", "Ops", *(_GRADE_HEADINGS[grade] for grade in GRADES), "Inh."):
         grid.add_column(heading, justify="right")
     for summary in summaries:
         counts = [summary.rules, summary.ops, *summary.by_grade.values(), summary.inherited]
@@ -128,7 +136,8 @@ def rules_parts(table: Table, width: int) -> Iterator[RenderableType]:
             grid.add_row(rule.id, _worst(span.as_is), _worst(span.in_mode), str(strongest(rule))[0])
         yield grid
     yield Prose(
-        "*: the worst of several, by call. m, s, d: the best evidence is measured, read in a source, or documented.",
+        "*: the worst of several, by call. m, s, d, v: the best evidence is measured, read in a source, documented, or"
+        " the vendor's list of kernels.",
         style="dim",
     )
 
@@ -198,6 +207,10 @@ def _names(rule: Rule, limit: int | None = None) -> Iterator[RenderableType]:
         yield Padding(Prose(f"Runs as: {rule.runs_as}"), (0, 0, 0, 2))
     if rule.apis:
         yield Padding(Prose(f"APIs: {', '.join(rule.apis)}"), (0, 0, 0, 2))
+    if rule.kernels:
+        runs = [f"{op} runs {names}" for op, names in rule.kernels.items()]
+        also = f" and {len(runs) - limit} more" if limit is not None and len(runs) > limit else ""
+        yield Padding(Prose(f"Kernels: {'; '.join(runs[:limit])}{also}"), (0, 0, 0, 2))
 
 
 def words_parts(

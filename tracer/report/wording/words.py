@@ -47,6 +47,7 @@ UNKNOWN_REASONS: Mapping[UnknownReason, str] = {
 }
 
 EVIDENCE_STRENGTH: Mapping[EvidenceKind, str] = {
+    EvidenceKind.VENDOR_KERNEL_LIST: "from the vendor's list of kernels",
     EvidenceKind.DOCUMENTED: "documented",
     EvidenceKind.SOURCE: "read in the source",
     EvidenceKind.MEASURED: "measured on a device",

@@ -8,10 +8,17 @@ from tracer.errors import TableError
 from tracer.tables.examples import EXAMPLES, lint_examples, load_examples
 from tracer.tables.lint.measured import faults_of_measurements
 from tracer.tables.lint.row_lint import lint_rows
-from tracer.tables.lint.rule_lint import lint_libraries, lint_table
+from tracer.tables.lint.rule_lint import lint_classes, lint_libraries, lint_table
 from tracer.tables.lint.translation_lint import lint_translations
-from tracer.tables.loading import existing_tables, load_libraries, load_table, load_tables, table_file
-from tracer.tables.model import LibraryTable, Rule, Table
+from tracer.tables.loading import (
+    existing_tables,
+    load_classes,
+    load_libraries,
+    load_table,
+    load_tables,
+    table_file,
+)
+from tracer.tables.model import ClassTable, LibraryTable, Rule, Table
 from tracer.tables.settings.rows import ROWS, EnvironmentTable, load_rows
 from tracer.tables.translation import TRANSLATIONS, load_translations
 from tracer.tables.versions import speaks_of
@@ -29,6 +36,7 @@ def faults_of_tables(resolves: Resolves | None = None, torch: str = "") -> list[
     """
     faults: list[str] = []
     faults += _faults("libraries.toml", load_libraries, lint_libraries, resolves, torch)
+    faults += _faults("classes.toml", load_classes, lint_classes, resolves, torch)
     for backend in existing_tables():
         faults += _faults(table_file(backend).name, lambda name=backend: load_table(name), lint_table, resolves, torch)
     try:
@@ -70,7 +78,7 @@ def unresolved(rules: Iterable[Rule], resolves: Resolves, torch: str) -> Iterato
 
 def _faults(
     name: str,
-    load: Callable[[], Table] | Callable[[], LibraryTable] | Callable[[], EnvironmentTable],
+    load: Callable[[], Table] | Callable[[], LibraryTable] | Callable[[], ClassTable] | Callable[[], EnvironmentTable],
     lint: Callable[..., list[str]],
     resolves: Resolves | None = None,
     torch: str = "",

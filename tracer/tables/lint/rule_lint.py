@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Protocol
 
-from tracer.names import Backend, EvidenceKind
-from tracer.tables.model import Case, LibraryTable, Rule, RuleEvidence, Table
+from tracer.names import Backend, EvidenceKind, Verdict
+from tracer.tables.model import Case, ClassTable, LibraryTable, Rule, RuleEvidence, Table
 from tracer.tables.ruling.conditions import Cased, wanted_values
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import ASKED_FACTS, DOMAINS, Value
@@ -22,6 +22,8 @@ from tracer.tables.vocabulary import ASKED_FACTS, DOMAINS, Value
 LIMIT = 100_000
 
 _FILE = re.compile(r"[\w/{},-]+\.(cu|cuh|cpp|h|py|mm|yaml|csv|md)\b")
+#: What a class of ops may say: what varies on one device need not vary on another.
+_SAFE = (Verdict.DETERMINISTIC, Verdict.UNKNOWN)
 _THREAD = re.compile(r"\b(PR|issue) ([\w.-]+/[\w.-]+)?#\d+\b")
 _ROUTE = re.compile(r"(torch(\.[A-Za-z_]\w*)+|aten(\.\w+){1,2})(\([\w=, ]*\))?")
 #: A release, or a commit: what a project without releases is pinned by.
@@ -45,6 +47,13 @@ def lint_libraries(table: LibraryTable) -> list[str]:
     return [*faults, *dict.fromkeys(fault for faults_there in claimed for fault in faults_there)]
 
 
+def lint_classes(table: ClassTable) -> list[str]:
+    """As ``lint_table``, for the classes of ops: of some calls nothing may be known, of none that they vary."""
+    faults = [*_lint("classes", table.reviewed, table.rule), *_claimed_twice(table.rule)]
+    verdicts = ((rule.id, case.verdict) for rule in table.rule for case in rule.case)
+    return [*faults, *(f"{id}: a class of ops cannot be {v} on every device" for id, v in verdicts if v not in _SAFE)]
+
+
 def _lint(name: str, reviewed: str, rules: tuple[Rule, ...]) -> list[str]:
     releases = reviewed_releases(reviewed)
     faults = [] if releases else [f"{name}: `{reviewed}` holds no release of torch"]
@@ -66,6 +75,7 @@ def _faults(rule: Rule, releases: tuple[str, ...]) -> Iterator[str]:
     yield from incomplete(rule)
     yield from _bad_ops(rule)
     yield from _bad_routes(rule)
+    yield from _bad_kernels(rule)
     yield from unproven(rule, releases)
 
 
@@ -125,7 +135,8 @@ def bad_reference(evidence: RuleEvidence) -> str:
         return "is not one line of text"
     if ref.startswith(("/", "~", "..")):
         return "is a path on somebody's machine"
-    if evidence.kind is EvidenceKind.DOCUMENTED and not (_VERSION.search(ref) or _THREAD.search(ref)):
+    pages = (EvidenceKind.DOCUMENTED, EvidenceKind.VENDOR_KERNEL_LIST)
+    if evidence.kind in pages and not (_VERSION.search(ref) or _THREAD.search(ref)):
         return "names no version of the page"
     if evidence.kind is EvidenceKind.SOURCE and not (_THREAD.search(ref) or _FILE.search(ref)):
         return "names neither a source file nor a pull request or issue"
@@ -140,6 +151,13 @@ def _bad_ops(rule: Rule) -> Iterator[str]:
     for op in rule.ops:
         if op.count(".") == 2 and op.rpartition(".")[0] in rule.ops:
             yield f"{op} is listed beside its packet"
+
+
+def _bad_kernels(rule: Rule) -> Iterator[str]:
+    """Kernels of ops that the rule does not name, and ops whose kernel the rule's one source does not name."""
+    yield from (f"{op} has a kernel and is none of its ops" for op in rule.kernels if op not in rule.ops)
+    if {row.kind for row in rule.evidence} == {EvidenceKind.VENDOR_KERNEL_LIST}:
+        yield from (f"{op} rests on a list of kernels and names none" for op in rule.ops if op not in rule.kernels)
 
 
 def _bad_routes(rule: Rule) -> Iterator[str]:

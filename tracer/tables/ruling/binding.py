@@ -204,7 +204,10 @@ class BoundTable:
             return unknown_ruling(self.table.backend, "opaque", UnknownReason.OPAQUE, op)
         if self.table.deny_list:
             return safe_ruling(self.table.backend, extrapolated=self.extrapolated)
-        return unknown_ruling(self.table.backend, "unlisted", UnknownReason.UNLISTED, op, self.table.unlisted)
+        ruling = unknown_ruling(self.table.backend, "unlisted", UnknownReason.UNLISTED, op, self.table.unlisted)
+        return (
+            ruling._replace(remedy=self.table.ask.format(op=op.removesuffix(".default"))) if self.table.ask else ruling
+        )
 
     def _ruling(self, plan: _Plan, facts: Mapping[str, Value]) -> RuleOutcome:
         as_is, in_mode = plan.as_is.decide(facts), plan.in_mode.decide(facts)
