@@ -28,7 +28,7 @@ from tracer.judging import judge_trace, make_target
 from tracer.names import About, Backend, Verdict
 from tracer.tables.loading import existing_tables, load_tables
 from tracer.tables.translation import load_translations
-from tracer.trace.model import Trace
+from tracer.trace.file import Trace
 
 STEPS = Path(__file__).parent.parent / "tests" / "golden" / "judgements"
 #: The version that every table was reviewed for.

@@ -13,8 +13,8 @@ from torch import Tensor
 from tests.tables.samples import rule_text, table
 from tracer.errors import TableError
 from tracer.names import Verdict
-from tracer.tables.classes import with_classes
-from tracer.tables.lint import lint_classes, lint_table
+from tracer.tables.inheritance import with_classes
+from tracer.tables.lint.rule_lint import lint_classes, lint_table
 from tracer.tables.loading import load_classes, load_tables, parse_classes
 from tracer.tables.model import Table
 

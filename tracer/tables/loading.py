@@ -12,8 +12,7 @@ import msgspec
 
 from tracer.errors import TableError
 from tracer.names import Backend
-from tracer.tables.classes import CLASS_ID, with_classes
-from tracer.tables.inheritance import with_inherited
+from tracer.tables.inheritance import CLASS_ID, with_classes, with_inherited
 from tracer.tables.model import SCHEMA, ClassTable, LibraryRule, LibraryTable, Rule, Table, with_exemptions
 from tracer.tables.reading import parse, read
 from tracer.tables.settings.declared import DECLARED

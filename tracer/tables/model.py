@@ -109,7 +109,7 @@ class LibraryTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class ClassTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Classes of ops whose definition leaves nothing to vary, whatever the device; see ``tables.classes``."""
+    """Classes of ops whose definition leaves nothing to vary, whatever the device; see ``tables.inheritance``."""
 
     schema: int
     reviewed: str
@@ -130,7 +130,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     unlisted: str = ""
     """Why an op without a rule is unknown here, as a sentence; for an allow list that is no vendor's."""
     classes: tuple[str, ...] = ()
-    """Classes of ops that hold here too, for the ops that no rule of this one claims; see ``tables.classes``."""
+    """Classes of ops that hold here too, for the ops that no rule of this one claims; see ``tables.inheritance``."""
     ask: str = ""
     """What to do about an op without a rule, as a sentence; ``{op}`` in it stands for the op's name."""
     inherits: Backend | None = None
