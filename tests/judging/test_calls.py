@@ -299,9 +299,12 @@ def test_a_recurrent_layer_computed_step_by_step_is_one_call_of_cudnn(phase: str
 
 
 def test_a_target_that_nobody_translated_for_says_unknown_for_the_cpus_own_ops() -> None:
-    finding = found(judge(call(ATTENTION_BACKWARD, facts=FLOAT), backend="npu"))
+    finding = found(judge(call(ATTENTION_BACKWARD, facts=FLOAT), backend="xpu"))
     assert finding.verdict is Verdict.UNKNOWN
     assert "was not established" in finding.why
+    on_npu = found(judge(call(ATTENTION_BACKWARD, facts=FLOAT), backend="npu"))
+    assert on_npu.verdict is Verdict.UNKNOWN
+    assert "aclnnFlashAttentionScoreGrad" in on_npu.why, "it says which kernel to ask the vendor about"
 
 
 @pytest.mark.parametrize(
