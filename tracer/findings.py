@@ -106,6 +106,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     remedy: str = ""
     needs: tuple[Prerequisite, ...] = ()
     """What must hold as well for ``remedy`` to work."""
+    library: str = ""
+    """The package whose line ``location`` is, where the user's own line led there: ``remedy`` edits nothing in it."""
+    switch: str = ""
+    """Where that package says so, for a ``remedy`` that turns a switch of it."""
+    rewritten: str = ""
+    """The user's own line with the call written otherwise, where the trace holds its text and that is certain."""
     evidence: tuple[Evidence, ...] = ()
     facts: dict[str, FactValue] = {}
     node: str = ""

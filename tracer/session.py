@@ -172,11 +172,14 @@ def judge(
     from tracer.report import Report
     from tracer.tables.loading import load_tables
     from tracer.tables.settings.rows import load_rows
+    from tracer.tables.settings.switches import load_switches
     from tracer.tables.translation import load_translations
 
     target = make_target(trace.environment, backend=backend, torch=torch, settings=settings)
     tables, translations, rows = load_tables(), load_translations(), load_rows()
-    judgement, calls = judge_calls(trace, tables, target, strict=strict, translations=translations, rows=rows)
+    judgement, calls = judge_calls(
+        trace, tables, target, strict=strict, translations=translations, rows=rows, switches=load_switches()
+    )
     return Report(judgement, calls=calls)
 
 

@@ -22,6 +22,7 @@ from tracer.tables.ruling.binding import RuleOutcome
 from tracer.tables.ruling.target_tables import TargetTables
 from tracer.tables.settings.declared import SEEDS
 from tracer.tables.settings.rows import EnvironmentTable
+from tracer.tables.settings.switches import Switches
 from tracer.tables.translation import NO_TRANSLATIONS, Translations
 from tracer.trace.file import Trace
 from tracer.trace.model import FactValue
@@ -35,16 +36,18 @@ def judge_trace(
     strict: bool = False,
     translations: Translations = NO_TRANSLATIONS,
     rows: EnvironmentTable | None = None,
+    switches: Switches | None = None,
 ) -> Judgement:
     """Every call of ``trace`` under ``target``'s settings and under deterministic mode, and what no call shows.
 
     ``translations`` say what calls recorded on a CPU run as elsewhere; without them every op stands as recorded.
     ``rows`` judge settings, seeds, memory and data loading; without them nothing is said of those.
+    ``switches`` say what can be turned where the line is a library's; without them a rule's own remedy stands.
     ``strict`` makes ``unknown`` of verdicts that a newer torch only inherits. Each recorded call is counted
     exactly once in each of the tally's mappings. The order of findings is total: it does not depend on the
     order of the trace or of the rules.
     """
-    return judge_calls(trace, tables, target, strict=strict, translations=translations, rows=rows)[0]
+    return judge_calls(trace, tables, target, strict=strict, translations=translations, rows=rows, switches=switches)[0]
 
 
 def judge_calls(
@@ -55,6 +58,7 @@ def judge_calls(
     strict: bool = False,
     translations: Translations = NO_TRANSLATIONS,
     rows: EnvironmentTable | None = None,
+    switches: Switches | None = None,
 ) -> tuple[Judgement, tuple[JudgedCall, ...]]:
     """As ``judge_trace``, with every group of calls in the trace's order and the ruling on it.
 
@@ -81,7 +85,7 @@ def judge_calls(
     unsafe = [call for call in judged if not call.ruling.is_safe]
     settled = MinimalSettings(unsafe, benches.under, process, target.conditions, target.sets).settle(observed)
     calls = (Unsafe(*one, *after) for one, after in zip(unsafe, settled.calls, strict=True))
-    findings = [*call_findings(calls), *with_plan(observed.findings, settled)]
+    findings = [*call_findings(calls, switches, trace.source_lines), *with_plan(observed.findings, settled)]
     judgement = Judgement(
         target=target,
         findings=tuple(sorted(findings, key=order_of)),

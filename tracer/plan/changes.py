@@ -205,13 +205,18 @@ def _replace_what_raises(plan: _Plan) -> Iterator[Draft]:
         first = plan.findings[places[0]]
         when = "raises now" if first.verdict is Verdict.RAISES else "raises under deterministic mode"
         yield Draft(
-            f"Replace {_subject(first)}, which {when}",
+            f"{_taken_out(first)}, which {when}",
             place_of(first),
             places,
             first.remedy,
             needs=first.needs,
             raises_in_mode=first.verdict is not Verdict.RAISES,
         )
+
+
+def _taken_out(finding: Finding) -> str:
+    """What to do about a call that cannot stay: a line of a library is not the user's to edit."""
+    return f"Keep {finding.library} from {_subject(finding)}" if finding.library else f"Replace {_subject(finding)}"
 
 
 def _write_memory(plan: _Plan) -> Iterator[Draft]:
@@ -228,7 +233,7 @@ def _change_what_stays(plan: _Plan) -> Iterator[Draft]:
     for places in _by_site(plan, plan.at(Step.NOT_FIXED)):
         first = plan.findings[places[0]]
         does = "which varies now" if is_mode_on(plan.target) else "which deterministic mode does not fix"
-        title = f"Change {_subject(first)}, {does}"
+        title = f"{_taken_out(first) if first.library else f'Change {_subject(first)}'}, {does}"
         yield Draft(title, place_of(first), places, first.remedy, first.code, needs=first.needs)
 
 

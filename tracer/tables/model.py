@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from tracer.names import Backend, Cause, EvidenceKind, Prerequisite, Verdict
+from tracer.names import Backend, Cause, EvidenceKind, Prerequisite, Rewriting, Verdict
 from tracer.tables.vocabulary import Value
 
 #: The schema that this release reads.
@@ -78,6 +78,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Names that users and documents use."""
     needs: tuple[Prerequisite, ...] = ()
     """What must hold as well for ``remedy`` to work."""
+    rewriting: Rewriting | None = None
+    """How a line of the user's own can be rewritten that calls it: ``remedy`` says the same in words."""
     runs_as: str = ""
     """What the op becomes on this backend where a recording on another one shows a different op."""
     kernels: dict[str, str] = {}

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from tracer.findings import Evidence, Finding, Tally
+from tracer.judging.calls.own_remedy import in_ones_own_hands
 from tracer.judging.deciding import deciding_of
 from tracer.judging.minimal_settings import Both
 from tracer.names import Backend, EvidenceKind, Phase, Verdict
 from tracer.tables.overview import strongest
 from tracer.tables.ruling.binding import RuleOutcome
 from tracer.tables.ruling.target_tables import device_of
+from tracer.tables.settings.switches import Switches
 from tracer.trace.draws import ORIGIN
 from tracer.trace.model import CallGroup, FactValue
 
@@ -75,7 +77,9 @@ def weakly_grounded(
     return {backend: (count, every[backend]) for backend, count in weak.items() if count}
 
 
-def call_findings(unsafe: Iterable[Unsafe]) -> Iterator[Finding]:
+def call_findings(
+    unsafe: Iterable[Unsafe], switches: Switches | None = None, lines: Mapping[str, str] | None = None
+) -> Iterator[Finding]:
     """One finding for all groups that the same ruling judges at the same place and that the plan treats alike."""
     gathered: dict[tuple[object, ...], list[Unsafe]] = {}
     sayings: dict[tuple[object, ...], int] = {}
@@ -90,7 +94,9 @@ def call_findings(unsafe: Iterable[Unsafe]) -> Iterator[Finding]:
         ruling = alike[0].ruling
         if id(ruling) not in evidence:
             evidence[id(ruling)] = tuple(Evidence(kind=row.kind, ref=row.ref) for row in ruling.evidence)
-        yield _finding(alike, evidence[id(ruling)])
+        found = _finding(alike, evidence[id(ruling)])
+        how = ruling.rule.rewriting if ruling.rule is not None else None
+        yield found if switches is None else in_ones_own_hands(found, how, switches, lines or {})
 
 
 def _identity(one: Unsafe, saying: int) -> tuple[object, ...]:

@@ -1,0 +1,159 @@
+"""A remedy that its reader can follow: a switch where a library's line is meant, else the line rewritten."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.build import call, finding, judgement, trace
+from tracer.judging.calls.own_remedy import in_ones_own_hands, library_of
+from tracer.judging.calls.rewriting import rewritten
+from tracer.names import Prerequisite, Rewriting
+from tracer.plan import make_plan
+from tracer.session import judge
+from tracer.tables.loading import load_tables
+from tracer.tables.settings.switches import load_switches
+
+INSIDE = {"location": "transformers/models/vit/modeling_vit.py:90", "called_from": "train.py:7"}
+#: A line, how it is rewritten, and what must come out.
+LINES = [
+    ("out.index_add_(0, idx, src)", Rewriting.INDEX_ADD, "out.index_put_((idx,), src, accumulate=True)"),
+    (
+        "out = out.index_add(0, idx, src + 1)",
+        Rewriting.INDEX_ADD,
+        "out = out.index_put((idx,), src + 1, accumulate=True)",
+    ),
+    (
+        "out = torch.index_add(out, dim=0, index=idx, source=src)",
+        Rewriting.INDEX_ADD,
+        "out = out.index_put((idx,), src, accumulate=True)",
+    ),
+    (
+        "out = torch.index_add(out * 2, 0, idx, src)",
+        Rewriting.INDEX_ADD,
+        "out = (out * 2).index_put((idx,), src, accumulate=True)",
+    ),
+    (
+        "é, out = 1, out.index_add(0, idx, src)",
+        Rewriting.INDEX_ADD,
+        "é, out = 1, out.index_put((idx,), src, accumulate=True)",
+    ),
+    ("out = torch.take(out, idx)", Rewriting.TAKE, "out = out.reshape(-1)[idx]"),
+    (
+        "out = F.pad(src.T, (1, 2), mode='reflect')",
+        Rewriting.REFLECTION_PAD,
+        "out = F.pad(src.T.unsqueeze(-2), (1, 2, 0, 0), mode='reflect').squeeze(-2)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("line", "how", "new"), LINES, ids=[line for line, _, _ in LINES])
+def test_a_rewritten_line_computes_the_same_values(line: str, how: Rewriting, new: str) -> None:
+    assert rewritten(line, how) == new
+
+    def outcome(code: str) -> torch.Tensor:
+        torch.manual_seed(0)
+        names = {
+            "torch": torch,
+            "F": F,
+            "out": torch.randn(5, 4),
+            "idx": torch.tensor([0, 3, 3]),
+            "src": torch.randn(3, 4),
+        }
+        exec(code, names)
+        made = names["out"]
+        assert isinstance(made, torch.Tensor)
+        return made
+
+    ast.parse(new)
+    torch.testing.assert_close(outcome(new), outcome(line))
+
+
+@pytest.mark.parametrize(
+    ("line", "how"),
+    [
+        ("out.index_add_(1, idx, src)", Rewriting.INDEX_ADD),
+        ("out.index_add_(dim, idx, src)", Rewriting.INDEX_ADD),
+        ("out.index_add_(0, idx, src, alpha=2)", Rewriting.INDEX_ADD),
+        ("out.index_add_(*args)", Rewriting.INDEX_ADD),
+        ("out.index_add_(0, **kwargs)", Rewriting.INDEX_ADD),
+        ("out.index_add_(0, idx, src).index_add_(0, idx, src)", Rewriting.INDEX_ADD),
+        ("out.index_add_(0, idx,", Rewriting.INDEX_ADD),
+        ("for x in y:", Rewriting.INDEX_ADD),
+        ("scatter(src, idx)", Rewriting.INDEX_ADD),
+        ("", Rewriting.INDEX_ADD),
+        ("np.take(x, idx)", Rewriting.TAKE),
+        ("x.take(idx)", Rewriting.TAKE),
+        ("F.pad(x, (1, 1, 1, 1), mode='reflect')", Rewriting.REFLECTION_PAD),
+        ("F.pad(x, pads, mode='reflect')", Rewriting.REFLECTION_PAD),
+        ("F.pad(x, (1, 1))", Rewriting.REFLECTION_PAD),
+        ("F.pad(x, (1, 1), mode=mode)", Rewriting.REFLECTION_PAD),
+    ],
+)
+def test_what_is_not_certain_is_not_rewritten(line: str, how: Rewriting) -> None:
+    assert rewritten(line, how) == ""
+
+
+def test_every_rewriting_belongs_to_a_rule() -> None:
+    met = {rule.rewriting for table in load_tables().values() for rule in table.rule}
+    assert met - {None} == set(Rewriting)
+
+
+def test_a_finding_on_a_line_that_the_trace_holds_has_it_rewritten() -> None:
+    made = trace(
+        call("aten.index_add_.default", location="train.py:3", facts={"device": "cuda", "dtype": "float32"}),
+        source_lines={"train.py:3": "out.index_add_(0, idx, src)"},
+    )
+    (found,) = [one for one in judge(made, backend="cuda").findings if one.rule == "cuda-index-add"]
+    assert found.rewritten == "out.index_put_((idx,), src, accumulate=True)"
+    assert found.remedy == f"Write `{found.rewritten}`, or switch deterministic mode on."
+
+
+def test_inside_a_library_a_switch_comes_first_and_no_edit() -> None:
+    attention = finding("cuda-flash-attention-backward", deterministic_mode="nondeterministic", **INSIDE)
+    told = in_ones_own_hands(attention, None, load_switches(), {})
+    assert told.library == "transformers"
+    assert "attn_implementation" in told.remedy
+    assert told.switch.startswith("transformers 5.")
+
+
+def test_where_no_switch_is_known_what_raises_names_warn_only() -> None:
+    refused = finding(
+        "cuda-histc",
+        op="aten.histc.default",
+        deterministic_mode="raises",
+        remedy="Edit it.",
+        needs=(Prerequisite.DETERMINISTIC_MODE,),
+        **INSIDE,
+    )
+    told = in_ones_own_hands(refused, None, load_switches(), {})
+    assert "warn_only=True" in told.remedy
+    assert "Edit it" not in told.remedy
+    assert told.needs == ()
+    (change,) = make_plan(judgement(told))
+    assert change.title == "Keep transformers from aten.histc, which raises under deterministic mode"
+
+
+def test_a_rule_whose_remedy_is_made_from_outside_keeps_it_and_so_does_a_line_of_ones_own() -> None:
+    attention = finding(
+        "cuda-flash-attention-backward",
+        deterministic_mode="raises",
+        remedy="Choose.",
+        location="timm/layers/attention.py:9",
+        called_from="train.py:7",
+    )
+    assert in_ones_own_hands(attention, None, load_switches(), {}).remedy == "Choose."
+    own = finding("cuda-histc", deterministic_mode="raises", location="models/net.py:9")
+    assert library_of(own) == ""
+    assert in_ones_own_hands(own, None, load_switches(), {}) == own
+
+
+def test_every_switch_is_for_rules_that_exist() -> None:
+    known = {rule.id for table in load_tables().values() for rule in (*table.rule, *table.libraries)}
+    table = load_switches()
+    assert [rule for one in table.switch for rule in one.rules if rule not in known] == []
+    assert [rule for rule in table.in_hand if rule not in known] == []
+    assert all(one.ref and one.what.endswith(".") for one in table.switch)
