@@ -30,7 +30,6 @@ LIBRARIES = {
     "transformer-engine": ("transformer_engine",),
     "environment-mamba": ("mamba_ssm",),
     "environment-triton-cache-autotuning": ("triton",),
-    "environment-vllm-first-config": ("vllm",),
 }
 
 

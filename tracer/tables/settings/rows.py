@@ -125,7 +125,6 @@ CATEGORIES = (
     "collectives",
     "torch.compile",
     "Ascend",
-    "other accelerators",
     "training loop",
     "hardware and versions",
 )
