@@ -46,6 +46,12 @@ def test_nothing_is_asked_of_another_site(site: Path) -> None:
     assert [page.name for page in site.rglob("*.html") if loads.search(page.read_text(encoding="utf-8"))] == []
 
 
+def test_the_interface_shows_what_a_class_has_from_its_bases(site: Path) -> None:
+    shown = set(re.findall(r'<h3 id="[\w.]+\.(\w+\.\w+)"', (site / "api.html").read_text(encoding="utf-8")))
+    wanted = {"Report.findings", "Report.tally", "Report.plan", "Report.write", "Finding.op", "Finding.location"}
+    assert wanted <= shown, sorted(shown)
+
+
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [1280, 400])
 def test_a_page_opens_from_a_disk_and_fits_its_screen(site: Path, chromium: Any, width: int) -> None:  # noqa: F811
