@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 import shlex
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from posixpath import dirname, normpath
+from textwrap import dedent
 from typing import Any
 
 import click
@@ -189,6 +192,22 @@ def test_the_page_of_the_interface_has_every_public_name() -> None:
     assert set(public_names()) <= set(shown)
     for name in public_names():
         assert getattr(import_module(shown[name]), name) is getattr(tracer, name)
+
+
+def test_every_field_of_a_public_class_says_what_it_holds() -> None:
+    """The page of the interface leaves out what has no docstring."""
+    silent = []
+    for name in public_names():
+        found = getattr(tracer, name)
+        if not isinstance(found, type):
+            continue
+        (tree,) = ast.parse(dedent(inspect.getsource(found))).body
+        assert isinstance(tree, ast.ClassDef)
+        for field, below in zip(tree.body, [*tree.body[1:], None], strict=True):
+            said = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and not said:
+                silent.append(f"{name}.{field.target.id}")
+    assert [field for field in silent if not field.rpartition(".")[2].startswith("_")] == []
 
 
 def test_the_readme_is_read_in_one_go() -> None:

@@ -86,14 +86,21 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """The rule's permanent id, ``cuda-index-add``; for a call that no rule covers, ``cuda-unlisted`` or
     ``cuda-opaque`` and the like."""
     op: str
+    """The overload as it was recorded; see ``CallGroup``."""
     runs_as: str = ""
     """What the op becomes on the target, where that is another op."""
     phase: Phase
+    """Where in the step: forward, backward, recompute, optimizer or other."""
     module: str = ""
+    """Module path; empty outside modules."""
     location: str = ""
+    """``path:line`` of the innermost frame outside torch; empty when it is not known."""
     function: str = ""
+    """Qualified name of the function at ``location``."""
     called_from: str = ""
+    """``path:line`` of the user's own frame that led there, where that is another."""
     count: int = 1
+    """Number of calls."""
     verdict: Verdict
     """The verdict for the target's settings."""
     deterministic_mode: Verdict
@@ -102,8 +109,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """What runs in the op's stead where the whole step runs in deterministic mode, forward included: a function of
     torch that takes another way, or the op that this one hands its work to."""
     cause: Cause | None = None
+    """The mechanism; ``None`` where no rule names one."""
     why: str = ""
+    """What lets two runs differ, in one to three sentences."""
     remedy: str = ""
+    """What to write instead, or to ask."""
     needs: tuple[Prerequisite, ...] = ()
     """What must hold as well for ``remedy`` to work."""
     library: str = ""
@@ -113,8 +123,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     rewritten: str = ""
     """The user's own line with the call written otherwise, where the trace holds its text and that is certain."""
     evidence: tuple[Evidence, ...] = ()
+    """What the claim rests on; empty where no rule speaks."""
     facts: dict[str, FactValue] = {}
+    """What was recorded of the call that conditions may read."""
     node: str = ""
+    """Name of the autograd node that made the call, for backward calls."""
     decided: Deciding = Deciding()
     """The conditions under which the rule's verdicts stand."""
     reason: UnknownReason | None = None
@@ -184,6 +197,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     deterministic_mode: dict[Verdict, int]
     """Under deterministic mode."""
     by_phase: dict[Phase, dict[Verdict, int]]
+    """Phase to the same, under the target's settings."""
     by_module: dict[str, dict[Verdict, int]]
     """Module path, empty for calls outside modules."""
 

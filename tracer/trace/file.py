@@ -30,12 +30,17 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """Grouped calls, the environment, what else was seen, and what could not be seen."""
 
     schema: int = SCHEMA
+    """Number of the file format that this is written in."""
     tracer_version: str = ""
+    """The release that recorded it."""
     environment: Environment
+    """Versions, devices and settings, as they held when recording began."""
     calls: tuple[CallGroup, ...] = ()
     """Groups in a stable order: first seen first."""
     blind_spots: tuple[BlindSpot, ...] = ()
+    """What ran and was not seen, or seen only in part."""
     sources: tuple[TraceSource, ...] = ()
+    """The recordings that this was made of: one, or those that were merged."""
     differing_settings: tuple[str, ...] = ()
     """Names of ``Environment`` fields in which merged recordings differ; the first recording's values stand."""
     watched_from_start: bool = False

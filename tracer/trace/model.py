@@ -26,6 +26,7 @@ class CallGroup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     """The overload as torch prints it: ``aten.add.Tensor``, ``torchvision.nms.default``; a higher-order op
     as ``higher_order.cond``."""
     phase: Phase
+    """Where in the step: forward, backward, recompute (activation checkpointing), optimizer or other."""
     module: str = ""
     """Module path as ``named_modules()`` spells it, led by the root's class name when no model was given;
     empty outside modules. A backward call bears its forward op's."""
