@@ -18,7 +18,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from benchmarks.nullgpu.builds import REPOSITORY, Build, BuildError, cache_folder, prepare
 from benchmarks.nullgpu.changes import changes
@@ -39,11 +41,15 @@ def record(build: Build, suite: str, only: str = "") -> Recording:
             said = done.stderr.strip().splitlines()
             raise BuildError(f"torch {build.torch} does not run here: {said[-1] if said else done.returncode}")
         finished = dict(part.split("=") for part in done.stdout.split() if "=" in part)
-        with lines.open() as stream:
-            return Compiler().compiled(
-                {"torch": build.torch, "cuda": finished["cuda"], "capability": "9.0", "suite": suite},
-                map(json.loads, stream),
-            )
+        bare = lines.with_suffix(".bare.jsonl")
+        without = {tuple(one["key"]): one for one in _read(bare)} if bare.exists() else {}
+        head = {"torch": build.torch, "cuda": finished["cuda"], "capability": "9.0", "suite": suite}
+        return Compiler().compiled(head, ({**without.get(tuple(one["key"]), {}), **one} for one in _read(lines)))
+
+
+def _read(lines: Path) -> Iterator[dict[str, Any]]:
+    with lines.open() as stream:
+        yield from map(json.loads, stream)
 
 
 def compare(torch: str, suite: str, folder: Path) -> None:

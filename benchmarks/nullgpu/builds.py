@@ -38,7 +38,7 @@ _HOST_DEFINES = """#pragma once
 """
 #: What marks a folder as whole, with what it was made from.
 _STAMP = "ready"
-_LAYOUT = "2"
+_LAYOUT = "3"
 
 
 class BuildError(Exception):

@@ -88,7 +88,7 @@ ANSWER(cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize, size_t, 1024, v
        void *f, void *g, void *h)
 ANSWER(cudnnGetBatchNormalizationTrainingExReserveSpaceSize, size_t, 1024, void *a, int b, int c, void *d, void *e)
 ANSWER(cudnnGetBatchNormalizationBackwardExWorkspaceSize, size_t, 1024, void *a, int b, int c, void *d, void *e,
-       void *f, void *g, void *h, void *i)
+       void *f, void *g, void *h, void *i, void *j)
 ANSWER(cudnnGetConvolutionForwardWorkspaceSize, size_t, 1024, void *a, void *b, void *c, void *d, void *e, int f)
 ANSWER(cudnnGetConvolutionBackwardDataWorkspaceSize, size_t, 1024, void *a, void *b, void *c, void *d, void *e, int f)
 ANSWER(cudnnGetConvolutionBackwardFilterWorkspaceSize, size_t, 1024, void *a, void *b, void *c, void *d, void *e, int f)

@@ -42,7 +42,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One sample. ``on``: deterministic mode; ``warn``: warnings only; ``bare``: the mode, cuBLAS without a workspace.
 
-    A mode in which all was as with the mode off is left out.
+    A mode in which all was as with the mode off is left out; a release that asks for no workspace does without one as
+    with it.
     """
 
     entry: str
@@ -154,7 +155,8 @@ class Compiler:
     def _rows(self, lines: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
         for line in lines:
             crashed = "off" not in line
-            made = {mode: Outcome() if crashed else self._outcome(line[mode]) for mode in MODES}
+            told = {**line, "bare": line.get("bare", line.get("on"))}
+            made = {mode: Outcome() if crashed else self._outcome(told[mode]) for mode in MODES}
             on, warn, bare = (made[mode] if made[mode] != made["off"] else None for mode in MODES[1:])
             yield Row(
                 entry=line["entry"],

@@ -1,9 +1,10 @@
-"""Runs in a process of the CUDA build: each sample in four modes, one line of JSON a sample.
+"""Runs in a process of the CUDA build: each sample in every mode, one line of JSON a sample.
 
-    python -m benchmarks.nullgpu.worker OUT.jsonl SUITE [--only TEXT] [--part K/N]
+    python -m benchmarks.nullgpu.worker OUT.jsonl SUITE [--only TEXT]
 
 Libraries that are not there can make a process die, so a child does the work: when it dies, the sample that did it is
-noted and another child goes on behind it. ``FINISHED`` on standard output says that all samples are in the file.
+noted and another child goes on behind it. Without a workspace for cuBLAS, where a release asks for one, all samples run
+again, into ``OUT.bare.jsonl``. ``FINISHED`` on standard output says that all samples are in the files.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from benchmarks.nullgpu.suites import fingerprint, suite_of
 from benchmarks.samples import Sample, operator_database, seed_everything, tensors
 
 _WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
+_WITH_WORKSPACE = ("off", "on", "warn")
 _RUNTIMES = {"11": "libcudart.so.11.0", "12": "libcudart.so.12", "13": "libcudart.so.13"}
 _ERROR_LENGTH = 240
 #: A child that dies more often than this has another fault than a library that is not there.
@@ -102,8 +104,6 @@ def run(sample: Sample, mode: str, runtime: Runtime) -> dict[str, Any]:
         return {**out, "error": _told("preparing", problem)}
     seed_everything(1)
     torch.use_deterministic_algorithms(mode != "off", warn_only=mode == "warn")
-    if mode == "bare":
-        del os.environ[_WORKSPACE]
     phase, launches = "forward", Launches(runtime)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -124,7 +124,6 @@ def run(sample: Sample, mode: str, runtime: Runtime) -> dict[str, Any]:
         out[phase] = launches.seen
         runtime.log(False)
     torch.use_deterministic_algorithms(False)
-    os.environ[_WORKSPACE] = ":4096:8"
     out["warned"] = sorted({str(w.message)[:120] for w in caught if "eterministic" in str(w.message)})
     return out
 
@@ -133,15 +132,33 @@ def _told(phase: str, problem: BaseException) -> str:
     return f"{phase}: {type(problem).__name__}: {' '.join(str(problem).split())}"[:_ERROR_LENGTH]
 
 
-def work_in_children(path: Path, suite: str, only: str) -> None:
+def checks_workspace() -> bool:
+    """Whether this release refuses cuBLAS without a workspace, which it looks for once a process: so one of its own."""
+    child = os.fork()
+    if child == 0:
+        torch.cuda._is_in_bad_fork = lambda: False
+        os.environ.pop(_WORKSPACE, None)
+        torch.use_deterministic_algorithms(True)
+        square = torch.ones(3, 3, device="cuda")
+        try:
+            square.mm(square)
+        except RuntimeError:
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+
+
+def work_in_children(path: Path, suite: str, only: str, modes: tuple[str, ...]) -> None:
     """Have children run the suite until one comes to its end."""
     for _ in range(_DEATHS):
         child = os.fork()
         if child == 0:
             # torch forbids a forked child a device whose state it cannot have; this device has none.
             torch.cuda._is_in_bad_fork = lambda: False
+            if modes != _WITH_WORKSPACE:
+                os.environ.pop(_WORKSPACE, None)
             try:
-                work(path, (one for one in suite_of(suite) if only in one.entry))
+                work(path, (one for one in suite_of(suite) if only in one.entry), modes)
             except BaseException:
                 traceback.print_exc()
                 os._exit(1)
@@ -154,7 +171,7 @@ def work_in_children(path: Path, suite: str, only: str) -> None:
     sys.exit(f"the process died {_DEATHS} times")
 
 
-def work(path: Path, samples: Iterator[Sample]) -> None:
+def work(path: Path, samples: Iterator[Sample], modes: tuple[str, ...]) -> None:
     """Run what is not in the file yet."""
     runtime, now = Runtime(), path.with_suffix(".now")
     done = {tuple(json.loads(line)["key"]) for line in path.read_text().splitlines()} if path.exists() else set()
@@ -162,6 +179,7 @@ def work(path: Path, samples: Iterator[Sample]) -> None:
         died = json.loads(now.read_text()) if now.exists() and now.read_text() else None
         if died is not None and tuple(died["key"]) not in done:
             stream.write(json.dumps(died) + "\n")
+            stream.flush()
             done.add(tuple(died["key"]))
         for sample in samples:
             key = (sample.entry, sample.number, sample.dtype)
@@ -169,7 +187,7 @@ def work(path: Path, samples: Iterator[Sample]) -> None:
                 continue
             head = {"key": key, "entry": key[0], "number": key[1], "dtype": key[2], "inputs": fingerprint(sample)}
             now.write_text(json.dumps(head))
-            outcomes = {mode: run(sample, mode, runtime) for mode in ("off", "on", "warn", "bare")}
+            outcomes = {mode: run(sample, mode, runtime) for mode in modes}
             stream.write(json.dumps({**head, **outcomes}) + "\n")
             stream.flush()
     now.write_text("")
@@ -186,7 +204,9 @@ def main() -> int:
     torch.set_num_threads(1)
     if options.suite == "opinfo":
         operator_database()  # takes longer than most children live
-    work_in_children(options.path, options.suite, options.only)
+    work_in_children(options.path, options.suite, options.only, _WITH_WORKSPACE)
+    if checks_workspace():
+        work_in_children(options.path.with_suffix(".bare.jsonl"), options.suite, options.only, ("bare",))
     print(f"FINISHED torch={torch.__version__} cuda={torch.version.cuda}")
     return 0
 
