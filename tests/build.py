@@ -84,6 +84,8 @@ def finding(rule: str = "cuda-index-add", **fields: Any) -> Finding:
 
 def process_finding(rule: str = "environment-cudnn-benchmark", **fields: Any) -> Finding:
     """A finding about a setting: cuDNN's benchmark is on, and convolutions ran."""
+    said = str(fields.get("subject", "torch.backends.cudnn.benchmark"))
+    fields.setdefault("name", said.partition(" = ")[0])
     return Finding(
         **{
             "rule": rule,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.build import finding
+from tests.build import call, environment, event, finding, generator, loader, trace
 from tracer.errors import BaselineError
 from tracer.gate.baseline import (
     HEADER,
@@ -27,6 +27,8 @@ from tracer.gate.baseline import (
     write_baseline,
 )
 from tracer.names import About, Verdict
+from tracer.session import judge
+from tracer.trace.draws import GENERATOR, ORIGIN
 
 TODAY = datetime.date(2026, 11, 21)
 cells = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -105,51 +107,61 @@ def test_updating_keeps_reasons_and_days_and_drops_what_was_fixed() -> None:
     assert risk_of(gone) not in after
 
 
-def test_a_setting_is_named_by_its_subject_without_its_value() -> None:
-    def setting(value: str) -> Risk:
-        return risk_of(finding(op="", location="", about=About.SETTING, subject=f"torch.backends.x = {value}"))
+def test_of_the_process_a_name_is_kept_whatever_is_said_of_it() -> None:
+    def setting(**said: str) -> Risk:
+        fields: dict[str, Any] = {"op": "", "location": "", "about": About.SETTING, "name": "torch.backends.x"}
+        return risk_of(finding(**(fields | said)))
 
-    assert setting("True") == setting("False")
-    assert setting("True").op == "torch.backends.x"
+    assert setting(subject="torch.backends.x = True") == setting(subject="torch.backends.x: nobody set it")
+    assert setting().op == "torch.backends.x"
+    assert setting(name="torch.backends.y") != setting()
 
 
-@pytest.mark.parametrize(
-    ("about", "subjects", "named"),
-    [
-        (About.SETTING, ("A_VARIABLE = :16:8", "A_VARIABLE is not set"), "A_VARIABLE"),
-        (
-            About.LATE,
-            (
-                "A_VARIABLE = 1, after CUDA had read it at a.py:3",
-                "A_VARIABLE removed, after CUDA may have read it",
+def test_a_lock_file_of_an_older_release_accepts_what_it_accepted() -> None:
+    """Made when names were cut out of sentences: every kind of finding about the process is in it."""
+    recorded = trace(
+        call("aten.convolution.default", facts={"device": "cuda", "dtype": "float32"}),
+        call("aten.mm.default", facts={"device": "cuda", "dtype": "float32"}),
+        call(
+            "aten.bernoulli_.float",
+            location="model.py:9",
+            facts={"device": "cuda", GENERATOR: "cuda:0", ORIGIN: "machine"},
+        ),
+        environment=environment(cudnn_benchmark=True),
+        events=(
+            event("first-use", "cuda", first=1, last=1),
+            event("first-use", "cublas", first=2, last=2),
+            event(value=":4096:8", first=5, last=5),
+            event(
+                "setting",
+                "torch.backends.cudnn.benchmark",
+                before="False",
+                value="True",
+                while_recording=True,
+                after_calls=True,
+                parts_phases=True,
+                first=6,
+                last=6,
             ),
-            "A_VARIABLE",
+            event("seed", "numpy-objects", value="machine", location="data.py:3", first=7, last=7),
+            event("seed", "cuda:0", value="program", after_draws=True, while_recording=True, first=8, last=8),
         ),
-        (About.CHANGED, ("torch.x: True to False", "torch.x = 2 and others", "torch.x: a = b to c"), "torch.x"),
-        (About.CHANGED, ("generator cuda:0, seeded again",), "generator cuda:0"),
-        (
-            About.GENERATOR,
-            ("generator passed (cpu), never seeded", "generator passed (cpu), seeded by the machine"),
-            "generator passed (cpu)",
-        ),
-        (About.LOADER, ("DataLoader(num_workers=4, shuffle=True)", "DataLoader(num_workers=8)"), "DataLoader"),
-        (About.COMPILED, ("torch._inductor.config.x = 1", "torch._inductor.config.x is not set"), None),
-    ],
-)
-def test_of_the_process_neither_value_nor_state_nor_line_is_kept(
-    about: About, subjects: tuple[str, ...], named: str | None
-) -> None:
-    risks = {risk_of(finding(op="", about=about, subject=subject)) for subject in subjects}
-    assert {risk.op for risk in risks} == {named or "torch._inductor.config.x"}
-    assert len(risks) == 1
-
-
-@pytest.mark.parametrize("about", About)
-def test_every_kind_of_finding_that_speaks_of_the_process_has_a_name(about: About) -> None:
-    """Calls, memory and overlapping writes are named by their op."""
-    by_op = about in (About.CALL, About.MEMORY, About.OVERLAP)
-    subject = "generator g, DataLoader(x) = at a.py:3"
-    assert risk_of(finding(op="aten.add.Tensor" if by_op else "", about=about, subject=subject)).op != subject
+        generators=(generator("python", drew=True),),
+        loaders=(loader(location="train.py:12", workers=4, shuffles=True),),
+        watched_from_start=True,
+    )
+    lines = read_baseline(Path(__file__).parent / "golden" / "older.lock")
+    about_process = [one for one in judge(recorded, backend="cuda").findings if one.about is not About.CALL]
+    assert {one.about for one in about_process} >= {
+        About.SETTING,
+        About.LATE,
+        About.CHANGED,
+        About.GENERATOR,
+        About.LOADER,
+    }
+    compared = compare(about_process, lines, TODAY)
+    assert (compared.new, compared.fixed) == ((), ())
+    assert len(compared.known) == len(lines)
 
 
 def test_findings_of_one_risk_are_accepted_up_to_the_worst() -> None:

@@ -143,6 +143,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     subject: str = ""
     """For the process: the setting and its value (``torch.backends.cudnn.benchmark = True``), the generator, the
     ``DataLoader``; empty for a call."""
+    name: str = ""
+    """For the process: what ``subject`` names, without its value or state: a setting, a variable, a generator, a class.
+    It stays when a value or a wording changes; lock files hold it."""
     ops: dict[str, int] = {}
     """For the process: the ops that make it matter, with their calls. ``op`` is empty then, but for memory that an op
     read or wrote; ``count`` is the sum, or what was counted."""

@@ -19,7 +19,7 @@ import msgspec
 from tracer.errors import BaselineError
 from tracer.files import write_whole
 from tracer.findings import Finding
-from tracer.names import SEVERITY, About, Verdict, Word
+from tracer.names import SEVERITY, Verdict, Word
 
 #: The lock file's first line; the number is its format's.
 HEADER = "# determinism.lock 1: findings that were looked at and accepted, one a line, sorted."
@@ -97,7 +97,7 @@ def risk_of(finding: Finding) -> Risk:
     """What ``finding`` is, whatever its line and count."""
     cells = (
         finding.rule,
-        finding.op or _what(finding),
+        finding.op or finding.name or finding.subject,
         finding.phase.value,
         finding.module,
         file_of(finding.location),
@@ -105,23 +105,6 @@ def risk_of(finding: Finding) -> Risk:
     )
     # A file's name may hold what no text file can: it becomes a question mark here as in the lock file.
     return Risk(*(cell.encode("utf-8", "replace").decode("utf-8") for cell in cells))
-
-
-#: Where the name of what a subject speaks of ends, and its value, its state or a line of code begins.
-_NAME_ENDS: Mapping[About, re.Pattern[str]] = {
-    About.SETTING: re.compile(" = | is not set"),
-    About.LATE: re.compile(" = | removed, after "),
-    About.CHANGED: re.compile(" = |: |, seeded again"),
-    About.GENERATOR: re.compile(", "),
-    About.LOADER: re.compile(r"\("),
-    About.COMPILED: re.compile(" = | is not set"),
-}
-
-
-def _what(finding: Finding) -> str:
-    """What of the process ``finding`` speaks of, without what it is or was."""
-    ends = _NAME_ENDS.get(finding.about)
-    return ends.split(finding.subject, maxsplit=1)[0] if ends else finding.subject
 
 
 def file_of(location: str) -> str:

@@ -52,9 +52,9 @@ def _of_library(finding: Finding, library: str, switches: Switches) -> Finding:
     other = f"take another layer or option of {library} in your own code, or accept the finding"
     if finding.deterministic_mode is Verdict.RAISES:
         remedy = (
-            f"The line is {library}'s: `torch.use_deterministic_algorithms(True, warn_only=True)` lets it run, and it"
-            f" varies as without the mode; to have it repeat, {other}."
+            f"The line belongs to {library}: `torch.use_deterministic_algorithms(True, warn_only=True)` lets it run:"
+            f" it varies as without the mode; to have it repeat, {other}."
         )
     else:
-        remedy = f"The line is {library}'s, and no switch is known that makes it repeat: {other}."
+        remedy = f"The line belongs to {library}, and no switch is known that makes it repeat: {other}."
     return msgspec.structs.replace(finding, library=library, remedy=remedy, needs=())

@@ -53,7 +53,8 @@ def _torch_generators(rows: BoundRows) -> Iterator[Finding]:
         for row in rows.named(_PASSED if is_passed(generator) else _TORCH):
             facts = {"origin": SeedOrigin.MACHINE.value}
             subject = f"generator {generator}, {'seeded by the machine' if first.seeded_at else 'never seeded'}"
-            yield from rows.finding(row, facts, subject=subject, ops=ops, at=_seeding(first), phase=first.phase)
+            at, name = _seeding(first), f"generator {generator}"
+            yield from rows.finding(row, facts, subject=subject, name=name, ops=ops, at=at, phase=first.phase)
 
 
 def _seeding(draw: Draw) -> Draw:
@@ -86,6 +87,7 @@ def _host_draw(rows: BoundRows, draw: Draw) -> Iterator[Finding]:
             row,
             {"origin": origin.value},
             subject=f"generator {draw.generator}, {state}",
+            name=f"generator {draw.generator}",
             ops={draw.op: draw.count},
             at=draw,
             phase=draw.phase,
@@ -104,6 +106,7 @@ def _numpy_objects(rows: BoundRows) -> Iterator[Finding]:
                 row,
                 {"origin": event.value},
                 subject="a NumPy Generator, made without a seed",
+                name="a NumPy Generator",
                 at=event,
                 phase=event.phase,
                 count=event.count,
@@ -200,6 +203,7 @@ def _loaders(rows: BoundRows) -> Iterator[Finding | Note]:
                 row,
                 loader_facts(loader, rows.scene, of_workers=row.id == _WORKERS),
                 subject=_spelt(loader),
+                name="DataLoader",
                 at=loader,
                 count=loader.iterations,
                 reason_detail=_WATCH if loader.origin is SeedOrigin.UNSEEN else "",
@@ -240,7 +244,7 @@ def _compiled(rows: BoundRows) -> Iterator[Finding | Note]:
                 if row.differs is Differs.MACHINES and ops is not None and is_worth_a_note(row, read):
                     yield rows.note(row, subject=subject, ops=ops)
             if ops is not None and row.differs is Differs.RUNS:
-                yield from rows.finding(row, facts, subject=subject, ops=ops)
+                yield from rows.finding(row, facts, subject=subject, name=row.name, ops=ops)
 
 
 def fill_cost(trace: Trace, scene: TraceUnderTarget) -> FillCost | None:

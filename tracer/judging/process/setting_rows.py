@@ -48,6 +48,7 @@ def setting_findings(rows: BoundRows) -> Iterator[Finding | Note]:
             {"value": read.word},
             facts_in_mode={"value": _in_mode(row, read)},
             subject=subject,
+            name=row.name,
             ops=ops,
             at=_made_at(row, rows),
         )
