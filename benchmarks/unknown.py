@@ -39,9 +39,9 @@ AT_MOST: dict[Backend, tuple[float, float]] = {
     Backend.CPU: (0.1, 0.1),
     Backend.CUDA: (0.1, 0.1),
     Backend.ROCM: (6.0, 6.0),
-    Backend.XPU: (4.0, 11.0),
-    Backend.MPS: (10.0, 17.0),
-    Backend.NPU: (1.0, 6.0),
+    Backend.XPU: (2.0, 6.0),
+    Backend.MPS: (10.0, 15.0),
+    Backend.NPU: (1.0, 4.0),
 }
 
 

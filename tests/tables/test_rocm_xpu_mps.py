@@ -63,6 +63,16 @@ def finding(backend: str, op: str, torch: str = "2.13", settings: str = "default
         ("xpu", "aten.grid_sampler_2d_backward.default", "2.13", {}, ("nondeterministic", "raises")),
         ("xpu", "aten.relu.default", "2.13", {}, ("deterministic", "deterministic")),
         ("xpu", "aten.native_batch_norm.default", "2.13", {}, ("unknown", "unknown")),
+        ("xpu", "aten.sum.dim_IntList", "2.13", {}, ("deterministic", "deterministic")),
+        ("xpu", "aten.sum.dim_IntList", "2.13", {"layout": "sparse_coo"}, ("unknown", "unknown")),
+        ("xpu", "aten.nll_loss_forward.default", "2.13", {}, ("deterministic", "deterministic")),
+        ("xpu", "aten._foreach_norm.Scalar", "2.13", {}, ("deterministic", "deterministic")),
+        ("xpu", "aten._foreach_mm.default", "2.13", {}, ("unknown", "unknown")),
+        # Classes of ops that no device can make vary.
+        ("xpu", "aten.nonzero.default", "2.13", {}, ("deterministic", "deterministic")),
+        ("mps", "aten.floor_divide.default", "2.13", {}, ("deterministic", "deterministic")),
+        ("mps", "aten.sum.dim_IntList", "2.13", {}, ("unknown", "unknown")),
+        ("mps", "aten.add.Tensor", "2.13", {"layout": "sparse_coo"}, ("unknown", "unknown")),
     ],
 )
 def test_a_call_has_the_verdicts_that_the_evidence_supports(
