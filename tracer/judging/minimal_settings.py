@@ -19,7 +19,7 @@ from tracer.names import REPEATABLE, Phase, SeedOrigin, Verdict
 from tracer.tables.ruling.binding import RuleOutcome
 from tracer.tables.ruling.target_tables import TargetTables
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, DECLARED, MODE
-from tracer.trace.draws import GENERATOR, ORIGIN, SEEDED_AT
+from tracer.trace.draws import GENERATOR, ORIGIN, SEEDED_AT, is_passed
 from tracer.trace.model import CallGroup, FactValue
 
 Sets = Mapping[str, FactValue]
@@ -28,7 +28,6 @@ Both = tuple[Verdict, Verdict]
 SEED = "seed.torch"
 _GONE: Both = (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
 #: The values of cuBLAS's variable that torch takes. Some rules, cuDNN's recurrent layers, take the second alone.
-_USUAL_WORKSPACE, _SMALL_WORKSPACE = CUBLAS_WORKSPACES
 #: Rounds after which what still raises once the others' settings are made is left to an edit.
 _ROUNDS = 4
 
@@ -82,7 +81,7 @@ def _can_be_seeded(group: CallGroup) -> bool:
     generator = str(group.facts.get(GENERATOR, ""))
     origin = group.facts.get(ORIGIN, SeedOrigin.UNUSED.value if generator else None)  # see ``trace.draws``
     known = origin in {origin.value for origin in (*REPEATABLE, SeedOrigin.UNUSED)}
-    return not known and not generator.startswith("passed")
+    return not known and not is_passed(generator)
 
 
 def _asked_of(group: CallGroup, ruling: RuleOutcome) -> object:
@@ -259,9 +258,8 @@ class MinimalSettings:
 
     def _workspace(self) -> str:
         """The value that every rule takes which asks for one."""
-        remedies = {ruling.remedy for _, ruling in self._unsafe if _WORKSPACE in self._relevant_to(ruling)}
-        small = any(_SMALL_WORKSPACE in text and _USUAL_WORKSPACE not in text for text in remedies)
-        return _SMALL_WORKSPACE if small else _USUAL_WORKSPACE
+        rules = [ruling.rule for _, ruling in self._unsafe if _WORKSPACE in self._relevant_to(ruling)]
+        return next((rule.workspace for rule in rules if rule is not None and rule.workspace), CUBLAS_WORKSPACES[0])
 
 
 def with_plan(findings: Iterable[Finding], settled: Settled) -> list[Finding]:

@@ -7,7 +7,7 @@ from enum import IntEnum
 from tracer.findings import Finding, Target
 from tracer.names import About, DeterministicMode, Verdict
 from tracer.tables.settings.declared import DECLARED, MODE, SEEDS, Place
-from tracer.trace.draws import GENERATOR, ORIGIN
+from tracer.trace.draws import GENERATOR, ORIGIN, is_passed
 
 
 class Step(IntEnum):
@@ -111,5 +111,5 @@ def place_of(finding: Finding) -> str:
 
 def _draws_from_a_passed_one(finding: Finding) -> bool:
     """Does the call draw from a generator that the program made, and that is not known to repeat?"""
-    passed = str(finding.facts.get(GENERATOR, "")).startswith("passed")
+    passed = is_passed(finding.facts.get(GENERATOR))
     return passed and finding.facts.get(ORIGIN) in _LEFT_TO_CHANCE

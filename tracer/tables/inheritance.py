@@ -73,7 +73,11 @@ def _inherited(table: Table, parent: Table, claimed: set[str]) -> Iterator[Rule]
 
 def _weakened(row: RuleEvidence, table: Table, parent: Table) -> RuleEvidence:
     ref = INHERITED.format(parent.backend, table.backend) + row.ref
-    return RuleEvidence(kind=min(EvidenceKind.DOCUMENTED, row.kind, key=list(EvidenceKind).index), ref=ref)
+    return RuleEvidence(
+        kind=min(EvidenceKind.DOCUMENTED, row.kind, key=list(EvidenceKind).index),
+        ref=ref,
+        inherited_from=parent.backend,
+    )
 
 
 def _packet(op: str) -> str:

@@ -27,6 +27,8 @@ class RuleEvidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ref: str
     """A documentation page with its version, a source file with function and versions, a pull request or an
     issue with its number, a measurement."""
+    inherited_from: Backend | None = None
+    """The backend whose table it was taken over from. Not a field of a file: loading sets it."""
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -78,6 +80,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Names that users and documents use."""
     needs: tuple[Prerequisite, ...] = ()
     """What must hold as well for ``remedy`` to work."""
+    workspace: str = ""
+    """The value of ``CUBLAS_WORKSPACE_CONFIG`` that it asks for, where the usual one will not do."""
     rewriting: Rewriting | None = None
     """How a line of the user's own can be rewritten that calls it: ``remedy`` says the same in words."""
     runs_as: str = ""

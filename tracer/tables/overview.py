@@ -48,7 +48,7 @@ def summarise(table: Table) -> TableSummary:
 
 def is_inherited(rule: Rule) -> bool:
     """Whether a rule was taken over from another backend's table."""
-    return bool(rule.evidence) and all(row.ref.startswith("inherited from ") for row in rule.evidence)
+    return bool(rule.evidence) and all(row.inherited_from is not None for row in rule.evidence)
 
 
 def strongest(rule: Reasoned) -> EvidenceKind:

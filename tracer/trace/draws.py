@@ -17,6 +17,11 @@ from tracer.trace.process import Draw
 GENERATOR, ORIGIN, SEEDED_AT = "rng.generator", "rng.origin", "rng.seeded_at"
 
 
+def is_passed(generator: object) -> bool:
+    """Is it, as a trace spells it, one that the program made and passed, not a device's own?"""
+    return str(generator).partition(" ")[0] == "passed"
+
+
 def draws_of(calls: Iterable[CallGroup], host_draws: Iterable[Draw]) -> tuple[Draw, ...]:
     """The ledger of a trace: calls that drew, in the order of their first draw, then the host's generators."""
     return (*_calls_that_drew(calls), *host_draws)

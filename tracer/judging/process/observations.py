@@ -13,6 +13,7 @@ from tracer.judging.process.setting_rows import compiled_how, is_worth_a_note, r
 from tracer.judging.process.trace_under_target import TraceUnderTarget
 from tracer.names import About, Backend, Differs, EventKind, SeedOrigin
 from tracer.tables.vocabulary import Value
+from tracer.trace.draws import is_passed
 from tracer.trace.file import Trace
 from tracer.trace.process import Draw, Loader
 
@@ -25,11 +26,6 @@ _FILL = frozenset({"deterministic_mode", "fill_uninitialized_memory"})
 _MEMORY, _OVERLAP = "environment-unwritten-memory", "environment-overlapping-write"
 
 _WATCH = "record the whole script with `tracer run`, which sees what seeds it"
-
-
-def is_passed(generator: str) -> bool:
-    """Is it one that the program made and passed, not a device's own?"""
-    return generator.startswith("passed")
 
 
 def observed_findings(rows: BoundRows) -> Iterator[Finding | Note]:

@@ -11,7 +11,7 @@ from tracer.tables.ruling.cross_device import Retold
 from tracer.tables.ruling.translating import Translator
 from tracer.tables.translation import NO_TRANSLATIONS, RECORDED_ON, Note, Translations
 from tracer.tables.vocabulary import Value
-from tracer.trace.draws import GENERATOR, ORIGIN
+from tracer.trace.draws import GENERATOR, ORIGIN, is_passed
 from tracer.trace.model import CallGroup, FactValue
 
 
@@ -60,7 +60,7 @@ class TargetTables:
         if origin is None or Verdict.SEEDED not in (ruling.verdict, ruling.verdict_in_deterministic_mode):
             return ruling
         if origin == SeedOrigin.MACHINE:
-            was_passed = str(group.facts.get(GENERATOR)).startswith("passed")
+            was_passed = is_passed(group.facts.get(GENERATOR))
             return self._of_draw(ruling, _passed_unseeded if was_passed else _default_unseeded)
         if origin in _REPEATABLE and ruling.verdict is ruling.verdict_in_deterministic_mode:
             return self._of_draw(ruling, _kept)
