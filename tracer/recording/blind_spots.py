@@ -43,6 +43,8 @@ class BlindSpots:
         self._noted: dict[tuple[BlindSpotKind, str, str], int] = {}
         self._loaders: weakref.WeakSet[Any] = weakref.WeakSet()
         """Iterators over a DataLoader, each of which counts once however many batches it gives."""
+        self.on_compiled_call: Callable[[Any], None] = lambda function: None
+        """Told of each function of the program's that is about to run compiled."""
         self.on_unseen: Callable[[], None] = lambda: None
         """Called before code runs that may write to any tensor."""
 
@@ -119,13 +121,17 @@ def _compiled(name: str) -> tuple[BlindSpotKind, str]:
     return BlindSpotKind.COMPILE_FELL_BACK, f"{name} is compiled, and ran eagerly because a dispatch mode was active"
 
 
-def _on_compiled_call(call: Call) -> tuple[BlindSpotKind, str] | None:
-    frame = call.frame
-    if frame.f_code.co_name not in ("compile_wrapper", "_fn"):
-        return None
-    function = frame.f_locals.get("fn")
-    if function is None or frame.f_locals.get("callback") is None:
+def _called_in(frame: FrameType) -> Any | None:
+    """The function that a frame of dynamo's is about to run compiled."""
+    if frame.f_code.co_name not in ("compile_wrapper", "_fn") or frame.f_locals.get("callback") is None:
         return None  # the wrapper of `torch.compiler.disable`
+    return frame.f_locals.get("fn")
+
+
+def _on_compiled_call(call: Call) -> tuple[BlindSpotKind, str] | None:
+    function = _called_in(call.frame)
+    if function is None:
+        return None
     for cell in getattr(function, "__closure__", None) or ():
         if isinstance(cell.cell_contents, torch.nn.Module):  # torch wraps modules of its own in a function
             function = cell.cell_contents
@@ -190,7 +196,13 @@ def _watched() -> Iterator[Target]:
     yield _noting(subprocess.Popen, "_execute_child", on_program)
     eval_frame = sys.modules.get("torch._dynamo.eval_frame")
     step = next((name for name in seams.COMPILED_CALL_STEPS if hasattr(eval_frame, name)), "")
-    yield _noting(eval_frame, step, _on_compiled_call)
+    yield _noting(eval_frame, step, _on_compiled_call)._replace(look=_tell_what_is_compiled)
+
+
+def _tell_what_is_compiled(call: Call) -> None:
+    function = _called_in(call.frame)
+    for listener in WATCHES.listeners if function is not None else ():
+        listener.on_compiled_call(function)
 
 
 class _Watches(Watchers[BlindSpots]):

@@ -64,7 +64,7 @@ class RecordingMode(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        # No wrapper around __torch_dispatch__: see seams.skip_in_dynamo.
+        # No wrapper around __torch_dispatch__: see seams.skip_code.
         return False
 
     @classmethod

@@ -10,9 +10,12 @@ import sys
 from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
 
+from tracer.recording.patching import stand_ins
 from tracer.recording.torch_private import seams
 
-_PACKAGES = ("tracer.recording.", "tracer.trace.", "tracer.names")
+_PACKAGES = ("tracer.recording.", "tracer.trace.", "tracer.names", "tracer.runner.")
+#: These make the program's own calls, inside which dynamo goes on as it would; what the others call is theirs.
+_PASS_ON = ("patching", "mode", "calls.higher_order", "torch_private.seams")
 _known: dict[str, tuple[CodeType, ...]] = {}
 
 
@@ -20,11 +23,22 @@ def leave_to_python() -> None:
     """Tell dynamo, where it is loaded, to leave the functions of every part that is loaded alone."""
     if not seams.is_dynamo_loaded():
         return
+    _know_stand_ins()
     for name, module in list(sys.modules.items()):
         if name.startswith(_PACKAGES) and isinstance(module, ModuleType):
             if name not in _known:
                 _known[name] = tuple(_code_of(module))
-            seams.skip_code(_known[name])
+            seams.skip_code(_known[name], with_callees=not name.endswith(_PASS_ON))
+
+
+def _know_stand_ins() -> None:
+    """Dynamo knows some functions by identity, from lists that it fills when it first asks: what stands for such a
+    function is to be known with it, and the function where the list was filled while something stood for it."""
+    for known in seams.lists_of_functions():
+        for pair in stand_ins():
+            if any(id(one) in known for one in pair):
+                for one in pair:
+                    known.add(id(one))
 
 
 def _code_of(module: ModuleType) -> Iterator[CodeType]:

@@ -19,7 +19,7 @@ import pkgutil
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from types import FrameType, FunctionType, MethodType
+from types import FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 Holder = tuple[Any, str]
@@ -35,7 +35,7 @@ class Call:
         self.frame = frame
         """The frame that made it."""
         self.args = args
-        """What it was given; a method's own object comes first."""
+        """What it was given; where a class's method was replaced, its own object comes first."""
         self.kwargs = kwargs
         self.seen: Any = None
         """What the watch found before the call and wants to know after it."""
@@ -66,9 +66,11 @@ class Watch(NamedTuple):
 class Replacement:
     """Stands for one function."""
 
-    def __init__(self, original: Any) -> None:
+    def __init__(self, original: Any, bound: MethodType | None = None) -> None:
         # Names that no function bears: everything else is asked of the function.
         self._tracer_original = original
+        self._tracer_bound = bound
+        """Where a bound method is replaced: it, whose function this stands for."""
         self._tracer_watches: tuple[Watch, ...] = ()
         self._tracer_holders: list[tuple[Any, str, Any]] = []
         self.__doc__ = original.__doc__
@@ -85,19 +87,21 @@ class Replacement:
             if watch.around is not None:
                 call_through = _Around(watch.around, call_through)
                 continue
-            call = Call(frame, args, kwargs)
+            call = Call(frame, args if self._tracer_bound is None else args[1:], kwargs)
             if watch.before is not None:
                 try:
                     watch.before(call)
-                except Exception:
+                except Exception:  # what a note stumbles over is no business of the program's
                     continue
             if watch.after is not None:
                 told.append((watch, call))
         result = call_through(*args, **kwargs)
         for watch, call in told:
             call.result = result
-            with suppress(Exception):
+            try:
                 watch.after(call)  # type: ignore[misc]
+            except Exception:
+                continue
         return result
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -150,6 +154,19 @@ class Replacement:
         return self if copied is self._tracer_original else copied
 
 
+class _Inlined(Replacement):
+    """Stands in a module for a Python function with defaults or a closure, which dynamo's guards read from a true
+    function alone: this attribute is where it looks for what to trace in place of a wrapper (torch 2.4 to 2.13)."""
+
+    @property
+    def _torchdynamo_inline(self) -> Any:
+        return self._tracer_original
+
+
+def _is_more_than_code(function: FunctionType) -> bool:
+    return bool(function.__defaults__ or function.__kwdefaults__ or function.__closure__)
+
+
 class _Around:
     """The next call inwards."""
 
@@ -173,13 +190,48 @@ _IN_CHILDREN: list[Callable[[], None]] = []
 
 def original_of(function: Any) -> Any:
     """The function that a replacement stands for; anything else as it is."""
-    return function._tracer_original if type(function) is Replacement else function
+    known = _replacement_in(function)
+    return function if known is None else known._tracer_bound or known._tracer_original
+
+
+def stand_ins() -> list[tuple[Any, Any]]:
+    """Each function that was ever replaced here, and what stood for it."""
+    return [(original_of(one), one) for one in _REPLACEMENTS.values()]
+
+
+def _replacement_in(held: Any) -> Replacement | None:
+    """The replacement that ``held`` is, or that it wraps as a static or a bound method does."""
+    if isinstance(held, staticmethod):
+        held = held.__func__
+    function: Any = held.__func__ if type(held) is MethodType else held
+    is_ours = issubclass(type(function), Replacement) and (function is held or function._tracer_bound is not None)
+    return function if is_ours else None
+
+
+def _made_for(owner: Any, raw: Any) -> tuple[Replacement, Any] | None:
+    """What stands for the function in ``raw``, and what is to be held in its place; ``None`` where that is none."""
+    function = raw.__func__ if isinstance(raw, staticmethod) else raw
+    if function is None or not callable(function):
+        return None
+    # A method written in C is found out by its function's type, which nothing else has.
+    bound = function if type(function) is MethodType and type(function.__func__) is FunctionType else None
+    known = _REPLACEMENTS.get(id(function))
+    if known is None:
+        called = function if bound is None else bound.__func__
+        is_inlined = isinstance(owner, ModuleType) and type(called) is FunctionType and _is_more_than_code(called)
+        known = _REPLACEMENTS[id(function)] = (_Inlined if is_inlined else Replacement)(called, bound)
+    if bound is not None:  # such are told by their very type
+        return known, MethodType(known, bound.__self__)
+    return known, staticmethod(known) if isinstance(raw, staticmethod) else known
 
 
 def held_by(owner: Any, name: str) -> Any:
     """The function that ``owner`` holds under ``name``, whoever stands for it; ``None`` without one."""
     raw = _raw(owner, name)
-    return original_of(raw.__func__ if isinstance(raw, staticmethod) else raw)
+    known = _replacement_in(raw)
+    if known is not None:
+        return original_of(known)
+    return raw.__func__ if isinstance(raw, staticmethod) else raw
 
 
 def place(holders: Iterable[Holder], watch: Watch) -> Callable[[], None] | None:
@@ -207,19 +259,18 @@ def place(holders: Iterable[Holder], watch: Watch) -> Callable[[], None] | None:
 def _stand_in(owner: Any, name: str) -> Replacement | None:
     """What stands for the function that ``owner`` holds under ``name``, placed there."""
     raw = _raw(owner, name)
-    function = raw.__func__ if isinstance(raw, staticmethod) else raw
-    if type(function) is Replacement:
-        return function
-    if function is None or not callable(function):
+    found = _replacement_in(raw)
+    if found is not None:
+        return found
+    made = _made_for(owner, raw)
+    if made is None:
         return None
-    known = _REPLACEMENTS.get(id(function))
-    if known is None:
-        known = _REPLACEMENTS[id(function)] = Replacement(function)
+    known, placed = made
     former = raw if name in getattr(owner, "__dict__", ()) else _MISSING
     with suppress(AttributeError, TypeError, ValueError):
-        _set(owner, name, staticmethod(known) if isinstance(raw, staticmethod) else known)
-        if held_by(owner, name) is function and _raw(owner, name) is not raw:
-            known._tracer_holders = [one for one in known._tracer_holders if (one[0] is not owner or one[1] != name)]
+        _set(owner, name, placed)
+        if _raw(owner, name) is placed:
+            known._tracer_holders = [one for one in known._tracer_holders if one[0] is not owner or one[1] != name]
             known._tracer_holders.append((owner, name, former))
             return known
         _set(owner, name, former)
@@ -229,8 +280,7 @@ def _stand_in(owner: Any, name: str) -> Replacement | None:
 def _put_back(replacement: Replacement) -> None:
     kept = []
     for owner, name, former in replacement._tracer_holders:
-        raw = _raw(owner, name)
-        if (raw.__func__ if isinstance(raw, staticmethod) else raw) is replacement:
+        if _replacement_in(_raw(owner, name)) is replacement:
             _set(owner, name, former)
         else:  # somebody replaced it again, and may put back what they found: then the next one ends it
             kept.append((owner, name, former))

@@ -71,6 +71,7 @@ class Recorder:
         self.attribution = Attribution(frames, stack, self.optimizer)
         self.tracking = Tracking()
         self.mode = RecordingMode(self.attribution, asked, self.tracking)
+        self.blind_spots.on_compiled_call = self.optimizer.compiled_code_runs
         self.blind_spots.on_unseen = self.tracking.give_up_all
         self.watch = ProcessWatch(frames, self._variables) if watch is None else watch
         self._moments = RecordingState(self.attribution, self.mode)
@@ -85,7 +86,6 @@ class Recorder:
         with ExitStack() as undo:  # an interrupt between two of these undoes what was done
             undo.callback(self.watch.leave)
             self.watch.enter()
-            leave_to_python()
             seams.register_with_higher_order_ops(RecordingMode)
             undo.callback(self.attribution.modules.remove)
             self.attribution.modules.install()
@@ -102,6 +102,8 @@ class Recorder:
                 undo.callback(listener.forget)
                 undo.callback(ESCAPES.discard, listener)
                 ESCAPES.add(listener)
+            undo.callback(leave_to_python)  # first: while everything is still in its place
+            leave_to_python()
             self.mode.__enter__()  # type: ignore[no-untyped-call]
             undo.callback(self.mode.__exit__, None, None, None)
             self._undo = undo.pop_all()
@@ -188,7 +190,7 @@ class Recorder:
             name=self.name,
             rank=int(rank) if rank.isdigit() else None,
             world_size=int(world) if world.isdigit() else None,
-            optimizer_steps=self.optimizer.steps,
+            optimizer_steps=self.optimizer.steps or self.optimizer.compiled_steps,
             calls=calls,
             partial=self.partial,
         )

@@ -12,6 +12,7 @@ from typing import Any
 
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from tracer.recording.calls.optimizers import unless_compiled
 from tracer.recording.process.environment import capture_environment
 from tracer.recording.torch_private import seams
 from tracer.runner.steps import Steps, WindowComplete
@@ -54,8 +55,8 @@ class StepWindow:
 
     def open(self) -> None:
         """Begin to count steps; enter the recorder if the first one is wanted."""
-        self._before = register_optimizer_step_pre_hook(self._before_step)
-        self._after = register_optimizer_step_post_hook(self._after_step)
+        self._before = register_optimizer_step_pre_hook(unless_compiled(self._before_step))
+        self._after = register_optimizer_step_post_hook(unless_compiled(self._after_step))
         if self.steps.start == 0:
             self._enter()
 
@@ -83,7 +84,7 @@ class StepWindow:
             self.read_settings()
         if self._will_switch() and self._after is not None:
             self._after.remove()
-            self._after = register_optimizer_step_post_hook(self._after_step)
+            self._after = register_optimizer_step_post_hook(unless_compiled(self._after_step))
 
     def _after_step(self, *_: object) -> None:
         self.finished += 1

@@ -106,7 +106,7 @@ class Attribution:
         """The autograd node's name; a gradient accumulation bears its parameter's."""
         name = str(node.name())
         if node._sequence_nr() == seams.NO_NUMBER:
-            parameter = self._parameter_of(node)
+            parameter = self.modules.parameter(getattr(node, "variable", None))
             return f"AccumulateGrad: {parameter[0]}" if parameter[0] else "AccumulateGrad"
         return name
 
@@ -225,15 +225,8 @@ class Attribution:
             origin = self._origins[key] = Origin(phase, scope, site, called_from)
         return origin
 
-    def _parameter_of(self, node: Any) -> tuple[str, str]:
-        variable = getattr(node, "variable", None)
-        known = self.modules.parameters.get(id(variable))
-        if known is None or known[0]() is not variable:
-            return "", ""
-        return known[1], known[2]
-
     def _accumulation(self, node: Any, frame: FrameType | None) -> Origin:
-        name, path = self._parameter_of(node)
+        name, path = self.modules.parameter(getattr(node, "variable", None))
         site, called_from = self._backward_call(frame)
         origin = self._accumulations.get((name, site))
         if origin is None:

@@ -12,7 +12,7 @@ import weakref
 from _thread import get_ident
 from collections.abc import Callable
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.compiler import is_compiling
@@ -55,6 +55,22 @@ class _Known:
         self.ref = weakref.ref(module)
         self.path = path
         self.kind = kind
+
+
+class _Parameter(NamedTuple):
+    """What is known of one parameter, by the module that holds it."""
+
+    module: weakref.ref[torch.nn.Module]
+    name: str
+    """What the module calls it."""
+    full_name: str
+    path: str
+    """The module's."""
+
+    def is_of(self, parameter: Any) -> bool:
+        """Is ``parameter``, found by its ``id``, the one that was met, and not another that lives at its address?"""
+        module = self.module()
+        return module is not None and module._parameters.get(self.name) is parameter
 
 
 class Entry:
@@ -100,8 +116,8 @@ class ModuleStack:
         self.recompute_depth = 0
         """Outermost modules running inside the backward engine."""
         self.thread = get_ident()
-        self.parameters: dict[int, tuple[weakref.ref[torch.Tensor], str, str]] = {}
-        """``id`` of a parameter to the parameter, its full name, and its module's path."""
+        self._parameters: dict[int, _Parameter] = {}
+        """By ``id``. Nothing refers to a parameter, not even weakly: ``torch.utils.swap_tensors`` would refuse it."""
         self._sites = sites
         self._known: dict[int, _Known] = {}
         self._forget_at = 64
@@ -112,6 +128,11 @@ class ModuleStack:
         self._handles: list[Any] = []
         if model is not None:
             self._learn(model, "")
+
+    def parameter(self, variable: Any) -> tuple[str, str]:
+        """Full name and module's path of a parameter; empty for other tensors."""
+        known = self._parameters.get(id(variable))
+        return (known.full_name, known.path) if known is not None and known.is_of(variable) else ("", "")
 
     def install(self) -> None:
         """Start following; the thread that calls this is the one that is followed."""
@@ -252,8 +273,8 @@ class ModuleStack:
         """Modules that are made anew in every step (a loss, say) leave nothing behind."""
         for number in [number for number, known in self._known.items() if known.ref() is None]:
             del self._known[number]
-        for number in [number for number, held in self.parameters.items() if held[0]() is None]:
-            del self.parameters[number]
+        for number in [number for number, held in self._parameters.items() if held.module() is None]:
+            del self._parameters[number]
         for scope in self._scopes.values():
             for number in [number for number, child in scope.children.items() if child[0]() is None]:
                 del scope.children[number]
@@ -269,9 +290,9 @@ class ModuleStack:
             for parameter_name, parameter in module._parameters.items():
                 if parameter is not None:
                     full = f"{path}.{parameter_name}" if path else parameter_name
-                    held = self.parameters.get(id(parameter))
-                    if held is None or held[0]() is not parameter:
-                        self.parameters[id(parameter)] = (weakref.ref(parameter), full, path)
+                    held = self._parameters.get(id(parameter))
+                    if held is None or not held.is_of(parameter):
+                        self._parameters[id(parameter)] = _Parameter(weakref.ref(module), parameter_name, full, path)
 
     def _kind_of(self, cls: type) -> int:
         filename = getattr(sys.modules.get(cls.__module__), "__file__", None)

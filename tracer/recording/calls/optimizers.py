@@ -1,5 +1,7 @@
 """When an optimizer steps: torch's global step hooks.
 
+Code that dynamo compiles leaves them out: there, calls of compiled functions that hold a step are counted.
+
 The hook after a step is not called when the step raises. So the flag alone does not decide: a call belongs to the
 optimizer when the frame of ``Optimizer.step``'s wrapper is on its stack, and a flag without that frame is stale.
 """
@@ -10,10 +12,12 @@ import functools
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from types import CodeType, FrameType
 from typing import Any
 
 import torch
+from torch.compiler import is_compiling
 from torch.optim.optimizer import (
     Optimizer,
     register_optimizer_step_post_hook,
@@ -27,6 +31,17 @@ def _is_step_wrapper(code: CodeType) -> bool:
     return code.co_name == "wrapper" and code.co_filename.endswith("optimizer.py") and "func" in code.co_freevars
 
 
+def unless_compiled(hook: Callable[..., None]) -> Callable[..., None]:
+    """``hook`` as a function that dynamo traces to nothing: what is compiled stays as it would be without it."""
+
+    def called(*given: Any) -> None:
+        if is_compiling():
+            return
+        hook(*given)
+
+    return called
+
+
 def _code_of(closure: Any) -> CodeType | None:
     """The code that calling ``closure`` runs: a function, a method, a ``partial`` of one (Lightning's), an object."""
     while isinstance(closure, functools.partial):
@@ -36,12 +51,29 @@ def _code_of(closure: Any) -> CodeType | None:
     return found if isinstance(found, CodeType) else None
 
 
+def _holds_a_step(function: Any) -> bool:
+    """Is ``function`` an optimizer's step, or does it name one and an optimizer to call it on?"""
+    if isinstance(getattr(function, "__self__", None), Optimizer):
+        return bool(function.__name__ == "step")
+    code = _code_of(function)
+    if code is None or "step" not in code.co_names:
+        return False
+    known = getattr(function, "__globals__", {})
+    named = [known.get(name) for name in code.co_names]
+    for cell in getattr(function, "__closure__", None) or ():
+        with suppress(ValueError):  # nothing is in it yet
+            named.append(cell.cell_contents)
+    return any(isinstance(value, Optimizer) for value in named)
+
+
 class OptimizerWatch:
     """Follows optimizer steps; ``on_step(count)`` is called after each that ended."""
 
     def __init__(self, on_step: Callable[[int], None] | None = None) -> None:
         self.active = False
         self.steps = 0
+        self.compiled_steps = 0
+        """Calls of compiled code that holds a step, where no step was seen."""
         self.origin: Any = None
         """The origin of the running step's calls, when torch's own code makes them and no closure is run."""
         self.locate: Callable[[FrameType | None], Any] = lambda frame: None
@@ -50,11 +82,16 @@ class OptimizerWatch:
         self._on_step = on_step
         self._handles: list[Any] = []
 
+    def compiled_code_runs(self, function: Any) -> None:
+        """``function``, compiled, is about to run: dynamo leaves our hooks out of a step in it."""
+        if self.steps == 0 and _holds_a_step(function):
+            self.compiled_steps += 1
+
     def install(self) -> None:
         """Start following every optimizer of the process."""
         self._handles = [
-            register_optimizer_step_pre_hook(self._before),
-            register_optimizer_step_post_hook(self._after),
+            register_optimizer_step_pre_hook(unless_compiled(self._before)),
+            register_optimizer_step_post_hook(unless_compiled(self._after)),
         ]
 
     def remove(self) -> None:
@@ -89,7 +126,7 @@ class OptimizerWatch:
         self.active, self.origin = False, None
 
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        frame = sys._getframe(1)
+        frame = sys._getframe(2)
         if self.active and not self.is_inside(frame.f_back):
             self._stop()  # an earlier step raised
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)

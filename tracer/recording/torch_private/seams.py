@@ -130,22 +130,33 @@ def is_dynamo_loaded() -> bool:
     return "torch._dynamo.eval_frame" in sys.modules
 
 
-def skip_in_dynamo(*functions: Callable[..., Any]) -> None:
-    """Tell dynamo's frame evaluator to leave these functions alone, where dynamo is loaded.
+def skip_code(codes: Iterable[CodeType], *, with_callees: bool) -> None:
+    """Tell dynamo's frame evaluator to leave this code alone, where dynamo is loaded; ``with_callees``: and what it
+    calls (torch 2.7 and newer).
 
     The recorder replaces the wrapper that torch puts around every mode's ``__torch_dispatch__`` by this: it
     costs nothing per call, and does not switch dynamo off for what the dispatched op calls.
     """
-    skip_code(function.__code__ for function in functions)
-
-
-def skip_code(codes: Iterable[CodeType]) -> None:
-    """The same for the code of functions."""
     eval_frame = sys.modules.get("torch._dynamo.eval_frame")
     skip = find(eval_frame, "skip_code") or find(torch._C, "_dynamo", "eval_frame", "skip_code")
-    if skip is not None:
+    strategy = find(eval_frame, "FrameExecStrategy")
+    if strategy is not None and with_callees:
+        action = eval_frame.FrameAction.SKIP  # type: ignore[union-attr]
+        for code in codes:
+            eval_frame.set_code_exec_strategy(code, strategy(action, action))  # type: ignore[union-attr]
+    elif skip is not None:
         for code in codes:
             skip(code)
+
+
+def lists_of_functions() -> Iterator[Any]:
+    """Dynamo's lists of functions that it knows by ``id``, each filled by now (torch 2.13)."""
+    rules = sys.modules.get("torch._dynamo.trace_rules")
+    for name in ("_numpy_function_ids", "_builtin_function_ids", "_polyfilled_function_ids"):
+        known = getattr(rules, name, None)
+        if callable(known) and hasattr(known, "add"):
+            known()
+            yield known
 
 
 def private_backend_name() -> str:
