@@ -186,6 +186,36 @@ class SeedOrigin(Word):
 REPEATABLE = (SeedOrigin.PROGRAM, SeedOrigin.RESTORED, SeedOrigin.FIXED)
 
 
+class NumberSource(Word):
+    """What gives another number in every process."""
+
+    CLOCK = "clock"
+    PROCESS_ID = "process-id"
+    ENTROPY = "entropy"
+    """The operating system's random numbers: ``os.urandom``, ``secrets``, ``uuid``, a generator made without a seed."""
+    HASH = "hash"
+    """The hash of a text, where the interpreter was told of no hash seed."""
+    ADDRESS = "address"
+    """Where an object lies in memory."""
+
+
+class NumberUse(Word):
+    """What such a number was used for, as far as that shows."""
+
+    SEED = "seed"
+    """It seeded one of the generators that are watched."""
+    PYTHON_OBJECT = "python-object"
+    """The state of a ``random.Random``."""
+    NUMPY_OBJECT = "numpy-object"
+    """The state of a ``RandomState`` or ``Generator`` of NumPy."""
+    SYSTEM_OBJECT = "system-object"
+    """A draw from ``random.SystemRandom``, which has no state."""
+    VALUE = "value"
+    """It was handed to the program."""
+    ORDER = "order"
+    """The order of a set of texts."""
+
+
 class EventKind(Word):
     """Something that the program did once and that later calls depend on."""
 

@@ -19,7 +19,7 @@ import torch
 
 from tests.recording.lines import line_of, record
 from tracer import DeterminismTracer, Trace
-from tracer.names import EventKind, SeedOrigin
+from tracer.names import EventKind, NumberSource, NumberUse, SeedOrigin
 from tracer.recording.randomness.host_generators import HOST
 from tracer.trace.process import Event, Generator
 
@@ -73,12 +73,12 @@ def test_numpys_own_generators_are_noted_where_they_are_made_without_a_seed() ->
         np.random.default_rng(seed=np.random.default_rng(1)).random()
 
     tracer = record(step)
-    first, second = seeds(tracer)
-    assert [(one.name, one.value, one.count) for one in (first, second)] == [
-        ("numpy-objects", "machine", 2),
-        ("numpy-objects", "machine", 1),
+    made = tracer.trace.machine_numbers
+    assert [(one.use, one.source, one.count) for one in made] == [
+        (NumberUse.NUMPY_OBJECT, NumberSource.ENTROPY, 2),
+        (NumberUse.NUMPY_OBJECT, NumberSource.ENTROPY, 1),
     ]
-    assert first.location.endswith(f":{line_of(step, '# unseeded')}")
+    assert made[0].location.endswith(f":{line_of(step, '# unseeded')}")
     assert tracer.trace.host_draws == ()
     assert pickle.loads(pickle.dumps(np.random.default_rng)) is np.random.default_rng
 

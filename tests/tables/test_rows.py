@@ -39,7 +39,7 @@ BY_CATEGORY = {
     "precision": 10,
     "attention": 5,
     "CPU threads and libraries": 10,
-    "random generators": 9,
+    "random generators": 13,
     "memory": 3,
     "data loading": 9,
     "collectives": 7,

@@ -134,6 +134,7 @@ class Recorder:
             generators=tuple(self.generators.generators(_drawn_by(counted))),
             host_draws=tuple(self.generators.draws()),
             loaders=self.watch.loaders.listed() if self.watch.loaders is not None else (),
+            machine_numbers=self.watch.numbers.listed(),
             allocations=merge_counted(self.tracking.allocations(self._working_directory)),
             unwritten_reads=merge_counted(self.tracking.unwritten_reads(self._working_directory)),
             overlaps=merge_counted(self.tracking.overlapping_writes(self._working_directory)),

@@ -167,6 +167,11 @@ PROCESS_FACTS: Mapping[str, tuple[Value, ...]] = {
     "change": ("between-phases", "within"),
     # A generator's state: see ``names.SeedOrigin``.
     "origin": ("program", "restored", "fixed", "machine", "unseen"),
+    # What the number was made from that it was seeded with, where that is another one in every process: see
+    # ``names.NumberSource``; none: a number of the program's own, or nobody seeded it.
+    "seed.number": ("none", "clock", "process-id", "entropy", "hash", "address"),
+    # Was it an installed package that made it?
+    "by.library": BOOL,
     # Memory that overlaps: see ``names.Overlap``.
     "overlap": ("itself", "source"),
     # A DataLoader.

@@ -18,7 +18,7 @@ from tracer.files import write_whole
 from tracer.names import BlindSpotKind, Phase, Training
 from tracer.trace.draws import draws_of
 from tracer.trace.model import SCHEMA, BlindSpot, CallGroup, Environment, TraceSource
-from tracer.trace.process import Allocation, Draw, Event, Generator, Loader, OverlapWrite, UnwrittenRead
+from tracer.trace.process import Allocation, Draw, Event, Generator, Loader, MachineNumber, OverlapWrite, UnwrittenRead
 
 #: A trace of 10^5 groups takes about 40 MB; anything larger than this is not one.
 MAX_BYTES = 512 * 1024 * 1024
@@ -59,6 +59,8 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """Calls that wrote to overlapping memory."""
     loaders: tuple[Loader, ...] = ()
     """Each ``DataLoader`` that was iterated."""
+    machine_numbers: tuple[MachineNumber, ...] = ()
+    """What differs in every process and the program took: entropy, clocks that became seeds, unseeded generators."""
     source_lines: dict[str, str] = {}
     """The text of the user's own lines by ``path:line``; only where it was asked for, since traces are shared."""
 

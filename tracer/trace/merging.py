@@ -10,9 +10,9 @@ import msgspec
 from tracer.errors import TraceError
 from tracer.trace.file import Trace
 from tracer.trace.model import BlindSpot, CallGroup, Environment
-from tracer.trace.process import Allocation, Draw, Event, Generator, Loader, OverlapWrite, UnwrittenRead
+from tracer.trace.process import Allocation, Draw, Event, Generator, Loader, MachineNumber, OverlapWrite, UnwrittenRead
 
-Counted = TypeVar("Counted", Draw, Allocation, UnwrittenRead, OverlapWrite, Loader)
+Counted = TypeVar("Counted", Draw, Allocation, UnwrittenRead, OverlapWrite, Loader, MachineNumber)
 
 #: Fields that are added up where everything else agrees.
 _SUMS = ("count", "bytes", "unfollowed", "iterations")
@@ -128,6 +128,7 @@ def merge_traces(traces: Sequence[Trace]) -> Trace:
         allocations=merge_counted(one for trace in traces for one in trace.allocations),
         unwritten_reads=merge_counted(read for trace in traces for read in trace.unwritten_reads),
         overlaps=merge_counted(write for trace in traces for write in trace.overlaps),
+        machine_numbers=merge_counted(one for trace in traces for one in trace.machine_numbers),
         loaders=merge_counted(loader for trace in traces for loader in trace.loaders),
         source_lines={place: text for trace in reversed(traces) for place, text in trace.source_lines.items()},
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tracer.names import EventKind, Overlap, Phase, SeedOrigin
+from tracer.names import EventKind, NumberSource, NumberUse, Overlap, Phase, SeedOrigin
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -81,6 +81,24 @@ class Draw(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     origin: SeedOrigin = SeedOrigin.UNSEEN
     seeded_at: str = ""
     """``path:line`` of the call that seeded the generator, where it was seen."""
+
+
+class MachineNumber(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A number at one line that is another one in every process."""
+
+    source: NumberSource
+    use: NumberUse
+    what: str = ""
+    """What was called: ``random.Random``, ``numpy.random``, ``os.urandom``, ``uuid.uuid4``, ``secrets``; of a seed, the
+    generator that it seeded (``cpu``, ``torch``, ``python``, ``numpy``)."""
+    location: str = ""
+    """``path:line`` of the innermost frame outside torch and the standard library."""
+    function: str = ""
+    called_from: str = ""
+    phase: Phase = Phase.OTHER
+    by_library: bool = False
+    """Was it an installed package that asked for it?"""
+    count: int = 1
 
 
 class Allocation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

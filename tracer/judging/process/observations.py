@@ -9,6 +9,7 @@ import msgspec
 
 from tracer.findings import FillCost, Finding, Note
 from tracer.judging.process.bound_rows import BoundRows, device_backend
+from tracer.judging.process.machine_numbers import MADE_FROM, machine_numbers, seed_number
 from tracer.judging.process.setting_rows import compiled_how, is_worth_a_note, read_setting, subject_of
 from tracer.judging.process.trace_under_target import TraceUnderTarget
 from tracer.names import About, Backend, Differs, EventKind, SeedOrigin
@@ -30,7 +31,10 @@ _WATCH = "record the whole script with `tracer run`, which sees what seeds it"
 
 def observed_findings(rows: BoundRows) -> Iterator[Finding | Note]:
     """Every finding about what was observed of the process, beside its settings."""
-    reads = (_torch_generators, _host_generators, _numpy_objects, _unwritten_reads, _overlaps, _loaders, _compiled)
+    reads = (
+        *(_torch_generators, _host_generators, machine_numbers, _numpy_objects),
+        *(_unwritten_reads, _overlaps, _loaders, _compiled),
+    )
     for read in reads:
         yield from read(rows)
 
@@ -47,8 +51,10 @@ def _torch_generators(rows: BoundRows) -> Iterator[Finding]:
             drawn.setdefault(draw.generator, (draw, Counter()))[1][draw.op] += draw.count
     for generator, (first, ops) in drawn.items():
         for row in rows.named(_PASSED if is_passed(generator) else _TORCH):
-            facts = {"origin": SeedOrigin.MACHINE.value}
-            subject = f"generator {generator}, {'seeded by the machine' if first.seeded_at else 'never seeded'}"
+            source = seed_number(scene.trace, first.seeded_at)
+            facts = {"origin": SeedOrigin.MACHINE.value, "seed.number": source.value if source else "none"}
+            how = "seeded by the machine" if first.seeded_at else "never seeded"
+            subject = f"generator {generator}, {f'seeded with {MADE_FROM[source]}' if source else how}"
             at, name = _seeding(first), f"generator {generator}"
             yield from rows.finding(row, facts, subject=subject, name=name, ops=ops, at=at, phase=first.phase)
 
@@ -77,15 +83,17 @@ def _host_draw(rows: BoundRows, draw: Draw) -> Iterator[Finding]:
     origin = rows.scene.origin(draw.origin, f"seed.{draw.generator}")
     if origin not in (SeedOrigin.MACHINE, SeedOrigin.UNSEEN) or draw.generator not in _HOST:
         return
+    source = seed_number(rows.scene.trace, draw.seeded_at) if origin is SeedOrigin.MACHINE else None
     state = "never seeded" if origin is SeedOrigin.MACHINE else "seeded or not, which was not seen"
+    state = f"seeded with {MADE_FROM[source]}" if source else state
     for row in rows.named(_HOST[draw.generator]):
         yield from rows.finding(
             row,
-            {"origin": origin.value},
+            {"origin": origin.value, "seed.number": source.value if source else "none"},
             subject=f"generator {draw.generator}, {state}",
             name=f"generator {draw.generator}",
             ops={draw.op: draw.count},
-            at=draw,
+            at=_seeding(draw) if source else draw,
             phase=draw.phase,
             module=draw.module,
             reason_detail=_WATCH if origin is SeedOrigin.UNSEEN else "",
@@ -100,7 +108,7 @@ def _numpy_objects(rows: BoundRows) -> Iterator[Finding]:
         for row in rows.named(_OBJECTS):
             yield from rows.finding(
                 row,
-                {"origin": event.value},
+                {"origin": event.value, "by.library": False},
                 subject="a NumPy Generator, made without a seed",
                 name="a NumPy Generator",
                 at=event,

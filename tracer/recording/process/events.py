@@ -97,6 +97,10 @@ class EventLog:
         self._follow()
         self._calls = None
 
+    def phase(self) -> Phase:
+        """The phase of the recording that runs; ``other`` where none does."""
+        return Phase.OTHER if self._calls is None else self._calls.phase()
+
     def note(
         self,
         kind: EventKind,

@@ -18,6 +18,7 @@ from tracer.names import Subsystem
 from tracer.recording.process.events import EventLog
 from tracer.recording.process.variables import VariableEvents
 from tracer.recording.randomness.host_generators import HOST
+from tracer.recording.randomness.machine_numbers import NumberLog
 from tracer.recording.sites import Sites
 from tracer.trace.model import Environment
 
@@ -42,6 +43,7 @@ class ProcessWatch:
         self.loaders: LoaderLog | None = None
         """The loaders that were iterated; ``None`` while torch is not loaded."""
         self._inductor: InductorWatch | None = None
+        self.numbers = NumberLog(sites, self._working_directory, self.log)
         self._variables = VariableEvents(self.log, variables, self._look)
         self._depth = 0
         self._first_uses: FirstUses | None = None
@@ -54,6 +56,7 @@ class ProcessWatch:
             if "torch" in sys.modules:
                 self.torch_loaded(None)
             self._variables.start()
+            self.numbers.start()
             HOST.start(self.log, from_process_start=self.from_start)
 
     def torch_loaded(self, frame: FrameType | None) -> None:
@@ -82,6 +85,7 @@ class ProcessWatch:
         if self._depth == 0:
             self._variables.stop()
             HOST.stop(self.log)
+            self.numbers.stop()
             while self._stops:
                 self._stops.pop()()
             self._first_uses = None

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tracer.names import EventKind, SeedOrigin
+from tracer.names import EventKind, NumberSource, SeedOrigin
 from tracer.recording.patching import Call, Holder, Watch, place
 from tracer.recording.process.events import EventLog, Noted
+from tracer.recording.randomness import machine_numbers
 from tracer.recording.randomness.provenance import FIXED, MACHINE, PROGRAM, UNSEEN, Newest, Origins, Provenance
 from tracer.recording.randomness.seed_callers import DISTRIBUTED_SAMPLER, TORCH_RANDOM, SeedCaller, seed_caller
 from tracer.recording.sites import Sites
@@ -193,12 +194,12 @@ class SeedWatch:
         """A function of torch's that seeds a device which sleeps: the call waits in a queue, its line does not."""
         if call.frame.f_code.co_filename != TORCH_RANDOM:
             seed = call.first if call.args else call.kwargs.get("seed")
-            self._of_defaults.note(
-                int(torch.initial_seed() if seed is None else seed) % 2**64,
-                self._at(SeedOrigin.MACHINE if seed is None else SeedOrigin.PROGRAM, call.frame),
-            )
+            source = None if seed is None else machine_numbers.seed_source(seed, call.frame)
+            origin = _origin(seed is None or source is not None)
+            number = int(torch.initial_seed() if seed is None else seed) % 2**64
+            self._of_defaults.note(number, self._at(origin, call.frame))
             name = "torch" if module == "torch.random" else module.split(".")[1]
-            self._note_event(name, SeedOrigin.PROGRAM, call.frame)
+            self._note_event(name, origin, call.frame, source)
 
     def _note_seed(self, call: Call, caller: SeedCaller) -> None:
         generator, before = call.first, call.seen
@@ -208,28 +209,31 @@ class SeedWatch:
         is_default = self._is_default(generator)
         known = (self._of_defaults if is_default else self._of_passed).get(seed)
         device = generator.device.type
+        source = None
+        if not is_from_machine and (not caller.is_torch or caller.through_torch_random):
+            source = machine_numbers.seed_source(seed, caller.frame)
+        origin = _origin(is_from_machine or source is not None)
         if "_lazy_init" in caller.functions or (caller.through_torch_random and device != "cpu"):
             # Noted where it was asked for, or about to be: torch.manual_seed comes to the CPU's generator last.
             if known is None:
-                self._note_value(is_default, seed, self._at(_origin(is_from_machine), caller.frame))
+                self._note_value(is_default, seed, self._at(origin, caller.frame))
             self._reseeded(generator, before, None)
             return
         if caller.is_torch and caller.file != DISTRIBUTED_SAMPLER:
             # A sampler's own generator grew from a number that was drawn from the default one.
-            source = MACHINE if is_from_machine else self.provenance(torch.default_generator)
-            self._note_value(is_default, seed, source)
+            grown = MACHINE if is_from_machine else self.provenance(torch.default_generator)
+            self._note_value(is_default, seed, grown)
             if not is_default and not is_from_machine:
-                self._grown.note(seed, source)
+                self._grown.note(seed, grown)
             self._reseeded(generator, before, [])
             return
-        origin = _origin(is_from_machine)
         provenance = self._at(origin, caller.frame)
         self._note_value(is_default, seed, provenance)
         if is_default and "cb" in caller.functions and known is provenance:
             events: list[Noted] = []  # one call that seeds several devices, or one that was announced
         else:
             name = "torch" if caller.through_torch_random else device if is_default else "passed"
-            events = self._note_event(name, origin, caller.frame)
+            events = self._note_event(name, origin, caller.frame, source)
         self._reseeded(generator, before, events)
 
     def _note_state(self, call: Call, caller: SeedCaller) -> None:
@@ -249,7 +253,11 @@ class SeedWatch:
     def _note_value(self, is_default: bool, seed: int, provenance: Provenance) -> None:
         (self._of_defaults if is_default else self._of_passed).note(seed, provenance)
 
-    def _note_event(self, name: str, origin: SeedOrigin, frame: FrameType | None) -> list[Noted]:
+    def _note_event(
+        self, name: str, origin: SeedOrigin, frame: FrameType | None, source: NumberSource | None = None
+    ) -> list[Noted]:
+        if source is not None:
+            machine_numbers.note_seed(source, name, frame)
         logs = {id(log): log for log in self._logs}
         noted = (log.note(EventKind.SEED, name, frame=frame, value=str(origin)) for log in logs.values())
         return [one for one in noted if one is not None]

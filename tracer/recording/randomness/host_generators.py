@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tracer.names import EventKind, SeedOrigin
 from tracer.recording.patching import Call, Watch, place
+from tracer.recording.randomness import machine_numbers
 from tracer.recording.randomness.provenance import MACHINE, UNSEEN, Newest, Origins, Provenance
 from tracer.recording.sites import Sites, is_torchs_own
 
@@ -122,6 +123,7 @@ class HostWatch:
         """Watch NumPy's generator too, if NumPy was loaded since; ``nobody_seeded``: just now."""
         if self.is_asleep():
             return
+        machine_numbers.look_again()
         for generator in self._loaded():
             if generator.name not in self.generators:
                 generator.provenance = MACHINE if nobody_seeded else UNSEEN
@@ -171,7 +173,11 @@ class HostWatch:
         elif not args or args[0] is None:
             generator.provenance = self._origins.at(SeedOrigin.MACHINE, site)
         else:
-            generator.provenance = self._origins.at(SeedOrigin.PROGRAM, site)
+            source = machine_numbers.seed_source(args[0], frame)
+            origin = SeedOrigin.PROGRAM if source is None else SeedOrigin.MACHINE
+            generator.provenance = self._origins.at(origin, site)
+            if source is not None:
+                machine_numbers.note_seed(source, generator.name, frame)
         value = str(SeedOrigin.RESTORED if is_restored else generator.provenance.origin)
         is_torchs = is_restored and is_torchs_own(frame.f_code.co_filename)  # what it compiled may have drawn
         logs = {} if is_torchs else {id(log): log for log in self._logs}
@@ -226,7 +232,7 @@ class HostWatch:
         self.saved.note((generator.name, generator.digest()), generator.provenance)
 
     def _made(self, call: Call) -> None:
-        if all(given is None for given in (*call.args, *call.kwargs.values())):
+        if not machine_numbers.sees_numpy() and all(given is None for given in (*call.args, *call.kwargs.values())):
             self.made_unseeded(call.frame)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracer.names import SEVERITY, BlindSpotKind, Cause, Training, Verdict
+from tracer.names import SEVERITY, About, BlindSpotKind, Cause, Training, Verdict
 from tracer.plan import Step, step_of
 from tracer.report.wording.naming import is_call
 
@@ -92,6 +92,8 @@ def draws_repeat(report: ReportView) -> bool:
 
 
 def condition(report: ReportView) -> str:
-    """What conditional findings hang on, in three words."""
-    conditional = (one for one in report.findings if one.verdict is Verdict.CONDITIONAL)
+    """What conditional findings hang on, in a few words."""
+    conditional = [one for one in report.findings if one.verdict is Verdict.CONDITIONAL]
+    if all(one.about is About.GENERATOR for one in conditional):
+        return "if numbers of the machine's reach the training"
     return "for some data" if all(one.cause in _DATA for one in conditional) else "under some conditions"

@@ -30,14 +30,14 @@ KEYS: Mapping[About, frozenset[str]] = {
     About.SETTING: frozenset({"value"}),
     About.LATE: frozenset({"late"}),
     About.CHANGED: frozenset({"change", "origin"}),
-    About.GENERATOR: frozenset({"origin"}),
+    About.GENERATOR: frozenset({"origin", "seed.number", "by.library"}),
     About.MEMORY: frozenset(),
     About.OVERLAP: frozenset({"overlap"}),
     About.LOADER: frozenset({"origin", *_LOADER}),
     About.COMPILED: frozenset({"value", "compiled"}),
 }
-#: What a row about generators may speak of; the last are never seen.
-GENERATORS = ("torch", "passed", "python", "numpy", "numpy-objects")
+#: What a row about generators may speak of: the last three have no state that could be seeded.
+GENERATORS = ("torch", "passed", "python", "numpy", "numpy-objects", "python-objects", "system", "machine", "sets")
 
 _SHELL = "export "
 

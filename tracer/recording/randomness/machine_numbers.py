@@ -1,0 +1,309 @@
+"""Numbers of the machine's, at the lines that took them: entropy, generators that are objects, seeds that are clocks.
+
+Imports neither torch nor NumPy. What the standard library and torch take for themselves (a temporary file's name, a
+key between processes) is nobody's; what an installed package takes counts only where a generator grows from it. A
+generator that is given a state of its own before it is drawn from counts for nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import weakref
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+from tracer.names import NumberSource, NumberUse, Phase
+from tracer.recording.patching import Call, original_of
+from tracer.recording.process.events import EventLog
+from tracer.recording.randomness import seed_sources
+from tracer.recording.randomness.source_tree import call_of, is_given_a_state
+from tracer.recording.sites import LIBRARY, USER, Site, Sites, spell
+from tracer.recording.watchers import Target, Watchers
+from tracer.trace.process import MachineNumber
+
+_STANDARD = os.path.dirname(os.path.abspath(random.__file__))
+#: Modules whose frames pass on what was asked of them.
+_PASSING_ON = tuple(os.path.join(_STANDARD, name) for name in ("random.py", "uuid.py", "secrets.py"))
+_NUMPY_RANDOM = os.path.join("numpy", "random", "")
+_OWN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+_UNPICKLES = os.path.join("numpy", "random", "_pickle.py")
+#: What a ``SeedSequence`` of NumPy asks the machine for.
+_SEED_BITS = 128
+_KEPT = 1024
+
+_Key = tuple[NumberSource, NumberUse, str, Site, Site, Phase, bool]
+
+
+class _Noted:
+    """Numbers of one kind at one line; those taken back are not counted."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class NumberLog:
+    """The numbers of one watch of the process."""
+
+    def __init__(self, sites: Sites, working_directory: str, events: EventLog) -> None:
+        self._sites = sites
+        self._working_directory = working_directory
+        self._events = events
+        self._noted: dict[_Key, _Noted] = {}
+        self._entropy: dict[int, None] = {}
+        """Numbers that ``SystemRandom`` gave last: NumPy's generators grow from one."""
+        self._made: tuple[object, _Noted] | None = None
+        """Where the last generator of NumPy's was made, and how it was counted."""
+        self._objects: dict[int, tuple[weakref.ref[random.Random], int, _Noted]] = {}
+        """By ``id``: each ``random.Random`` that was made without a seed, and its state then."""
+        self._lines: set[tuple[str, int]] = set()
+
+    def start(self) -> None:
+        """Begin to watch."""
+        _WATCHERS.add(self)
+
+    def stop(self) -> None:
+        """Watch no more."""
+        _WATCHERS.discard(self)
+
+    def listed(self) -> tuple[MachineNumber, ...]:
+        """What was taken, in the order of first notice."""
+        unmoved: dict[_Noted, int] = {}
+        for alive, state, noted in tuple(self._objects.values()):
+            one = alive()
+            if one is not None and _state_of(one) == state:  # nothing was drawn from it so far
+                unmoved[noted] = unmoved.get(noted, 0) + 1
+        return tuple(
+            MachineNumber(
+                source=source,
+                use=use,
+                what=what,
+                location=spell(site, self._working_directory),
+                function=site.function,
+                called_from=spell(own, self._working_directory) if own != site else "",
+                phase=phase,
+                by_library=by_library,
+                count=count,
+            )
+            for (source, use, what, site, own, phase, by_library), noted in self._noted.items()
+            if (count := noted.count - unmoved.get(noted, 0)) > 0
+        )
+
+    # --- seeds ---
+
+    def source_of(self, value: object, frame: FrameType | None, position: int | str = 0) -> NumberSource | None:
+        """What the seed ``value`` was made from, if it is another number in every process."""
+        if isinstance(value, int) and value in self._entropy:
+            return NumberSource.ENTROPY
+        return seed_sources.source_of(value, frame, position, was_taken=self._was_taken)
+
+    def seeded(self, source: NumberSource, generator: str, frame: FrameType | None) -> None:
+        """``generator`` was seeded with such a number."""
+        if frame is None:
+            return
+        self._note(source, NumberUse.SEED, generator, frame)
+        site = self._sites.innermost(frame)
+        for (_, use, _, at, *_), noted in self._noted.items():  # what became the seed is told of once
+            if at == site and noted.count and use in (NumberUse.VALUE, NumberUse.SYSTEM_OBJECT):
+                noted.count -= 1
+                break
+
+    def _was_taken(self, file: str, first: int, last: int) -> bool:
+        return any((file, line) in self._lines for line in range(first, last + 1))
+
+    # --- what is told ---
+
+    def took_entropy(self, call: Call) -> None:
+        """``os.urandom`` was called, whoever for."""
+        frame: FrameType | None = call.frame
+        given = call.result
+        use, what = NumberUse.VALUE, "os.urandom"
+        while frame is not None and frame.f_code.co_filename in _PASSING_ON:
+            name = frame.f_code.co_name
+            if os.path.basename(frame.f_code.co_filename) == "random.py":
+                if name == "getrandbits" and isinstance(given, bytes) and frame.f_locals["k"] == _SEED_BITS:
+                    self._keep(int.from_bytes(given, "big"))
+                use, what = NumberUse.SYSTEM_OBJECT, "random.SystemRandom"
+                if frame.f_locals.get("self") is getattr(sys.modules.get("secrets"), "_sysrand", frame):
+                    use, what = NumberUse.VALUE, "secrets"
+            else:
+                module = os.path.basename(frame.f_code.co_filename).removesuffix(".py")
+                use, what = NumberUse.VALUE, f"{module}.{name}"
+            frame = frame.f_back
+        self._take(use, what, frame, call.frame)
+
+    def made_a_uuid(self, call: Call) -> None:
+        """``uuid.uuid1`` read the clock and the network's address."""
+        frame: FrameType | None = call.frame
+        while frame is not None and frame.f_code.co_filename in _PASSING_ON:
+            frame = frame.f_back
+        self._take(NumberUse.VALUE, "uuid.uuid1", frame, call.frame)
+
+    def _take(self, use: NumberUse, what: str, frame: FrameType | None, innermost: FrameType) -> None:
+        if frame is None or _is_numpys(innermost):
+            return  # told of where its generator grows from it
+        self._lines.add((frame.f_code.co_filename, frame.f_lineno))
+        if self._sites.kind_of(frame.f_code.co_filename) == USER:
+            self._note(NumberSource.ENTROPY, use, what, frame)
+
+    def _keep(self, number: int) -> None:
+        self._entropy[number] = None
+        if len(self._entropy) > _KEPT:
+            del self._entropy[next(iter(self._entropy))]
+
+    def made_python_object(self, call: Call) -> None:
+        """A ``random.Random`` was made."""
+        made: Any = call.first
+        frame = _outside(call.frame)
+        if frame is None or isinstance(made, random.SystemRandom):
+            return
+        given = call.args[1] if len(call.args) > 1 else call.kwargs.get("x")
+        source = self.source_of(given, frame, 0) if given is not None else NumberSource.ENTROPY
+        noted = self._object(source, NumberUse.PYTHON_OBJECT, "random.Random", frame)
+        if noted is not None and given is None:
+            self._follow(made, noted)
+
+    def _follow(self, made: random.Random, noted: _Noted) -> None:
+        key = id(made)
+        alive = weakref.ref(made, lambda _: self._objects.pop(key, None))
+        self._objects[key] = (alive, _state_of(made), noted)
+
+    def gave_python_object_a_state(self, call: Call) -> None:
+        """``seed`` or ``setstate`` of a ``random.Random``: what it was made with counts if it drew before."""
+        alive, state, noted = self._objects.get(id(call.first), (None, 0, None))
+        if alive is None or alive() is not call.first or noted is None:
+            return
+        del self._objects[id(call.first)]
+        if call.seen == state:
+            noted.count -= 1
+
+    def numpy_grows(self, call: Call) -> None:
+        """A generator of NumPy's is made from a ``SeedSequence``."""
+        frame = _outside(call.frame)
+        number = getattr(call.first, "entropy", None)
+        self._made = None
+        if frame is None or _comes_from_pickle(call.frame):
+            return
+        source = NumberSource.ENTROPY if isinstance(number, int) and number in self._entropy else None
+        if source is None:
+            source = self.source_of(number, frame)
+        elif is_given_a_state(frame):
+            return
+        noted = self._object(source, NumberUse.NUMPY_OBJECT, "numpy.random", frame)
+        if noted is not None:
+            self._made = ((frame.f_code, frame.f_lasti, id(frame)), noted)
+
+    def numpy_is_given_a_seed(self, call: Call) -> None:
+        """``RandomState(seed)`` seeds a generator that it made from the machine's entropy; so does its ``seed``."""
+        frame = _outside(call.frame)
+        if frame is None:
+            return
+        if self._made is not None and self._made[0] == (frame.f_code, frame.f_lasti, id(frame)):
+            self._made[1].count -= 1
+        self._made = None
+        hidden = getattr(getattr(sys.modules.get("numpy.random"), "mtrand", None), "_rand", None)
+        seed = call.args[1] if len(call.args) > 1 else call.kwargs.get("seed")
+        if call.first is getattr(hidden, "_bit_generator", None):
+            return  # the global one, which is watched by itself
+        source = self.source_of(seed, frame) if seed is not None else NumberSource.ENTROPY
+        self._object(source, NumberUse.NUMPY_OBJECT, "numpy.random.RandomState", frame)
+
+    def _object(self, source: NumberSource | None, use: NumberUse, what: str, frame: FrameType) -> _Noted | None:
+        kind = self._sites.kind_of(frame.f_code.co_filename)
+        if source is None or kind <= 0 or (kind == LIBRARY and _is_import(frame)):
+            return None
+        return self._note(source, use, what, frame)
+
+    def _note(self, source: NumberSource, use: NumberUse, what: str, frame: FrameType) -> _Noted:
+        site, own = self._sites.innermost(frame), self._sites.users_own(frame)
+        key = (source, use, what, site, own, self._events.phase(), site.kind == LIBRARY)
+        noted = self._noted.setdefault(key, _Noted())
+        noted.count += 1
+        return noted
+
+
+def _outside(frame: FrameType | None) -> FrameType | None:
+    """The frame that asked, behind those of ``random``, of NumPy's ``random`` and of this package."""
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if name not in _PASSING_ON and not name.startswith(_OWN) and _NUMPY_RANDOM not in name:
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def _is_numpys(frame: FrameType) -> bool:
+    """Does NumPy ask, for a ``SeedSequence``? Its code has no frames: the line then calls nothing of such a name."""
+    if frame.f_code.co_name != "getrandbits" or frame.f_locals.get("k") != _SEED_BITS or frame.f_back is None:
+        return False
+    call = call_of(frame.f_back)
+    asked = None if call is None else getattr(call.func, "attr", getattr(call.func, "id", ""))
+    return "numpy.random" in sys.modules and asked not in ("getrandbits", "randbits")
+
+
+def _comes_from_pickle(frame: FrameType | None) -> bool:
+    """Is a generator unpickled or copied? Its state is put back right after."""
+    return frame is not None and frame.f_code.co_filename.endswith(_UNPICKLES)
+
+
+def _is_import(frame: FrameType | None) -> bool:
+    """Does a module run for the first time?"""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _state_of(made: random.Random) -> int:
+    try:
+        return hash(made.getstate())
+    except Exception:  # a subclass that keeps none
+        return 0
+
+
+def _look(call: Call) -> None:
+    call.seen = _state_of(call.first)
+
+
+def _functions() -> Iterator[Target]:
+    yield Target([(random, "_urandom"), (os, "urandom")], after=NumberLog.took_entropy)
+    yield Target([(sys.modules.get("uuid"), "_generate_time_safe")], after=NumberLog.made_a_uuid)
+    yield Target([(random.Random, "__init__")], after=NumberLog.made_python_object)
+    for name in ("seed", "setstate"):
+        yield Target([(random.Random, name)], look=_look, after=NumberLog.gave_python_object_a_state)
+    seeds: Any = sys.modules.get("numpy.random.bit_generator")
+    yield Target([(getattr(seeds, "SeedSequence", None), "generate_state")], after=NumberLog.numpy_grows)
+    mersenne: Any = getattr(sys.modules.get("numpy.random"), "MT19937", None)
+    yield Target([(mersenne, "_legacy_seeding")], after=NumberLog.numpy_is_given_a_seed)
+
+
+#: The watch of this process.
+_WATCHERS: Watchers[NumberLog] = Watchers(_functions)
+
+
+def look_again() -> None:
+    """Watch NumPy and ``uuid`` too, if they were loaded since."""
+    _WATCHERS.look_again()
+
+
+def sees_numpy() -> bool:
+    """Are NumPy's generators seen where they are made? Not in a build whose classes cannot be watched."""
+    seeds: Any = sys.modules.get("numpy.random.bit_generator")
+    made = vars(getattr(seeds, "SeedSequence", object)).get("generate_state")
+    return made is not None and original_of(made) is not made
+
+
+def seed_source(value: object, frame: FrameType | None) -> NumberSource | None:
+    """What the number that ``frame`` seeds with was made from, if it is another one in every process."""
+    return next((log.source_of(value, frame) for log in _WATCHERS.listeners), None)
+
+
+def note_seed(source: NumberSource, generator: str, frame: FrameType | None) -> None:
+    """``generator`` was seeded with such a number."""
+    for log in _WATCHERS.listeners:
+        log.seeded(source, generator, frame)
