@@ -235,6 +235,7 @@ function start(data) {
     }
     if (text(row, "op") !== text(row, "subject")) add("Op", code("op"));
     add("Runs as", code("runs_as"));
+    add("Runs on the host", text(row, "host"));
     add("Place", code("place"));
     add("Called from", code("called_from"));
     add("Function", code("function"));

@@ -12,6 +12,7 @@ from tracer.names import (
     Cause,
     Differs,
     EvidenceKind,
+    HostCode,
     Phase,
     Prerequisite,
     Settings,
@@ -65,6 +66,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """Every setting that conditions may read, as this target has it; see ``tables.vocabulary.SETTINGS``."""
     sets: dict[str, FactValue] = {}
     """Settings that were asked for in place of the recorded ones, by name; see ``tables.rows.Row.sets``."""
+    host: tuple[str, ...] = ()
+    """Globs of files, lines (``path:line``), functions and modules whose calls run on the host whatever the backend."""
 
 
 class Need(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -126,6 +129,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """What the claim rests on; empty where no rule speaks."""
     facts: dict[str, FactValue] = {}
     """What was recorded of the call that conditions may read."""
+    host: HostCode | None = None
+    """Why the call is known to run on the host, so that it was judged for the CPU; ``None`` where it is not."""
     node: str = ""
     """Name of the autograd node that made the call, for backward calls."""
     decided: Deciding = Deciding()

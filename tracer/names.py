@@ -165,6 +165,17 @@ class Training(Word):
     """Nobody counted."""
 
 
+class HostCode(Word):
+    """Why calls are known to run on the host, whatever device a training runs on."""
+
+    LOADER = "loader"
+    """A ``DataLoader`` fetched them in this process."""
+    DEVICE = "device"
+    """They were recorded on the CPU in a recording whose other calls ran on the target's device."""
+    NAMED = "named"
+    """``--host``, or a comment at their line, says so."""
+
+
 class SeedOrigin(Word):
     """Where the state that a generator draws from came from."""
 

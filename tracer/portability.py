@@ -54,12 +54,13 @@ def judge_targets(
     *,
     settings: str | Mapping[str, FactValue] = Settings.RECORDED,
     strict: bool = False,
+    host: Iterable[str] = (),
 ) -> tuple[Judgement, ...]:
     """``trace`` judged for each of ``targets`` under the same settings."""
     from tracer.session import judge
 
     return tuple(
-        judge(trace, backend=backend, torch=version, settings=settings, strict=strict).judgement
+        judge(trace, backend=backend, torch=version, settings=settings, strict=strict, host=host).judgement
         for backend, version in targets
     )
 

@@ -133,9 +133,10 @@ class DeterminismTracer:
         settings: str | Mapping[str, FactValue] = Settings.RECORDED,
         *,
         strict: bool = False,
+        host: Iterable[str] = (),
     ) -> Report:
         """Judge what was recorded so far; see ``judge``."""
-        return judge(self.trace, backend=backend, torch=torch, settings=settings, strict=strict)
+        return judge(self.trace, backend=backend, torch=torch, settings=settings, strict=strict, host=host)
 
 
 def judge(
@@ -145,6 +146,7 @@ def judge(
     torch: str = "recorded",
     settings: str | Mapping[str, FactValue] = Settings.RECORDED,
     strict: bool = False,
+    host: Iterable[str] = (),
 ) -> Report:
     """Hold ``trace`` against the determinism tables for a target, and report.
 
@@ -162,6 +164,10 @@ def judge(
     strict
         Answer ``unknown`` for a torch that is newer than a table was reviewed for, in place of the newest reviewed
         version's verdict.
+    host
+        Globs of files, lines (``data.py:12``), functions and modules whose calls run on the host whatever the backend,
+        as transforms and schedulers do: they are judged for the CPU. What a ``DataLoader`` fetched in the recorded
+        process is known without; ``tracer report`` and ``tracer check`` read comments ``# tracer: host`` too.
 
     Raises
     ------
@@ -175,7 +181,7 @@ def judge(
     from tracer.tables.settings.switches import load_switches
     from tracer.tables.translation import load_translations
 
-    target = make_target(trace.environment, backend=backend, torch=torch, settings=settings)
+    target = make_target(trace.environment, backend=backend, torch=torch, settings=settings, host=host)
     tables, translations, rows = load_tables(), load_translations(), load_rows()
     judgement, calls = judge_calls(
         trace, tables, target, strict=strict, translations=translations, rows=rows, switches=load_switches()

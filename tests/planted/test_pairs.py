@@ -11,4 +11,4 @@ def test_each_fault_has_a_clean_twin() -> None:
 
 def test_there_are_thirty_of_each_and_every_area_has_its_module() -> None:
     assert len(FAULTS) == len(CLEAN) >= 30
-    assert {path.parent.name for path in FAULTS} == {"draws", "loading", "memory", "settings"}
+    assert {path.parent.name for path in FAULTS} == {"draws", "loading", "memory", "settings", "writes"}

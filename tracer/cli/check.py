@@ -59,6 +59,12 @@ Exit code 0: nothing fails; 1: something does; 2: wrong usage or input; 3: nothi
     shell_complete=completing.settings,
     help="Judge under recorded, default, warn or deterministic settings.",
 )
+@click.option(
+    "--host",
+    multiple=True,
+    metavar="GLOB",
+    help="Judge these files, lines, functions or modules for cpu: they run on the host.",
+)
 @click.option("--strict", is_flag=True, help="Call a torch newer than the tables unknown; guess nothing.")
 @click.option(
     "--fail-on",
@@ -108,6 +114,7 @@ def command(
     backend: str | None,
     torch_version: str | None,
     settings: str | None,
+    host: tuple[str, ...],
     strict: bool,
     fail_on: str | None,
     select: tuple[str, ...],
@@ -138,7 +145,7 @@ def command(
         raise UsageError("--update-baseline needs a file to write", hint=f"add --baseline {BASELINE}")
     accepted = _accepted(lock, may_be_missing=update_baseline)
     with progress("judging"):
-        from tracer.gate.suppressions import Suppressions
+        from tracer.gate.suppressions import Suppressions, host_lines
         from tracer.session import findings_of_others, judge
         from tracer.trace import load_trace, merge_traces
 
@@ -149,6 +156,7 @@ def command(
             "torch": torch_version or configured.torch,
             "settings": settings or configured.settings,
             "strict": strict or configured.strict,
+            "host": (*(host or configured.host), *host_lines(trace.calls, Path.cwd())),
         }
         report = judge(trace, **target)
         found = (*report.findings, *findings_of_others(report, recordings, **target))

@@ -74,6 +74,12 @@ Exit code 3 says that a trace is partial: the report is written, and speaks for 
     help="A file; for several formats a folder, or the name that all the files begin with.",
 )
 @click.option("--targets", metavar="T[,T]", help="Further targets that the page compares: all, cuda:2.4, npu ...")
+@click.option(
+    "--host",
+    multiple=True,
+    metavar="GLOB",
+    help="Judge these files, lines, functions or modules for cpu: they run on the host.",
+)
 @click.option("--strict", is_flag=True, help="Call a torch newer than the tables unknown; guess nothing.")
 @verbosity
 def command(
@@ -85,6 +91,7 @@ def command(
     table: str | None,
     output: str | None,
     targets: str | None,
+    host: tuple[str, ...],
     strict: bool,
     quiet: bool,
     verbose: bool,
@@ -96,6 +103,7 @@ def command(
     detail = detail_of(quiet=quiet, verbose=verbose)
     wanted = destinations(formats, output, inputs=traces, table=table)
     with progress("reading traces"):
+        from tracer.gate.suppressions import host_lines
         from tracer.portability import judge_targets, targets_named
         from tracer.session import judge
         from tracer.trace import compare_ranks, load_trace, merge_traces
@@ -103,12 +111,13 @@ def command(
         loaded = [load_trace(path) for path in traces]
         trace = merge_traces(loaded)
     with progress("judging and rendering"):
-        report = judge(trace, backend=backend, torch=torch_version, settings=settings, strict=strict)
+        named = (*host, *host_lines(trace.calls, Path.cwd()))
+        report = judge(trace, backend=backend, torch=torch_version, settings=settings, strict=strict, host=named)
         report.ranks = compare_ranks(loaded)
         report.traces, report.strict = tuple(Path(path).name for path in traces), strict
         if targets is not None:
-            named = targets_named(targets, report.target.torch)
-            report.portability = judge_targets(trace, named, settings=settings, strict=strict)
+            others = targets_named(targets, report.target.torch)
+            report.portability = judge_targets(trace, others, settings=settings, strict=strict, host=named)
         rendered = render_report(report, wanted, table=table or "findings", detail=detail)
     write_rendered(report, rendered)
     if not quiet and (written := [str(path) for _, path in wanted if path is not None]):

@@ -23,6 +23,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Verdicts, and ``new``; empty: the default of ``tracer check``."""
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    host: tuple[str, ...] = ()
+    """Globs of what runs on the host whatever the backend; see ``judge``."""
     allow_no_training: bool = False
     baseline: str = ""
     """Path of the lock file, relative to ``pyproject.toml``."""

@@ -1,4 +1,5 @@
-"""Comments in the user's code that speak for a finding: ``# tracer: ignore[rule] reason``.
+"""Comments in the user's code: ``# tracer: ignore[rule] reason`` speaks for a finding, ``# tracer: host`` says that the
+line's calls run on the host whatever device the training runs on.
 
 A comment counts for its own line, and at the end of a statement over several lines for all of these. It is read from
 the file as it is now; a file that moved or changed silences nothing.
@@ -7,17 +8,20 @@ the file as it is now; a file that moved or changed silences nothing.
 from __future__ import annotations
 
 import ast
+import glob
 import io
 import re
 import tokenize
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
 from tracer.findings import Finding
 from tracer.gate.baseline import file_of
+from tracer.trace.model import CallGroup
 
+_HOST = re.compile(r"#\s*tracer:\s*host\b")
 _COMMENT = re.compile(r"#\s*tracer:\s*ignore\[([^\]]*)\]\s*(.*)$")
 
 
@@ -29,6 +33,13 @@ class Comment(NamedTuple):
     rules: tuple[str, ...]
     """Rule ids or globs of them."""
     reason: str
+
+
+def host_lines(calls: Iterable[CallGroup], root: Path) -> tuple[str, ...]:
+    """The lines of ``calls`` that a comment names as the host's, as ``judge(..., host=...)`` takes them."""
+    comments = Suppressions(root)
+    lines = dict.fromkeys(place for group in calls for place in (group.location, group.called_from) if place)
+    return tuple(glob.escape(place) for place in lines if comments.names_host(place))
 
 
 class Suppressions:
@@ -52,12 +63,17 @@ class Suppressions:
         comments = (one for location in (finding.location, finding.called_from) for one in self._at(location))
         return next((one for one in comments if any(fnmatchcase(finding.rule, rule) for rule in one.rules)), None)
 
-    def _at(self, location: str) -> Iterator[Comment]:
+    def names_host(self, location: str) -> bool:
+        """Does a comment say that the line's calls run on the host?"""
+        return any(_HOST.search(line) for line in self._lines_at(location))
+
+    def _lines_at(self, location: str) -> tuple[str, ...]:
         path = file_of(location)
         number = location.removeprefix(f"{path}:")
-        if not path or not number.isdecimal():
-            return
-        for line in self._speaking_for(path).get(int(number), ()):
+        return self._speaking_for(path).get(int(number), ()) if path and number.isdecimal() else ()
+
+    def _at(self, location: str) -> Iterator[Comment]:
+        for line in self._lines_at(location):
             if found := _COMMENT.search(line):
                 rules = tuple(rule.strip() for rule in found[1].split(",") if rule.strip())
                 yield Comment(location, rules, found[2].strip())
@@ -75,7 +91,8 @@ class Suppressions:
 
 
 def _by_line(text: str) -> Mapping[int, tuple[str, ...]]:
-    comments = {number: line for number, line in enumerate(text.split("\n"), 1) if _COMMENT.search(line)}
+    lines = enumerate(text.split("\n"), 1)
+    comments = {number: line for number, line in lines if _COMMENT.search(line) or _HOST.search(line)}
     if not comments:
         return {}
     speaking = {number: (line,) for number, line in comments.items()}

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from tracer.findings import Judgement, Target
 from tracer.judging.banners import banners_of, process_banners, weak_banners
 from tracer.judging.calls.call_findings import JudgedCall, Unsafe, call_findings, tally_of, weakly_grounded
+from tracer.judging.calls.host_code import HostCalls, host_banners
 from tracer.judging.minimal_settings import MinimalSettings, Sets, seeded_in_its_place, with_plan
 from tracer.judging.ordering import order_of
 from tracer.judging.process.observations import fill_cost
@@ -71,8 +72,11 @@ def judge_calls(
     rulings: dict[int, RuleOutcome] = {}
     counted: dict[tuple[int, str, str], int] = {}
     judged: list[JudgedCall] = []
+    host = HostCalls(trace.calls, target)
     for recorded in trace.calls:
-        group = seeded_in_its_place(recorded, target.sets) if target.sets else recorded
+        group = host.marked(recorded)
+        if target.sets:
+            group = seeded_in_its_place(group, target.sets)
         ruling = bench.rule_on(group)
         judged.append(JudgedCall(group, ruling))
         name = id(ruling)
@@ -93,6 +97,7 @@ def judge_calls(
         banners=(
             *banners_of(trace, target, bench, strict),
             *weak_banners(weakly_grounded(counted, rulings)),
+            *host_banners(judged, target, bench),
             *process.banners(),
             *(process_banners(trace) if rows is not None else ()),
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import TypeVar
 
@@ -23,6 +23,7 @@ def make_target(
     backend: Backend | str = Backend.RECORDED,
     torch: str = "recorded",
     settings: Settings | str | Mapping[str, FactValue] = Settings.RECORDED,
+    host: Iterable[str] = (),
 ) -> Target:
     """What to judge for, checked; ``recorded`` parts come from ``environment``.
 
@@ -46,6 +47,7 @@ def make_target(
         settings=under,
         conditions=settings_of(environment, under, sets),
         sets=sets,
+        host=(host,) if isinstance(host, str) else tuple(host),
     )
 
 

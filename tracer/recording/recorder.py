@@ -14,6 +14,7 @@ from tracer.recording.calls import draws, facts
 from tracer.recording.calls.arguments import MISSING
 from tracer.recording.calls.attribution import Attribution
 from tracer.recording.calls.draws import DRAW
+from tracer.recording.calls.fetching import follow_loaders
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.calls.modules import ModuleStack
 from tracer.recording.calls.optimizers import OptimizerWatch
@@ -89,6 +90,7 @@ class Recorder:
             seams.register_with_higher_order_ops(RecordingMode)
             undo.callback(self.attribution.modules.remove)
             self.attribution.modules.install()
+            undo.callback(follow_loaders(self.attribution.modules))
             undo.callback(self.optimizer.remove)
             self.optimizer.install()
             undo.callback(self.blind_spots.stop)
@@ -162,6 +164,7 @@ class Recorder:
             count=cell.count,
             node=cell.node,
             facts=self._facts(plan, cell),
+            host=cell.origin.scope.host if cell.raw is not None and cell.raw[1].type == "cpu" else None,
         )
 
     def _facts(self, plan: OverloadInfo, cell: CallCounter) -> dict[str, FactValue]:

@@ -30,6 +30,7 @@ def merge_groups(groups: Iterable[CallGroup]) -> tuple[CallGroup, ...]:
             group.function,
             group.called_from,
             group.node,
+            group.host,
             tuple(sorted(group.facts.items())),
             # True == 1 in Python, so a fact's type is part of what it says.
             tuple(type(value) for _, value in sorted(group.facts.items())),

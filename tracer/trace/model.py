@@ -10,7 +10,7 @@ from typing import Union
 
 import msgspec
 
-from tracer.names import BlindSpotKind, DeterministicMode, Phase
+from tracer.names import BlindSpotKind, DeterministicMode, HostCode, Phase
 
 #: The schema that this release writes, and the newest that it reads. 2: settings, events, generators, memory, loaders.
 SCHEMA = 2
@@ -43,6 +43,8 @@ class CallGroup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     node: str = ""
     """Name of the autograd node that made the call (``IndexBackward0``), for backward calls; a gradient
     accumulation bears the parameter's name behind a colon (``AccumulateGrad: fc.weight``)."""
+    host: HostCode | None = None
+    """Why the call is known to run on the host, whatever device the training runs on; ``None`` where it is not."""
     facts: dict[str, FactValue] = {}
     """What conditions may read of the call: ``device``, ``dtype``, ``layout``, ``ndim`` of what it works on,
     ``arg.*``, ``given.*``, ``shape.*`` for the ops whose rules ask, ``subclass`` for a tensor subclass."""

@@ -18,6 +18,7 @@ import torch
 from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
+from tracer.names import HostCode
 from tracer.recording.sites import LIBRARY, NOWHERE, SKIPPED, USER, Site, Sites
 from tracer.recording.torch_private import seams
 
@@ -30,12 +31,14 @@ OWN_HOOK = "_is_the_recorders"
 class Scope:
     """A module path and the user's line that led into it. Compared by identity: one object per pair."""
 
-    __slots__ = ("called_from", "children", "is_module", "is_recurrent", "kind", "path")
+    __slots__ = ("called_from", "children", "host", "is_module", "is_recurrent", "kind", "path")
 
     def __init__(
         self, path: str, called_from: Site, *, is_module: bool, kind: int = USER, is_recurrent: bool = False
     ) -> None:
         self.path = path
+        self.host: HostCode | None = None
+        """Why what runs here is known to run on the host; ``None`` where it is not."""
         self.is_recurrent = is_recurrent
         """Whether the module is torch's own nn.RNN, nn.GRU or nn.LSTM: a GPU runs each as one op."""
         self.called_from = called_from

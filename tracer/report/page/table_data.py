@@ -24,7 +24,7 @@ from tracer.report.wording.deciding import deciding_words
 from tracer.report.wording.naming import is_call, ops_behind, phase_of, subject_of
 from tracer.report.wording.plain import visible
 from tracer.report.wording.portability import MOST_ROWS_ELSEWHERE, targets_shown
-from tracer.report.wording.words import ABOUT, EVIDENCE_STRENGTH, UNKNOWN_REASONS, VERDICTS
+from tracer.report.wording.words import ABOUT, EVIDENCE_STRENGTH, HOST_CODE, UNKNOWN_REASONS, VERDICTS
 from tracer.trace.model import FactValue
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ RULING_FIELDS = (
     "where",
     "planned",
     "decided",
+    "host",
 )
 
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -157,6 +158,7 @@ class _Rows:
             at(finding.where),
             at(_planned(finding)),
             at(deciding_words(finding)),
+            at(HOST_CODE[finding.host] if finding.host is not None else ""),
         )
 
 

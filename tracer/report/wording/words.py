@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tracer.findings import Judgement
-from tracer.names import SEVERITY, About, Backend, EvidenceKind, SeedOrigin, Settings, UnknownReason, Verdict
+from tracer.names import SEVERITY, About, Backend, EvidenceKind, HostCode, SeedOrigin, Settings, UnknownReason, Verdict
 
 
 class VerdictWords(NamedTuple):
@@ -66,6 +66,13 @@ class AboutWords(NamedTuple):
     """One of which it is not known whether it does."""
     open_many: str
 
+
+#: Why a finding's calls were judged for the CPU.
+HOST_CODE: Mapping[HostCode, str] = {
+    HostCode.LOADER: "a DataLoader fetched it: judged for cpu",
+    HostCode.DEVICE: "recorded on the CPU beside the target's device: judged for cpu",
+    HostCode.NAMED: "by --host, or a comment at the line: judged for cpu",
+}
 
 ABOUT: Mapping[About, AboutWords] = {
     About.CALL: AboutWords("call", "call", "calls", "unknown call", "unknown calls"),

@@ -83,6 +83,8 @@ class TargetTables:
             if device is None:
                 return self._no_device
             backend = self._backend_of(str(device))
+        elif group.host is not None:
+            backend = Backend.CPU
         if device == "meta":
             return self._no_kernel(backend)
         if "subclass" in facts:
@@ -95,7 +97,7 @@ class TargetTables:
         if isinstance(bound, RuleOutcome):
             return bound
         node = group.node if group.phase is Phase.BACKWARD else None
-        if device == RECORDED_ON and self._is_abroad:
+        if device == RECORDED_ON and self._is_abroad and group.host is None:
             retold = self._retold[group.op] if group.op in self._retold else self._retell(group.op, bound)
             if retold is not None:
                 if retold.forward:

@@ -1,0 +1,136 @@
+"""Code that runs on the host whatever the target: what is known is judged for the CPU, what is likely is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from tests.build import call, trace
+from tracer import DeterminismTracer, Trace, judge
+from tracer.gate.suppressions import host_lines
+from tracer.names import HostCode
+from tracer.trace.merging import merge_groups
+
+RISK = {"device": "cpu", "dtype": "float32", "layout": "strided", "ndim": 2}
+
+
+def risky(**options: object) -> object:
+    """A call that varies on CUDA and not on a CPU."""
+    options.setdefault("phase", "other")
+    options.setdefault("module", "")
+    options.setdefault("location", "data.py:7")
+    options.setdefault("facts", RISK)
+    return call("aten.index_add.default", **options)
+
+
+def rules(recorded: Trace, **target: object) -> set[str]:
+    return {one.rule for one in judge(recorded, settings="default", **target).findings if one.op}
+
+
+def test_what_a_loader_fetched_is_judged_for_the_cpu_and_the_report_says_so() -> None:
+    recorded = trace(risky(host=HostCode.LOADER, count=3), risky(location="train.py:3"))
+    report = judge(recorded, backend="cuda", settings="default")
+    assert [one.location for one in report.findings if one.op] == ["train.py:3"]
+    assert report.tally["deterministic"] == 3
+    said = "3 calls run on the host and were judged for cpu: 3 that a DataLoader fetched."
+    assert said in report.banners
+    assert "judged for cpu" in report.to_text(width=300)
+
+
+@pytest.mark.parametrize("glob", ["data.py", "data.py:7", "d*", "make_graph", "setup.*"])
+def test_a_glob_names_file_line_function_or_module(glob: str) -> None:
+    recorded = trace(risky(function="make_graph", module="setup.graph"))
+    assert rules(recorded, backend="cuda") == {"cuda-index-add"}
+    assert rules(recorded, backend="cuda", host=[glob]) == set()
+    assert rules(recorded, backend="cuda", host=["other.py"]) == {"cuda-index-add"}
+
+
+def test_beside_calls_on_the_targets_device_the_cpus_are_the_hosts() -> None:
+    there = call("aten.add.Tensor", phase="forward", facts={**RISK, "device": "cuda"})
+    assert rules(trace(risky(), there), backend="cuda") == set()
+    assert rules(trace(risky(facts={**RISK, "device": "cuda"}), there), backend="cuda") == {"cuda-index-add"}
+    assert rules(trace(risky(), there), backend="xpu") == {"xpu-index-add"}
+
+
+def test_a_finding_on_host_code_bears_why_and_its_backend() -> None:
+    drawn = call("aten.randn.default", phase="other", location="data.py:7", host=HostCode.LOADER, facts=RISK)
+    (finding,) = [one for one in judge(trace(drawn), backend="cuda", settings="default").findings if one.op]
+    assert (finding.rule, finding.backend.value, finding.host) == ("cpu-rng", "cpu", HostCode.LOADER)
+    document = json.loads(judge(trace(drawn), backend="cuda", settings="default").to_json())
+    assert [one["host"] for one in document["judgement"]["findings"] if one["op"]] == ["loader"]
+
+
+def test_what_is_likely_is_said_and_not_excused() -> None:
+    report = judge(trace(risky(), risky(phase="forward", location="train.py:3")), backend="cuda", settings="default")
+    assert {one.location for one in report.findings if one.op} == {"data.py:7", "train.py:3"}
+    (said,) = [banner for banner in report.banners if "--host" in banner]
+    assert "data.py:7" in said
+    assert "train.py:3" not in said
+
+
+def test_a_comment_names_its_line(tmp_path: Path) -> None:
+    (tmp_path / "data.py").write_text("a = 1\nb = 2  # tracer: host\nc = 3\n", encoding="utf-8")
+    calls = [risky(location=f"data.py:{line}") for line in (1, 2, 3)]
+    assert host_lines(trace(*calls).calls, tmp_path) == ("data.py:2",)
+
+
+def test_calls_inside_and_outside_a_loader_stay_apart_and_survive_the_file(tmp_path: Path) -> None:
+    recorded = trace(*merge_groups([risky(host=HostCode.LOADER), risky()]))
+    recorded.save(tmp_path / "one.json")
+    assert [group.host for group in Trace.load(tmp_path / "one.json").calls] == [HostCode.LOADER, None]
+
+
+class Rows(Dataset[torch.Tensor]):
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, at: int) -> torch.Tensor:
+        return transformed(torch.full((3,), float(at)))
+
+
+def transformed(x: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(2).index_add(0, torch.tensor([0, 0, 1]), x)
+
+
+def test_what_a_loader_fetches_in_this_process_is_noted_and_the_same_function_outside_is_not() -> None:
+    tracer = DeterminismTracer()
+    with tracer:
+        for batch in DataLoader(Rows(), batch_size=2):
+            transformed(torch.ones(3))
+            batch.mul(2)
+        transformed(torch.ones(3))
+    said = {(group.op, group.host, group.count) for group in tracer.trace.calls if "index_add" in group.op}
+    assert said == {("aten.index_add.default", HostCode.LOADER, 4), ("aten.index_add.default", None, 3)}
+    assert {g.host for g in tracer.trace.calls if g.op.startswith("aten.mul")} == {None}
+    assert {g.host for g in tracer.trace.calls if g.op.startswith("aten.stack")} == {HostCode.LOADER}
+    assert rules(tracer.trace, backend="cuda") == {"cuda-index-add", "cpu-rng"}  # the loader's own seed
+
+
+def test_a_loader_that_fails_leaves_nothing_behind() -> None:
+    class Broken(Rows):
+        def __getitem__(self, at: int) -> torch.Tensor:
+            raise ValueError(at)
+
+    tracer = DeterminismTracer()
+    with tracer:
+        with pytest.raises(ValueError, match="0"):
+            next(iter(DataLoader(Broken())))
+        transformed(torch.ones(3))
+    assert {group.host for group in tracer.trace.calls if "index_add" in group.op} == {None}
+
+
+def test_a_module_that_the_data_set_calls_is_left_out() -> None:
+    layer = torch.nn.Linear(3, 2)
+
+    class Encoded(Rows):
+        def __getitem__(self, at: int) -> torch.Tensor:
+            return layer(torch.ones(3)).detach()
+
+    tracer = DeterminismTracer(layer)
+    with tracer:
+        list(DataLoader(Encoded()))
+    assert {group.host for group in tracer.trace.calls if "addmm" in group.op or "linear" in group.op} == {None}

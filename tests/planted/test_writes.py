@@ -1,0 +1,19 @@
+"""Planted faults of ``writes``, and their clean twins; see ``planting``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.planted.planting import CLEAN, FAULTS, expect_found, expect_nothing, of
+
+
+@pytest.mark.parametrize("script", of("writes", FAULTS))
+def test_a_planted_fault_is_found_at_its_line(script: Path, tmp_path: Path) -> None:
+    expect_found(script, tmp_path)
+
+
+@pytest.mark.parametrize("script", of("writes", CLEAN))
+def test_a_clean_twin_raises_nothing(script: Path, tmp_path: Path) -> None:
+    expect_nothing(script, tmp_path)

@@ -1,0 +1,9 @@
+# judge: backend=cuda settings=default
+"""Two entries a row are gathered, which may be one: their gradients meet."""
+
+import torch
+
+torch.manual_seed(0)
+logits = torch.randn(5, 7, requires_grad=True)
+chosen = torch.randint(0, 7, (5, 2))
+logits.gather(1, chosen).sum().backward()  # planted: cuda-scatter-add
