@@ -5,5 +5,5 @@ import torch
 import torch.nn.functional as F
 
 torch.manual_seed(0)
-x = torch.randn(1, 1, 7, 7, requires_grad=True)
-F.adaptive_avg_pool2d(x, 3).sum().backward()  # planted: cuda-adaptive-avg-pool-backward
+x = torch.randn(1, 1, 7, 7, 6, requires_grad=True)
+F.adaptive_max_pool3d(x, 3).sum().backward()  # planted: cuda-adaptive-max-pool3d-backward
