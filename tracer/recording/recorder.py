@@ -14,7 +14,6 @@ from tracer.recording.calls import draws, facts
 from tracer.recording.calls.arguments import MISSING
 from tracer.recording.calls.attribution import Attribution
 from tracer.recording.calls.draws import DRAW
-from tracer.recording.calls.fetching import follow_loaders
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.calls.modules import ModuleStack
 from tracer.recording.calls.optimizers import OptimizerWatch
@@ -25,6 +24,7 @@ from tracer.recording.own_code import leave_to_python
 from tracer.recording.process import environment as process
 from tracer.recording.process.first_uses import first_calls, with_first_calls
 from tracer.recording.process.watch import ProcessWatch
+from tracer.recording.randomness.fetching import follow_loaders
 from tracer.recording.randomness.generator_record import GeneratorRecord
 from tracer.recording.randomness.generators import Drawn
 from tracer.recording.recording_state import RecordingState
