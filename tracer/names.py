@@ -172,6 +172,8 @@ class HostCode(Word):
     """A ``DataLoader`` fetched them in this process."""
     DEVICE = "device"
     """They were recorded on the CPU in a recording whose other calls ran on the target's device."""
+    IMPORT = "import"
+    """A library made them while it was imported, without a tensor: no step of a training is in them."""
     NAMED = "named"
     """``--host``, or a comment at their line, says so."""
 

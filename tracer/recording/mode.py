@@ -23,6 +23,7 @@ from tracer.recording.calls.attribution import Attribution
 from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.calls.higher_order import with_bodies_seen
+from tracer.recording.calls.modules import IMPORTING, OUTSIDE
 from tracer.recording.memory.indices import MAKES
 from tracer.recording.memory.tracking import Tracking
 from tracer.recording.torch_private import seams, storages
@@ -275,7 +276,11 @@ class RecordingMode(TorchDispatchMode):
             made = facts.first_tensor((result,))
             with seams.without_torch_function():
                 raw = None if made is None else self._raw(made)
+            scope = self._modules.scope
+            if made is None and plan.access.is_foreign and scope is OUTSIDE and self.attribution.sites.is_import(frame):
+                self._modules.scope = IMPORTING
             cell = self._record(plan, raw, asked, frame, None)
+            self._modules.scope = scope
             self._after(plan, cell, args, kwargs, result, frame)
             return result
         cell = self._record(plan, raw, asked, frame, tensor)

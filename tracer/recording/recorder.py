@@ -164,7 +164,7 @@ class Recorder:
             count=cell.count,
             node=cell.node,
             facts=self._facts(plan, cell),
-            host=cell.origin.scope.host if cell.raw is not None and cell.raw[1].type == "cpu" else None,
+            host=cell.origin.scope.host if cell.raw is None or cell.raw[1].type == "cpu" else None,
         )
 
     def _facts(self, plan: OverloadInfo, cell: CallCounter) -> dict[str, FactValue]:

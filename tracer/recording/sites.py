@@ -124,6 +124,20 @@ class Sites:
             frame = frame.f_back
         return NOWHERE
 
+    def is_import(self, frame: FrameType | None) -> bool:
+        """Does a library's code run because the library is being imported?"""
+        while frame is not None and self.kind_of(frame.f_code.co_filename) <= 0:
+            frame = frame.f_back
+        if frame is None or self.kind_of(frame.f_code.co_filename) != LIBRARY:
+            return False
+        for _ in range(_WALK_LIMIT):
+            if frame is None:
+                break
+            if frame.f_code.co_filename.startswith("<frozen importlib"):
+                return True
+            frame = frame.f_back
+        return False
+
     def users_own(self, frame: FrameType | None) -> Site:
         """The innermost frame of the user's own code, from ``frame`` outwards."""
         for _ in range(_WALK_LIMIT):

@@ -36,6 +36,8 @@ class HostCalls:
 
     def marked(self, group: CallGroup) -> CallGroup:
         """``group`` with what is known of it, for a target on which it makes a difference."""
+        if group.host is HostCode.IMPORT:
+            return group
         host = self._host_of(group) if self._is_abroad and group.facts.get("device") == _CPU else None
         return group if host is group.host else msgspec.structs.replace(group, host=host)
 
@@ -61,6 +63,7 @@ def _texts_of(group: CallGroup) -> Iterator[str]:
 _WORDS = {
     HostCode.LOADER: "that a DataLoader fetched",
     HostCode.DEVICE: "recorded on the CPU beside the target's device",
+    HostCode.IMPORT: "that a library made while it was imported",
     HostCode.NAMED: "that you named",
 }
 

@@ -93,6 +93,9 @@ class Entry:
 
 #: Outside every module.
 OUTSIDE = Scope("", NOWHERE, is_module=False)
+#: Where a library that is being imported makes calls without a tensor.
+IMPORTING = Scope("", NOWHERE, is_module=False)
+IMPORTING.host = HostCode.IMPORT
 
 _Note = Callable[..., None]
 

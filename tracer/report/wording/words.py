@@ -71,6 +71,7 @@ class AboutWords(NamedTuple):
 HOST_CODE: Mapping[HostCode, str] = {
     HostCode.LOADER: "a DataLoader fetched it: judged for cpu",
     HostCode.DEVICE: "recorded on the CPU beside the target's device: judged for cpu",
+    HostCode.IMPORT: "a library made it while it was imported",
     HostCode.NAMED: "by --host, or a comment at the line: judged for cpu",
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from tracer.names import REPEATABLE, Backend, Cause, Phase, SeedOrigin, UnknownReason, Verdict
+from tracer.names import REPEATABLE, Backend, Cause, HostCode, Phase, SeedOrigin, UnknownReason, Verdict
 from tracer.tables.model import Table
 from tracer.tables.ruling.binding import BoundTable, RuleOutcome, safe_ruling, unknown_ruling
 from tracer.tables.ruling.cross_device import Retold
@@ -85,7 +85,7 @@ class TargetTables:
             backend = self._backend_of(str(device))
         elif group.host is not None:
             backend = Backend.CPU
-        if device == "meta":
+        if device == "meta" or group.host is HostCode.IMPORT:
             return self._no_kernel(backend)
         if "subclass" in facts:
             return self._delegated(backend, group, facts.get("subclass_inner"))
