@@ -23,6 +23,7 @@ from tracer.recording.compiled.eager import is_compilation_off
 from tracer.recording.patching import Call
 from tracer.recording.process.children import ForkWatch, on_process, on_program
 from tracer.recording.sites import Sites, spell
+from tracer.recording.stepping_aside import without_recording
 from tracer.recording.torch_private import seams
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.model import BlindSpot
@@ -173,6 +174,16 @@ def _on_triton(call: Call) -> tuple[BlindSpotKind, str]:
     return BlindSpotKind.TRITON, f"Triton kernel {getattr(call.args[0], '__name__', 'unnamed')} was launched"
 
 
+def _traced(trace: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """``torch.jit.trace`` fails under any dispatch mode: a number that an op takes becomes a tensor of the mode's."""
+    with without_recording() as stepped_aside:
+        if stepped_aside:
+            frame = sys._getframe(1)
+            for listener in WATCHES.listeners:
+                listener.note(BlindSpotKind.SCRIPTED, "torch.jit.trace: the recorder stepped aside while it ran", frame)
+        return trace(*args, **kwargs)
+
+
 def _noting(owner: Any, name: str, describe: Callable[[Call], tuple[BlindSpotKind, str] | None]) -> Target:
     def tell(listener: BlindSpots, call: Call) -> None:
         noted = describe(call)
@@ -194,6 +205,11 @@ def _watched() -> Iterator[Target]:
     yield _noting(threading.Thread, "start", _on_thread)
     yield _noting(multiprocessing.process.BaseProcess, "start", on_process)
     yield _noting(subprocess.Popen, "_execute_child", on_program)
+    tracing = ("_create_function_from_trace", "_create_function_from_trace_with_dict", "_create_graph_by_tracing")
+    methods = ("_create_method_from_trace", "_create_method_from_trace_with_dict")
+    holders = ((torch._C, tracing), (torch._C.ScriptModule, methods), (torch.jit._trace, ("_check_trace",)))
+    for owner, names in holders:
+        yield from (Target([(owner, name)], around=_traced) for name in names)
     eval_frame = sys.modules.get("torch._dynamo.eval_frame")
     step = next((name for name in seams.COMPILED_CALL_STEPS if hasattr(eval_frame, name)), "")
     yield _noting(eval_frame, step, _on_compiled_call)._replace(look=_tell_what_is_compiled)

@@ -26,7 +26,7 @@ from tracer.recording.calls.higher_order import with_bodies_seen
 from tracer.recording.calls.modules import IMPORTING, OUTSIDE
 from tracer.recording.memory.indices import MAKES
 from tracer.recording.memory.tracking import Tracking
-from tracer.recording.torch_private import seams, storages
+from tracer.recording.torch_private import kernels, seams, storages
 
 _getframe: Any = sys._getframe
 _get_ident = get_ident
@@ -45,6 +45,7 @@ class RecordingMode(TorchDispatchMode):
     """Counts calls into ``plans``; where each came from is ``attribution``'s to say."""
 
     supports_higher_order_operators = True
+    _is_the_recorders = True
 
     def __init__(self, attribution: Attribution, asked: Mapping[str, frozenset[str]], tracking: Tracking) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -286,6 +287,12 @@ class RecordingMode(TorchDispatchMode):
         cell = self._record(plan, raw, asked, frame, tensor)
         if plan.access.grows:
             return self._growing(plan, cell, func, tensor, args, kwargs, frame)
+        if plan.lacks_autograd and tensor is not None and seams.dispatch_mode_count() == 0:
+            key = kernels.kernel_of(func, tensor)
+            if key is not None and (plan.mutates or (_is_grad_enabled() and facts.requires_grad(args, kwargs))):
+                self._opaque(plan, args, kwargs)
+                with self:
+                    return kernels.call_kernel(func, key, args, kwargs)
         result = func(*args, **kwargs)
         self._after(plan, cell, args, kwargs, result, frame)
         return result
@@ -334,7 +341,7 @@ class RecordingMode(TorchDispatchMode):
         if plan.decomposes:
             self._record(plan, raw, asked, frame, None, ("body_recorded", True))
             with self:
-                return seams.call_composite(func, args, kwargs)
+                return kernels.call_composite(func, args, kwargs)
         self._record(plan, raw, asked, frame, None)
         self._opaque(plan, args, kwargs)
         return func(*args, **kwargs)

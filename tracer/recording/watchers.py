@@ -22,6 +22,8 @@ class Target(NamedTuple):
     """Called once before each call, for what is wanted after it. Where it stumbles, nobody is told of that call."""
     asked: Callable[[Any, Any], None] | None = None
     """What listeners are told of when the method is asked of an object; then there is nothing else to tell."""
+    around: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any] | None = None
+    """Makes the call itself, for whoever listens."""
     in_children: bool = False
 
 
@@ -93,6 +95,8 @@ class Watchers(Generic[Listener]):
             if target.asked is not None:
                 self._tell(target.asked, instance)
 
+        if target.around is not None:
+            return Watch(around=target.around, in_children=target.in_children)
         if target.asked is not None:
             return Watch(asked=asked, in_children=target.in_children)
         return Watch(before, after if target.after is not None else None, in_children=target.in_children)

@@ -69,6 +69,12 @@ def first_tensor(values: Iterable[Any]) -> torch.Tensor | None:
     return None
 
 
+def requires_grad(args: Iterable[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Does one of a call's tensors want a gradient? Looks one list deep."""
+    lists = [value if isinstance(value, (list, tuple)) else (value,) for value in (*args, *kwargs.values())]
+    return any(isinstance(item, torch.Tensor) and item.requires_grad for items in lists for item in items)
+
+
 def has_other_layout(values: Iterable[Any]) -> bool:
     """Is one of ``values`` a nested, sparse, MKL-DNN or quantized tensor? Looks one list deep."""
     lists = [value if isinstance(value, (list, tuple)) else (value,) for value in values]

@@ -12,7 +12,7 @@ from tracer.recording.memory.accesses import Access
 from tracer.recording.memory.indices import Indices, index_role
 from tracer.recording.process.events import ORDER
 from tracer.recording.sites import Site
-from tracer.recording.torch_private import seams
+from tracer.recording.torch_private import kernels, seams
 
 
 class Origin:
@@ -100,6 +100,7 @@ class OverloadInfo:
         "index_role",
         "is_composite",
         "is_listed",
+        "lacks_autograd",
         "makes_tensors",
         "mutates",
         "name",
@@ -120,9 +121,9 @@ class OverloadInfo:
         self.makes_tensors = schema is not None and self._position is None
         keys = asked.get(self.name, frozenset()) | asked.get(self.name.rpartition(".")[0], frozenset())
         self.readers = facts.asked_readers(func, keys, indices)
-        self.is_composite = schema is not None and seams.has_composite_kernel(func)
-        self.decomposes = self.is_composite and seams.can_call_composite(func)
-        self.has_kernel_of_a_layout = self.is_composite and seams.has_kernel_of_a_layout(func)
+        self.is_composite = schema is not None and kernels.has_composite_kernel(func)
+        self.decomposes = self.is_composite and kernels.can_call_composite(func)
+        self.has_kernel_of_a_layout = self.is_composite and kernels.has_kernel_of_a_layout(func)
         """Do nested and sparse tensors have a kernel that is not made of other ops?"""
         first = str(schema.arguments[0].type) if schema is not None and schema.arguments else ""
         self.is_listed = first == "List[Tensor]"
@@ -135,8 +136,11 @@ class OverloadInfo:
         """Is it to be looked at while storages are watched?"""
         self.index_role = 0 if indices is None else index_role(func)
         """What its calls do to the indices that are known."""
+        self.lacks_autograd = schema is not None and kernels.lacks_autograd(func)
+        """Would its gradients be lost because a dispatch mode is active?"""
         self.rare = (
             self._position != 0
+            or self.lacks_autograd
             or self.is_composite
             or isinstance(func, seams.HigherOrderOperator)
             or first not in ("Tensor", "List[Tensor]")

@@ -180,46 +180,6 @@ def inductor_settings() -> Any | None:
     return config if hasattr(config, "deterministic") else None
 
 
-def has_composite_kernel(func: Any) -> bool:
-    """Does ``func`` have a composite kernel (made of other ops) and none of its own for CPU or CUDA?"""
-    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
-    try:
-        name = func.name()
-        return has_kernel(name, "CompositeImplicitAutograd") and not any(
-            has_kernel(name, key) for key in ("CPU", "CUDA", "XPU", "MPS", "PrivateUse1")
-        )
-    except (RuntimeError, AttributeError):
-        return False
-
-
-def has_kernel_of_a_layout(func: Any) -> bool:
-    """Does ``func`` have a kernel of its own for nested, sparse, MKL-DNN or quantized tensors?"""
-    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
-    layouts = ("NestedTensor", "Sparse", "SparseCsr", "Mkldnn", "Quantized")
-    keys = [f"{layout}{device}" for layout in layouts for device in ("CPU", "CUDA")]
-    for key in ("CompositeImplicitAutogradNestedTensor", *keys):
-        try:
-            if has_kernel(func.name(), key):
-                return True
-        except (RuntimeError, AttributeError):  # a key of another build
-            continue
-    return False
-
-
-def can_call_composite(func: Any) -> bool:
-    """Can the composite kernel of ``func`` be called by itself?"""
-    return hasattr(func, "_op_dk")
-
-
-def call_composite(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run the composite kernel that torch itself would have run.
-
-    ``func.decompose`` prefers a decomposition written in Python where there is one (``matmul``, ``dropout``, ``lstm``,
-    ``upsample_*``); it is made for compilers, and its results differ in the last bits.
-    """
-    return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
-
-
 def is_engine_frame(frame: FrameType) -> bool:
     """Is this the Python frame that started the autograd engine?"""
     code = frame.f_code
