@@ -28,7 +28,7 @@ from tracer.recording.randomness.fetching import follow_loaders
 from tracer.recording.randomness.generator_record import GeneratorRecord
 from tracer.recording.randomness.generators import Drawn
 from tracer.recording.recording_state import RecordingState
-from tracer.recording.sites import Sites, spell
+from tracer.recording.sites import USER, Sites, spell
 from tracer.recording.torch_private import seams
 from tracer.trace.file import Trace
 from tracer.trace.merging import merge_counted, merge_groups
@@ -58,7 +58,7 @@ class Recorder:
         self._variables = tuple(variables)
         self._working_directory = os.getcwd()
         self._on_optimizer_step = on_optimizer_step
-        frames = Sites(library)
+        frames = self._frames = Sites(library)
         self.blind_spots = BlindSpots(frames, self._working_directory, leave_to_python)
         frames.on_compiled = self.blind_spots.compiled_code_ran
         self.optimizer = OptimizerWatch(self._step_ended)
@@ -136,11 +136,15 @@ class Recorder:
             generators=tuple(self.generators.generators(_drawn_by(counted))),
             host_draws=tuple(self.generators.draws()),
             loaders=self.watch.loaders.listed() if self.watch.loaders is not None else (),
-            machine_numbers=self.watch.numbers.listed(),
+            machine_numbers=self.watch.numbers.listed(self._own_files()),
             allocations=merge_counted(self.tracking.allocations(self._working_directory)),
             unwritten_reads=merge_counted(self.tracking.unwritten_reads(self._working_directory)),
             overlaps=merge_counted(self.tracking.overlapping_writes(self._working_directory)),
         )
+
+    def _own_files(self) -> list[str]:
+        """Files of the user's own that ran while recording."""
+        return [name for name, kind in self._frames.kinds.items() if kind == USER]
 
     def _step_ended(self, count: int) -> None:
         self.attribution.turn()

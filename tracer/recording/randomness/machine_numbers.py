@@ -11,15 +11,16 @@ import os
 import random
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import FrameType
 from typing import Any
 
 from tracer.names import NumberSource, NumberUse, Phase
 from tracer.recording.patching import Call, original_of
 from tracer.recording.process.events import EventLog
-from tracer.recording.randomness import seed_sources
-from tracer.recording.randomness.source_tree import call_of, is_given_a_state
+from tracer.recording.program_text import seed_sources
+from tracer.recording.program_text.set_order import walked_sets
+from tracer.recording.program_text.source_tree import call_of, is_given_a_state
 from tracer.recording.sites import LIBRARY, USER, Site, Sites, spell
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.process import MachineNumber
@@ -70,8 +71,22 @@ class NumberLog:
         """Watch no more."""
         _WATCHERS.discard(self)
 
-    def listed(self) -> tuple[MachineNumber, ...]:
-        """What was taken, in the order of first notice."""
+    def listed(self, files: Iterable[str] = ()) -> tuple[MachineNumber, ...]:
+        """What was taken, in the order of first notice; then sets of texts that the program's ``files`` walk."""
+        return (*self._numbers(), *self._sets(files))
+
+    def _sets(self, files: Iterable[str]) -> Iterator[MachineNumber]:
+        for filename, line, function in walked_sets(files):
+            site = Site(os.path.join(self._working_directory, filename), line, function, USER)
+            yield MachineNumber(
+                source=NumberSource.HASH,
+                use=NumberUse.ORDER,
+                what="a set of texts",
+                location=spell(site, self._working_directory),
+                function=function,
+            )
+
+    def _numbers(self) -> tuple[MachineNumber, ...]:
         unmoved: dict[_Noted, int] = {}
         for alive, state, noted in tuple(self._objects.values()):
             one = alive()

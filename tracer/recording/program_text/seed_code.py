@@ -15,7 +15,7 @@ from types import FrameType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from tracer.names import NumberSource
-from tracer.recording.randomness.source_tree import (
+from tracer.recording.program_text.source_tree import (
     argument_of,
     assigned_attributes,
     call_of,

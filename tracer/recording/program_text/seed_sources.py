@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 
 from tracer.names import NumberSource
-from tracer.recording.randomness.seed_code import Code, Held, read_seed
+from tracer.recording.program_text.seed_code import Code, Held, read_seed
 
 #: Ticks in a second of the clocks that programs read.
 _UNITS = (1, 10**3, 10**6, 10**9)
