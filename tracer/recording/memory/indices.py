@@ -72,6 +72,8 @@ class Indices:
     def __init__(self) -> None:
         self.live: dict[int, _Known] = {}
         """By the identity of their storage."""
+        self._written: dict[Any, tuple[tuple[int, str], ...]] = {}
+        """Overload to the arguments that it writes to: position, -1 for a keyword, and name."""
 
     # --- what is asked ---
 
@@ -104,13 +106,15 @@ class Indices:
             self.give_up_all()
 
     def _note(self, func: Any, role: int, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> None:
+        if role == WRITES:
+            self._forget_written(func, args, kwargs)
+            return
         name = str(func).partition(".")[2].partition(".")[0]
         if role == MAKES:
             self._keep(*_made(name, func, args, kwargs, result))
             return
         carried = self._carried(name, args, kwargs, result) if role == CARRIES else None
-        if func._schema.is_mutable:
-            self._forget_written(func, args, kwargs)
+        self._forget_written(func, args, kwargs)
         if carried is not None:
             self._keep(result, carried, writes=int(func._schema.is_mutable))
 
@@ -166,10 +170,11 @@ class Indices:
             storages.free_weak_storage(known.reference)
 
     def _forget_written(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        for position, argument in enumerate(func._schema.arguments):
-            if argument.alias_info is None or not argument.alias_info.is_write:
-                continue
-            value = args[position] if position < len(args) and not argument.kwarg_only else kwargs.get(argument.name)
+        written = self._written.get(func)
+        if written is None:
+            written = self._written[func] = _written_by(func)
+        for position, name in written:
+            value = args[position] if 0 <= position < len(args) else kwargs.get(name)
             for one in value if isinstance(value, (list, tuple)) else (value,):
                 if isinstance(one, _Tensor) and not one.dtype.is_floating_point:
                     self._drop(storages.storage_id(one))
@@ -216,6 +221,15 @@ class Indices:
         if args[0].dim() != 1 or source.numel() != size or not self.covers(indices[0], 0, size):
             return None
         return numbers
+
+
+def _written_by(func: Any) -> tuple[tuple[int, str], ...]:
+    arguments = enumerate(func._schema.arguments)
+    return tuple(
+        (-1 if one.kwarg_only else position, one.name)
+        for position, one in arguments
+        if one.alias_info is not None and one.alias_info.is_write
+    )
 
 
 def _made(name: str, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> tuple[Any, Any]:
