@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tracer.recording.calls.arguments import MISSING
 from tracer.recording.calls.facts import asked_readers
-from tracer.recording.calls.meeting import (
+from tracer.recording.calls.noted.meeting import (
     adaptive_windows_of_one,
     fractional_windows_of_one,
     meets_at_most_twice,

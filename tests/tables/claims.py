@@ -16,7 +16,7 @@ from tracer.tables.loading import load_table
 from tracer.tables.model import Rule
 from tracer.tables.ruling.conditions import BoundRule
 from tracer.tables.versions import release
-from tracer.tables.vocabulary import Value
+from tracer.tables.vocabulary import DERIVED_FACTS, Value
 
 VERSIONS = ("1.13", "2.6", "2.13", "2.15")
 MODES = ("off", "warn", "on")
@@ -33,8 +33,7 @@ FACTS: Mapping[str, Value] = {
     "dtype": "float32",
     "layout": "strided",
     "ndim": 2,
-    "backward.selects": False,
-    "backward.counts": False,
+    **dict.fromkeys(DERIVED_FACTS, False),
 }
 SETTINGS: Mapping[str, Value] = {
     "fill_uninitialized_memory": True,

@@ -93,4 +93,5 @@ def test_every_argument_that_a_condition_asks_for_exists(op: str) -> None:
         if kind in ("arg", "given"):
             assert SPELT.get(key, {name}) & names, f"{op} has no argument for {key}"
         elif kind == "index":
-            assert ({"values", "source"} if name == "one_value" else {"indices"}) & names
+            spelt = {"one_value": {"values", "source"}, "distinct": {"indices", "index"}}
+            assert spelt.get(name, {"indices"}) & names

@@ -19,7 +19,7 @@ from tracer.tables.settings.declared import DECLARED
 from tracer.tables.settings.rows import load_rows, variables_of
 from tracer.tables.spelling import ID, OP, bad_range, misspelt_conditions
 from tracer.tables.translation import load_translations, translated_facts
-from tracer.tables.vocabulary import ASKED_FACTS, DERIVED_FACTS, NOTED_FACTS
+from tracer.tables.vocabulary import BACKWARD_OF, DERIVED_FACTS, FORWARD_FACTS, NOTED_FACTS, RECORDED_FACTS
 
 _FOLDER = Path(__file__).parent
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -137,11 +137,15 @@ def required_facts() -> Mapping[str, frozenset[str]]:
     wanted: dict[str, set[str]] = {}
     rules: list[Rule] = [rule for table in load_tables().values() for rule in table.rule]
     for rule in (*rules, *load_libraries().rule):
-        keys = {key for case in rule.case for key in case.when if key in ASKED_FACTS or key in NOTED_FACTS}
+        asked = {key for case in rule.case for key in case.when}
+        keys = asked.intersection(RECORDED_FACTS)
         for op in rule.ops if keys else ():
             wanted.setdefault(op, set()).update(keys)
-    for op, asked in translated_facts(load_translations(), load_tables()).items():
-        wanted.setdefault(op, set()).update(asked)
+        told = {FORWARD_FACTS[key] for key in asked.intersection(FORWARD_FACTS)}
+        for op in rule.ops if told else ():
+            wanted.setdefault(op.removesuffix(BACKWARD_OF), set()).update(told)
+    for op, further in translated_facts(load_translations(), load_tables()).items():
+        wanted.setdefault(op, set()).update(further)
     return MappingProxyType({op: frozenset(keys) for op, keys in wanted.items()})
 
 

@@ -19,7 +19,7 @@ from tracer.names import Backend
 from tracer.tables.model import SCHEMA, RuleEvidence, Table, Wanted
 from tracer.tables.reading import parse, read
 from tracer.tables.spelling import ID, OP, bad_range, misspelt_conditions
-from tracer.tables.vocabulary import ASKED_FACTS, Value, in_domain
+from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS, RECORDED_FACTS, Value, in_domain
 
 #: Where the table lies.
 TRANSLATIONS = Path(__file__).parent / "translations.toml"
@@ -115,8 +115,11 @@ def translated_facts(table: Translations, tables: Mapping[Backend, Table]) -> Ma
             rules = (tables[backend].find(candidate.op) for backend in row.to if backend in tables)
             asked = {key for rule in rules if rule is not None for case in rule.case for key in case.when}
             keys |= asked - candidate.facts.keys()
+        told = {FORWARD_FACTS[key] for key in keys.intersection(FORWARD_FACTS)}
+        for op in row.ops if told else ():
+            wanted.setdefault(op.removesuffix(BACKWARD_OF), set()).update(told)
         for op in (*row.ops, row.forward) if row.forward else row.ops:
-            wanted.setdefault(op, set()).update(keys.intersection(ASKED_FACTS))
+            wanted.setdefault(op, set()).update(keys.intersection(RECORDED_FACTS))
     return MappingProxyType({op: frozenset(keys) for op, keys in wanted.items() if keys})
 
 
@@ -152,5 +155,5 @@ def _misspelt_candidate(path: str, candidate: Candidate) -> Iterator[tuple[str, 
     if candidate.op and candidate.op != STAYS and (not OP.fullmatch(candidate.op) or candidate.op.count(".") != 2):
         yield path, f"{candidate.op!r} is not spelt namespace.name.overload"
     for key, value in candidate.facts.items():
-        if key not in ASKED_FACTS or not in_domain(key, value):
+        if key not in RECORDED_FACTS or not in_domain(key, value):
             yield path, f"{key} = {value!r} is no recorded fact"

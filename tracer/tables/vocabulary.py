@@ -129,7 +129,46 @@ NOTED_FACTS: Mapping[str, tuple[Value, ...]] = {
     "index.distinct": BOOL,
     # Is it the forward of a convolution that is not transposed?
     "conv.plain_forward": BOOL,
+    # Products, scans: is there nothing to add, because some operand has no elements?
+    "shape.no_elements": BOOL,
+    # Counting: are the weights integers, whose sum is exact?
+    "operands.integral_weights": BOOL,
+    # topk: do its sizes keep it off every kernel that counts arrivals, whatever the device?
+    "shape.topk_plain": BOOL,
 }
+
+#: Facts that are noted where they hold, like those above, and that may speak against a call: a trace that lacks one is
+#: judged as it was before they were known.
+MARKED_FACTS: Mapping[str, tuple[Value, ...]] = {
+    # Does a dense tensor meet a sparse one whose entries were not brought together (``coalesce``)?
+    "operands.uncoalesced": BOOL,
+    # Drawing: are probabilities summed up, because several are drawn with replacement?
+    "draw.cumulates": BOOL,
+    # CTC: were dtypes, sizes and blank such as cuDNN takes, wherever the targets lie?
+    "call.fits_cudnn": BOOL,
+    # Sampling: does the input have more than 1,024 channels?
+    "shape.channels_gt_1024": BOOL,
+    # Convolution: is it dilated, contiguous and not depthwise, so that deterministic mode makes products of it?
+    "conv.leaves_cudnn": BOOL,
+    # Attention: is the head size no multiple of 4; no multiple of 8; above 256?
+    "sdp.head_not_of_4": BOOL,
+    "sdp.head_not_of_8": BOOL,
+    "sdp.head_gt_256": BOOL,
+    # Was the op called past the function of torch.nn.functional that takes another way in deterministic mode?
+    "call.direct": BOOL,
+    # Was it called by the function that takes another way in deterministic mode when asked for indices?
+    "call.returns_indices": BOOL,
+}
+
+#: A fact of a backward call that its forward tells, to what is recorded there: ``aten.sample`` bears it for
+#: ``aten.sample_backward`` at the same place.
+FORWARD_FACTS: Mapping[str, str] = {
+    "forward.direct": "call.direct",
+    "forward.returns_indices": "call.returns_indices",
+    "forward.fits_cudnn": "call.fits_cudnn",
+}
+BACKWARD_OF = "_backward"
+"""What a backward op's name adds to its forward's."""
 
 #: Facts that the judge derives from what a call group says of itself; none of them is ever missing for want of asking.
 DERIVED_FACTS: Mapping[str, tuple[Value, ...]] = {
@@ -141,6 +180,12 @@ DERIVED_FACTS: Mapping[str, tuple[Value, ...]] = {
     "backward.counts": BOOL,
     # Is the call made in the backward pass?
     "phase.backward": BOOL,
+    # Has the tensor no dimension at all? Not known counts as having some.
+    "shape.is_scalar": BOOL,
+    # See ``FORWARD_FACTS``; what no forward call told counts as not so.
+    "forward.direct": BOOL,
+    "forward.returns_indices": BOOL,
+    "forward.fits_cudnn": BOOL,
     # Is it made by nn.RNN, nn.GRU or nn.LSTM? A recorder notes that it is, and nothing where it is not.
     "module.recurrent": BOOL,
 }
@@ -193,10 +238,18 @@ DOMAINS: Mapping[str, tuple[Value, ...]] = {
     **COMMON_FACTS,
     **ASKED_FACTS,
     **NOTED_FACTS,
+    **MARKED_FACTS,
     **DERIVED_FACTS,
     **SETTINGS,
     **PROCESS_FACTS,
 }
+
+
+#: Facts that are recorded on request.
+RECORDED_FACTS: Mapping[str, tuple[Value, ...]] = {**ASKED_FACTS, **NOTED_FACTS, **MARKED_FACTS}
+
+#: What stands for a fact that a recorder notes only where it holds.
+UNNOTED: Mapping[str, Value] = dict.fromkeys((*NOTED_FACTS, *MARKED_FACTS), False)
 
 
 def in_domain(key: str, value: Value) -> bool:

@@ -16,6 +16,7 @@ from tracer.recording.calls.arguments import MISSING as MISSING
 from tracer.recording.calls.arguments import Getter, Reader, argument_getter, dropout_reader
 from tracer.recording.calls.distinct import writes_once
 from tracer.recording.calls.draws import DRAW, draw_reader
+from tracer.recording.calls.noted.marks import MARKS
 from tracer.recording.calls.shapes import SHAPES, index_is_mask, one_value
 from tracer.recording.memory.indices import Indices
 from tracer.recording.torch_private import seams
@@ -106,6 +107,8 @@ def asked_readers(func: Any, keys: Iterable[str], indices: Indices | None = None
 
 def _reader(func: Any, key: str) -> Reader | None:
     kind, _, name = key.partition(".")
+    if key in MARKS:
+        return MARKS[key](func)
     if kind == "shape":
         maker = SHAPES.get(name)
         return maker(func) if maker else None

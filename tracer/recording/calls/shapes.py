@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from tracer.recording.calls.arguments import Getter, Reader, argument_getter
-from tracer.recording.calls.meeting import meets_at_most_twice
+from tracer.recording.calls.noted.meeting import meets_at_most_twice
 
 _LARGE = 32768
 _EXACT_COUNTS = 2**24
@@ -84,6 +84,8 @@ def index_is_mask(func: Any) -> Reader | None:
 
 def _scan_is_whole(func: Any) -> Reader | None:
     get, dim = argument_getter(func, "self", "input"), argument_getter(func, "dim")
+    if "multinomial" in str(func):  # it scans the probabilities of each row
+        dim = _last
     if get is None or dim is None:
         return None
 
@@ -92,6 +94,10 @@ def _scan_is_whole(func: Any) -> Reader | None:
         return bool(tensor.dim() == 0 or tensor.numel() == tensor.size(dim(args, kwargs)))
 
     return read
+
+
+def _last(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
+    return -1
 
 
 def _windows_overlap(func: Any) -> Reader | None:

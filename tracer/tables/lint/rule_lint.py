@@ -16,7 +16,7 @@ from tracer.names import Backend, EvidenceKind, Verdict
 from tracer.tables.model import Case, ClassTable, LibraryTable, Rule, RuleEvidence, Table
 from tracer.tables.ruling.conditions import Cased, wanted_values
 from tracer.tables.versions import reviewed_releases, speaks_of
-from tracer.tables.vocabulary import ASKED_FACTS, DOMAINS, Value
+from tracer.tables.vocabulary import DOMAINS, RECORDED_FACTS, Value
 
 #: A product above this means that a rule asks too much at once and should be two.
 LIMIT = 100_000
@@ -40,7 +40,7 @@ def lint_libraries(table: LibraryTable) -> list[str]:
     faults = _lint("libraries", table.reviewed, table.rule)
     for rule in table.rule:
         faults += [f"{rule.id}: {backend} is listed {n} times" for backend, n in repeated(rule.backends)]
-        asked = sorted({key for case in rule.case for key in case.when if key in ASKED_FACTS})
+        asked = sorted({key for case in rule.case for key in case.when if key in RECORDED_FACTS})
         if asked and any(op.endswith(".*") for op in rule.ops):  # recorded by an op's name, so never for these
             faults.append(f"{rule.id}: asks {' and '.join(asked)} of a whole namespace")
     claimed = (_claimed_twice(table.speaking_of(b)) for b in Backend if b is not Backend.RECORDED)

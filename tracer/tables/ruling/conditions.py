@@ -13,10 +13,7 @@ from typing import NamedTuple, Protocol
 from tracer.names import UnknownReason, Verdict
 from tracer.tables.model import Case, Wanted
 from tracer.tables.versions import speaks_of
-from tracer.tables.vocabulary import DOMAINS, NOTED_FACTS, SETTINGS, Value, expand, in_domain
-
-#: What stands for a fact that a recorder notes only where it holds.
-_UNNOTED: Mapping[str, Value] = dict.fromkeys(NOTED_FACTS, False)
+from tracer.tables.vocabulary import DOMAINS, SETTINGS, UNNOTED, Value, expand, in_domain
 
 
 class Conditioned(Protocol):
@@ -120,7 +117,7 @@ class BoundRule:
 
     def _decide(self, values: tuple[Value | None, ...]) -> Outcome:
         known = [
-            value if value is not None and in_domain(key, value) else _UNNOTED.get(key)
+            value if value is not None and in_domain(key, value) else UNNOTED.get(key)
             for key, value in zip(self.facts, values, strict=True)
         ]
         possible = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tracer.tables.vocabulary import COUNTING_NODES, SELECTING_NODES, Value
+from tracer.tables.vocabulary import COUNTING_NODES, FORWARD_FACTS, SELECTING_NODES, Value
 
 #: A softmax that attention's math route alone calls: rows that a mask left empty come out as zeros.
 _ATTENTION_SOFTMAX = "SafeSoftmaxBackward"
@@ -29,12 +29,18 @@ def _of_node(is_one: Callable[[str], bool]) -> _Derivation:
     return from_node
 
 
+def _told_by_forward(told: str) -> _Derivation:
+    return lambda node, facts: facts.get(told) is True
+
+
 #: How each key of ``vocabulary.DERIVED_FACTS`` follows.
 DERIVATIONS: Mapping[str, _Derivation] = {
     "backward.selects": _of_node(lambda name: name in SELECTING_NODES),
     "backward.attention_softmax": _of_node(lambda name: name == _ATTENTION_SOFTMAX),
     # It lets calls off, so one that is not known to count is held not to.
     "backward.counts": lambda node, facts: (node or "").rstrip("0123456789") in COUNTING_NODES,
+    "shape.is_scalar": lambda node, facts: facts.get("ndim") == 0,
+    **{key: _told_by_forward(told) for key, told in FORWARD_FACTS.items()},
     "phase.backward": lambda node, facts: node is not None,
     "module.recurrent": lambda node, facts: facts.get("module.recurrent") is True,
 }

@@ -10,9 +10,12 @@ from tracer.tables.ruling.binding import BoundTable, RuleOutcome, safe_ruling, u
 from tracer.tables.ruling.cross_device import Retold
 from tracer.tables.ruling.translating import Translator
 from tracer.tables.translation import NO_TRANSLATIONS, RECORDED_ON, Note, Translations
-from tracer.tables.vocabulary import Value
+from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS, Value
 from tracer.trace.draws import GENERATOR, ORIGIN, is_passed
 from tracer.trace.model import CallGroup, FactValue
+
+#: The fact of a forward call that speaks against its backward.
+_SPEAKS_AGAINST = "call.direct"
 
 
 class TargetTables:
@@ -50,6 +53,8 @@ class TargetTables:
         self._translator: Translator | None = None
         self._retold: dict[str, Retold | None] = {}
         self._at_forward: dict[tuple[str, str, str], dict[str, FactValue]] = {}
+        self._told_forward: dict[tuple[str, str, str], dict[str, FactValue]] = {}
+        """What forward calls at a place say of their backward: see ``vocabulary.FORWARD_FACTS``."""
         self.devices: set[str] = set()
         """Devices that calls were recorded on."""
 
@@ -97,6 +102,9 @@ class TargetTables:
         if isinstance(bound, RuleOutcome):
             return bound
         node = group.node if group.phase is Phase.BACKWARD else None
+        if node is not None and self._told_forward:
+            packet = group.op.rpartition(".")[0].removesuffix(BACKWARD_OF)
+            facts = {**facts, **self._told_forward.get((packet, group.module, group.location), {})}
         if device == RECORDED_ON and self._is_abroad and group.host is None:
             retold = self._retold[group.op] if group.op in self._retold else self._retell(group.op, bound)
             if retold is not None:
@@ -108,6 +116,8 @@ class TargetTables:
 
     def look_ahead(self, calls: Iterable[CallGroup]) -> None:
         """Note what forward calls say that translations of their backward ask for; before any ruling."""
+        calls = tuple(calls)
+        self._look_at_forward(calls)
         asked = {row.forward for row in self._translations.translation if row.forward and self._backend in row.to}
         for group in calls if asked and self._is_abroad else ():
             packet = group.op.rpartition(".")[0]
@@ -117,6 +127,22 @@ class TargetTables:
             said = self._at_forward.setdefault(place, dict(group.facts))
             for key in [key for key, value in said.items() if group.facts.get(key) != value]:
                 del said[key]  # calls at one place that disagree: the backward may be of either
+
+    def _look_at_forward(self, calls: tuple[CallGroup, ...]) -> None:
+        """Note what forward calls say of their backward. Where calls at one place disagree, the worse holds of all."""
+        told = frozenset(FORWARD_FACTS.values())
+        packets = {group.op.rpartition(".")[0] for group in calls if not told.isdisjoint(group.facts)}
+        places: dict[tuple[str, str, str], list[CallGroup]] = {}
+        for group in calls if packets else ():
+            packet = group.op.rpartition(".")[0]
+            if packet in packets:
+                places.setdefault((packet, group.module, group.location), []).append(group)
+        for place, there in places.items():
+            said = self._told_forward[place] = {}
+            for key in FORWARD_FACTS.values():
+                agree = any if key == _SPEAKS_AGAINST else all
+                if agree(key in group.facts for group in there):
+                    said[key] = True
 
     def _retell(self, op: str, bound: BoundTable) -> Retold | None:
         """How calls of ``op`` are judged that run as another op on the target; ``None`` for one that stays itself."""

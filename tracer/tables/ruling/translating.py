@@ -14,7 +14,7 @@ from tracer.names import Backend
 from tracer.tables.ruling.conditions import may_hold, wanted_values
 from tracer.tables.translation import STAYS, Candidate, Note, Translation, Translations
 from tracer.tables.versions import speaks_of
-from tracer.tables.vocabulary import SETTINGS, Value, in_domain
+from tracer.tables.vocabulary import SETTINGS, UNNOTED, Value, in_domain
 
 
 class _Choice(NamedTuple):
@@ -26,7 +26,7 @@ class _Choice(NamedTuple):
     def is_open(self, facts: Mapping[str, Value]) -> bool:
         """Whether no known fact contradicts it. A value outside the vocabulary counts as not recorded."""
         for key, wanted in self.asks:
-            value = facts.get(key)
+            value = facts.get(key, UNNOTED.get(key))
             if value is not None and value not in wanted and in_domain(key, value):
                 return False
         return True

@@ -1,0 +1,135 @@
+"""Facts that are noted where they hold: each program notes its own, and its twin, which is near it, does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tracer import DeterminismTracer, judge
+from tracer.names import Verdict
+
+COO = ([[0, 0, 1], [1, 1, 2]], [1.0, 2.0, 3.0])
+FRAMES = torch.randn(12, 2, 5).log_softmax(2)
+IMAGE = torch.randn(1, 2, 9, 9)
+FILTERS = torch.randn(3, 2, 3, 3)
+
+
+def sparse() -> torch.Tensor:
+    return torch.sparse_coo_tensor(*COO, size=(5, 4))
+
+
+def heads(size: int) -> None:
+    q = torch.randn(1, 2, 8, size)
+    F.scaled_dot_product_attention(q, q, q)
+
+
+def ctc(dtype: torch.dtype, steps: int = 12, blank: int = 0) -> None:
+    F.ctc_loss(FRAMES, torch.tensor([1, 2, 2, 3], dtype=dtype), (steps, 12), (2, 2), blank=blank)
+
+
+def sampled(channels: int) -> None:
+    x = torch.randn(1, channels, 2, 2, requires_grad=True)
+    F.grid_sample(x, torch.zeros(1, 2, 2, 2), align_corners=True).sum().backward()
+
+
+def product(rows: int) -> torch.Tensor:
+    return torch.randn(rows, 4) @ torch.randn(4, 5)
+
+
+def counted(weights: list[float] | list[int]) -> torch.Tensor:
+    return torch.bincount(torch.tensor([1, 1]), torch.tensor(weights))
+
+
+def drawn(times: int, again: bool) -> torch.Tensor:
+    return torch.multinomial(torch.rand(9), times, replacement=again)
+
+
+def depthwise(turned: bool) -> torch.Tensor:
+    function = F.conv_transpose2d if turned else F.conv2d
+    return function(torch.randn(1, 4, 9, 9), torch.randn(4, 1, 3, 3), groups=4, dilation=2)
+
+
+def pooled(indices: bool) -> None:
+    F.max_pool3d(torch.randn(1, 2, 4, 4, 4), 2, return_indices=indices)
+
+
+LAST = IMAGE.contiguous(memory_format=torch.channels_last)
+PADS = [1, 1, 1, 1]
+Program = Callable[[], object]
+PAIRS: list[tuple[str, Program, Program]] = [
+    (
+        "operands.uncoalesced",
+        lambda: torch.zeros(5, 4).add_(sparse()),
+        lambda: torch.zeros(5, 4).add_(torch.ones(5, 4)),
+    ),
+    ("operands.uncoalesced", lambda: sparse().to_dense(), lambda: sparse().coalesce().to_dense()),
+    ("operands.integral_weights", lambda: counted([2, 3]), lambda: counted([2.0, 3.0])),
+    ("draw.cumulates", lambda: drawn(3, True), lambda: drawn(3, False)),
+    ("draw.cumulates", lambda: drawn(2, True), lambda: drawn(1, True)),
+    ("shape.no_elements", lambda: product(0), lambda: product(1)),
+    ("shape.topk_plain", lambda: torch.randn(2, 4096).topk(64), lambda: torch.randn(200, 4096).topk(64)),
+    ("shape.topk_plain", lambda: torch.randn(200, 1001).topk(64), lambda: torch.randn(200, 1000).topk(64)),
+    ("shape.channels_gt_1024", lambda: sampled(1025), lambda: sampled(1024)),
+    ("conv.leaves_cudnn", lambda: F.conv2d(IMAGE, FILTERS, dilation=2), lambda: F.conv2d(IMAGE, FILTERS)),
+    ("conv.leaves_cudnn", lambda: F.conv2d(IMAGE, FILTERS, dilation=2), lambda: F.conv2d(LAST, FILTERS, dilation=2)),
+    ("conv.leaves_cudnn", lambda: depthwise(True), lambda: depthwise(False)),
+    ("sdp.head_not_of_4", lambda: heads(18), lambda: heads(20)),
+    ("sdp.head_not_of_8", lambda: heads(20), lambda: heads(24)),
+    ("sdp.head_gt_256", lambda: heads(264), lambda: heads(256)),
+    ("call.direct", lambda: torch.ops.aten.replication_pad2d(IMAGE, PADS), lambda: F.pad(IMAGE, PADS, "replicate")),
+    (
+        "call.direct",
+        lambda: torch.ops.aten.upsample_bilinear2d(IMAGE, [18, 18], False),
+        lambda: torch.nn.Upsample(scale_factor=2, mode="bilinear")(IMAGE),
+    ),
+    ("call.returns_indices", lambda: pooled(True), lambda: pooled(False)),
+    ("call.fits_cudnn", lambda: ctc(torch.int32), lambda: ctc(torch.int64)),
+    ("call.fits_cudnn", lambda: ctc(torch.int32), lambda: ctc(torch.int32, steps=11)),
+    ("call.fits_cudnn", lambda: ctc(torch.int32), lambda: ctc(torch.int32, blank=4)),
+]
+
+
+def noted(program: Program) -> set[str]:
+    with DeterminismTracer() as tracer:
+        program()
+    return {key for group in tracer.trace.calls for key, value in group.facts.items() if value is True}
+
+
+@pytest.mark.parametrize(("fact", "program", "near"), PAIRS, ids=[f"{n}-{pair[0]}" for n, pair in enumerate(PAIRS)])
+def test_a_fact_is_noted_where_it_holds_and_not_of_a_near_miss(fact: str, program: Program, near: Program) -> None:
+    assert fact in noted(program)
+    assert fact not in noted(near)
+
+
+def refused(program: Callable[[torch.Tensor], torch.Tensor], torch_version: str = "2.13") -> bool:
+    leaf = torch.randn(1, 2, 6, 6, requires_grad=True)
+    with DeterminismTracer() as tracer:
+        program(leaf).sum().backward()
+    report = judge(tracer.trace, backend="cuda", torch=torch_version, settings="deterministic")
+    return any(finding.verdict is Verdict.RAISES for finding in report.findings)
+
+
+def past_functional(x: torch.Tensor) -> torch.Tensor:
+    return torch.ops.aten.replication_pad2d(x, PADS)
+
+
+def through_functional(x: torch.Tensor) -> torch.Tensor:
+    return F.pad(x, PADS, mode="replicate")
+
+
+def test_a_backward_is_refused_whose_forward_went_past_the_function_that_has_another_route() -> None:
+    assert refused(past_functional)
+    assert not refused(through_functional)
+
+
+def test_one_line_that_calls_both_ways_is_judged_by_the_worse() -> None:
+    assert refused(lambda x: past_functional(x) + through_functional(x))
+
+
+def test_pooling_for_indices_is_refused_before_2_13_alone() -> None:
+    for version, expected in (("2.12", True), ("2.13", False)):
+        assert refused(lambda x: F.max_pool3d(x, 2, return_indices=True)[0], version) is expected
+    assert refused(lambda x: F.max_pool3d(x, 2))

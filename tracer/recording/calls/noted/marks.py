@@ -1,0 +1,242 @@
+"""Facts that are noted where they hold and left out where they do not; each takes constant time.
+
+Each maker takes an overload and returns a test for its calls, or ``None`` where the overload lacks what the question
+needs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import Any
+
+import torch
+
+from tracer.recording.calls.arguments import MISSING, Getter, Reader, argument_getter
+from tracer.recording.sites import is_torchs_own
+
+_Test = Callable[[tuple[Any, ...], Mapping[str, Any]], bool]
+
+_FUNCTIONAL = torch.nn.functional.__file__
+_OWN_FOLDER = __file__.rpartition("recording")[0]
+_MAX_CHANNELS = 1024
+_WIDEST_HEAD = 256
+_LONGEST_TARGET = 256
+#: The devices that have kernels which count arrivals have more multiprocessors than this, also where they are shared
+#: out, and the kernels take as many rows at least; none takes shorter rows than the second number.
+_FEW_ROWS = 8
+_SHORT_ROW = 128
+_VECTOR = 4
+
+
+def _where(test: _Test | None) -> Reader | None:
+    """A reader that notes a fact where ``test`` holds."""
+    if test is None:
+        return None
+    holds: _Test = test
+    return lambda args, kwargs: True if holds(args, kwargs) else MISSING
+
+
+def _getters(func: Any, *names: str) -> tuple[Getter, ...] | None:
+    """A getter for each of ``names``, or ``None`` where ``func`` lacks one."""
+    found = [argument_getter(func, name) for name in names]
+    known = tuple(get for get in found if get is not None)
+    return known if len(known) == len(found) else None
+
+
+def _meets_uncoalesced(func: Any) -> _Test | None:
+    """Adding: a sparse tensor onto a dense one. Making dense: onto zeros."""
+    known = _getters(func, "self", "other")
+    if known is None:
+        return _is_uncoalesced if "to_dense" in str(func) else None
+    _, others = known
+
+    def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        other = others(args, kwargs)
+        return isinstance(other, torch.Tensor) and other.is_sparse and not other.is_coalesced() and not _sparse(args[0])
+
+    return test
+
+
+def _sparse(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_sparse
+
+
+def _is_uncoalesced(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    return _sparse(args[0]) and not args[0].is_coalesced()
+
+
+def _has_no_elements(func: Any) -> _Test | None:
+    """Is one of the tensors empty? Then there is nothing to multiply, and nothing but a bias or a start to add."""
+    return lambda args, kwargs: any(isinstance(one, torch.Tensor) and one.numel() == 0 for one in args)
+
+
+def _has_integral_weights(func: Any) -> _Test | None:
+    known = _getters(func, "weights")
+    if known is None:
+        return None
+    (weights,) = known
+
+    def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        given = weights(args, kwargs)
+        return given is not None and not (given.is_floating_point() or given.is_complex())
+
+    return test
+
+
+def _cumulates(func: Any) -> _Test | None:
+    known = _getters(func, "num_samples", "replacement")
+    if known is None:
+        return None
+    many, again = known
+    return lambda args, kwargs: bool(again(args, kwargs)) and many(args, kwargs) != 1
+
+
+def _fits_cudnns_ctc(func: Any) -> _Test | None:
+    """Does cuDNN take the loss if its targets lie on the CPU?
+
+    The op is handed targets that were made int64; ``F.ctc_loss`` still has what it was given.
+    """
+    known = _getters(func, "log_probs", "targets", "input_lengths", "target_lengths", "blank")
+    if known is None:
+        return None
+    scores, labels, widths, lengths, blank = known
+
+    def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        frames = scores(args, kwargs)
+        if blank(args, kwargs) != 0 or frames.dtype is not torch.float32 or labels(args, kwargs).dim() != 1:
+            return False
+        caller = _caller("ctc_loss")
+        given = None if caller is None else caller.f_locals.get("targets")
+        if getattr(given, "dtype", None) is not torch.int32:
+            return False
+        ends = [_numbers(one(args, kwargs)) for one in (widths, lengths)]
+        steps = frames.shape[0]
+        return all(one == steps for one in ends[0]) and all(one < _LONGEST_TARGET and one <= steps for one in ends[1])
+
+    return test
+
+
+def _numbers(given: Any) -> list[int]:
+    """Lengths as numbers. On a device reading them would wait for it: none of cuDNN's stand for them."""
+    if not isinstance(given, torch.Tensor):
+        return list(given)
+    return [int(one) for one in given.tolist()] if given.device.type == "cpu" else [_LONGEST_TARGET]
+
+
+def _has_many_channels(func: Any) -> _Test | None:
+    known = _getters(func, "input")
+    if known is None:
+        return None
+    (source,) = known
+    return lambda args, kwargs: bool(source(args, kwargs).shape[1] > _MAX_CHANNELS)
+
+
+def _leaves_cudnn(func: Any) -> _Test | None:
+    """Dilated, and neither depthwise, which has a kernel of its own, nor channels-last, which stays on cuDNN."""
+    known = _getters(func, "input", "weight", "dilation", "transposed", "groups")
+    if known is None:
+        return None
+    source, filters, spread, turned, groups = known
+
+    def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        if all(step == 1 for step in spread(args, kwargs)):
+            return False
+        image, weight, parts = source(args, kwargs), filters(args, kwargs), groups(args, kwargs)
+        is_depthwise = not turned(args, kwargs) and parts > 1 and parts == image.shape[1]
+        if is_depthwise or image.numel() == 0:
+            return False
+        return not _is_channels_last(image) and not _is_channels_last(weight)
+
+    return test
+
+
+def _is_channels_last(tensor: Any) -> bool:
+    """Would torch take ``tensor`` for channels-last? Strides alone decide, also where either layout would do."""
+    last = tensor.dim() - 1
+    if last not in (3, 4):
+        return False
+    least = 0
+    for place in (1, *range(last, 1, -1), 0):
+        step, size = tensor.stride(place), tensor.shape[place]
+        if size == 0 or step < least or (place == 0 and least == tensor.stride(1)):
+            return False
+        least = step * size if step > 1 else step
+    return bool(tensor.stride(1) != 0)
+
+
+def _head(wrong: Callable[[int], bool]) -> Callable[[Any], _Test | None]:
+    """Attention: is some head size ``wrong``, the query's or the value's?"""
+
+    def make(func: Any) -> _Test | None:
+        known = _getters(func, "query", "value")
+        if known is None:
+            return None
+        query, value = known
+        return lambda args, kwargs: wrong(query(args, kwargs).shape[-1]) or wrong(value(args, kwargs).shape[-1])
+
+    return make
+
+
+def _is_plain_topk(func: Any) -> _Test | None:
+    known = _getters(func, "self", "dim")
+    if known is None:
+        return None
+    source, along = known
+
+    def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        tensor = source(args, kwargs)
+        length = tensor.size(along(args, kwargs)) if tensor.dim() else 1
+        rows = tensor.numel() // max(length, 1)
+        return bool(length < _SHORT_ROW or length % _VECTOR or rows < _FEW_ROWS)
+
+    return test
+
+
+def _caller(function: str) -> FrameType | None:
+    """The frame of ``torch.nn.functional``'s ``function`` that this call came through."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_filename == _FUNCTIONAL and code.co_name == function:
+            return frame
+        if not is_torchs_own(code.co_filename) and not code.co_filename.startswith(_OWN_FOLDER):
+            return None
+        frame = frame.f_back
+    return None
+
+
+def _is_direct(func: Any) -> _Test | None:
+    """Was the op called past ``F.pad``, ``F.interpolate``? In scripted code these have no frame, and no other way."""
+    function = "pad" if "pad" in str(func) else "interpolate"
+    return lambda args, kwargs: _caller(function) is None
+
+
+def _returns_indices(func: Any) -> _Test | None:
+    return lambda args, kwargs: _caller("max_pool3d_with_indices") is not None
+
+
+_TESTS: Mapping[str, Callable[[Any], _Test | None]] = {
+    "operands.uncoalesced": _meets_uncoalesced,
+    "operands.integral_weights": _has_integral_weights,
+    "draw.cumulates": _cumulates,
+    "call.fits_cudnn": _fits_cudnns_ctc,
+    "shape.no_elements": _has_no_elements,
+    "shape.channels_gt_1024": _has_many_channels,
+    "shape.topk_plain": _is_plain_topk,
+    "conv.leaves_cudnn": _leaves_cudnn,
+    "sdp.head_not_of_4": _head(lambda size: size % 4 != 0),
+    "sdp.head_not_of_8": _head(lambda size: size % 8 != 0),
+    "sdp.head_gt_256": _head(lambda size: size > _WIDEST_HEAD),
+    "call.direct": _is_direct,
+    "call.returns_indices": _returns_indices,
+}
+
+
+def _maker(make: Callable[[Any], _Test | None]) -> Callable[[Any], Reader | None]:
+    return lambda func: _where(make(func))
+
+
+#: Fact to the maker of its reader.
+MARKS: Mapping[str, Callable[[Any], Reader | None]] = {key: _maker(make) for key, make in _TESTS.items()}
