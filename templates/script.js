@@ -95,7 +95,9 @@ function start(data) {
   // A row is [place, ruling, index]: what was recorded, what was ruled on it, and its position from 0.
   const number = ([place, ruling], field) => (field in inPlace ? data.places[place][inPlace[field]] : data.rulings[ruling][inRuling[field]]);
   const text = (row, field) => data.strings[number(row, field)];
-  const lineOf = (row) => text(row, "called_from") || text(row, "place");
+  const isNumber = (field) => data.numbers.includes(field);
+  const told = (row, field) => (isNumber(field) ? number(row, field).toLocaleString("en") : text(row, field));
+  const lineOf = (row) => text(row, "called_from") || text(row, "location");
   data.targets[0].rows = data.rows;
   for (const { rows } of data.targets) rows.forEach((row, index) => row.push(index));
   let chosen = 0;
@@ -123,8 +125,10 @@ function start(data) {
     return button;
   }
 
+  // A column of the table shows the field that it is named by, and more beside it.
   function column(field, show, order = (value) => value, type = "string") {
     return {
+      name: field,
       data: null,
       type,
       render: (_, kind, row) => {
@@ -136,11 +140,11 @@ function start(data) {
 
   const columns = [
     column("verdict", (_, row) => (acceptance(row) ? lines(opener(row), "accepted") : opener(row)), (name) => severity[name], "num"),
-    column("mode", (name) => badge(name), (name) => severity[name], "num"),
+    column("deterministic_mode", (name) => badge(name), (name) => severity[name], "num"),
     column("op", (value, row) => lines(breakable(value, "code"), text(row, "cause"))),
     column("phase", (value) => element("span", value), (name) => phases[name] ?? data.phases.length, "num"),
     column("module", (value) => breakable(value, "code")),
-    column("place", (value, row) => {
+    column("location", (value, row) => {
       const from = text(row, "called_from");
       const first = breakable(fileOf(value) || "not recorded", value ? "code off-paper" : "faint");
       first.title = value;
@@ -149,6 +153,7 @@ function start(data) {
       return cell;
     }),
     {
+      name: "count",
       data: null,
       type: "num",
       className: "figure",
@@ -161,8 +166,9 @@ function start(data) {
     { ...column("remedy", prose), className: "print-only" },
   ].map((one) => ({ ...one, searchable: false }));
 
+  const columnOf = (field) => columns.findIndex(({ name }) => name === field);
   const head = [...document.querySelectorAll("#rows thead th")].map((th) => th.textContent);
-  document.querySelectorAll("#rows thead th")[7].className = "print-only";
+  document.querySelectorAll("#rows thead th")[columnOf("remedy")].className = "print-only";
   document.getElementById("table").hidden = false;
   for (const one of document.querySelectorAll(".to")) one.hidden = false;
 
@@ -187,6 +193,32 @@ function start(data) {
 
   // --- rows that open ---------------------------------------------------------------------------------
 
+  // How a detail looks, by the word that its column gives.
+  const looks = {
+    text: (value) => value,
+    prose,
+    code: (value) => {
+      const node = element("code");
+      node.append(placed(value));
+      return node;
+    },
+    lines: (value) => listed(value),
+    "code-lines": (value) => listed(value, "code"),
+    paste: (value) => {
+      const block = element("pre");
+      block.append(element("code", value));
+      const node = element("div", "", "paste");
+      node.append(block, copier(block));
+      return node;
+    },
+  };
+
+  function listed(value, className) {
+    const items = element("ul", "", className);
+    for (const line of value.split("\n")) items.append(element("li", line));
+    return items;
+  }
+
   function details(row) {
     const list = element("dl", "", "details");
     const add = (label, content) => {
@@ -198,52 +230,12 @@ function start(data) {
       pair.append(value);
       list.append(pair);
     };
-    const code = (field) => {
-      const node = text(row, field) && element("code");
-      if (node) node.append(placed(text(row, field)));
-      return node;
-    };
     add("Accepted", acceptance(row));
-    add("Why", text(row, "why") && prose(text(row, "why")));
-    add("Unknown because", text(row, "reason"));
-    add("What to do", text(row, "remedy") && prose(text(row, "remedy")));
-    if (text(row, "code")) {
-      const block = element("pre");
-      block.append(element("code", text(row, "code")));
-      const paste = element("div", "", "paste");
-      paste.append(block, copier(block));
-      add("Code to paste", paste);
-      add("Where it must stand", text(row, "where") && prose(text(row, "where")));
+    for (const { field, label, look } of data.details) {
+      const value = told(row, field);
+      const isToldAlready = field === "op" && value === text(row, "subject");
+      if (value && !isToldAlready) add(label, looks[look](value));
     }
-    if (text(row, "decided")) {
-      const items = element("ul");
-      for (const line of text(row, "decided").split("\n")) items.append(element("li", line));
-      add("Conditions that decided", items);
-    }
-    add("With the plan's settings", text(row, "planned"));
-    add("Note", text(row, "note"));
-    if (text(row, "evidence")) {
-      const items = element("ul");
-      for (const line of text(row, "evidence").split("\n")) items.append(element("li", line));
-      add("Evidence", items);
-    }
-    add("Speaks of", text(row, "subject") && code("subject"));
-    if (text(row, "ops")) {
-      const items = element("ul", "", "code");
-      for (const line of text(row, "ops").split("\n")) items.append(element("li", line));
-      add("Matters for these calls", items);
-    }
-    if (text(row, "op") !== text(row, "subject")) add("Op", code("op"));
-    add("Runs as", code("runs_as"));
-    add("Runs on the host", text(row, "host"));
-    add("Place", code("place"));
-    add("Called from", code("called_from"));
-    add("Function", code("function"));
-    add("Module", code("module"));
-    add("Autograd node", code("node"));
-    add("Facts recorded", code("facts"));
-    add("Rule", code("rule"));
-    add("Judged by the table of", text(row, "backend"));
     const again = element("pre");
     const rule = text(row, "rule");
     const target = data.targets[chosen];
@@ -288,8 +280,9 @@ function start(data) {
     ...fields.map(([id, field]) => [id, (row) => text(row, field)]),
     ["by-gate", (row) => (acceptance(row) === undefined ? "left" : "accepted")],
   ].filter(([id]) => control(id));
-  const searched = ["op", "phase", "module", "place", "called_from", "facts", "node", "function", "about", "subject", "ops"];
-  const ruled = data.ruling_fields;
+  const worded = (fields) => fields.filter((name) => !isNumber(name));
+  const searched = worded(data.place_fields);
+  const ruled = worded(data.ruling_fields);
   // Lower-case texts of places and rulings, made when something is searched for.
   const texts = { places: [], rulings: [] };
   const haystack = (kind, index, fields, at) =>
@@ -365,8 +358,8 @@ function start(data) {
     enter(null);
   });
   control("sort-by").addEventListener("change", (event) => {
-    const index = Number(event.target.value);
-    table.order([[index, index === 6 ? "desc" : "asc"]]).draw();
+    const field = event.target.value;
+    table.order([[columnOf(field), field === "count" ? "desc" : "asc"]]).draw();
   });
 
   // --- your lines -------------------------------------------------------------------------------------

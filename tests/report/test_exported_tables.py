@@ -17,6 +17,7 @@ from tracer import judge
 from tracer.errors import ReportError
 from tracer.names import SEVERITY
 from tracer.report import Report
+from tracer.report.column import Holds
 from tracer.report.files import formats
 from tracer.report.files.exported_tables import TABLES
 
@@ -61,9 +62,9 @@ def test_each_header_is_the_published_one(table: str) -> None:
 def test_the_frame_holds_what_the_csv_holds(table: str) -> None:
     made = judged()
     frame = made.to_dataframe(table)
-    for name in TABLES[table].counts:
+    for name in TABLES[table].holding(Holds.NUMBER):
         assert frame[name].dtype == "int64"
-    for name in TABLES[table].flags:
+    for name in TABLES[table].holding(Holds.FLAG):
         assert frame[name].dtype == bool
         frame[name] = frame[name].map({True: "true", False: "false"})
     assert frame.astype(str).to_dict("records") == rows(made.to_csv(table))
@@ -146,7 +147,7 @@ def test_a_hostile_name_stays_in_its_cell(text: str) -> None:
     for one, tables in ((made, ("calls", "modules")), (hostile_process_report(text), ("settings", "draws"))):
         for table in tables:
             table_rows = list(csv.reader(io.StringIO(one.to_csv(table), newline="")))
-            assert {len(row) for row in table_rows} == {len(TABLES[table].columns)}
+            assert {len(row) for row in table_rows} == {len(TABLES[table].header)}
             assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r")) for row in table_rows for cell in row)
 
 
@@ -158,7 +159,7 @@ def test_parquet_reads_back_as_the_frame(table: str) -> None:
     made = judged()
     again = pandas.read_parquet(io.BytesIO(formats.encoded("parquet", made, table=table)))
     assert again.astype(object).to_dict("records") == made.to_dataframe(table).astype(object).to_dict("records")
-    for name in TABLES[table].counts:
+    for name in TABLES[table].holding(Holds.NUMBER):
         assert again[name].dtype == "int64"
 
 

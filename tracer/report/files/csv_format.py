@@ -6,7 +6,8 @@ import csv
 import io
 from typing import TYPE_CHECKING
 
-from tracer.report.files.exported_tables import FINDINGS, Cell, table_named
+from tracer.report.column import Cell
+from tracer.report.files.exported_tables import FINDINGS, table_named
 from tracer.report.wording.plain import visible
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ def render(report: ReportView, table: str = FINDINGS) -> str:
     chosen = table_named(table)
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
-    writer.writerow(chosen.columns)
-    writer.writerows([_cell(value) for value in row] for row in chosen.rows(report))
+    writer.writerow(chosen.header)
+    writer.writerows([_cell(value) for value in row] for row in chosen.cells(report))
     return lines.getvalue()
 
 

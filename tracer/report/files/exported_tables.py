@@ -7,67 +7,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracer.errors import ReportError
 from tracer.names import SEVERITY, Verdict
-from tracer.report.files import columns
+from tracer.report import finding_columns
+from tracer.report.column import Cell, Column, Holds
 
 if TYPE_CHECKING:
+    from tracer.findings import Target
     from tracer.judging.calls.call_findings import JudgedCall
     from tracer.report.view import ReportView
-
-Cell = str | int | bool
-Cells = tuple[Cell, ...]
+    from tracer.trace.process import Draw
 
 FINDINGS = "findings"
 
-CALLS = (
-    "backend",
-    "torch",
-    "op",
-    "runs_as",
-    "phase",
-    "module",
-    "location",
-    "function",
-    "called_from",
-    "node",
-    "count",
-    "verdict",
-    "deterministic_mode",
-    "rule",
-    "cause",
-    "reason",
-    "device",
-    "dtype",
-    "facts",
-)
-"""A row a group of recorded calls, deterministic ones too. ``backend`` is the table that judged it, ``rule`` is empty
-where none was needed, ``reason`` says why a verdict is ``unknown``, ``facts`` holds what else was recorded, as JSON."""
-
-MODULES = ("backend", "torch", "module", "calls", *(verdict.value for verdict in SEVERITY))
-"""A row a module path, the worst first, with its calls by verdict under the target's settings; an empty ``module``
-stands for calls outside modules."""
-
-SETTINGS = ("kind", "name", "value", "differs")
-"""A row a recorded ``version``, ``setting``, ``device`` or environment ``variable``, then every ``condition`` that
-rules may read, as the target has it. ``differs``: merged recordings disagree, and the first one's value is shown."""
-
-DRAWS = (
-    "generator",
-    "op",
-    "phase",
-    "module",
-    "location",
-    "function",
-    "called_from",
-    "count",
-    "origin",
-    "seeded_at",
-)
-"""A row an entry of the ledger of random draws: who drew from which generator, and who had seeded it."""
-
+#: Facts of a call that have a column of their own.
+_OWN_COLUMNS = ("device", "dtype")
 #: Fields of a recorded environment that are versions; the others are settings.
 _VERSIONS = ("python", "platform", "torch", "cuda", "hip", "cudnn", "nccl")
 
@@ -75,12 +31,53 @@ _VERSIONS = ("python", "platform", "torch", "cuda", "hip", "cudnn", "nccl")
 class ExportedTable(NamedTuple):
     """One table: its columns, and the rows that a report has for it."""
 
-    columns: tuple[str, ...]
-    rows: Callable[[ReportView], Iterator[Cells]]
-    counts: tuple[str, ...] = ()
-    """Columns of whole numbers."""
-    flags: tuple[str, ...] = ()
-    """Columns that are true or false; all others are text."""
+    columns: Callable[[], tuple[Column[Any], ...]]
+    """Asked for when a table is made, never copied: what is declared is what stands in it."""
+    rows: Callable[[ReportView], Iterator[Any]]
+
+    @property
+    def header(self) -> list[str]:
+        """The names of its columns."""
+        return [one.name for one in self.columns()]
+
+    def cells(self, report: ReportView) -> Iterator[tuple[Cell, ...]]:
+        """The cells of each row of ``report``."""
+        made = [one.cell for one in self.columns()]
+        return (tuple([cell(row) for cell in made]) for row in self.rows(report))
+
+    def holding(self, holds: Holds) -> list[str]:
+        """The names of the columns whose cells are of one kind."""
+        return [one.name for one in self.columns() if one.holds is holds]
+
+
+class _Call(NamedTuple):
+    """A recorded group with what was ruled on it, and the torch that it was judged for."""
+
+    judged: JudgedCall
+    torch: str
+
+    @property
+    def facts(self) -> str:
+        """What was recorded beside what has a column of its own, as JSON."""
+        facts = {name: value for name, value in sorted(self.judged.group.facts.items()) if name not in _OWN_COLUMNS}
+        return json.dumps(facts, ensure_ascii=False, separators=(",", ":")) if facts else ""
+
+
+class _Module(NamedTuple):
+    """A module's calls by verdict under the target's settings."""
+
+    target: Target
+    module: str
+    counts: Mapping[Verdict, int]
+
+
+class _Setting(NamedTuple):
+    """One thing of the recorded environment, or of the target's conditions."""
+
+    kind: str
+    name: str
+    value: str
+    differs: bool
 
 
 def table_named(name: str) -> ExportedTable:
@@ -90,54 +87,27 @@ def table_named(name: str) -> ExportedTable:
     return TABLES[name]
 
 
-def _findings(report: ReportView) -> Iterator[Cells]:
-    return columns.rows(report.judgement)
+def _findings(report: ReportView) -> Iterator[finding_columns.Judged]:
+    return finding_columns.rows(report.judgement)
 
 
-def _calls(report: ReportView) -> Iterator[Cells]:
+def _calls(report: ReportView) -> Iterator[_Call]:
     torch = report.target.torch
     for one in report.calls:
-        yield _call(one, torch)
+        yield _Call(one, torch)
 
 
-def _call(one: JudgedCall, torch: str) -> Cells:
-    group, ruling = one
-    facts = {name: value for name, value in sorted(group.facts.items()) if name not in ("device", "dtype")}
-    return (
-        ruling.backend.value,
-        torch,
-        group.op,
-        ruling.runs_as,
-        group.phase.value,
-        group.module,
-        group.location,
-        group.function,
-        group.called_from,
-        group.node,
-        group.count,
-        ruling.verdict.value,
-        ruling.verdict_in_deterministic_mode.value,
-        ruling.rule_id,
-        ruling.cause.value if ruling.cause else "",
-        ruling.reason.value if ruling.reason else "",
-        str(group.facts.get("device", "")),
-        str(group.facts.get("dtype", "")),
-        json.dumps(facts, ensure_ascii=False, separators=(",", ":")) if facts else "",
-    )
-
-
-def _modules(report: ReportView) -> Iterator[Cells]:
-    target, by_module = report.target, report.tally.by_module
+def _modules(report: ReportView) -> Iterator[_Module]:
+    by_module = report.tally.by_module
     for module in sorted(by_module, key=lambda module: (_badness(by_module[module]), module)):
-        counts = [by_module[module].get(verdict, 0) for verdict in SEVERITY]
-        yield (target.backend.value, target.torch, module, sum(counts), *counts)
+        yield _Module(report.target, module, by_module[module])
 
 
 def _badness(counts: Mapping[Verdict, int]) -> tuple[int, ...]:
     return tuple(-counts.get(verdict, 0) for verdict in SEVERITY[:-1])
 
 
-def _settings(report: ReportView) -> Iterator[Cells]:
+def _settings(report: ReportView) -> Iterator[_Setting]:
     environment, differing = report.environment, report.judgement.differing_settings
     for field in environment.__struct_fields__:
         value = getattr(environment, field)
@@ -146,14 +116,14 @@ def _settings(report: ReportView) -> Iterator[Cells]:
         differs = field in differing
         if field == "devices":
             for device in value:
-                yield ("device", device.name, device.capability, differs)
+                yield _Setting("device", device.name, device.capability, differs)
         elif field in ("variables", "settings"):
             kind = "variable" if field == "variables" else "setting"
-            yield from ((kind, name, _spelled(one), differs) for name, one in sorted(value.items()))
+            yield from (_Setting(kind, name, _spelled(one), differs) for name, one in sorted(value.items()))
         else:
-            yield ("version" if field in _VERSIONS else "setting", field, _spelled(value), differs)
+            yield _Setting("version" if field in _VERSIONS else "setting", field, _spelled(value), differs)
     for name, one in sorted(report.target.conditions.items()):
-        yield ("condition", name, _spelled(one), False)
+        yield _Setting("condition", name, _spelled(one), False)
 
 
 def _spelled(value: object) -> str:
@@ -162,27 +132,74 @@ def _spelled(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _draws(report: ReportView) -> Iterator[Cells]:
-    for draw in report.draws:
-        yield (
-            draw.generator,
-            draw.op,
-            draw.phase.value,
-            draw.module,
-            draw.location,
-            draw.function,
-            draw.called_from,
-            draw.count,
-            draw.origin.value,
-            draw.seeded_at,
-        )
+def _draws(report: ReportView) -> Iterator[Draw]:
+    return iter(report.draws)
 
+
+def _verdict_column(verdict: Verdict) -> Column[_Module]:
+    return Column(name=verdict.value, cell=lambda row: row.counts.get(verdict, 0), holds=Holds.NUMBER)
+
+
+#: A row a group of recorded calls, deterministic ones too.
+CALLS: tuple[Column[_Call], ...] = (
+    Column(name="backend", cell=lambda row: row.judged.ruling.backend.value),  # whose table judged it
+    Column(name="torch", cell=lambda row: row.torch),
+    Column(name="op", cell=lambda row: row.judged.group.op),
+    Column(name="runs_as", cell=lambda row: row.judged.ruling.runs_as),
+    Column(name="phase", cell=lambda row: row.judged.group.phase.value),
+    Column(name="module", cell=lambda row: row.judged.group.module),
+    Column(name="location", cell=lambda row: row.judged.group.location),
+    Column(name="function", cell=lambda row: row.judged.group.function),
+    Column(name="called_from", cell=lambda row: row.judged.group.called_from),
+    Column(name="node", cell=lambda row: row.judged.group.node),
+    Column(name="count", cell=lambda row: row.judged.group.count, holds=Holds.NUMBER),
+    Column(name="verdict", cell=lambda row: row.judged.ruling.verdict.value),
+    Column(name="deterministic_mode", cell=lambda row: row.judged.ruling.verdict_in_deterministic_mode.value),
+    Column(name="rule", cell=lambda row: row.judged.ruling.rule_id),  # empty where none was needed
+    Column(name="cause", cell=lambda row: row.judged.ruling.cause.value if row.judged.ruling.cause else ""),
+    Column(name="reason", cell=lambda row: row.judged.ruling.reason.value if row.judged.ruling.reason else ""),
+    Column(name="device", cell=lambda row: str(row.judged.group.facts.get("device", ""))),
+    Column(name="dtype", cell=lambda row: str(row.judged.group.facts.get("dtype", ""))),
+    Column(name="facts", cell=lambda row: row.facts),
+)
+
+#: A row a module path, the worst first; an empty ``module`` stands for calls outside modules.
+MODULES: tuple[Column[_Module], ...] = (
+    Column(name="backend", cell=lambda row: row.target.backend.value),
+    Column(name="torch", cell=lambda row: row.target.torch),
+    Column(name="module", cell=lambda row: row.module),
+    Column(name="calls", cell=lambda row: sum(row.counts.values()), holds=Holds.NUMBER),
+    *map(_verdict_column, SEVERITY),
+)
+
+#: A row a recorded ``version``, ``setting``, ``device`` or environment ``variable``, then every ``condition`` that
+#: rules may read, as the target has it. ``differs``: merged recordings disagree, and the first one's value is shown.
+SETTINGS: tuple[Column[_Setting], ...] = (
+    Column(name="kind", cell=lambda row: row.kind),
+    Column(name="name", cell=lambda row: row.name),
+    Column(name="value", cell=lambda row: row.value),
+    Column(name="differs", cell=lambda row: row.differs, holds=Holds.FLAG),
+)
+
+#: A row an entry of the ledger of random draws: who drew from which generator, and who had seeded it.
+DRAWS: tuple[Column[Draw], ...] = (
+    Column(name="generator", cell=lambda draw: draw.generator),
+    Column(name="op", cell=lambda draw: draw.op),
+    Column(name="phase", cell=lambda draw: draw.phase.value),
+    Column(name="module", cell=lambda draw: draw.module),
+    Column(name="location", cell=lambda draw: draw.location),
+    Column(name="function", cell=lambda draw: draw.function),
+    Column(name="called_from", cell=lambda draw: draw.called_from),
+    Column(name="count", cell=lambda draw: draw.count, holds=Holds.NUMBER),
+    Column(name="origin", cell=lambda draw: draw.origin.value),
+    Column(name="seeded_at", cell=lambda draw: draw.seeded_at),
+)
 
 #: Tables by the name that ``--table`` takes.
 TABLES: Mapping[str, ExportedTable] = {
-    FINDINGS: ExportedTable(columns.COLUMNS, _findings, counts=("count",)),
-    "calls": ExportedTable(CALLS, _calls, counts=("count",)),
-    "modules": ExportedTable(MODULES, _modules, counts=MODULES[3:]),
-    "settings": ExportedTable(SETTINGS, _settings, flags=("differs",)),
-    "draws": ExportedTable(DRAWS, _draws, counts=("count",)),
+    FINDINGS: ExportedTable(finding_columns.in_files, _findings),
+    "calls": ExportedTable(lambda: CALLS, _calls),
+    "modules": ExportedTable(lambda: MODULES, _modules),
+    "settings": ExportedTable(lambda: SETTINGS, _settings),
+    "draws": ExportedTable(lambda: DRAWS, _draws),
 }

@@ -9,6 +9,7 @@ import pandas as pd
 
 from tracer.findings import Tally
 from tracer.names import SEVERITY, Phase, Verdict
+from tracer.report.column import Holds
 from tracer.report.files.exported_tables import FINDINGS, table_named
 
 if TYPE_CHECKING:
@@ -21,10 +22,10 @@ def table_frame(report: ReportView, table: str = FINDINGS) -> pd.DataFrame:
     Strings are Python's own: a pyarrow-backed column refuses the lone surrogates that a file name can hold.
     """
     chosen = table_named(table)
-    frame: pd.DataFrame = pd.DataFrame(list(chosen.rows(report)), columns=list(chosen.columns), dtype=object)
-    for name in chosen.counts:
+    frame: pd.DataFrame = pd.DataFrame(list(chosen.cells(report)), columns=chosen.header, dtype=object)
+    for name in chosen.holding(Holds.NUMBER):
         frame[name] = frame[name].astype("int64")
-    for name in chosen.flags:
+    for name in chosen.holding(Holds.FLAG):
         frame[name] = frame[name].astype("bool")
     return frame
 

@@ -10,7 +10,7 @@ import tracer
 from tracer.findings import Finding
 from tracer.names import SEVERITY, About, Cause, Phase, UnknownReason, Verdict, Word
 from tracer.plan import place_of
-from tracer.report.files.columns import backend_of
+from tracer.report.finding_columns import backend_of
 from tracer.report.page.model_map import Block, model_map
 from tracer.report.page.process_page import process_context
 from tracer.report.page.reproduce import command

@@ -1,0 +1,76 @@
+"""Adding a column of findings is one block in ``report.finding_columns``: every format that has columns then has it."""
+
+from __future__ import annotations
+
+import io
+from importlib import util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.build import finding, report
+from tests.report.browser import Opened
+from tests.report.conftest import chromium as chromium
+from tracer.report import finding_columns
+from tracer.report.column import Holds
+from tracer.report.files import formats
+from tracer.report.finding_columns import Detail, FindingColumn, Look, Part
+
+ADDED = (
+    FindingColumn(
+        name="letters",
+        cell=lambda row: len(row.finding.op),
+        holds=Holds.NUMBER,
+        part=Part.PLACE,
+        detail=Detail("Letters of the op"),
+    ),
+    FindingColumn(
+        name="shouted",
+        cell=lambda row: row.finding.rule.upper(),
+        on_page=lambda row: f"{row.finding.rule.upper()} on the page",
+        part=Part.RULING,
+        detail=Detail("Shouted", Look.CODE),
+    ),
+    FindingColumn(name="of_files", cell=lambda row: "for files alone"),
+)
+
+
+@pytest.fixture(autouse=True)
+def added(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding_columns, "COLUMNS", finding_columns.COLUMNS + ADDED)
+
+
+def test_a_new_column_stands_in_csv_and_frames_behind_the_others() -> None:
+    made = report(finding())
+    header, row = made.to_csv().splitlines()
+    assert header.endswith(",evidence,letters,shouted,of_files")
+    assert row.endswith(",23,CUDA-INDEX-ADD,for files alone")
+    frame = made.to_dataframe()
+    assert list(frame.columns) == header.split(",")
+    assert (frame["letters"].dtype, frame["shouted"].dtype) == ("int64", object)
+
+
+@pytest.mark.skipif(util.find_spec("pyarrow") is None, reason="pyarrow is not installed")
+def test_a_new_column_stands_in_parquet_with_its_type() -> None:
+    import pandas
+
+    frame = pandas.read_parquet(io.BytesIO(formats.encoded("parquet", report(finding()))))
+    assert frame["letters"].dtype == "int64"
+    assert frame.iloc[0][["letters", "shouted", "of_files"]].tolist() == [23, "CUDA-INDEX-ADD", "for files alone"]
+
+
+@pytest.mark.browser
+def test_the_page_shows_it_in_an_opened_row_and_searches_its_words(chromium: Any, tmp_path: Path) -> None:
+    opened = Opened(chromium, report(finding()).write(tmp_path / "report.html"))
+    page = opened.page
+    page.fill("#search", "cuda-index-add on the page")
+    opened.matched("All 1 shown")
+    page.locator("#rows .opener").first.click()
+    labels, values = (page.locator(f"#rows dl.details {name}").all_inner_texts() for name in ("dt", "dd"))
+    told = dict(zip(labels, values, strict=True))
+    assert (told["Letters of the op"], told["Shouted"]) == ("23", "CUDA-INDEX-ADD on the page")
+    assert "for files alone" not in told.values()
+    page.fill("#search", "for files alone")
+    opened.matched("0 of 1 match")
+    opened.done()
