@@ -1,0 +1,131 @@
+"""Does recording change the outcome of somebody else's tests?
+
+Runs the test suites of packages from pip four times: plain (twice), with each test's body inside an empty dispatch
+mode, and inside the recorder. Lists each test whose outcome, warnings or random generators are others than plain, and
+says whether an empty mode changes it too. What the recorder alone changes is a defect of ours: the exit code says so.
+
+    python benchmarks/others_suites.py [--tests N] [--folder FOLDER] [PACKAGE ...]
+
+The packages are installed below FOLDER, beside this environment's torch; einops brings its tests in its wheel, the
+others in their source distribution.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parent.parent
+BLOCKS = ("plain", "empty", "recorder")
+#: What is compared of a test.
+PARTS = ("outcome", "warnings", "generators")
+
+
+class Suite(NamedTuple):
+    """Where a package's tests are, and what it needs beside torch."""
+
+    needs: tuple[str, ...]
+    tests: str
+    """Folder below the installed package, or below its unpacked source."""
+    from_source: bool
+
+
+SUITES = {
+    "einops": Suite((), "einops/tests", from_source=False),
+    "gpytorch": Suite(
+        ("linear_operator", "jaxtyping", "wadler_lindig", "scikit-learn", "scipy", "joblib", "threadpoolctl"),
+        "test",
+        from_source=True,
+    ),
+    "linear_operator": Suite(("jaxtyping", "wadler_lindig", "scipy", "mpmath"), "test", from_source=True),
+}
+
+
+def install(package: str, folder: Path) -> tuple[Path, Path]:
+    """Where ``package`` is importable from, and where its tests are."""
+    suite = SUITES[package]
+    site = folder.absolute() / package / "site"
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    if not site.is_dir():
+        subprocess.run([*pip, "install", "--no-deps", "--target", str(site), package, *suite.needs], check=True)
+    if not suite.from_source:
+        return site, site / suite.tests
+    source = folder.absolute() / package / "source"
+    if not source.is_dir():
+        options: list[str] = ["--no-deps", "--no-build-isolation", "--no-binary", package, "--dest", str(source)]
+        subprocess.run([*pip, "download", *options, package], check=True)
+        (archive,) = source.glob("*.tar.gz")
+        with tarfile.open(archive) as packed:
+            packed.extractall(source, filter="data")
+    (tests,) = source.glob(f"*/{suite.tests}")
+    return site, tests
+
+
+def results_of(site: Path, tests: Path, block: str, most: int) -> dict[str, dict[str, Any]]:
+    """What became of each test in ``block``."""
+    with tempfile.TemporaryDirectory() as folder:
+        results = Path(folder) / "results.json"
+        environment = os.environ | {
+            "OTHERS_BLOCK": block,
+            "OTHERS_TESTS": str(most),
+            "OTHERS_RESULTS": str(results),
+            "EINOPS_TEST_BACKENDS": "numpy,torch",
+            "PYTHONPATH": os.pathsep.join((str(ROOT), str(site))),
+            "PYTHONHASHSEED": "0",
+        }
+        options = ["-q", "-p", "benchmarks.inside_a_block", "-p", "no:cacheprovider", "-o", "addopts="]
+        command = [sys.executable, "-m", "pytest", *options, "--rootdir", str(tests), str(tests)]
+        done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True)
+        if not results.is_file():
+            raise SystemExit(f"{tests}: pytest wrote no results\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        found: dict[str, dict[str, Any]] = json.loads(results.read_text(encoding="utf-8"))
+        return found
+
+
+def differing(plain: dict[str, Any], other: dict[str, Any]) -> dict[str, list[str]]:
+    """Tests that ended otherwise, each with the parts that differ."""
+    found = {}
+    for test in sorted(plain.keys() | other.keys()):
+        one, two = plain.get(test, {}), other.get(test, {})
+        parts = [part for part in PARTS if one.get(part) != two.get(part)]
+        if parts:
+            found[test] = parts
+    return found
+
+
+def main() -> int:
+    """Run what was asked for; 1 where the recorder alone changed a test."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("packages", nargs="*", default=list(SUITES), metavar="PACKAGE", help=", ".join(SUITES))
+    parser.add_argument("--tests", type=int, default=300, help="at most so many of each suite (default: 300)")
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "others-suites")
+    asked = parser.parse_args()
+    alone = 0
+    for package in asked.packages:
+        site, tests = install(package, asked.folder)
+        runs = {block: results_of(site, tests, block, asked.tests) for block in BLOCKS}
+        again = differing(runs["plain"], results_of(site, tests, "plain", asked.tests))
+        by_mode = differing(runs["plain"], runs["empty"])
+        by_recorder = differing(runs["plain"], runs["recorder"])
+        passed = sum(one.get("outcome") == "passed" for one in runs["plain"].values())
+        mine = {test: parts for test, parts in by_recorder.items() if parts != by_mode.get(test) and test not in again}
+        alone += len(mine)
+        print(
+            f"{package}: {len(runs['plain'])} tests, {passed} pass plain; {len(again)} differ between two plain runs; "
+            f"an empty mode changes {len(by_mode)}, the recorder {len(by_recorder)}, {len(mine)} of them alone"
+        )
+        for test, parts in by_recorder.items():
+            whose = "the recorder alone" if test in mine else "differs plain" if test in again else "any mode"
+            print(f"  {', '.join(parts)} ({whose}): {test}: {runs['recorder'].get(test, {}).get('error', '')[:160]}")
+    return bool(alone)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
