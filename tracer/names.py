@@ -178,6 +178,40 @@ class HostCode(Word):
     """``--host``, or a comment at their line, says so."""
 
 
+class GeneratorKind(Word):
+    """Whose a generator is."""
+
+    TORCH = "torch"
+    """Torch's default one of a device; a trace spells it as the device, ``cpu`` or ``cuda:0``."""
+    PASSED = "passed"
+    """One that the program made and passed; a trace spells it with its device, ``passed (cpu)``."""
+    PYTHON = "python"
+    """The global one of the module ``random``."""
+    NUMPY = "numpy"
+    """The global one of ``numpy.random``."""
+    NUMPY_OBJECTS = "numpy-objects"
+    PYTHON_OBJECTS = "python-objects"
+    SYSTEM = "system"
+    """``random.SystemRandom``; like the two below it has no state that could be seeded."""
+    MACHINE = "machine"
+    SETS = "sets"
+    """The order of a set of texts."""
+
+    @classmethod
+    def spelt(cls, generator: object) -> GeneratorKind:
+        """The kind of what a trace calls ``generator``: the one place where such a name is taken apart."""
+        word = str(generator).partition(" ")[0]
+        return cls(word) if word in cls._value2member_map_ else cls.TORCH
+
+    def on(self, device: object) -> str:
+        """How a trace spells one of this kind on ``device``."""
+        return f"{self} ({device})"
+
+
+#: Kinds with one generator for the whole process, which no op of torch draws from.
+HOST_GENERATORS = (GeneratorKind.PYTHON, GeneratorKind.NUMPY)
+
+
 class SeedOrigin(Word):
     """Where the state that a generator draws from came from."""
 

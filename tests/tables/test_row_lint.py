@@ -20,7 +20,7 @@ ROW = """
 id = "environment-sample"
 about = "setting"
 name = "SAMPLE"
-category = "other accelerators"
+category = "hardware and versions"
 variable = "SAMPLE"
 safe = ["1"]
 needs = ["products"]
@@ -94,7 +94,6 @@ def test_a_sound_row_has_no_fault() -> None:
         ('code = "export SAMPLE=1"', 'code = "sample ="', "its code does not compile: invalid syntax"),
         ('"export SAMPLE=1"', '"export SAMPLE=1\\nimport torch"', "mixes shell lines with others"),
         ('code = "export SAMPLE=1"', "", "sets what no code sets"),
-        ('about = "setting"', 'about = "generator"\ngenerator = ["cuda"]', "there is no generator 'cuda'"),
         ('about = "setting"', 'about = "loader"', "a row about loader reads no setting"),
         ('about = "setting"', 'about = "setting"\nevents = ["x"]', "a row about setting watches no event"),
         ('about = "setting"', 'about = "changed"', "says not which kind of event it watches"),
@@ -132,11 +131,12 @@ def test_two_rows_may_read_a_variable_for_other_calls_and_not_for_the_same() -> 
     ("whole", "broken", "says"),
     [
         ('["products"]', '["nothing"]', "needs 'nothing', which is no group"),
-        ('"other accelerators"', '"elsewhere"', "there is no category 'elsewhere'"),
+        ('"hardware and versions"', '"elsewhere"', "there is no category 'elsewhere'"),
         ('variable = "SAMPLE"', 'variable = "SAMPLE"\nread = "a.b"', "names more than one of field, variable and read"),
         ('variable = "SAMPLE"', 'variable = "sample"', "'sample' does not spell an environment variable"),
         ('value = "safe" }', 'device = "cpu" }', "'device' is not of the process"),
         ("environment-sample", "sample", "'sample' is not kebab-case led by `environment-`"),
+        ('about = "setting"', 'about = "generator"\ngenerator = ["cuda"]', "Invalid enum value 'cuda'"),
     ],
 )
 def test_a_misspelt_row_does_not_load(whole: str, broken: str, says: str) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+import torch
+
 from tests.build import call, trace
-from tracer.names import Phase, SeedOrigin
+from tracer.names import GeneratorKind, Phase, SeedOrigin
 from tracer.trace.draw_differences import compare_draws
+from tracer.trace.draws import kind_drawn_from
 from tracer.trace.file import Trace
 from tracer.trace.model import CallGroup
-from tracer.trace.process import Draw
+from tracer.trace.process import Draw, Generator
 
 
 def dropout(**fields: Any) -> CallGroup:
@@ -26,6 +30,30 @@ def test_a_call_that_drew_is_in_the_ledger_with_its_place_and_one_that_did_not_i
     assert (draw.generator, draw.op, draw.count) == ("cpu", "aten.native_dropout.default", 3)
     assert (draw.phase, draw.module, draw.location) == (Phase.FORWARD, "net.fc", "train.py:10")
     assert (draw.origin, draw.seeded_at) == (SeedOrigin.PROGRAM, "train.py:3")
+
+
+@pytest.mark.parametrize(
+    ("spelt", "kind"),
+    [
+        ("cpu", GeneratorKind.TORCH),
+        ("cuda:0", GeneratorKind.TORCH),
+        ("passed (cpu)", GeneratorKind.PASSED),
+        ("passed (cuda:1)", GeneratorKind.PASSED),
+        ("passed", GeneratorKind.PASSED),
+        ("python", GeneratorKind.PYTHON),
+        ("numpy", GeneratorKind.NUMPY),
+        ("numpy-objects", GeneratorKind.NUMPY_OBJECTS),
+    ],
+)
+def test_the_kind_of_a_generator_is_read_from_the_words_that_traces_bear(spelt: str, kind: GeneratorKind) -> None:
+    (draw,) = trace(host_draws=(Draw(generator=spelt, op="random.shuffle"),)).draws
+    assert draw.kind is Generator(name=spelt, origin=SeedOrigin.PROGRAM).kind is kind
+    assert kind_drawn_from({"rng.generator": spelt}) is kind
+    assert kind_drawn_from({"device": spelt}) is None
+
+
+def test_a_passed_generator_is_spelt_as_older_traces_have_it() -> None:
+    assert GeneratorKind.PASSED.on(torch.device("cpu")) == "passed (cpu)"
 
 
 def test_draws_of_the_host_come_after_the_calls() -> None:

@@ -15,11 +15,11 @@ import msgspec
 
 from tracer.findings import Finding
 from tracer.judging.process.process_findings import Observed, Process, key_of
-from tracer.names import REPEATABLE, Phase, SeedOrigin, Verdict
+from tracer.names import REPEATABLE, GeneratorKind, Phase, SeedOrigin, Verdict
 from tracer.tables.ruling.binding import RuleOutcome
 from tracer.tables.ruling.target_tables import TargetTables
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, DECLARED, MODE
-from tracer.trace.draws import GENERATOR, ORIGIN, SEEDED_AT, is_passed
+from tracer.trace.draws import ORIGIN, SEEDED_AT, kind_drawn_from
 from tracer.trace.model import CallGroup, FactValue
 
 Sets = Mapping[str, FactValue]
@@ -78,10 +78,10 @@ def seeded_in_its_place(group: CallGroup, sets: Sets) -> CallGroup:
 
 def _can_be_seeded(group: CallGroup) -> bool:
     """Does the call draw from a default generator whose state is not known to repeat?"""
-    generator = str(group.facts.get(GENERATOR, ""))
-    origin = group.facts.get(ORIGIN, SeedOrigin.UNUSED.value if generator else None)  # see ``trace.draws``
+    kind = kind_drawn_from(group.facts)
+    origin = group.facts.get(ORIGIN, SeedOrigin.UNUSED.value if kind else None)  # see ``trace.draws``
     known = origin in {origin.value for origin in (*REPEATABLE, SeedOrigin.UNUSED)}
-    return not known and not is_passed(generator)
+    return not known and kind is not GeneratorKind.PASSED
 
 
 def _asked_of(group: CallGroup, ruling: RuleOutcome) -> object:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import IntEnum
 
 from tracer.findings import Finding, Target
-from tracer.names import About, DeterministicMode, Verdict
+from tracer.names import About, DeterministicMode, GeneratorKind, SeedOrigin, Verdict
 from tracer.tables.settings.declared import DECLARED, MODE, SEEDS, Place
-from tracer.trace.draws import GENERATOR, ORIGIN, is_passed
+from tracer.trace.draws import ORIGIN, kind_drawn_from
 
 
 class Step(IntEnum):
@@ -42,7 +42,7 @@ _CLOSES_FIRST = (Step.SETTING, Step.AUTOTUNE, Step.WORKSPACE, Step.SEED, Step.MO
 
 _AT_RISK = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)
 _GOOD = (Verdict.DETERMINISTIC, Verdict.SEEDED)
-_LEFT_TO_CHANCE = ("machine", "unseen")
+_LEFT_TO_CHANCE = (SeedOrigin.MACHINE, SeedOrigin.UNSEEN)
 
 
 def step_of(finding: Finding, target: Target) -> Step:
@@ -111,5 +111,5 @@ def place_of(finding: Finding) -> str:
 
 def _draws_from_a_passed_one(finding: Finding) -> bool:
     """Does the call draw from a generator that the program made, and that is not known to repeat?"""
-    passed = is_passed(finding.facts.get(GENERATOR))
+    passed = kind_drawn_from(finding.facts) is GeneratorKind.PASSED
     return passed and finding.facts.get(ORIGIN) in _LEFT_TO_CHANCE

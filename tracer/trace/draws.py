@@ -6,10 +6,10 @@ Python's and NumPy's generators.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from tracer.names import SeedOrigin
-from tracer.trace.model import CallGroup
+from tracer.names import GeneratorKind, SeedOrigin
+from tracer.trace.model import CallGroup, FactValue
 from tracer.trace.process import Draw
 
 #: Facts of a call that draws: from which generator (``cpu``, ``cuda:0``, ``passed (cpu)``), where its state came from,
@@ -17,9 +17,10 @@ from tracer.trace.process import Draw
 GENERATOR, ORIGIN, SEEDED_AT = "rng.generator", "rng.origin", "rng.seeded_at"
 
 
-def is_passed(generator: object) -> bool:
-    """Is it, as a trace spells it, one that the program made and passed, not a device's own?"""
-    return str(generator).partition(" ")[0] == "passed"
+def kind_drawn_from(facts: Mapping[str, FactValue]) -> GeneratorKind | None:
+    """The kind of generator that a call with these ``facts`` drew from; ``None`` for one that drew from none."""
+    generator = facts.get(GENERATOR)
+    return None if generator is None else GeneratorKind.spelt(generator)
 
 
 def draws_of(calls: Iterable[CallGroup], host_draws: Iterable[Draw]) -> tuple[Draw, ...]:

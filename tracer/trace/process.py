@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tracer.names import EventKind, NumberSource, NumberUse, Overlap, Phase, SeedOrigin
+from tracer.names import EventKind, GeneratorKind, NumberSource, NumberUse, Overlap, Phase, SeedOrigin
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -63,6 +63,11 @@ class Generator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     drew: bool | None = None
     """Did the region draw from it, beyond what the program's seeding explains? ``None``: could not be told."""
 
+    @property
+    def kind(self) -> GeneratorKind:
+        """Whose it is."""
+        return GeneratorKind.spelt(self.name)
+
 
 class Draw(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Draws from one generator by one op or function at one place."""
@@ -81,6 +86,11 @@ class Draw(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     origin: SeedOrigin = SeedOrigin.UNSEEN
     seeded_at: str = ""
     """``path:line`` of the call that seeded the generator, where it was seen."""
+
+    @property
+    def kind(self) -> GeneratorKind:
+        """Whose the generator is."""
+        return GeneratorKind.spelt(self.generator)
 
 
 class MachineNumber(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -12,15 +12,18 @@ from tracer.judging.process.bound_rows import BoundRows, device_backend
 from tracer.judging.process.machine_numbers import MADE_FROM, machine_numbers, seed_number
 from tracer.judging.process.setting_rows import compiled_how, is_worth_a_note, read_setting, subject_of
 from tracer.judging.process.trace_under_target import TraceUnderTarget
-from tracer.names import About, Backend, Differs, EventKind, SeedOrigin
+from tracer.names import HOST_GENERATORS, About, Backend, Differs, EventKind, GeneratorKind, SeedOrigin
 from tracer.tables.vocabulary import Value
-from tracer.trace.draws import is_passed
 from tracer.trace.file import Trace
 from tracer.trace.process import Draw, Loader
 
-_TORCH, _PASSED = "environment-torch-generator", "environment-passed-generator"
-_HOST = {"python": "environment-python-generator", "numpy": "environment-numpy-generator"}
-_OBJECTS, _MADE = "environment-numpy-generator-objects", "numpy-objects"
+_OF_GENERATOR = {
+    GeneratorKind.TORCH: "environment-torch-generator",
+    GeneratorKind.PASSED: "environment-passed-generator",
+    GeneratorKind.PYTHON: "environment-python-generator",
+    GeneratorKind.NUMPY: "environment-numpy-generator",
+    GeneratorKind.NUMPY_OBJECTS: "environment-numpy-generator-objects",
+}
 _WORKERS = "environment-loader-workers"
 #: Settings by which fresh memory is filled.
 _FILL = frozenset({"deterministic_mode", "fill_uninitialized_memory"})
@@ -44,13 +47,13 @@ def _torch_generators(rows: BoundRows) -> Iterator[Finding]:
     drawn: dict[str, tuple[Draw, Counter[str]]] = {}
     scene = rows.scene
     for draw in scene.trace.draws:
-        if draw.generator in _HOST:
+        if draw.kind in HOST_GENERATORS:
             continue
-        origin = draw.origin if is_passed(draw.generator) else scene.origin(draw.origin, "seed.torch")
+        origin = draw.origin if draw.kind is GeneratorKind.PASSED else scene.origin(draw.origin, "seed.torch")
         if origin is SeedOrigin.MACHINE:
             drawn.setdefault(draw.generator, (draw, Counter()))[1][draw.op] += draw.count
     for generator, (first, ops) in drawn.items():
-        for row in rows.named(_PASSED if is_passed(generator) else _TORCH):
+        for row in rows.named(_OF_GENERATOR.get(first.kind, _OF_GENERATOR[GeneratorKind.TORCH])):
             source = seed_number(scene.trace, first.seeded_at)
             facts = {"origin": SeedOrigin.MACHINE.value, "seed.number": source.value if source else "none"}
             how = "seeded by the machine" if first.seeded_at else "never seeded"
@@ -74,19 +77,19 @@ def _host_generators(rows: BoundRows) -> Iterator[Finding]:
         told.add(draw.generator)
         yield from _host_draw(rows, draw)
     for generator in scene.trace.generators:
-        if generator.name in _HOST and generator.drew and generator.name not in told:
+        if generator.kind in HOST_GENERATORS and generator.drew and generator.name not in told:
             unplaced = Draw(generator=generator.name, op=f"{generator.name} (unseen)", origin=generator.origin)
             yield from _host_draw(rows, unplaced)
 
 
 def _host_draw(rows: BoundRows, draw: Draw) -> Iterator[Finding]:
     origin = rows.scene.origin(draw.origin, f"seed.{draw.generator}")
-    if origin not in (SeedOrigin.MACHINE, SeedOrigin.UNSEEN) or draw.generator not in _HOST:
+    if origin not in (SeedOrigin.MACHINE, SeedOrigin.UNSEEN) or draw.kind not in HOST_GENERATORS:
         return
     source = seed_number(rows.scene.trace, draw.seeded_at) if origin is SeedOrigin.MACHINE else None
     state = "never seeded" if origin is SeedOrigin.MACHINE else "seeded or not, which was not seen"
     state = f"seeded with {MADE_FROM[source]}" if source else state
-    for row in rows.named(_HOST[draw.generator]):
+    for row in rows.named(_OF_GENERATOR[draw.kind]):
         yield from rows.finding(
             row,
             {"origin": origin.value, "seed.number": source.value if source else "none"},
@@ -103,9 +106,9 @@ def _host_draw(rows: BoundRows, draw: Draw) -> Iterator[Finding]:
 def _numpy_objects(rows: BoundRows) -> Iterator[Finding]:
     """NumPy's generators that were made without a seed; who draws from them cannot be seen."""
     for event in rows.scene.trace.events:
-        if event.kind is not EventKind.SEED or event.name != _MADE:
+        if event.kind is not EventKind.SEED or event.name != GeneratorKind.NUMPY_OBJECTS:
             continue
-        for row in rows.named(_OBJECTS):
+        for row in rows.named(_OF_GENERATOR[GeneratorKind.NUMPY_OBJECTS]):
             yield from rows.finding(
                 row,
                 {"origin": event.value, "by.library": False},

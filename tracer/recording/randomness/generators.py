@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tracer.names import EventKind, NumberSource, SeedOrigin
+from tracer.names import EventKind, GeneratorKind, NumberSource, SeedOrigin
 from tracer.recording.patching import Call, Holder, Watch, place
 from tracer.recording.process.events import EventLog, Noted
 from tracer.recording.randomness import machine_numbers
@@ -144,7 +144,7 @@ class SeedWatch:
         grown = self._grown.get(seed)
         if grown is not None:
             return "cpu", grown
-        return f"passed ({device})", self._of_passed.get(seed) or _by_value(seed, device.type)
+        return GeneratorKind.PASSED.on(device), self._of_passed.get(seed) or _by_value(seed, device.type)
 
     def provenance(self, generator: Any) -> Provenance:
         """Where the state of a default generator came from, as it stands."""
@@ -198,7 +198,7 @@ class SeedWatch:
             origin = _origin(seed is None or source is not None)
             number = int(torch.initial_seed() if seed is None else seed) % 2**64
             self._of_defaults.note(number, self._at(origin, call.frame))
-            name = "torch" if module == "torch.random" else module.split(".")[1]
+            name = GeneratorKind.TORCH.value if module == "torch.random" else module.split(".")[1]
             self._note_event(name, origin, call.frame, source)
 
     def _note_seed(self, call: Call, caller: SeedCaller) -> None:
@@ -232,7 +232,7 @@ class SeedWatch:
         if is_default and "cb" in caller.functions and known is provenance:
             events: list[Noted] = []  # one call that seeds several devices, or one that was announced
         else:
-            name = "torch" if caller.through_torch_random else device if is_default else "passed"
+            name = GeneratorKind.TORCH.value if caller.through_torch_random else _named(device, is_default)
             events = self._note_event(name, origin, caller.frame, source)
         self._reseeded(generator, before, events)
 
@@ -246,7 +246,7 @@ class SeedWatch:
             self._note_value(is_default, seed, other or self._at(SeedOrigin.RESTORED, caller.frame))
         events: list[Noted] = []
         if not caller.is_torch:
-            name = str(generator.device) if is_default else "passed"
+            name = _named(generator.device, is_default)
             events = self._note_event(name, SeedOrigin.RESTORED, caller.frame)
         self._reseeded(generator, before, events)
 
@@ -329,3 +329,8 @@ def digest_of(state: bytes) -> str:
 
 #: The watch of this process.
 SEEDS = SeedWatch()
+
+
+def _named(device: object, is_default: bool) -> str:
+    """A generator as an event names it."""
+    return str(device) if is_default else GeneratorKind.PASSED.value

@@ -19,7 +19,7 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tracer.names import EventKind, SeedOrigin
+from tracer.names import EventKind, GeneratorKind, SeedOrigin
 from tracer.recording.patching import Call, Watch, place
 from tracer.recording.randomness import machine_numbers
 from tracer.recording.randomness.provenance import MACHINE, UNSEEN, Newest, Origins, Provenance
@@ -28,8 +28,8 @@ from tracer.recording.sites import Sites, is_torchs_own
 if TYPE_CHECKING:
     from tracer.recording.process.events import EventLog, Noted
 
-PYTHON, NUMPY = "python", "numpy"
-OBJECTS = "numpy-objects"
+PYTHON, NUMPY = GeneratorKind.PYTHON.value, GeneratorKind.NUMPY.value
+OBJECTS = GeneratorKind.NUMPY_OBJECTS.value
 """NumPy's ``Generator`` objects, each with a state of its own: what is drawn from them cannot be seen."""
 _SEEDS = frozenset({"seed"})
 _RESTORES = frozenset({"setstate", "set_state"})

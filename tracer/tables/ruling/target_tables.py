@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from tracer.names import REPEATABLE, Backend, Cause, HostCode, Phase, SeedOrigin, UnknownReason, Verdict
+from tracer.names import REPEATABLE, Backend, Cause, GeneratorKind, HostCode, Phase, SeedOrigin, UnknownReason, Verdict
 from tracer.tables.model import Table
 from tracer.tables.ruling.binding import BoundTable, RuleOutcome, safe_ruling, unknown_ruling
 from tracer.tables.ruling.cross_device import Retold
 from tracer.tables.ruling.translating import Translator
 from tracer.tables.translation import NO_TRANSLATIONS, RECORDED_ON, Note, Translations
 from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS, Value
-from tracer.trace.draws import GENERATOR, ORIGIN, is_passed
+from tracer.trace.draws import ORIGIN, kind_drawn_from
 from tracer.trace.model import CallGroup, FactValue
 
 #: The fact of a forward call that speaks against its backward.
@@ -65,7 +65,7 @@ class TargetTables:
         if origin is None or Verdict.SEEDED not in (ruling.verdict, ruling.verdict_in_deterministic_mode):
             return ruling
         if origin == SeedOrigin.MACHINE:
-            was_passed = is_passed(group.facts.get(GENERATOR))
+            was_passed = kind_drawn_from(group.facts) is GeneratorKind.PASSED
             return self._of_draw(ruling, _passed_unseeded if was_passed else _default_unseeded)
         if origin in _REPEATABLE and ruling.verdict is ruling.verdict_in_deterministic_mode:
             return self._of_draw(ruling, _kept)

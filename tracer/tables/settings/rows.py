@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from tracer.names import About, Backend, Cause, Differs, EventKind, Subsystem
+from tracer.names import About, Backend, Cause, Differs, EventKind, GeneratorKind, Subsystem
 from tracer.tables.model import SCHEMA, Case, RuleEvidence, Wanted
 from tracer.tables.reading import parse, read
 from tracer.tables.spelling import ID, OP, bad_range, misspelt_conditions
@@ -86,8 +86,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     """The kind of event that a row about a late or changed setting is about."""
     events: tuple[str, ...] = ()
     """The names of those events."""
-    generator: tuple[str, ...] = ()
-    """Generators that a row about generators speaks of: ``torch``, ``passed``, ``python``, ``numpy``."""
+    generator: tuple[GeneratorKind, ...] = ()
+    """The generators that a row about generators speaks of."""
     backends: tuple[Backend, ...] = ()
     """Backends that it bears on; empty: every one."""
     needs: tuple[str, ...] = ()

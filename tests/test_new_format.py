@@ -1,0 +1,68 @@
+"""Adding a format is one row in ``report.files.formats``: the command line, completion and a file's suffix know it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.shell_completion import ShellComplete
+
+from tests.build import call, report, trace
+from tests.cli.command import Command
+from tracer.cli.completion import VARIABLE
+from tracer.cli.main import tracer
+from tracer.integrations.chosen_steps import ChosenSteps
+from tracer.report.files import formats
+from tracer.report.files.formats import Format, render
+from tracer.report.view import ReportView
+
+NAME, SUFFIX = "haiku", ".haiku"
+
+
+def render_haiku(made: ReportView) -> str:
+    return f"a step was traced once\n{len(made.findings)} lines stood there and fell\n{made.target.backend} is calm\n"
+
+
+@pytest.fixture(autouse=True)
+def added(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The row, and the module that it names."""
+    (tmp_path / "haiku_format.py").write_text(
+        "from tests.test_new_format import render_haiku as render\n", encoding="utf-8"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(formats.FORMATS, NAME, Format(SUFFIX, "haiku_format"))  # type: ignore[arg-type]
+
+
+def test_python_renders_it_and_a_suffix_picks_it(tmp_path: Path) -> None:
+    made = report()
+    assert render(NAME, made) == render_haiku(made)
+    assert made.write(tmp_path / f"out{SUFFIX}").read_text(encoding="utf-8") == render_haiku(made)
+
+
+def test_the_command_line_prints_it_writes_it_and_completes_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = tmp_path / "step.trace.json"
+    trace(call()).save(saved)
+    run = Command(capsys, monkeypatch)
+    printed = run("report", saved, "--backend", "cuda", "--format", NAME)
+    assert (printed.code, printed.out.splitlines()[2:]) == (0, ["cuda is calm"])
+    for place in (f"named{SUFFIX}", "both"):
+        arguments = ("-o", tmp_path / place, *(("--format", f"csv,{NAME}") if place == "both" else ()))
+        assert run("report", saved, "--backend", "cuda", *arguments).code == 0
+    assert (tmp_path / f"named{SUFFIX}").read_text(encoding="utf-8") == printed.out
+    assert (tmp_path / f"both{SUFFIX}").read_text(encoding="utf-8") == printed.out
+    shell = ShellComplete(tracer, {}, "tracer", VARIABLE)
+    for command in ("report", "check"):
+        assert [one.value for one in shell.get_completions([command, "--format"], "csv,h")] == ["csv,html", "csv,haiku"]
+
+
+def test_what_is_refused_names_it_among_the_formats_and_callbacks_take_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = tmp_path / "step.trace.json"
+    trace(call()).save(saved)
+    refused = Command(capsys, monkeypatch)("report", saved, "--format", "docx")
+    assert refused.code != 0
+    assert NAME in refused.err
+    assert ChosenSteps([0], output=tmp_path, formats=(NAME,)).formats == (NAME,)
