@@ -271,6 +271,8 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """The settings and seeds that together settle every finding that settings can settle."""
     source_lines: dict[str, str] = {}
     """The text of the user's own lines by ``path:line``, where the trace holds it."""
+    unnamed: dict[EvidenceKind, int] = {}
+    """Deterministic calls of ops that no rule names, by the evidence for them."""
     training: Training = Training.UNKNOWN
     """Does the recording hold an optimizer's step?"""
     watched_from_start: bool | None = None

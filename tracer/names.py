@@ -97,6 +97,8 @@ class EvidenceKind(Word):
     op: which kernel an op runs is read elsewhere, and where both speak of one op they do not always agree."""
     DOCUMENTED = "documented"
     SOURCE = "source"
+    DISPATCHED = "dispatched"
+    """A build of torch was seen to refuse the call, or to launch this kernel; nothing was computed."""
     MEASURED = "measured"
 
 

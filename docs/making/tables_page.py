@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from tracer.names import SEVERITY, Differs, Verdict
+from tracer.names import SEVERITY, Differs, EvidenceKind, Verdict
 from tracer.tables.explaining import Span, spans
 from tracer.tables.loading import load_libraries, load_tables
 from tracer.tables.model import Rule, Table
@@ -22,10 +22,11 @@ HEAD = """\
 
 Made from the tables by `make docs`; change those, not this page. `tracer tables show RULE` prints a rule whole.
 
-A rule speaks of ops with one cause. Its grade is that of its best evidence: **measured** on a device, read in a
-**source**, **documented**, or said of its kernels by a vendor's list (**vendor-kernel-list**). Verdicts are those of
-the newest reviewed version under torch's default settings, and under deterministic mode with all else as torch has it;
-where they hang on the call, each that is possible is named, worst first.
+A rule speaks of ops with one cause. Its grade is that of its best evidence: **measured** on a device, seen in builds of
+torch that ran without a device (**dispatched**), read in a **source**, **documented**, or said of its kernels by a
+vendor's list (**vendor-kernel-list**). Verdicts are those of the newest reviewed version under torch's default
+settings, and under deterministic mode with all else as torch has it; where they hang on the call, each that is possible
+is named, worst first.
 """
 
 
@@ -33,7 +34,7 @@ def tables_page() -> str:
     """``docs/tables.md``, whole."""
     tables = list(load_tables().values())
     history = {id(rule): spans(rule, table.reviewed) for table in tables for rule in table.rule}
-    lines = [HEAD, *_backends(tables, history), *_versions(tables, history)]
+    lines = [HEAD, *_backends(tables, history), *_absence(tables), *_versions(tables, history)]
     for table in tables:
         lines += [f"## {table.backend}", "", *_rules(table.rule, history), ""]
     libraries = load_libraries()
@@ -73,6 +74,35 @@ def _backends(tables: list[Table], history: dict[int, tuple[Span, ...]]) -> Iter
     yield "some calls that nothing is known.\n"
     yield f"Beside these, {libraries} rules speak of libraries' ops; {translated} translations say what ops that were"
     yield "recorded on a CPU run as elsewhere.\n"
+
+
+def _absence(tables: list[Table]) -> Iterator[str]:
+    """What "deterministic" rests on for ops that no rule names."""
+    for table in tables:
+        seen = table.dispatched
+        if seen is None:
+            continue
+        confirmed = sum(one.kind is EvidenceKind.DISPATCHED for rule in table.rule for one in rule.evidence)
+        newest = {op for entry in seen.vouched if entry.last == seen.newest for op in entry.ops}
+        others = sum(len(entry.ops) for entry in seen.rest)
+        yield f"## Seen in builds of torch: {table.backend}\n"
+        yield (
+            f"Builds of torch {', '.join(seen.builds)} were run without a device, as {seen.device}"
+            " ([how](cuda-builds.md)): which kernels they launch is real, no value is."
+        )
+        yield f"{confirmed} of {len(table.rule)} rules have `dispatched` evidence."
+        yield f"Of {len(newest) + others} recorded ops that no rule names, {len(newest)} launch no kernel that adds"
+        yield f"atomically in torch {seen.newest} and before. That {others} are deterministic rests on absence"
+        yield "alone: torch's page does not list them.\n"
+        yield from _grid("what stands against more", "ops")
+        for entry in seen.rest:
+            yield _row(entry.why, ", ".join(f"`{op}`" for op in sorted(entry.ops)))
+        yield ""
+        if seen.counted:
+            yield "Kernels that count with whole numbers, and why who comes first decides nothing:\n"
+            for one in seen.counted:
+                yield f"- {', '.join(f'`{kernel}`' for kernel in one.kernels)}: {one.why} ({one.ref})"
+            yield ""
 
 
 def _is_open(span: Span) -> bool:

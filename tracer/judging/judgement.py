@@ -10,7 +10,14 @@ from collections.abc import Mapping
 
 from tracer.findings import Judgement, Target
 from tracer.judging.banners import banners_of, process_banners, weak_banners
-from tracer.judging.calls.call_findings import JudgedCall, Unsafe, call_findings, tally_of, weakly_grounded
+from tracer.judging.calls.call_findings import (
+    JudgedCall,
+    Unsafe,
+    call_findings,
+    tally_of,
+    unnamed_calls,
+    weakly_grounded,
+)
 from tracer.judging.calls.host_code import HostCalls, host_banners
 from tracer.judging.minimal_settings import MinimalSettings, Sets, seeded_in_its_place, with_plan
 from tracer.judging.ordering import order_of
@@ -115,6 +122,7 @@ def judge_calls(
         planned=settled.planned,
         source_lines=trace.source_lines,
         training=trace.training,
+        unnamed=unnamed_calls(counted, rulings),
         watched_from_start=trace.watched_from_start,
     )
     return judgement, tuple(judged)

@@ -12,8 +12,9 @@ import msgspec
 
 from tracer.errors import TableError
 from tracer.names import Backend
+from tracer.tables.dispatched import with_dispatched
 from tracer.tables.inheritance import CLASS_ID, with_classes, with_inherited
-from tracer.tables.model import SCHEMA, ClassTable, LibraryRule, LibraryTable, Rule, Table, with_exemptions
+from tracer.tables.model import SCHEMA, ClassTable, Dispatched, LibraryRule, LibraryTable, Rule, Table, with_exemptions
 from tracer.tables.reading import parse, read
 from tracer.tables.settings.declared import DECLARED
 from tracer.tables.settings.rows import load_rows, variables_of
@@ -65,7 +66,8 @@ def load_table(backend: Backend) -> Table:
     """
     table = _own_rules(backend)
     if table.inherits is None:
-        return table
+        seen = load_dispatched(backend)
+        return table if seen is None else with_dispatched(table, seen)
     parent = _own_rules(table.inherits)
     if parent.inherits is not None:  # a third table would hide where a claim comes from
         raise TableError(
@@ -85,6 +87,13 @@ def _own_rules(backend: Backend) -> Table:
         raise TableError(f"{path.name}: the table says that it is for {table.backend}", hint="rename one of them")
     table = msgspec.structs.replace(table, libraries=load_libraries().speaking_of(backend))
     return with_classes(table, load_classes()) if table.classes else table
+
+
+@cache
+def load_dispatched(backend: Backend) -> Dispatched | None:
+    """What builds of torch were seen to launch on the backend, read and checked once; ``None`` where nobody looked."""
+    path = _FOLDER / f"{backend}_dispatched.toml"
+    return parse(read(path), path.name, Dispatched, lambda _: iter(())) if path.is_file() else None
 
 
 @cache
@@ -162,6 +171,8 @@ def _misspelt(table: Table) -> Iterator[tuple[str, str]]:
     """Every word that the types let through and the vocabulary does not, with its path."""
     if table.backend is Backend.RECORDED:
         yield "$.backend", "a table is for a backend, not for `recorded`"
+    if table.dispatched is not None:
+        yield "$.dispatched", "what was seen of builds stands in a file of its own"
     if table.libraries:
         yield "$.libraries", f"rules for libraries stand in {_LIBRARIES}"
     if table.ask and table.ask.count("{op}") + 1 != len(table.ask.split("{")):

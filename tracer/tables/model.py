@@ -123,6 +123,53 @@ class ClassTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     rule: tuple[Rule, ...]
 
 
+class Vouched(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ops that launch nothing by which runs could differ, in every build between two that was recorded."""
+
+    first: str
+    last: str
+    """Releases: ``2.4``, ``2.15``."""
+    ops: frozenset[str]
+    """Overloads, as torch prints them."""
+
+
+class Rest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ops that were recorded and that nothing vouches for."""
+
+    why: str
+    ops: frozenset[str]
+
+
+class Counted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Kernels that count with whole numbers alone, and why their results do not hang on who counts first."""
+
+    kernels: tuple[str, ...]
+    why: str
+    ref: str
+    """The source that was read."""
+
+
+class Dispatched(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What builds of torch were seen to launch on a backend; see ``tables.dispatched``."""
+
+    schema: int
+    backend: Backend
+    builds: tuple[str, ...]
+    """Releases that were recorded, oldest first."""
+    device: str
+    """What the builds were made to believe in: ``sm_90``."""
+    rules: dict[str, str]
+    """Rule -> what was seen of it."""
+    vouched: tuple[Vouched, ...] = ()
+    rest: tuple[Rest, ...] = ()
+    counted: tuple[Counted, ...] = ()
+
+    @property
+    def newest(self) -> str:
+        """The newest minor release that was recorded: ``2.15``."""
+        return self.builds[-1].rpartition(".")[0]
+
+
 class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One backend's rules."""
 
@@ -146,6 +193,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Environment variables that the rules name; a recorder notes these and no others."""
     libraries: tuple[LibraryRule, ...] = ()
     """Library rules that hold on this backend. Not a field of a file: loading sets it."""
+    dispatched: Dispatched | None = None
+    """What builds of torch were seen to launch here. Not a field of a file: loading sets it."""
 
     def find(self, op: str) -> Rule | None:
         """The rule for a recorded overload: one that names it, else one that names its packet.

@@ -77,6 +77,18 @@ def weakly_grounded(
     return {backend: (count, every[backend]) for backend, count in weak.items() if count}
 
 
+def unnamed_calls(
+    counted: Mapping[tuple[int, str, str], int], rulings: Mapping[int, RuleOutcome]
+) -> dict[EvidenceKind, int]:
+    """Deterministic calls of ops that no rule names, by the evidence: what builds launch, or documents alone."""
+    found: Counter[EvidenceKind] = Counter()
+    for (name, _, _), count in counted.items():
+        ruling = rulings[name]
+        if ruling.rule is None and ruling.verdict is Verdict.DETERMINISTIC:
+            found[EvidenceKind.DISPATCHED if ruling.vouched_by else EvidenceKind.DOCUMENTED] += count
+    return dict(found)
+
+
 def call_findings(
     unsafe: Iterable[Unsafe], switches: Switches | None = None, lines: Mapping[str, str] | None = None
 ) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from tracer.report.page.model_map import Block, model_map
 from tracer.report.page.process_page import process_context
 from tracer.report.page.reproduce import command
 from tracer.report.wording.acceptance import gate_in_words
-from tracer.report.wording.answers import answers, evidence_counts
+from tracer.report.wording.answers import answers, evidence_counts, unnamed_sentence
 from tracer.report.wording.environment_rows import environment_rows
 from tracer.report.wording.headline import headline
 from tracer.report.wording.naming import is_call, phase_of, subject_of
@@ -127,6 +127,7 @@ def page_context(report: ReportView, blocks: tuple[Block, ...]) -> dict[str, Any
             PlainRow(one, subject_of(one), phase_of(one), place_of(one)) for one in report.findings[:PLAIN_ROWS]
         ],
         "evidence": evidence_counts(report.findings),
+        "unnamed": unnamed_sentence(report.judgement),
         "causes": _met(Cause, (one.cause for one in report.findings)),
         "finding_verdicts": _met(SEVERITY, (one.verdict for one in report.findings)),
         "finding_phases": _met(Phase, (one.phase for one in report.findings if phase_of(one))),

@@ -37,6 +37,7 @@ _OPS_SHOWN = 12
 #: The column of rules by the best evidence of a kind.
 _GRADE_HEADINGS = {
     EvidenceKind.MEASURED: "Meas.",
+    EvidenceKind.DISPATCHED: "Build",
     EvidenceKind.SOURCE: "Source",
     EvidenceKind.DOCUMENTED: "Doc.",
     EvidenceKind.VENDOR_KERNEL_LIST: "List",
@@ -93,9 +94,9 @@ def overview_parts(summaries: Sequence[TableSummary], width: int) -> Iterator[Re
     else:
         yield _overview(summaries)
         yield Prose(
-            "Reviewed: versions of torch. Meas., Source, Doc., List: rules by the best evidence of each (measured, read"
-            " in a source, documented, a vendor's list of kernels). Inh.: of these, taken over from another backend's"
-            " table.",
+            "Reviewed: versions of torch. Meas., Build, Source, Doc., List: rules by the best evidence of each"
+            " (measured, seen in builds of torch, read in a source, documented, a vendor's list of kernels). Inh.: of"
+            " these, taken over from another backend's table.",
             style="dim",
         )
     for is_deny, answer in ((True, "deterministic (torch's own page lists the exceptions)"), (False, "unknown")):
@@ -125,7 +126,7 @@ def rules_parts(table: Table, width: int) -> Iterator[RenderableType]:
         for rule, span in told:
             yield Prose(rule.id, overflow="fold")
             line = _worst(span.as_is).append(" → ", style="default").append_text(_worst(span.in_mode))
-            yield Padding(line.append(f"  {strongest(rule)[0]}", style="default"), (0, 0, 0, 2))
+            yield Padding(line.append(f"  {_letter(rule)}", style="default"), (0, 0, 0, 2))
         yield Text()
         yield Prose("→: under deterministic mode.", style="dim")
     else:
@@ -133,13 +134,18 @@ def rules_parts(table: Table, width: int) -> Iterator[RenderableType]:
         for heading in ("Rule", "By default", "Under the mode", ""):
             grid.add_column(heading, overflow="fold")
         for rule, span in told:
-            grid.add_row(rule.id, _worst(span.as_is), _worst(span.in_mode), str(strongest(rule))[0])
+            grid.add_row(rule.id, _worst(span.as_is), _worst(span.in_mode), _letter(rule))
         yield grid
     yield Prose(
-        "*: the worst of several, by call. m, s, d, v: the best evidence is measured, read in a source, documented, or"
-        " the vendor's list of kernels.",
+        "*: the worst of several, by call. m, b, s, d, v: the best evidence is measured, seen in builds of torch, read"
+        " in a source, documented, or the vendor's list of kernels.",
         style="dim",
     )
+
+
+def _letter(rule: Rule) -> str:
+    grade = strongest(rule)
+    return "b" if grade is EvidenceKind.DISPATCHED else str(grade)[0]
 
 
 def _worst(verdicts: tuple[Verdict, ...]) -> Text:

@@ -20,7 +20,7 @@ from tracer.report.folding import rows_of
 from tracer.report.terminal.process_text import process_parts
 from tracer.report.terminal.ranks_text import ranks_parts
 from tracer.report.terminal.terminal import Prose, hanging, heading, indented, printed
-from tracer.report.wording.answers import answers, evidence_counts
+from tracer.report.wording.answers import answers, evidence_counts, unnamed_sentence
 from tracer.report.wording.headline import headline
 from tracer.report.wording.naming import (
     advice_of,
@@ -146,7 +146,8 @@ def _findings(report: ReportView, width: int, limit: int | None, whole: bool) ->
     if len(rows) < len(findings):
         yield Prose("Seeded draws are one row for like modules; --verbose, HTML, CSV and JSON have each.", style="dim")
     kinds = "; ".join(f"{count:,} {kind}" for kind, count in evidence_counts(findings))
-    yield Prose(f"Best evidence for each finding: {kinds}.", style="dim")
+    unnamed = unnamed_sentence(report.judgement)
+    yield Prose(f"Best evidence for each finding: {kinds}. {unnamed}".rstrip(), style="dim")
 
 
 def _table(findings: tuple[Finding, ...]) -> Table:

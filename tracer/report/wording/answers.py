@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from tracer.findings import Change, Finding, Target
+from tracer.findings import Change, Finding, Judgement, Target
 from tracer.names import SEVERITY, About, EvidenceKind, Verdict
 from tracer.plan import Step, is_mode_on, name_of, place_of, step_of
 from tracer.report.wording.headline import WITHOUT_TRAINING, condition, draws_repeat, met
@@ -64,6 +64,26 @@ def evidence_counts(findings: Iterable[Finding]) -> list[tuple[str, int]]:
     kinds = list(EvidenceKind)
     named = [(EVIDENCE_STRENGTH[kinds[i]], best[i]) for i in reversed(range(len(kinds))) if best[i]]
     return named + ([("without evidence", best[-1])] if best[-1] else [])
+
+
+_ON_RULES = "The evidence is the tables' rules."
+
+
+def unnamed_sentence(judgement: Judgement) -> str:
+    """What "deterministic" rests on for calls of ops that no rule names; empty where there are none."""
+    seen, told = (judgement.unnamed.get(kind, 0) for kind in (EvidenceKind.DISPATCHED, EvidenceKind.DOCUMENTED))
+    if not seen and not told:
+        return ""
+    if not seen:
+        return (
+            "The evidence is the tables' rules and, for ops that no rule names, the vendor's documentation:"
+            f" {plural(told, 'call')}."
+        )
+    alone = f"; for {told:,} the vendor's documentation alone speaks" if told else ""
+    return (
+        f"Of the {plural(seen + told, 'call')} that no rule names, {seen:,} are of ops that builds of torch were seen"
+        f" to run without an atomic addition{alone}."
+    )
 
 
 def _can_runs_differ(report: ReportView) -> Answer:
@@ -130,10 +150,7 @@ def _of_what_was_recorded(report: ReportView) -> str:
         )
     if Verdict.SEEDED in found:
         return f"Not once seeded: no other risk found in {total}."
-    return (
-        f"No risk found in {total}. The evidence is the tables' rules and, for ops that no rule names, "
-        f"the vendor's documentation."
-    )
+    return f"No risk found in {total}. {unnamed_sentence(report.judgement) or _ON_RULES}"
 
 
 def _with_verdict(report: ReportView, *verdicts: Verdict, calls: bool = True) -> list[Finding]:

@@ -50,6 +50,7 @@ EVIDENCE_STRENGTH: Mapping[EvidenceKind, str] = {
     EvidenceKind.VENDOR_KERNEL_LIST: "from the vendor's list of kernels",
     EvidenceKind.DOCUMENTED: "documented",
     EvidenceKind.SOURCE: "read in the source",
+    EvidenceKind.DISPATCHED: "seen in builds of torch",
     EvidenceKind.MEASURED: "measured on a device",
 }
 

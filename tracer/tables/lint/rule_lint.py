@@ -13,6 +13,7 @@ from itertools import product
 from typing import Protocol
 
 from tracer.names import Backend, EvidenceKind, Verdict
+from tracer.tables.dispatched import lint_dispatched
 from tracer.tables.model import Case, ClassTable, LibraryTable, Rule, RuleEvidence, Table
 from tracer.tables.ruling.conditions import Cased, wanted_values
 from tracer.tables.versions import reviewed_releases, speaks_of
@@ -32,7 +33,11 @@ _VERSION = re.compile(r"\b\d+\.\d+|\bat [0-9a-f]{7,40}\b")
 
 def lint_table(table: Table) -> list[str]:
     """Everything that is wrong with a table that loads, one line each; an empty list for a sound one."""
-    return [*_lint(str(table.backend), table.reviewed, table.rule), *_claimed_twice(table.rule)]
+    return [
+        *_lint(str(table.backend), table.reviewed, table.rule),
+        *_claimed_twice(table.rule),
+        *lint_dispatched(table),
+    ]
 
 
 def lint_libraries(table: LibraryTable) -> list[str]:
@@ -135,6 +140,8 @@ def bad_reference(evidence: RuleEvidence) -> str:
         return "is not one line of text"
     if ref.startswith(("/", "~", "..")):
         return "is a path on somebody's machine"
+    if evidence.kind is EvidenceKind.DISPATCHED and not _VERSION.search(ref):
+        return "names no version of the builds"
     pages = (EvidenceKind.DOCUMENTED, EvidenceKind.VENDOR_KERNEL_LIST)
     if evidence.kind in pages and not (_VERSION.search(ref) or _THREAD.search(ref)):
         return "names no version of the page"

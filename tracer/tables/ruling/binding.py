@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tracer.names import Backend, Cause, Prerequisite, UnknownReason, Verdict
+from tracer.tables.dispatched import evidence_for, vouches_for
 from tracer.tables.model import Rule, RuleEvidence, Table
 from tracer.tables.ruling.conditions import BoundRule, Met, conditions_of
 from tracer.tables.ruling.derived import DERIVATIONS, derive
@@ -44,6 +45,8 @@ class RuleOutcome(NamedTuple):
     """What the op becomes on the target, where that is another op; several, where which one is not known."""
     translated_by: tuple[RuleEvidence, ...] = ()
     """Why that is believed."""
+    vouched_by: tuple[RuleEvidence, ...] = ()
+    """Why an op that no rule names is held for deterministic, where more than a deny list says so."""
     needs: tuple[Prerequisite, ...] = ()
     """What must hold as well for the remedy to work."""
     decided: tuple[Met | None, Met | None] = (None, None)
@@ -57,7 +60,7 @@ class RuleOutcome(NamedTuple):
     @property
     def evidence(self) -> tuple[RuleEvidence, ...]:
         """Why the rule is believed, then why the call comes before it."""
-        return (*(self.rule.evidence if self.rule is not None else ()), *self.translated_by)
+        return (*(self.rule.evidence if self.rule is not None else self.vouched_by), *self.translated_by)
 
     @property
     def is_safe(self) -> bool:
@@ -203,7 +206,11 @@ class BoundTable:
         if op.partition(".")[0] not in _VOUCHED_FOR:
             return unknown_ruling(self.table.backend, "opaque", UnknownReason.OPAQUE, op)
         if self.table.deny_list:
-            return safe_ruling(self.table.backend, extrapolated=self.extrapolated)
+            safe = safe_ruling(self.table.backend, extrapolated=self.extrapolated)
+            entry = vouches_for(self.table, op, self._version)
+            if entry is None or self.table.dispatched is None:
+                return safe
+            return self.same(safe._replace(vouched_by=(evidence_for(entry, self.table.dispatched.device),)))
         ruling = unknown_ruling(self.table.backend, "unlisted", UnknownReason.UNLISTED, op, self.table.unlisted)
         return (
             ruling._replace(remedy=self.table.ask.format(op=op.removesuffix(".default"))) if self.table.ask else ruling
