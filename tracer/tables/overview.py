@@ -51,9 +51,9 @@ def is_inherited(rule: Rule) -> bool:
     return bool(rule.evidence) and all(row.inherited_from is not None for row in rule.evidence)
 
 
-def strongest(rule: Reasoned) -> EvidenceKind:
+def strongest(rule: Reasoned, *, without: tuple[EvidenceKind, ...] = ()) -> EvidenceKind:
     """The best grade among its evidence; the weakest where there is none, which the lint refuses."""
-    kinds = {row.kind for row in rule.evidence}
+    kinds = {row.kind for row in rule.evidence}.difference(without)
     return next((grade for grade in GRADES if grade in kinds), GRADES[-1])
 
 
