@@ -165,6 +165,11 @@ class Dispatched(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     counted: tuple[Counted, ...] = ()
 
     @property
+    def oldest(self) -> str:
+        """The oldest minor release that was recorded: ``2.4``."""
+        return self.builds[0].rpartition(".")[0]
+
+    @property
     def newest(self) -> str:
         """The newest minor release that was recorded: ``2.15``."""
         return self.builds[-1].rpartition(".")[0]

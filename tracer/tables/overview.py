@@ -58,10 +58,17 @@ def strongest(rule: Reasoned, *, without: tuple[EvidenceKind, ...] = ()) -> Evid
 
 
 def by_version(table: Table) -> dict[str, Counter[EvidenceKind]]:
-    """For each reviewed release, rules by grade; a rule counts where one of its cases speaks of the release."""
+    """For each reviewed release, rules by grade; a rule counts where one of its cases speaks of the release.
+
+    What was seen in builds says nothing of releases before the oldest of them.
+    """
+    releases = reviewed_releases(table.reviewed)
+    seen = () if table.dispatched is None else releases[releases.index(table.dispatched.oldest) :]
     return {
         release: Counter(
-            strongest(rule) for rule in table.rule if any(speaks_of(case.torch, release) for case in rule.case)
+            strongest(rule, without=() if release in seen else (EvidenceKind.DISPATCHED,))
+            for rule in table.rule
+            if any(speaks_of(case.torch, release) for case in rule.case)
         )
-        for release in reviewed_releases(table.reviewed)
+        for release in releases
     }
