@@ -32,6 +32,17 @@ from tracer.tables.translation import load_translations
 from tracer.trace.model import FactValue
 
 TARGET = 0.995
+#: Samples whose route in a build cannot be told without a device, and why; they are not compared.
+UNTOLD: Mapping[str, str] = {
+    "matrix_exp": "how many products it takes hangs on the matrix's norm, and no value of a build is real",
+    "linalg_matrix_exp": "as matrix_exp",
+    "cumprod": "its backward asks for the values, and in 2.4 and 2.5 takes a formula without them while it is watched",
+    "cumprod of columns": "as cumprod",
+    "masked_cumprod": "as cumprod",
+    "linalg_vander": "as cumprod, which it is made of",
+}
+#: What the empty libraries themselves answer where they cannot: no refusal of torch's.
+_NOT_TORCHS = "null gpu error"
 #: What each mode of a recording is, to the judge; the device that it was made on is an sm_90.
 SETTINGS: Mapping[str, Mapping[str, FactValue]] = {
     mode: {**DEFAULTS, "deterministic_mode": "on", "cublas_workspace": workspace, "threads": "many", **device}
@@ -123,11 +134,17 @@ def predictions(recorded: RecordedSuite, did: Recording) -> Iterator[Prediction 
     for row in did.rows:
         if not row.is_usable:
             continue
+        if row.entry in UNTOLD:
+            yield None
+            continue
         sample = known.get(row.key)
         if sample is None or sample.inputs != row.inputs:
             yield None
             continue
         for mode, tables in under.items():
+            if _NOT_TORCHS in row.under(mode).error:
+                yield None
+                continue
             yield _prediction(recorded, sample, row, mode, tables, did.torch)
 
 

@@ -87,7 +87,7 @@ def test_every_rule_has_a_page_under_the_same_headings() -> None:
 def test_a_rules_page_answers_in_its_first_line() -> None:
     first = rule_pages()["cuda-index-add.md"].splitlines()[2]
     assert first.startswith(
-        "By default: **nondeterministic or deterministic**. Under deterministic mode: **deterministic**."
+        "By default: **nondeterministic or deterministic**. Under deterministic mode: **raises or deterministic**."
     )
 
 

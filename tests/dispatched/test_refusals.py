@@ -12,7 +12,7 @@ from benchmarks.refusals import Prediction, Score, disagreements, score_of
 
 SUITES = tuple(recorded.kept_suites())
 #: As far as the rules have come; `benchmarks.refusals.TARGET` is where they have to get.
-PRECISION, RECALL = 0.85, 0.86
+PRECISION, RECALL = 0.99, 0.96
 
 
 def kept() -> list[tuple[str, str, Path]]:
@@ -20,8 +20,8 @@ def kept() -> list[tuple[str, str, Path]]:
 
 
 def test_the_operator_database_and_what_it_leaves_out_are_kept_for_the_newest_and_an_older_release() -> None:
-    assert {"opinfo", "extra"} <= set(SUITES)
-    assert {"2.4.1", "2.9.1", "2.13.0", "2.15.0"} <= set(releases("opinfo"))
+    assert {"opinfo", "extra", "calls"} <= set(SUITES)
+    assert {"2.4.1", "2.8.0", "2.9.1", "2.12.1", "2.13.0", "2.15.0"} <= set(releases("opinfo"))
 
 
 @pytest.mark.parametrize(("suite", "torch", "path"), kept(), ids=lambda value: str(value).rpartition("/")[2])

@@ -12,10 +12,10 @@ import msgspec
 
 from tracer.errors import TableError
 from tracer.names import Backend
-from tracer.tables.dispatched import with_dispatched
 from tracer.tables.inheritance import CLASS_ID, with_classes, with_inherited
 from tracer.tables.model import SCHEMA, ClassTable, Dispatched, LibraryRule, LibraryTable, Rule, Table, with_exemptions
 from tracer.tables.reading import parse, read
+from tracer.tables.ruling.dispatched import with_dispatched
 from tracer.tables.settings.declared import DECLARED
 from tracer.tables.settings.rows import load_rows, variables_of
 from tracer.tables.spelling import ID, OP, bad_range, misspelt_conditions

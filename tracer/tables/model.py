@@ -150,7 +150,7 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Dispatched(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What builds of torch were seen to launch on a backend; see ``tables.dispatched``."""
+    """What builds of torch were seen to launch on a backend; see ``ruling.dispatched``."""
 
     schema: int
     backend: Backend

@@ -13,9 +13,9 @@ from itertools import product
 from typing import Protocol
 
 from tracer.names import Backend, EvidenceKind, Verdict
-from tracer.tables.dispatched import lint_dispatched
 from tracer.tables.model import Case, ClassTable, LibraryTable, Rule, RuleEvidence, Table
 from tracer.tables.ruling.conditions import Cased, wanted_values
+from tracer.tables.ruling.dispatched import lint_dispatched
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DOMAINS, RECORDED_FACTS, Value
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tracer.names import Backend, Cause, Prerequisite, UnknownReason, Verdict
-from tracer.tables.dispatched import evidence_for, vouches_for
 from tracer.tables.model import Rule, RuleEvidence, Table
 from tracer.tables.ruling.conditions import BoundRule, Met, conditions_of
 from tracer.tables.ruling.derived import DERIVATIONS, derive
+from tracer.tables.ruling.dispatched import evidence_for, vouches_for
 from tracer.tables.versions import judged_as, placed
 from tracer.tables.vocabulary import Value
 
