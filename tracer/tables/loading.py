@@ -89,10 +89,9 @@ def _own_rules(backend: Backend) -> Table:
     return with_classes(table, load_classes()) if table.classes else table
 
 
-@cache
 def load_dispatched(backend: Backend) -> Dispatched | None:
-    """What builds of torch were seen to launch on the backend, read and checked once; ``None`` where nobody looked."""
-    path = _FOLDER / f"{backend}_dispatched.toml"
+    """What builds of torch were seen to launch on the backend, read and checked; ``None`` where nobody looked."""
+    path = table_file(backend).with_name(f"{backend}_dispatched.toml")
     return parse(read(path), path.name, Dispatched, lambda _: iter(())) if path.is_file() else None
 
 

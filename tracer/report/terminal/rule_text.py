@@ -31,7 +31,7 @@ from tracer.tables.versions import reviewed_releases
 #: Columns from which conditions stand beside their verdicts.
 _GRID_FROM = 64
 #: Columns from which the tables, and one table's rules, are a grid.
-_OVERVIEW_FROM, _RULES_FROM = 70, 76
+_OVERVIEW_FROM, _RULES_FROM = 76, 76
 #: Ops of a rule that an explanation names; ``tracer tables show`` names all.
 _OPS_SHOWN = 12
 #: The column of rules by the best evidence of a kind.
@@ -106,7 +106,7 @@ def overview_parts(summaries: Sequence[TableSummary], width: int) -> Iterator[Re
 
 
 def _overview(summaries: Sequence[TableSummary]) -> Grid:
-    grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, collapse_padding=True)
     grid.add_column("Backend", no_wrap=True)
     grid.add_column("Reviewed", no_wrap=True)
     for heading in ("Rules", "Ops", *(_GRADE_HEADINGS[grade] for grade in GRADES), "Inh."):
