@@ -15,8 +15,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the files under tests/golden")
 
 
-def pytest_collection_finish() -> None:
-    """Loading torch's own test modules, as some of ours do, forbids a process to set backend flags: take that back."""
+@pytest.fixture(autouse=True)
+def _flags_can_be_set() -> None:
+    """Torch's own test modules, which some of ours load, forbid a process to set backend flags: take that back."""
     backends = sys.modules.get("torch.backends")
     if backends is not None:
         backends.flags_frozen.__globals__["__allow_nonbracketed_mutation_flag"] = True

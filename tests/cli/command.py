@@ -6,10 +6,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
+from tests.forking import FORKING, Finished
 from tracer.cli.main import main
 
 SCRIPTS = Path(__file__).parent.parent / "scripts"
@@ -20,14 +20,6 @@ PLAIN = {
     for name, value in os.environ.items()
     if name not in ("RANK", "WORLD_SIZE", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM", "TRACER_DEBUG")
 }
-
-
-class Finished(NamedTuple):
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
 
 
 class Command:
@@ -51,8 +43,19 @@ class Command:
         return Finished(leaving.value.code, out, err)
 
 
-def process(*args: str | Path, cwd: Path, module: bool = False, **environ: str) -> Finished:
-    """``python ARGS``, or ``python -m tracer ARGS``, as a process with its output in pipes."""
+#: Variables that a process may be given after torch was loaded: nothing reads them before.
+_LATE = {"PYTHONPATH", "COLUMNS", "NO_COLOR", "FORCE_COLOR", "TERM", "RANK", "WORLD_SIZE", "CUBLAS_WORKSPACE_CONFIG"}
+
+
+def process(*args: str | Path, cwd: Path, module: bool = False, fresh: bool = True, **environ: str) -> Finished:
+    """``python ARGS``, or ``python -m tracer ARGS``, as a process of its own.
+
+    ``fresh``: an interpreter that has loaded nothing. Else, and where every variable can come late, one that begins with
+    torch loaded: an exit code and what was recorded are the same, what is imported when is not.
+    """
+    if not fresh and environ.keys() <= _LATE and hasattr(os, "fork"):
+        env = {**PLAIN, **environ}
+        return FORKING.run([str(one) for one in args], cwd=cwd, env=env, module="tracer" if module else "")
     command = [sys.executable, *(["-m", "tracer"] if module else []), *map(str, args)]
     done = subprocess.run(
         command,

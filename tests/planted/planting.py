@@ -12,11 +12,8 @@ A clean twin gives no finding but draws from generators that it seeded.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +22,7 @@ import torch
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from tests.cli.command import process
 from tracer import Trace, judge
 from tracer.names import Verdict
 from tracer.report import Report
@@ -64,10 +62,10 @@ def report_on(script: Path, folder: Path) -> Report:
     if any(Version(torch.__version__) not in SpecifierSet(one, prereleases=True) for one in said["torch"]):
         pytest.skip(f"needs torch {said['torch'][0]}")
     shutil.copy(script, folder)
-    command = [sys.executable, "-m", "tracer", "run", "-o", "trace.json", *said["run"], script.name]
-    environment = os.environ | {"PYTHONPATH": str(HERE.parents[1])} | dict(one.split("=", 1) for one in said["env"])
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    command = ["run", "-o", "trace.json", *said["run"], script.name]
+    given = dict(one.split("=", 1) for one in said["env"])
+    done = process(*command, cwd=folder, module=True, fresh=False, PYTHONPATH=str(HERE.parents[1]), **given)
+    assert done.code == 0, done.err
     return judge(Trace.load(folder / "trace.json"), **dict(one.split("=", 1) for one in said["judge"]))
 
 
