@@ -50,8 +50,8 @@ _LATE = {"PYTHONPATH", "COLUMNS", "NO_COLOR", "FORCE_COLOR", "TERM", "RANK", "WO
 def process(*args: str | Path, cwd: Path, module: bool = False, fresh: bool = True, **environ: str) -> Finished:
     """``python ARGS``, or ``python -m tracer ARGS``, as a process of its own.
 
-    ``fresh``: an interpreter that has loaded nothing. Else, and where every variable can come late, one that begins with
-    torch loaded: an exit code and what was recorded are the same, what is imported when is not.
+    ``fresh``: an interpreter that has loaded nothing. Else, and where every variable can come late, one that begins
+    with torch loaded: an exit code and what was recorded are the same, what is imported when is not.
     """
     if not fresh and environ.keys() <= _LATE and hasattr(os, "fork"):
         env = {**PLAIN, **environ}
