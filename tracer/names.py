@@ -135,7 +135,7 @@ class DeterministicMode(Word):
 
 
 class BlindSpotKind(Word):
-    """A part of the program that a dispatch mode cannot see, or sees only in part."""
+    """A part of the program that a dispatch mode cannot see, sees only in part, or changes."""
 
     COMPILED = "compiled-region"
     COMPILE_FELL_BACK = "compile-fell-back"
@@ -152,6 +152,8 @@ class BlindSpotKind(Word):
     """A tensor subclass whose inner calls could not be seen."""
     NO_FORWARD_LINK = "no-forward-link"
     """Backward calls whose forward line is not known."""
+    CHANGED_BY_RECORDING = "changed-by-recording"
+    """A call that was seen, and whose result can be another than without the recorder."""
 
 
 class Training(Word):

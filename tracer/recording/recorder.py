@@ -14,6 +14,7 @@ from tracer.recording.calls import draws, facts
 from tracer.recording.calls.arguments import MISSING
 from tracer.recording.calls.attribution import Attribution
 from tracer.recording.calls.draws import DRAW
+from tracer.recording.calls.formulas import changed_by_recording
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.calls.modules import ModuleStack
 from tracer.recording.calls.optimizers import OptimizerWatch
@@ -31,7 +32,7 @@ from tracer.recording.recording_state import RecordingState
 from tracer.recording.sites import USER, Sites, spell
 from tracer.recording.torch_private import seams
 from tracer.trace.file import Trace
-from tracer.trace.merging import merge_counted, merge_groups
+from tracer.trace.merging import merge_blind_spots, merge_counted, merge_groups
 from tracer.trace.model import BlindSpot, CallGroup, Environment, FactValue, TraceSource
 
 
@@ -218,6 +219,8 @@ class Recorder:
                 " called backward",
                 count=unlinked,
             )
+        changed = (changed_by_recording(plan, cell, self._working_directory) for plan, cell in cells)
+        yield from merge_blind_spots(spot for spot in changed if spot is not None)
         for plan, cell in cells:
             if cell.extra is None or cell.inner_seen or cell.extra[1] is True:
                 continue
