@@ -6,6 +6,7 @@ import importlib.util
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -160,3 +161,22 @@ def test_paths_are_relative_and_never_name_a_user(path: str, expected: str) -> N
 
 def test_no_place_is_an_empty_string() -> None:
     assert spell(NOWHERE, "/work") == ""
+
+
+def test_a_subclasss_own_wrapper_is_passed_over() -> None:
+    class Tagged(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return super().__torch_function__(func, types, args, kwargs or {})  # the wrapper
+
+    weight = torch.ones(3).as_subclass(Tagged).requires_grad_()
+
+    def step() -> None:
+        y = weight.sin()  # the line
+        y.sum().backward()
+
+    tracer = record(step)
+    for op in ("aten.sin", "aten.cos"):
+        group = one(tracer, op)
+        assert group.location == f"tests/recording/test_sites.py:{line_of(step, '# the line')}"
+        assert group.called_from == ""

@@ -26,6 +26,7 @@ from tracer.recording.calls.higher_order import with_bodies_seen
 from tracer.recording.calls.modules import IMPORTING, OUTSIDE
 from tracer.recording.memory.indices import MAKES
 from tracer.recording.memory.tracking import Tracking
+from tracer.recording.sites import WRAPPER
 from tracer.recording.torch_private import kernels, seams, storages
 
 _getframe: Any = sys._getframe
@@ -129,7 +130,7 @@ class RecordingMode(TorchDispatchMode):
             kind = kinds.get(filename)
             if kind is None:
                 kind = self.attribution.sites.kind_of(filename)
-            if kind > 0:
+            if kind > 0 and code.co_name != WRAPPER:
                 site = (filename, code.co_firstlineno, frame.f_lasti, code)
                 break
             if kind < 0 and entry is not None and code.co_name == _MODULE_CALL:

@@ -46,6 +46,8 @@ _SITE_MARKERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.se
 #: Code without a file of its own.
 _GENERATED = ("<torch_package", "<string>", "<frozen", "<__array_function__", "<attrs ")
 _WALK_LIMIT = 400
+#: What a tensor subclass wraps every call in: passed over, or all calls of a program would bear its one line.
+WRAPPER = "__torch_function__"
 
 
 class Site(NamedTuple):
@@ -119,7 +121,8 @@ class Sites:
     def innermost(self, frame: FrameType | None) -> Site:
         """The innermost frame outside torch, from ``frame`` outwards."""
         while frame is not None:
-            if self.kind_of(frame.f_code.co_filename) > 0:
+            code = frame.f_code
+            if self.kind_of(code.co_filename) > 0 and code.co_name != WRAPPER:
                 return self.at(frame)
             frame = frame.f_back
         return NOWHERE
@@ -143,7 +146,8 @@ class Sites:
         for _ in range(_WALK_LIMIT):
             if frame is None:
                 break
-            if self.kind_of(frame.f_code.co_filename) == USER:
+            code = frame.f_code
+            if self.kind_of(code.co_filename) == USER and code.co_name != WRAPPER:
                 return self.at(frame)
             frame = frame.f_back
         return NOWHERE

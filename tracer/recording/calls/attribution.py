@@ -16,7 +16,7 @@ from tracer.recording.calls.groups import Origin
 from tracer.recording.calls.links import ForwardLinks
 from tracer.recording.calls.modules import OUTSIDE, ModuleStack, Scope
 from tracer.recording.calls.optimizers import OptimizerWatch
-from tracer.recording.sites import NOWHERE, USER, Site, Sites
+from tracer.recording.sites import NOWHERE, USER, WRAPPER, Site, Sites
 from tracer.recording.torch_private import seams
 
 _WALK_LIMIT = 200
@@ -195,7 +195,7 @@ class Attribution:
 
     def _outside_torch(self, frame: FrameType | None) -> FrameType | None:
         kind_of = self.sites.kind_of
-        while frame is not None and kind_of(frame.f_code.co_filename) <= 0:
+        while frame is not None and (kind_of((code := frame.f_code).co_filename) <= 0 or code.co_name == WRAPPER):
             frame = frame.f_back
         return frame
 
