@@ -117,7 +117,7 @@ def main() -> int:
         again = differing(runs["plain"], results_of(site, tests, "plain", asked.tests, but))
         by_mode = differing(runs["plain"], runs["empty"])
         by_recorder = differing(runs["plain"], runs["recorder"])
-        passed = sum(one.get("outcome") == "passed" for one in runs["plain"].values())
+        passed = sum(run.get("outcome") == "passed" for run in runs["plain"].values())
         mine = {test: parts for test, parts in by_recorder.items() if parts != by_mode.get(test) and test not in again}
         alone += len(mine)
         print(

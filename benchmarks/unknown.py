@@ -91,9 +91,9 @@ def share_of(traces: Iterable[Trace], backend: Backend) -> Share:
         judgement = judge_trace(trace, load_tables(), target, translations=load_translations())
         calls += judgement.tally.total
         on += judgement.tally.deterministic_mode.get(Verdict.UNKNOWN, 0)
-        for one in judgement.findings:
-            if one.about is About.CALL and Verdict.UNKNOWN in (one.verdict, one.deterministic_mode):
-                ops[one.op] += one.count
+        for finding in judgement.findings:
+            if finding.about is About.CALL and Verdict.UNKNOWN in (finding.verdict, finding.deterministic_mode):
+                ops[finding.op] += finding.count
     return Share(calls, ops.total(), on, ops)
 
 

@@ -125,7 +125,7 @@ def test_groups_do_not_grow_with_steps_nor_with_generated_code() -> None:
             exec(compile("y = torch.ones(2).sin()", "<generated>", "exec"), body)
             net(torch.ones(1, 2)).sum().backward()
             optimizer.step()
-        sizes.append(sum(len(plan.cells) for plan in tracer._recorder.mode.plans.values()))
+        sizes.append(sum(len(info.counters) for info in tracer._recorder.mode.infos.values()))
     assert sizes[2] == sizes[-1]
     assert sum(len(g) for g in tracer._recorder.attribution.links._older) <= 8 * 10
 

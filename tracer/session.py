@@ -208,11 +208,11 @@ def findings_of_others(report: Report, traces: Iterable[Trace], **target: Any) -
             groups.append([trace])
     if len(groups) < 2:
         return ()
-    met = {(risk_of(one), one.verdict) for one in report.findings}
+    met = {(risk_of(finding), finding.verdict) for finding in report.findings}
     others = []
     for group in groups:
-        for one in judge(merge_traces(group), **target).findings:
-            if (key := (risk_of(one), one.verdict)) not in met:
+        for finding in judge(merge_traces(group), **target).findings:
+            if (key := (risk_of(finding), finding.verdict)) not in met:
                 met.add(key)
-                others.append(one)
+                others.append(finding)
     return tuple(others)

@@ -72,9 +72,9 @@ def disagreements(count: int) -> Iterator[str]:
 
 def calls_that_drew(tracer: DeterminismTracer) -> int:
     """As the trace's ledger has them, without building one for each sample."""
-    plans = [plan for plan in tracer._recorder.mode.plans.values() if DRAW in plan.readers]
-    pairs = [(plan, cell) for plan in plans for cell in plan.cells.values()]
-    return sum(cell.count for plan, cell in pairs for name, _ in _drawn_by([(plan, cell)]) if name == "cpu")
+    infos = [info for info in tracer._recorder.mode.infos.values() if DRAW in info.readers]
+    pairs = [(info, counter) for info in infos for counter in info.counters.values()]
+    return sum(counter.count for info, counter in pairs for name, _ in _drawn_by([(info, counter)]) if name == "cpu")
 
 
 @contextlib.contextmanager

@@ -182,4 +182,4 @@ def test_a_custom_function_made_in_every_step_leaves_no_tensor_and_no_group_behi
     gc.collect()
     assert [ref for ref in held if ref() is not None] == []
     assert one(tracer, "aten.mul", node="ScaledBackward").count == 3
-    assert sum(len(plan.cells) for plan in tracer._recorder.mode.plans.values()) == len(tracer.trace.calls)
+    assert sum(len(info.counters) for info in tracer._recorder.mode.infos.values()) == len(tracer.trace.calls)

@@ -179,7 +179,7 @@ def command(
     show(summary(decision, untrained))
     if trace.differing_settings:
         names = ", ".join(trace.differing_settings)
-        mixed = any(one.differing_settings for one in recordings)  # one file holds several recordings
+        mixed = any(recording.differing_settings for recording in recordings)  # one file holds several recordings
         by = "the first recording's settings were judged" if mixed else "each was judged by its own settings"
         click.echo(f"tracer: the recordings differ in {names}; {by}", err=True)
     if decision.failing or untrained:

@@ -41,7 +41,7 @@ def _devices() -> list[str]:
 
 
 def _settings() -> list[str]:
-    return [one.value for one in Settings]
+    return [Setting.value for Setting in Settings]
 
 
 def _verdicts() -> list[str]:

@@ -70,8 +70,8 @@ def _lines(decision: Decision, detail: Detail) -> Iterator[Line]:
         ("not selected", decision.ignored),
         ("below the gate", decision.passing),
     ):
-        for one in findings:
-            yield Line(_plain(f"{label}: {_said(one)}"))
+        for finding in findings:
+            yield Line(_plain(f"{label}: {_said(finding)}"))
 
 
 def _said(one: Finding) -> str:

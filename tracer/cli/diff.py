@@ -95,7 +95,11 @@ def command(
         from tracer.report.terminal.terminal import printed
 
         show(printed(lambda width: _parts(compared)))
-    return FAILED if any(_is_worse(one) and one.after in verdicts for one in compared.differences) else 0
+    return (
+        FAILED
+        if any(_is_worse(difference) and difference.after in verdicts for difference in compared.differences)
+        else 0
+    )
 
 
 def _pair(text: str, name: str) -> tuple[str, str]:
@@ -129,8 +133,8 @@ def _parts(compared: Comparison) -> Iterator[RenderableType]:
     from tracer.report.wording.words import plural
 
     counts: dict[str, int] = {}
-    for one in compared.differences:
-        counts[one.kind.value] = counts.get(one.kind.value, 0) + 1
+    for difference in compared.differences:
+        counts[difference.kind.value] = counts.get(difference.kind.value, 0) + 1
     as_told = {Kind.RECOUNTED.value: "with another count"}
     told = ", ".join(f"{count:,} {as_told.get(kind, kind)}" for kind, count in counts.items()) or "no finding changed"
     yield Prose(f"{told[0].upper()}{told[1:]}; {plural(compared.same, 'finding')} the same.", style="bold")
@@ -138,7 +142,7 @@ def _parts(compared: Comparison) -> Iterator[RenderableType]:
         yield Prose(f"{label}: {target.backend}, torch {target.torch}, settings {target.settings}")
     for kind in counts:
         yield heading(kind.capitalize())
-        members = [one for one in compared.differences if one.kind.value == kind]
+        members = [difference for difference in compared.differences if difference.kind.value == kind]
         for number, one in enumerate(members[:_SHOWN], 1):
             yield hanging("-", one_line(_told(one), 400))
             after = members[number] if number < min(len(members), _SHOWN) else None

@@ -73,17 +73,17 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
     def of(self, verdicts: Collection[Verdict]) -> tuple[Checked, ...]:
         """The settings with one of ``verdicts``."""
-        return tuple(one for one in self.settings if one.verdict in verdicts)
+        return tuple(setting for setting in self.settings if setting.verdict in verdicts)
 
     @property
     def faults(self) -> tuple[Checked, ...]:
         """The settings that can make two runs differ, or of which it is not known."""
-        return tuple(one for one in self.settings if one.verdict is not Verdict.DETERMINISTIC)
+        return tuple(setting for setting in self.settings if setting.verdict is not Verdict.DETERMINISTIC)
 
     @property
     def notes(self) -> tuple[Checked, ...]:
         """The settings to which other machines or versions would answer otherwise."""
-        return tuple(one for one in self.settings if one.is_note)
+        return tuple(setting for setting in self.settings if setting.is_note)
 
 
 def diagnose(table: EnvironmentTable, environment: Environment, outlook: Outlook) -> Diagnosis:
@@ -150,7 +150,7 @@ def _check(row: Row, read: Read, versions: Sequence[str], environment: Environme
         for version in versions
         if speaks_of(row.torch, version)
     ]
-    agree = len({one.verdict for one in outcomes}) == 1
+    agree = len({outcome.verdict for outcome in outcomes}) == 1
     case = outcomes[-1].case if agree else None
     return Checked(
         row=row.id,

@@ -72,7 +72,7 @@ def _should_be(fault: Checked) -> str:
 
 
 def _bears_on(fault: Checked) -> str:
-    return f" (for {joined([str(one) for one in fault.backends])})" if fault.backends else ""
+    return f" (for {joined([str(backend) for backend in fault.backends])})" if fault.backends else ""
 
 
 def _notes(notes: Sequence[Checked]) -> Iterator[RenderableType]:

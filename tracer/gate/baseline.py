@@ -79,7 +79,7 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """In the words of whoever accepted it."""
 
 
-class Comparison(NamedTuple):
+class BaselineComparison(NamedTuple):
     """A judgement's findings against a baseline: each finding is in one of the first four."""
 
     known: tuple[Finding, ...]
@@ -113,7 +113,7 @@ def file_of(location: str) -> str:
     return path if colon and line.isdigit() else location
 
 
-def compare(findings: Iterable[Finding], accepted: Iterable[Accepted], today: datetime.date) -> Comparison:
+def compare(findings: Iterable[Finding], accepted: Iterable[Accepted], today: datetime.date) -> BaselineComparison:
     """Hold ``findings`` against what was ``accepted``, as of ``today``."""
     lines = {one.risk: one for one in accepted}
     known, new, worsened, expired = [], [], [], []
@@ -131,7 +131,7 @@ def compare(findings: Iterable[Finding], accepted: Iterable[Accepted], today: da
         else:
             known.append(finding)
     fixed = tuple(line for risk, line in lines.items() if risk not in met)
-    return Comparison(tuple(known), tuple(new), tuple(worsened), tuple(expired), fixed)
+    return BaselineComparison(tuple(known), tuple(new), tuple(worsened), tuple(expired), fixed)
 
 
 def updated(findings: Iterable[Finding], accepted: Iterable[Accepted]) -> tuple[Accepted, ...]:

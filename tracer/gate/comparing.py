@@ -103,7 +103,7 @@ def compare_judgements(
         settings=tuple(_settings(before.environment, after.environment)),
         tally_before=before.tally.as_is,
         tally_after=after.tally.as_is,
-        draws=tuple(_sentence(*one) for one in draws),
+        draws=tuple(_sentence(*draw) for draw in draws),
     )
 
 
@@ -118,16 +118,16 @@ class _Side(msgspec.Struct):
 
 def _by_key(findings: Iterable[Finding]) -> dict[_Key, _Side]:
     sides: dict[_Key, _Side] = {}
-    for one in findings:
-        risk = risk_of(one)
+    for finding in findings:
+        risk = risk_of(finding)
         key = (risk.op, risk.phase, risk.module, risk.file, risk.function)
         side = sides.get(key)
         if side is None:
-            sides[key] = _Side(one, one.verdict, one.deterministic_mode, one.count)
+            sides[key] = _Side(finding, finding.verdict, finding.deterministic_mode, finding.count)
             continue
-        side.verdict = min(side.verdict, one.verdict, key=SEVERITY.index)
-        side.mode = min(side.mode, one.deterministic_mode, key=SEVERITY.index)
-        side.calls += one.count
+        side.verdict = min(side.verdict, finding.verdict, key=SEVERITY.index)
+        side.mode = min(side.mode, finding.deterministic_mode, key=SEVERITY.index)
+        side.calls += finding.count
     return sides
 
 
@@ -178,7 +178,7 @@ def _settings(before: Environment, after: Environment) -> Iterable[SettingDiffer
     sides = [msgspec.to_builtins(one) for one in (before, after)]
     for name in Environment.__struct_fields__:
         if name in ("variables", "settings"):
-            ours, theirs = (one.get(name, {}) for one in sides)
+            ours, theirs = (side.get(name, {}) for side in sides)
             for key in sorted({*ours, *theirs}):
                 if ours.get(key) != theirs.get(key):
                     yield SettingDifference(name=key, before=_text(ours.get(key)), after=_text(theirs.get(key)))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tracer.errors import UsageError
 from tracer.findings import Finding
-from tracer.gate.baseline import Acceptance, Accepted, AcceptedBy, Comparison, Risk, compare, file_of, risk_of
+from tracer.gate.baseline import Acceptance, Accepted, AcceptedBy, BaselineComparison, Risk, compare, file_of, risk_of
 from tracer.names import Verdict
 
 #: What ``--fail-on`` takes beside verdicts: any finding that no baseline accepts, whatever its verdict.
@@ -45,7 +45,7 @@ class Decision(NamedTuple):
     """Chosen out by ``select`` or ``ignore``."""
     silenced: tuple[Finding, ...]
     """A comment on their line speaks for them."""
-    compared: Comparison
+    compared: BaselineComparison
     """The rest against the baseline."""
     unlooked: tuple[Accepted, ...] = ()
     """Lines of the baseline about what was chosen out: nothing can be said of them."""

@@ -61,7 +61,9 @@ class Suppressions:
     def comment_on(self, finding: Finding) -> Comment | None:
         """The comment that silences ``finding``, where there is one."""
         comments = (one for location in (finding.location, finding.called_from) for one in self._at(location))
-        return next((one for one in comments if any(fnmatchcase(finding.rule, rule) for rule in one.rules)), None)
+        return next(
+            (comment for comment in comments if any(fnmatchcase(finding.rule, rule) for rule in comment.rules)), None
+        )
 
     def names_host(self, location: str) -> bool:
         """Does a comment say that the line's calls run on the host?"""
@@ -98,7 +100,7 @@ def _by_line(text: str) -> Mapping[int, tuple[str, ...]]:
     speaking = {number: (line,) for number, line in comments.items()}
     try:
         tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-        comments = {one.start[0]: one.string for one in tokens if one.type == tokenize.COMMENT}
+        comments = {token.start[0]: token.string for token in tokens if token.type == tokenize.COMMENT}
         statements = [one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.stmt)]
     except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError):
         return speaking  # a notebook's cell, or another Python's file: its lines must do

@@ -11,7 +11,7 @@ from tracer.tables.versions import reviewed_releases
 from tracer.trace.file import Trace
 
 
-def banners_of(trace: Trace, target: Target, bench: TargetTables, strict: bool) -> Iterator[str]:
+def banners_of(trace: Trace, target: Target, target_tables: TargetTables, strict: bool) -> Iterator[str]:
     """What must be said of the trace and of the tables of backends."""
     if partial := trace.partial:
         yield f"The trace is partial ({partial}): calls after that point are missing."
@@ -20,9 +20,9 @@ def banners_of(trace: Trace, target: Target, bench: TargetTables, strict: bool) 
             "Recorded with compilation switched off (--eager): what torch.compile would have compiled ran op by op,"
             " and its kernels are not judged."
         )
-    for name in bench.missing():
+    for name in target_tables.missing():
         yield f"There is no table for {name}: its calls are unknown."
-    for bound in bench.used():
+    for bound in target_tables.used():
         name, reviewed = bound.table.backend, bound.table.reviewed
         if bound.extrapolated:
             newest = reviewed_releases(reviewed)[-1]
@@ -37,10 +37,14 @@ def banners_of(trace: Trace, target: Target, bench: TargetTables, strict: bool) 
                 f"The {name} table was reviewed for torch {reviewed}; torch {target.torch} is {relation}"
                 f"{refused}: its calls are unknown."
             )
-    elsewhere = sorted(bench.devices - {"none", "meta"})
+    elsewhere = sorted(target_tables.devices - {"none", "meta"})
     if target.backend is not Backend.RECORDED and elsewhere and device_of(target.backend) not in elsewhere:
-        how = "calls that run as another op there are judged as that op" if bench.was_translated else "ops as recorded"
-        notes = "".join(f" {note.says}" for note in bench.notes())
+        how = (
+            "calls that run as another op there are judged as that op"
+            if target_tables.was_translated
+            else "ops as recorded"
+        )
+        notes = "".join(f" {note.says}" for note in target_tables.notes())
         yield f"Recorded on {' and '.join(elsewhere)}, judged for {target.backend}: {how}.{notes}"
     unlinked = sum(s.count for s in trace.blind_spots if s.kind is BlindSpotKind.NO_FORWARD_LINK)
     if unlinked:

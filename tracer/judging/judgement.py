@@ -74,8 +74,8 @@ def judge_calls(
     one gets them from here, as they were judged.
     """
     settings = TraceUnderSettings(trace, target)
-    benches = _Benches(settings, tables, strict=strict, translations=translations)
-    bench = benches.under({})
+    by_settings = _TablesBySettings(settings, tables, strict=strict, translations=translations)
+    target_tables = by_settings.under({})
     rulings: dict[int, RuleOutcome] = {}
     counted: dict[tuple[int, str, str], int] = {}
     judged: list[JudgedCall] = []
@@ -84,7 +84,7 @@ def judge_calls(
         group = host.marked(recorded)
         if target.sets:
             group = seeded_in_its_place(group, target.sets)
-        ruling = bench.rule_on(group)
+        ruling = target_tables.rule_on(group)
         judged.append(JudgedCall(group, ruling))
         name = id(ruling)
         rulings[name] = ruling
@@ -94,7 +94,7 @@ def judge_calls(
     process = Process(settings, rows, judged, strict=strict)
     observed = process.observe({})
     unsafe = [call for call in judged if not call.ruling.is_safe]
-    settled = MinimalSettings(unsafe, benches.under, process, target.conditions, target.sets).settle(observed)
+    settled = MinimalSettings(unsafe, by_settings.under, process, target.conditions, target.sets).settle(observed)
     calls = (Unsafe(*one, *after) for one, after in zip(unsafe, settled.calls, strict=True))
     findings = [*call_findings(calls, switches, trace.source_lines), *with_plan(observed.findings, settled)]
     judgement = Judgement(
@@ -102,9 +102,9 @@ def judge_calls(
         findings=tuple(sorted(findings, key=order_of)),
         tally=tally_of(counted, rulings),
         banners=(
-            *banners_of(trace, target, bench, strict),
+            *banners_of(trace, target, target_tables, strict),
             *weak_banners(weakly_grounded(counted, rulings)),
-            *host_banners(judged, target, bench),
+            *host_banners(judged, target, target_tables),
             *process.banners(),
             *(process_banners(trace) if rows is not None else ()),
         ),
@@ -112,7 +112,7 @@ def judge_calls(
         blind_spots=trace.blind_spots,
         sources=trace.sources,
         differing_settings=trace.differing_settings,
-        tables={str(bound.table.backend): bound.table.reviewed for bound in bench.used()},
+        tables={str(bound.table.backend): bound.table.reviewed for bound in target_tables.used()},
         notes=tuple(sorted(observed.notes, key=lambda note: (-sum(note.ops.values()), note.rule, note.subject))),
         draws=trace.draws,
         generators=trace.generators,
@@ -128,7 +128,7 @@ def judge_calls(
     return judgement, tuple(judged)
 
 
-class _Benches:
+class _TablesBySettings:
     """The tables bound to the target, once for each set of settings that is tried."""
 
     def __init__(
@@ -148,10 +148,10 @@ class _Benches:
     def under(self, sets: Sets) -> TargetTables:
         """The tables with ``sets`` on top of the target's own settings."""
         tried = tuple(sorted((name, value) for name, value in sets.items() if name not in SEEDS))
-        bench = self._kept.get(tried)
-        if bench is None:
+        target_tables = self._kept.get(tried)
+        if target_tables is None:
             trace, target = self._settings.trace, self._settings.target
-            bench = self._kept[tried] = TargetTables(
+            target_tables = self._kept[tried] = TargetTables(
                 self._tables,
                 target.backend,
                 target.torch,
@@ -160,5 +160,5 @@ class _Benches:
                 strict=self._strict,
                 translations=self._translations,
             )
-            bench.look_ahead(trace.calls)
-        return bench
+            target_tables.look_ahead(trace.calls)
+        return target_tables

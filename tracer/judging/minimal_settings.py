@@ -100,18 +100,18 @@ class MinimalSettings:
     def __init__(
         self,
         unsafe: Sequence[tuple[CallGroup, RuleOutcome]],
-        bench_of: Callable[[Sets], TargetTables],
+        tables_under: Callable[[Sets], TargetTables],
         process: Process,
         conditions: Mapping[str, FactValue],
         sets: Sets,
     ) -> None:
-        """``bench_of`` gives the tables under settings on top of the target's own, ``sets`` among those."""
+        """``tables_under`` gives the tables under settings on top of the target's own, ``sets`` among those."""
         distinct: dict[object, int] = {}
         self._alike = [distinct.setdefault(_asked_of(group, ruling), len(distinct)) for group, ruling in unsafe]
         """For each call that is not safe, its place in ``_unsafe``, which holds one of those that are alike."""
         first = dict(zip(reversed(self._alike), reversed(unsafe), strict=True))
         self._unsafe = [first[place] for place in range(len(distinct))]
-        self._bench_of = bench_of
+        self._tables_under = tables_under
         self._process = process
         self._is_on = conditions.get(MODE) == _ON.wanted
         self._candidates = {candidate for candidate in CANDIDATES if conditions.get(candidate.key) != candidate.wanted}
@@ -165,7 +165,7 @@ class MinimalSettings:
             seed = frozenset({SEED})
             if group.facts.get(ORIGIN) == SeedOrigin.MACHINE.value:
                 group = seeded_in_its_place(group, {SEED: True})
-                ruling = self._bench_of({}).rule_on(group)
+                ruling = self._tables_under({}).rule_on(group)
         if is_good(ruling.verdict) and is_good(ruling.verdict_in_deterministic_mode):
             return seed
         relevant = self._relevant_to(ruling)
@@ -195,7 +195,7 @@ class MinimalSettings:
         is_on = self._is_on or sets.get(MODE) == _ON.value
         others = {name: value for name, value in sets.items() if name != MODE}
         if others and (ruling.rule is not None or ruling.translated_by):
-            ruling = self._bench_of(others).rule_on(seeded_in_its_place(group, sets))
+            ruling = self._tables_under(others).rule_on(seeded_in_its_place(group, sets))
         return (ruling.verdict_in_deterministic_mode if is_on else ruling.verdict), ruling.verdict_in_deterministic_mode
 
     def _mend(self, on_account: list[frozenset[str]], planned: Sets) -> bool:
@@ -219,9 +219,17 @@ class MinimalSettings:
         self, observed: Observed, planned: Sets, own: dict[tuple[object, ...], Sets]
     ) -> dict[str, FactValue]:
         """What findings about the process ask for beyond ``planned``, as far as it settles them; each asks once."""
-        left = {key_of(one): one for one in self._process.observe(planned).findings}
-        asking = [one for one in observed.findings if key_of(one) in left and one.sets and key_of(one) not in own]
-        asking = [one for one in asking if not is_good(left[key_of(one)].verdict) or _left_to_chance(left[key_of(one)])]
+        left = {key_of(finding): finding for finding in self._process.observe(planned).findings}
+        asking = [
+            finding
+            for finding in observed.findings
+            if key_of(finding) in left and finding.sets and key_of(finding) not in own
+        ]
+        asking = [
+            asker
+            for asker in asking
+            if not is_good(left[key_of(asker)].verdict) or _left_to_chance(left[key_of(asker)])
+        ]
         if not asking:
             return {}
         best: tuple[int, dict[str, FactValue]] = (0, {})
@@ -231,7 +239,7 @@ class MinimalSettings:
             for one in order:
                 own[key_of(one)] = one.sets
                 trial.update(one.sets)
-            after = {key_of(one): one for one in self._process.observe(trial).findings}
+            after = {key_of(finding): finding for finding in self._process.observe(trial).findings}
             added: dict[str, FactValue] = {}
             settles = 0
             for one in order:

@@ -136,7 +136,7 @@ def _led_by(finding: Finding) -> str:
 
 def _setting(name: str, plan: _Plan, closed: list[int]) -> Draft:
     value = plan.planned[name]
-    saying = [one for one in plan.findings if one.about is About.SETTING and one.sets == {name: value}]
+    saying = [finding for finding in plan.findings if finding.about is About.SETTING and finding.sets == {name: value}]
     known = declared(name)
     made_by = known.made_by.removesuffix("()") if known is not None else ""
     same = [one for one in saying if one.code and made_by in one.code]
@@ -247,8 +247,8 @@ def _find_out(plan: _Plan) -> Iterator[Draft]:
             detail[:1].upper() + detail[1:] if detail else HOW_TO_FIND_OUT.get(reason or UnknownReason.NO_EVIDENCE, "")
         )
         told = [plan.findings[place] for place in places]
-        about = tuple(dict.fromkeys(_subject(one) for one in told))
-        remedies = tuple(dict.fromkeys(one.remedy for one in told if one.remedy))
+        about = tuple(dict.fromkeys(_subject(unknown) for unknown in told))
+        remedies = tuple(dict.fromkeys(unknown.remedy for unknown in told if unknown.remedy))
         title = f"{how} ({reason or 'no reason given'})"
         yield Draft(title, _some(about, _OPS_TO_ASK), places, remedies[0] if len(remedies) == 1 else "")
 

@@ -25,15 +25,15 @@ def needs_of(asking: Sequence[Asking], target: Target) -> list[tuple[Need, ...]]
     makers = {name: number for number, one in enumerate(asking, 1) for name in one.sets}
     refused = tuple(number for number, one in enumerate(asking, 1) if one.raises_in_mode)
     needs = []
-    for one in asking:
+    for asker in asking:
         found = []
-        if Prerequisite.DETERMINISTIC_MODE in one.needs:
+        if Prerequisite.DETERMINISTIC_MODE in asker.needs:
             made = (makers[MODE],) if MODE in makers else ()
             # A switch of torch works under warn_only as well.
             holds = target.conditions.get(MODE) in (DeterministicMode.ON.value, DeterministicMode.WARN.value)
             found.append(Need(kind=Prerequisite.DETERMINISTIC_MODE, setting=MODE, changes=made, holds=holds))
-        if MODE in one.sets:
-            if CUBLAS_VARIABLE in makers and CUBLAS_VARIABLE not in one.sets:
+        if MODE in asker.sets:
+            if CUBLAS_VARIABLE in makers and CUBLAS_VARIABLE not in asker.sets:
                 found.append(
                     Need(kind=Prerequisite.NOTHING_RAISES, setting=CUBLAS_VARIABLE, changes=(makers[CUBLAS_VARIABLE],))
                 )

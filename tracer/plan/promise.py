@@ -37,5 +37,7 @@ def promised(judgement: Judgement, plan: Iterable[Change]) -> frozenset[tuple[tu
     """
     if planned_settings(plan) != judgement.planned:
         raise ValueError("a promise is for the whole plan of the judgement")
-    left = ((one, one.planned or (one.verdict, one.deterministic_mode)) for one in judgement.findings)
+    left = (
+        (finding, finding.planned or (finding.verdict, finding.deterministic_mode)) for finding in judgement.findings
+    )
     return frozenset((identity_of(one), after[0]) for one, after in left if after != _GONE)

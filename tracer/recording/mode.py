@@ -43,14 +43,14 @@ _FORWARD, _BACKWARD, _OTHER = Phase.FORWARD, Phase.BACKWARD, Phase.OTHER
 
 
 class RecordingMode(TorchDispatchMode):
-    """Counts calls into ``plans``; where each came from is ``attribution``'s to say."""
+    """Counts calls into ``infos``; where each came from is ``attribution``'s to say."""
 
     supports_higher_order_operators = True
     _is_the_recorders = True
 
     def __init__(self, attribution: Attribution, asked: Mapping[str, frozenset[str]], tracking: Tracking) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.plans: dict[Any, OverloadInfo] = {}
+        self.infos: dict[Any, OverloadInfo] = {}
         self.attribution = attribution
         self.tracking = tracking
         self._asked = asked
@@ -78,42 +78,42 @@ class RecordingMode(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        plan = self.plans.get(func)
-        if plan is None:
-            plan = self._plan(func)
+        info = self.infos.get(func)
+        if info is None:
+            info = self._info(func)
         try:
             frame = _getframe(1)
         except ValueError:  # one of the engine's own threads: no Python code called
             frame = None
-        if plan.rare or types or self._handed_over is not None or _function_modes():
-            return self._rare(plan, func, types, args, kwargs or {}, frame)
+        if info.rare or types or self._handed_over is not None or _function_modes():
+            return self._rare(info, func, types, args, kwargs or {}, frame)
         tensor = args[0]
-        if plan.is_listed:
+        if info.is_listed:
             tensor = tensor[0] if tensor else None
         if type(tensor) is not _Tensor and not isinstance(tensor, _Tensor):
             # A number where the schema says tensor, an empty list.
-            return self._rare(plan, func, types, args, kwargs or {}, frame)
-        asked = plan.read(args, kwargs) if plan.readers else None
+            return self._rare(info, func, types, args, kwargs or {}, frame)
+        asked = info.read(args, kwargs) if info.readers else None
         node = _current_node()
         if node is not None:
-            cell = self._backward(plan, tensor, asked, node, frame)
+            counter = self._backward(info, tensor, asked, node, frame)
         elif self._optimizer.active:
-            cell = self._in_optimizer(plan, tensor, asked, frame)
+            counter = self._in_optimizer(info, tensor, asked, frame)
         else:
-            cell = self._forward(plan, tensor, asked, frame)
+            counter = self._forward(info, tensor, asked, frame)
         if kwargs:
-            result = plan.call(*args, **kwargs)
+            result = info.call(*args, **kwargs)
         else:
-            result = plan.call(*args)
-        if plan.checks:
-            self.tracking.after(plan, cell, args, kwargs, result, frame)
-        elif self._watched and plan.touches:
-            self.tracking.touched(plan, cell, args, kwargs, result)
-        if plan.index_role and (self._known or plan.index_role == MAKES):
-            self._indices.after(func, plan.index_role, args, kwargs or {}, result)
+            result = info.call(*args)
+        if info.checks:
+            self.tracking.after(info, counter, args, kwargs, result, frame)
+        elif self._watched and info.touches:
+            self.tracking.touched(info, counter, args, kwargs, result)
+        if info.index_role and (self._known or info.index_role == MAKES):
+            self._indices.after(func, info.index_role, args, kwargs or {}, result)
         return result
 
-    def _forward(self, plan: OverloadInfo, tensor: Any, asked: Any, frame: FrameType | None) -> CallCounter:
+    def _forward(self, info: OverloadInfo, tensor: Any, asked: Any, frame: FrameType | None) -> CallCounter:
         """Count a call that neither the engine nor an optimizer made.
 
         The walk ends at the first frame outside torch, or at the running module's own call: what lies behind that
@@ -157,62 +157,62 @@ class RecordingMode(TorchDispatchMode):
             # fmt: on
         else:
             key = (scope, phase, asked, tensor.dtype, tensor.device, tensor.layout, tensor.ndim)
-        cell = plan.cells.get(key)
-        if cell is None:
+        counter = info.counters.get(key)
+        if counter is None:
             if scope.is_module and modules.forget_if_left(caller):
-                return self._forward(plan, tensor, asked, caller)
+                return self._forward(info, tensor, asked, caller)
             place = None if site is None else self.attribution.sites.resolve(site[3], site[2])
             origin = self.attribution.forward_origin(phase, scope, place, frame)
-            cell = plan.cells[key] = CallCounter(origin, key[-4:], asked)
-        cell.count += 1
+            counter = info.counters[key] = CallCounter(origin, key[-4:], asked)
+        counter.count += 1
         if number != links.last:
-            if number - links.last == 1 and not plan.mutates and _is_grad_enabled():
-                links.current[links.last] = cell.origin
+            if number - links.last == 1 and not info.mutates and _is_grad_enabled():
+                links.current[links.last] = counter.origin
                 links.last = number
                 if number >= links.turn_at:
                     links.turn()
             else:
-                self.attribution.link(links, number, cell.origin, frame, plan.mutates and tensor._is_view())
-        elif plan.mutates and tensor._is_view():
-            self.attribution.link(links, number, cell.origin, frame, True)
-        return cell
+                self.attribution.link(links, number, counter.origin, frame, info.mutates and tensor._is_view())
+        elif info.mutates and tensor._is_view():
+            self.attribution.link(links, number, counter.origin, frame, True)
+        return counter
 
-    def _backward(self, plan: OverloadInfo, tensor: Any, asked: Any, node: Any, frame: FrameType | None) -> CallCounter:
+    def _backward(self, info: OverloadInfo, tensor: Any, asked: Any, node: Any, frame: FrameType | None) -> CallCounter:
         """Count a call that the engine made: a C++ node's at once, everything else the longer way."""
         links = self._links
         forward = None
         if frame is not None and frame.f_code is _ENGINE and _get_ident() == self._modules.thread:
             forward = links.current.get(node._sequence_nr())
         if forward is None or not forward.certain:
-            return self._record(plan, self._raw(tensor), asked, frame, tensor)
+            return self._record(info, self._raw(tensor), asked, frame, tensor)
         origin = forward.backward()
         key = (origin, type(node), asked, tensor.dtype, tensor.device, tensor.layout, tensor.ndim)
-        cell = plan.cells.get(key)
-        if cell is None:
+        counter = info.counters.get(key)
+        if counter is None:
             if isinstance(node, BackwardCFunction):  # a class that must not be kept
-                return self._record(plan, self._raw(tensor), asked, frame, tensor)
+                return self._record(info, self._raw(tensor), asked, frame, tensor)
             name = self.attribution.node_name(node)
-            cell = plan.cells[key] = CallCounter(origin, key[-4:], asked, name)
-        cell.count += 1
+            counter = info.counters[key] = CallCounter(origin, key[-4:], asked, name)
+        counter.count += 1
         number = _next_number()
         if number != links.last:
-            self.attribution.link(links, number, origin, frame, plan.mutates and tensor._is_view())
-        return cell
+            self.attribution.link(links, number, origin, frame, info.mutates and tensor._is_view())
+        return counter
 
-    def _in_optimizer(self, plan: OverloadInfo, tensor: Any, asked: Any, frame: FrameType | None) -> CallCounter:
+    def _in_optimizer(self, info: OverloadInfo, tensor: Any, asked: Any, frame: FrameType | None) -> CallCounter:
         """Count a call of a running step: torch's own optimizers at once, the user's the longer way."""
         origin = self._optimizer.origin
         if origin is None or frame is None or not self._optimizer.is_own_code(frame.f_code):
-            return self._record(plan, self._raw(tensor), asked, frame, tensor)
+            return self._record(info, self._raw(tensor), asked, frame, tensor)
         key = (origin, asked, tensor.dtype, tensor.device, tensor.layout, tensor.ndim)
-        cell = plan.cells.get(key)
-        if cell is None:
-            cell = plan.cells[key] = CallCounter(origin, key[-4:], asked)
-        cell.count += 1
-        return cell
+        counter = info.counters.get(key)
+        if counter is None:
+            counter = info.counters[key] = CallCounter(origin, key[-4:], asked)
+        counter.count += 1
+        return counter
 
     def _record(
-        self, plan: OverloadInfo, raw: Any, asked: Any, frame: FrameType | None, tensor: Any, extra: Any = None
+        self, info: OverloadInfo, raw: Any, asked: Any, frame: FrameType | None, tensor: Any, extra: Any = None
     ) -> CallCounter:
         """Count one call that the engine or an optimizer made, or that took the rare path."""
         where = self.attribution
@@ -226,20 +226,20 @@ class RecordingMode(TorchDispatchMode):
                 # A custom function's class may hold tensors, or be made anew in every step: its name stands for it.
                 kind = type(node).__name__ if isinstance(node, BackwardCFunction) else type(node)
         key = (origin, kind, raw, asked, extra)
-        cell = plan.cells.get(key)
-        if cell is None:
+        counter = info.counters.get(key)
+        if counter is None:
             name = where.node_name(node) if kind is not None else ""
-            cell = plan.cells[key] = CallCounter(origin, raw, asked, name, extra)
-        cell.count += 1
+            counter = info.counters[key] = CallCounter(origin, raw, asked, name, extra)
+        counter.count += 1
         number = _next_number()
-        is_view = plan.mutates and tensor is not None and tensor._is_view()
+        is_view = info.mutates and tensor is not None and tensor._is_view()
         if is_view or number != links.last:
             where.link(links, number, origin, frame, is_view)
-        return cell
+        return counter
 
     def _rare(
         self,
-        plan: OverloadInfo,
+        info: OverloadInfo,
         func: Any,
         types: Any,
         args: tuple[Any, ...],
@@ -250,72 +250,72 @@ class RecordingMode(TorchDispatchMode):
         if self._handed_over is not None:
             self._notice_inner_call(bool(wrappers), frame)
         with seams.without_torch_function():
-            tensor = plan.primary(args, kwargs)
+            tensor = info.primary(args, kwargs)
             raw = None if tensor is None else self._raw(tensor)
-            asked = plan.read(args, kwargs) if plan.readers else None
+            asked = info.read(args, kwargs) if info.readers else None
         if isinstance(func, seams.HigherOrderOperator):
-            cell = self._record(plan, raw, asked, frame, None, ("body_recorded", False))
-            self._opaque(plan, args, kwargs)
-            return with_bodies_seen(self, cell, func, args, kwargs)
+            counter = self._record(info, raw, asked, frame, None, ("body_recorded", False))
+            self._opaque(info, args, kwargs)
+            return with_bodies_seen(self, counter, func, args, kwargs)
         if wrappers and seams.is_fake(wrappers[0]):
             # Nothing is computed, on whatever device the tensor says that it is.
-            self._record(plan, None if raw is None else (raw[0], _META, *raw[2:]), asked, frame, None)
+            self._record(info, None if raw is None else (raw[0], _META, *raw[2:]), asked, frame, None)
             return NotImplemented if seams.dispatch_mode_count() == 0 else func(*args, **kwargs)
         if wrappers:
             extra = ("subclass", wrappers[0].__qualname__)
-            cell = self._record(plan, raw, asked, frame, None, extra)
+            counter = self._record(info, raw, asked, frame, None, extra)
             if seams.dispatch_mode_count() == 0:
                 # The subclass handles the call with this mode active, so its inner calls are seen.
-                self._handed_over = cell
+                self._handed_over = counter
                 self._handed_over_at = (id(frame), frame.f_lasti if frame else 0)
                 return NotImplemented
             self.tracking.give_up_all()
             return func(*args, **kwargs)
-        if plan.is_composite and not (plan.has_kernel_of_a_layout and facts.has_other_layout(args)):
-            return self._composite(plan, func, raw, asked, args, kwargs, frame)
-        if tensor is None and plan.makes_tensors:
+        if info.is_composite and not (info.has_kernel_of_a_layout and facts.has_other_layout(args)):
+            return self._composite(info, func, raw, asked, args, kwargs, frame)
+        if tensor is None and info.makes_tensors:
             result = func(*args, **kwargs)
             made = facts.first_tensor((result,))
             with seams.without_torch_function():
                 raw = None if made is None else self._raw(made)
             scope = self._modules.scope
-            if made is None and plan.access.is_foreign and scope is OUTSIDE and self.attribution.sites.is_import(frame):
+            if made is None and info.access.is_foreign and scope is OUTSIDE and self.attribution.sites.is_import(frame):
                 self._modules.scope = IMPORTING
-            cell = self._record(plan, raw, asked, frame, None)
+            counter = self._record(info, raw, asked, frame, None)
             self._modules.scope = scope
-            self._after(plan, cell, args, kwargs, result, frame)
+            self._after(info, counter, args, kwargs, result, frame)
             return result
-        cell = self._record(plan, raw, asked, frame, tensor)
-        if plan.access.grows:
-            return self._growing(plan, cell, func, tensor, args, kwargs, frame)
-        if plan.lacks_autograd and tensor is not None and seams.dispatch_mode_count() == 0:
+        counter = self._record(info, raw, asked, frame, tensor)
+        if info.access.grows:
+            return self._growing(info, counter, func, tensor, args, kwargs, frame)
+        if info.lacks_autograd and tensor is not None and seams.dispatch_mode_count() == 0:
             key = kernels.kernel_of(func, tensor)
-            if key is not None and (plan.mutates or (_is_grad_enabled() and facts.requires_grad(args, kwargs))):
-                self._opaque(plan, args, kwargs)
+            if key is not None and (info.mutates or (_is_grad_enabled() and facts.requires_grad(args, kwargs))):
+                self._opaque(info, args, kwargs)
                 with self:
                     return kernels.call_kernel(func, key, args, kwargs)
         result = func(*args, **kwargs)
-        self._after(plan, cell, args, kwargs, result, frame)
+        self._after(info, counter, args, kwargs, result, frame)
         return result
 
     def _after(
-        self, plan: OverloadInfo, cell: CallCounter, args: Any, kwargs: Any, result: Any, frame: FrameType | None
+        self, info: OverloadInfo, counter: CallCounter, args: Any, kwargs: Any, result: Any, frame: FrameType | None
     ) -> None:
         """What a call that took the longer path did to memory."""
-        if plan.checks or (self._watched and plan.touches):
+        if info.checks or (self._watched and info.touches):
             with seams.without_torch_function():
-                if plan.checks:
-                    self.tracking.after(plan, cell, args, kwargs, result, frame)
+                if info.checks:
+                    self.tracking.after(info, counter, args, kwargs, result, frame)
                 else:
-                    self.tracking.touched(plan, cell, args, kwargs, result)
-        if plan.index_role and (self._known or plan.index_role == MAKES):
+                    self.tracking.touched(info, counter, args, kwargs, result)
+        if info.index_role and (self._known or info.index_role == MAKES):
             with seams.without_torch_function():
-                self._indices.after(plan.func, plan.index_role, args, kwargs, result)
+                self._indices.after(info.func, info.index_role, args, kwargs, result)
 
     def _growing(
         self,
-        plan: OverloadInfo,
-        cell: CallCounter,
+        info: OverloadInfo,
+        counter: CallCounter,
         func: Any,
         tensor: Any,
         args: Any,
@@ -327,39 +327,39 @@ class RecordingMode(TorchDispatchMode):
             before = storages.storage_bytes(tensor) if storages.storage_id(tensor) else 0
         result = func(*args, **kwargs)
         with seams.without_torch_function():
-            self.tracking.grew(plan, cell, tensor, before, frame)
+            self.tracking.grew(info, counter, tensor, before, frame)
         return result
 
-    def _opaque(self, plan: OverloadInfo, args: Any, kwargs: Any) -> None:
+    def _opaque(self, info: OverloadInfo, args: Any, kwargs: Any) -> None:
         if self._watched or self._known:
             with seams.without_torch_function():
-                self.tracking.opaque(plan, args, kwargs)
+                self.tracking.opaque(info, args, kwargs)
 
     def _composite(
-        self, plan: OverloadInfo, func: Any, raw: Any, asked: Any, args: Any, kwargs: Any, frame: FrameType | None
+        self, info: OverloadInfo, func: Any, raw: Any, asked: Any, args: Any, kwargs: Any, frame: FrameType | None
     ) -> Any:
         """A composite op that arrived whole (inference mode): run its only kernel with this mode active."""
-        if plan.decomposes:
-            self._record(plan, raw, asked, frame, None, ("body_recorded", True))
+        if info.decomposes:
+            self._record(info, raw, asked, frame, None, ("body_recorded", True))
             with self:
                 return kernels.call_composite(func, args, kwargs)
-        self._record(plan, raw, asked, frame, None)
-        self._opaque(plan, args, kwargs)
+        self._record(info, raw, asked, frame, None)
+        self._opaque(info, args, kwargs)
         return func(*args, **kwargs)
 
     def _notice_inner_call(self, has_wrappers: bool, frame: FrameType | None) -> None:
         """Was this call made by the subclass that the last one was left to?"""
-        cell, self._handed_over = self._handed_over, None
-        if cell is None or frame is None:
+        counter, self._handed_over = self._handed_over, None
+        if counter is None or frame is None:
             return
         walked: FrameType | None = frame
         while walked is not None:
             if walked.f_code.co_name == "__torch_dispatch__":
-                cell.inner_seen = True
+                counter.inner_seen = True
                 return
             if id(walked) == self._handed_over_at[0]:
                 # The very instruction that made the outer call is still running.
-                cell.inner_seen = not has_wrappers and walked.f_lasti == self._handed_over_at[1]
+                counter.inner_seen = not has_wrappers and walked.f_lasti == self._handed_over_at[1]
                 return
             walked = walked.f_back
 
@@ -370,9 +370,9 @@ class RecordingMode(TorchDispatchMode):
             return (tensor.dtype, tensor.device, tensor.layout, None)
         return (tensor.dtype, tensor.device, tensor.layout, tensor.ndim)
 
-    def _plan(self, func: Any) -> OverloadInfo:
-        plan = self.plans[func] = OverloadInfo(func, self._asked, self._indices if self.tracking.is_on else None)
+    def _info(self, func: Any) -> OverloadInfo:
+        info = self.infos[func] = OverloadInfo(func, self._asked, self._indices if self.tracking.is_on else None)
         if not self.tracking.is_on:
-            plan.checks = plan.touches = plan.access.grows = False
-            plan.readers.pop(DRAW, None)
-        return plan
+            info.checks = info.touches = info.access.grows = False
+            info.readers.pop(DRAW, None)
+        return info

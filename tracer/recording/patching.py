@@ -196,7 +196,7 @@ def original_of(function: Any) -> Any:
 
 def stand_ins() -> list[tuple[Any, Any]]:
     """Each function that was ever replaced here, and what stood for it."""
-    return [(original_of(one), one) for one in _REPLACEMENTS.values()]
+    return [(original_of(replacement), replacement) for replacement in _REPLACEMENTS.values()]
 
 
 def _replacement_in(held: Any) -> Replacement | None:
@@ -244,14 +244,14 @@ def place(holders: Iterable[Holder], watch: Watch) -> Callable[[], None] | None:
     if not placed:
         return None
     replacements = list({id(one): one for one in placed}.values())
-    for one in replacements:
-        one._tracer_watches = (*one._tracer_watches, watch)
+    for replacement in replacements:
+        replacement._tracer_watches = (*replacement._tracer_watches, watch)
 
     def lift() -> None:
-        for one in replacements:
-            one._tracer_watches = tuple(kept for kept in one._tracer_watches if kept is not watch)
-            if not one._tracer_watches:
-                _put_back(one)
+        for replacement in replacements:
+            replacement._tracer_watches = tuple(kept for kept in replacement._tracer_watches if kept is not watch)
+            if not replacement._tracer_watches:
+                _put_back(replacement)
 
     return lift
 
@@ -270,7 +270,9 @@ def _stand_in(owner: Any, name: str) -> Replacement | None:
     with suppress(AttributeError, TypeError, ValueError):
         _set(owner, name, placed)
         if _raw(owner, name) is placed:
-            known._tracer_holders = [one for one in known._tracer_holders if one[0] is not owner or one[1] != name]
+            known._tracer_holders = [
+                holder for holder in known._tracer_holders if holder[0] is not owner or holder[1] != name
+            ]
             known._tracer_holders.append((owner, name, former))
             return known
         _set(owner, name, former)
@@ -335,7 +337,7 @@ def _watch_forks() -> None:
 
 def _step_aside() -> None:
     """In a forked child: what is placed stays, and tells nobody but those who asked for it."""
-    for one in _REPLACEMENTS.values():
-        one._tracer_watches = tuple(watch for watch in one._tracer_watches if watch.in_children)
+    for replacement in _REPLACEMENTS.values():
+        replacement._tracer_watches = tuple(watch for watch in replacement._tracer_watches if watch.in_children)
     for forget in _IN_CHILDREN:
         forget()

@@ -124,7 +124,7 @@ class Recorder:
     def trace(self, version: str) -> Trace:
         """What was recorded so far, as a trace."""
         counted = sorted(self._counted(), key=lambda pair: pair[1].order)
-        groups = merge_groups(self._group(plan, cell) for plan, cell in counted)
+        groups = merge_groups(self._group(info, counter) for info, counter in counted)
         self.generators.look()
         return Trace(
             tracer_version=version,
@@ -155,42 +155,44 @@ class Recorder:
             self._on_optimizer_step(count)
 
     def _counted(self) -> list[tuple[OverloadInfo, CallCounter]]:
-        return [(plan, cell) for plan in self.mode.plans.values() for cell in plan.cells.values() if cell.count]
+        return [
+            (info, counter) for info in self.mode.infos.values() for counter in info.counters.values() if counter.count
+        ]
 
-    def _group(self, plan: OverloadInfo, cell: CallCounter) -> CallGroup:
-        origin = cell.origin
+    def _group(self, info: OverloadInfo, counter: CallCounter) -> CallGroup:
+        origin = counter.origin
         return CallGroup(
-            op=plan.name,
+            op=info.name,
             phase=origin.phase,
             module=origin.scope.path,
             location=spell(origin.site, self._working_directory),
             function=origin.site.function,
             called_from=spell(origin.called_from, self._working_directory),
-            count=cell.count,
-            node=cell.node,
-            facts=self._facts(plan, cell),
-            host=cell.origin.scope.host if cell.raw is None or cell.raw[1].type == "cpu" else None,
+            count=counter.count,
+            node=counter.node,
+            facts=self._facts(info, counter),
+            host=counter.origin.scope.host if counter.raw is None or counter.raw[1].type == "cpu" else None,
         )
 
-    def _facts(self, plan: OverloadInfo, cell: CallCounter) -> dict[str, FactValue]:
-        found = facts.common_facts(cell.raw)
-        if cell.asked is not None:
-            for key, value in zip(plan.readers, cell.asked, strict=True):
+    def _facts(self, info: OverloadInfo, counter: CallCounter) -> dict[str, FactValue]:
+        found = facts.common_facts(counter.raw)
+        if counter.asked is not None:
+            for key, value in zip(info.readers, counter.asked, strict=True):
                 if value is facts.MISSING:
                     continue
                 if key != draws.DRAW:
                     found[key] = value
-                elif cell.extra is None:  # else the calls inside draw, and say so
+                elif counter.extra is None:  # else the calls inside draw, and say so
                     found |= draws.draw_facts(value, self._working_directory)
-        if cell.origin.scope.is_recurrent:
+        if counter.origin.scope.is_recurrent:
             found["module.recurrent"] = True
-        if cell.extra is not None:
-            name, value = cell.extra
+        if counter.extra is not None:
+            name, value = counter.extra
             if name == "subclass":
                 found["subclass"] = value
-                found["subclass_inner"] = cell.inner_seen
+                found["subclass_inner"] = counter.inner_seen
             else:
-                found[name] = value or cell.inner_seen
+                found[name] = value or counter.inner_seen
         return found
 
     def _source(self, calls: int) -> TraceSource:
@@ -205,8 +207,8 @@ class Recorder:
         )
 
     def _own_blind_spots(self) -> Iterable[BlindSpot]:
-        cells = self._counted()
-        unlinked = sum(cell.count for _, cell in cells if not cell.origin.is_linked)
+        counters = self._counted()
+        unlinked = sum(counter.count for _, counter in counters if not counter.origin.is_linked)
         if not seams.HAS_FORWARD_LINK:
             yield BlindSpot(
                 kind=BlindSpotKind.NO_FORWARD_LINK,
@@ -219,32 +221,32 @@ class Recorder:
                 " called backward",
                 count=unlinked,
             )
-        changed = (changed_by_recording(plan, cell, self._working_directory) for plan, cell in cells)
+        changed = (changed_by_recording(info, counter, self._working_directory) for info, counter in counters)
         yield from merge_blind_spots(spot for spot in changed if spot is not None)
-        for plan, cell in cells:
-            if cell.extra is None or cell.inner_seen or cell.extra[1] is True:
+        for info, counter in counters:
+            if counter.extra is None or counter.inner_seen or counter.extra[1] is True:
                 continue
-            name, value = cell.extra
+            name, value = counter.extra
             if name == "subclass":
                 yield BlindSpot(
                     kind=BlindSpotKind.SUBCLASS,
-                    detail=f"{plan.name} on {value}: no call that it made was seen",
-                    location=spell(cell.origin.site, self._working_directory),
-                    count=cell.count,
+                    detail=f"{info.name} on {value}: no call that it made was seen",
+                    location=spell(counter.origin.site, self._working_directory),
+                    count=counter.count,
                 )
             else:
                 yield BlindSpot(
                     kind=BlindSpotKind.HIGHER_ORDER,
-                    detail=f"{plan.name}: its body did not run through the dispatcher",
-                    location=spell(cell.origin.site, self._working_directory),
-                    count=cell.count,
+                    detail=f"{info.name}: its body did not run through the dispatcher",
+                    location=spell(counter.origin.site, self._working_directory),
+                    count=counter.count,
                 )
 
 
 def _drawn_by(counted: Iterable[tuple[OverloadInfo, CallCounter]]) -> Iterator[Drawn]:
     """Whom each group of calls drew from, for those that drew; what a call hands to inner calls is theirs."""
-    for plan, cell in counted:
-        if DRAW in plan.readers and cell.asked is not None and cell.extra is None:
-            drawn = dict(zip(plan.readers, cell.asked, strict=True))[DRAW]
+    for info, counter in counted:
+        if DRAW in info.readers and counter.asked is not None and counter.extra is None:
+            drawn = dict(zip(info.readers, counter.asked, strict=True))[DRAW]
             if drawn is not MISSING:
                 yield drawn

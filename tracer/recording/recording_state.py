@@ -42,13 +42,13 @@ class RecordingState:
     def counted(self) -> tuple[int, int, int]:
         """Calls recorded so far: forward (and recomputed), backward, all."""
         forward = backward = total = 0
-        for plan in tuple(self._mode.plans.values()):
-            for cell in tuple(plan.cells.values()):
-                total += cell.count
-                if cell.origin.phase in _FORWARD:
-                    forward += cell.count
-                elif cell.origin.phase is Phase.BACKWARD:
-                    backward += cell.count
+        for info in tuple(self._mode.infos.values()):
+            for counter in tuple(info.counters.values()):
+                total += counter.count
+                if counter.origin.phase in _FORWARD:
+                    forward += counter.count
+                elif counter.origin.phase is Phase.BACKWARD:
+                    backward += counter.count
         return forward, backward, total
 
     def step_has_forward(self) -> bool:

@@ -68,7 +68,11 @@ class Watchers(Generic[Listener]):
     def look_again(self) -> None:
         """Watch what was loaded since, if anybody listens."""
         for target in self._find() if self._listeners else ():
-            holders = [one for one in target.holders if one[0] is not None and (id(one[0]), one[1]) not in self._lifts]
+            holders = [
+                holder
+                for holder in target.holders
+                if holder[0] is not None and (id(holder[0]), holder[1]) not in self._lifts
+            ]
             lift = patching.place(holders, self._watch(target)) if holders else None
             if lift is not None:
                 self._listens_in_children |= target.in_children

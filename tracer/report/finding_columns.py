@@ -84,17 +84,17 @@ def rows(judgement: Judgement, findings: Sequence[Finding] | None = None) -> Ite
 
 def in_files() -> tuple[FindingColumn, ...]:
     """The columns of CSV, Parquet and data frames."""
-    return tuple(one for one in COLUMNS if one.in_files)
+    return tuple(column for column in COLUMNS if column.in_files)
 
 
 def on_page(part: Part) -> tuple[FindingColumn, ...]:
     """The columns of one half of the page's rows."""
-    return tuple(one for one in COLUMNS if one.part is part)
+    return tuple(column for column in COLUMNS if column.part is part)
 
 
 def details() -> tuple[tuple[str, Detail], ...]:
     """What an opened row shows, by the column's name, in the order of reading."""
-    shown = [(one.name, one.detail) for one in COLUMNS if one.detail is not None]
+    shown = [(column.name, column.detail) for column in COLUMNS if column.detail is not None]
     return tuple(sorted(shown, key=lambda one: not one[1].leads))
 
 

@@ -50,10 +50,10 @@ def _places(trace: Trace) -> Iterator[str]:
         trace.loaders,
         trace.blind_spots,
     ):
-        for one in groups:
-            yield getattr(one, "called_from", "")
-            yield one.location
-    yield from (one.seeded_at for one in trace.generators)
+        for group in groups:
+            yield getattr(group, "called_from", "")
+            yield group.location
+    yield from (generator.seeded_at for generator in trace.generators)
 
 
 def _own_file(root: Path, path: str) -> str:

@@ -77,7 +77,9 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def training(self) -> Training:
         """Did an optimizer step while recording? Without one nothing is known of a training."""
-        if any(one.optimizer_steps for one in self.sources) or any(one.phase is Phase.OPTIMIZER for one in self.calls):
+        if any(source.optimizer_steps for source in self.sources) or any(
+            call.phase is Phase.OPTIMIZER for call in self.calls
+        ):
             return Training.RECORDED
         if not self.sources:
             return Training.UNKNOWN

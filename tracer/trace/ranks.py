@@ -208,8 +208,8 @@ def _alike(
     ledgers = {rank: _host_draws(trace) for rank, trace in merged.items()} if draws else {}
     for column, rank in enumerate(merged):
         seen = (
-            *(one.values[column] for one in settings),
-            *(_frozen(tables[column], one) for one in calls),
+            *(setting.values[column] for setting in settings),
+            *(_frozen(tables[column], call) for call in calls),
             ledgers.get(rank),
         )
         groups.setdefault(seen, []).append(rank)
@@ -219,8 +219,8 @@ def _alike(
 def _host_draws(trace: Trace) -> frozenset[tuple[_Place, int]]:
     """The ledger of the generators that no op draws from."""
     counted: Counter[_Place] = Counter()
-    for one in trace.host_draws:
-        counted[one.generator, one.op, one.phase.value, one.module, one.location, one.called_from] += one.count
+    for draw in trace.host_draws:
+        counted[draw.generator, draw.op, draw.phase.value, draw.module, draw.location, draw.called_from] += draw.count
     return frozenset(counted.items())
 
 

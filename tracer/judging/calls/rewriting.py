@@ -99,7 +99,7 @@ def _reflect(call: _Call) -> str:
     pad = ast.parse(given["pad"], mode="eval").body
     if not isinstance(pad, (ast.Tuple, ast.List)) or len(pad.elts) != 2:
         return ""
-    left, right = (ast.get_source_segment(given["pad"], one) for one in pad.elts)
+    left, right = (ast.get_source_segment(given["pad"], elt) for elt in pad.elts)
     return f"F.pad({call.on}.unsqueeze(-2), ({left}, {right}, 0, 0), mode='reflect').squeeze(-2)"
 
 

@@ -35,7 +35,7 @@ def seed_number(trace: Trace, seeded_at: str) -> NumberSource | None:
     """What the seed was made from that the line ``seeded_at`` gave; ``None`` for a number of the program's own."""
     if not seeded_at:
         return None
-    at = (one for one in trace.machine_numbers if one.use is NumberUse.SEED and one.location == seeded_at)
+    at = (number for number in trace.machine_numbers if number.use is NumberUse.SEED and number.location == seeded_at)
     return next((one.source for one in at), None)
 
 

@@ -261,9 +261,9 @@ def fill_cost(trace: Trace, scene: TraceUnderTarget) -> FillCost | None:
     conditions = scene.conditions
     is_on = conditions.get("deterministic_mode") in ("on", "warn") and conditions.get("fill_uninitialized_memory", True)
     return FillCost(
-        calls=sum(one.count for one in trace.allocations),
-        bytes=sum(one.bytes for one in trace.allocations),
-        reads=sum(one.count for one in trace.unwritten_reads),
-        unfollowed=sum(one.unfollowed for one in trace.allocations),
+        calls=sum(allocation.count for allocation in trace.allocations),
+        bytes=sum(allocation.bytes for allocation in trace.allocations),
+        reads=sum(read.count for read in trace.unwritten_reads),
+        unfollowed=sum(allocation.unfollowed for allocation in trace.allocations),
         is_on=bool(is_on),
     )

@@ -66,12 +66,12 @@ class Process:
         notes: list[Note] = []
         told: list[Finding | Note] = [*setting_findings(bound)]
         told += (*late_findings(bound), *changed_findings(bound), *observed_findings(bound))
-        for one in told:
-            if isinstance(one, Note):
-                notes.append(one)
+        for statement in told:
+            if isinstance(statement, Note):
+                notes.append(statement)
                 continue
-            known = findings.get(key_of(one))
-            findings[key_of(one)] = one if known is None else _together(known, one)
+            known = findings.get(key_of(statement))
+            findings[key_of(statement)] = statement if known is None else _together(known, statement)
         return Observed(tuple(findings.values()), tuple(notes))
 
     def banners(self) -> Iterator[str]:

@@ -56,13 +56,13 @@ def _are_distinct(given: Sequence[torch.Tensor | None], indices: Indices) -> boo
     distinct numbers.
     """
     tensors = [one for one in given if one is not None]
-    if any(one.dtype in _MASKS for one in tensors):
+    if any(tensor.dtype in _MASKS for tensor in tensors):
         return False
-    shape = torch.broadcast_shapes(*(one.shape for one in tensors))
+    shape = torch.broadcast_shapes(*(tensor.shape for tensor in tensors))
     settled: set[int] = set()
-    for one in tensors:
-        wide = [dim for dim, size in enumerate(one.shape) if size > 1]
-        numbers = indices.of(one) if len(wide) == 1 else None
+    for tensor in tensors:
+        wide = [dim for dim, size in enumerate(tensor.shape) if size > 1]
+        numbers = indices.of(tensor) if len(wide) == 1 else None
         if numbers is not None and numbers.dim == wide[0] and numbers.has_no_negative:
-            settled.add(wide[0] + len(shape) - one.dim())
+            settled.add(wide[0] + len(shape) - tensor.dim())
     return all(size <= 1 or dim in settled for dim, size in enumerate(shape))

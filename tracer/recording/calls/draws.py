@@ -22,7 +22,7 @@ from tracer.recording.torch_private import seams
 from tracer.trace.draws import GENERATOR, ORIGIN, SEEDED_AT
 from tracer.trace.model import FactValue
 
-#: The key under which a plan keeps the reader of draws: one reading gives three facts.
+#: The key under which an overload keeps the reader of draws: one reading gives three facts.
 DRAW = "rng"
 
 _TAG = getattr(torch.Tag, "nondeterministic_seeded", None)

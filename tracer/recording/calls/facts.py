@@ -80,7 +80,7 @@ def has_other_layout(values: Iterable[Any]) -> bool:
     """Is one of ``values`` a nested, sparse, MKL-DNN or quantized tensor? Looks one list deep."""
     lists = [value if isinstance(value, (list, tuple)) else (value,) for value in values]
     tensors = [item for items in lists for item in items if isinstance(item, torch.Tensor)]
-    return any(one.is_nested or one.is_quantized or one.layout is not torch.strided for one in tensors)
+    return any(tensor.is_nested or tensor.is_quantized or tensor.layout is not torch.strided for tensor in tensors)
 
 
 def asked_readers(func: Any, keys: Iterable[str], indices: Indices | None = None) -> dict[str, Reader]:

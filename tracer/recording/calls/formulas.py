@@ -40,18 +40,23 @@ FORMULAS = {
 }
 
 
-def changed_by_recording(plan: OverloadInfo, cell: CallCounter, working_directory: str) -> BlindSpot | None:
+def changed_by_recording(info: OverloadInfo, counter: CallCounter, working_directory: str) -> BlindSpot | None:
     """What says that the backward of this group's op is another than without the recorder; else ``None``."""
-    formula = FORMULAS.get(cell.node.rstrip("0123456789"))
-    if formula is None or formula.mark != plan.name or cell.raw is None or cell.origin.phase is not Phase.BACKWARD:
+    formula = FORMULAS.get(counter.node.rstrip("0123456789"))
+    if (
+        formula is None
+        or formula.mark != info.name
+        or counter.raw is None
+        or counter.origin.phase is not Phase.BACKWARD
+    ):
         return None
-    _, device, _, dimensions = cell.raw
+    _, device, _, dimensions = counter.raw
     if not dimensions or (device.type == "cuda" and not formula.on_cuda):
         return None
     return BlindSpot(
         kind=BlindSpotKind.CHANGED_BY_RECORDING,
         detail=f"{formula.op}: recording this call changes it: under any dispatch mode its backward takes another"
         f" formula, whose result can differ {formula.differs}",
-        location=spell(cell.origin.site, working_directory),
-        count=cell.count,
+        location=spell(counter.origin.site, working_directory),
+        count=counter.count,
     )

@@ -1,4 +1,4 @@
-"""What calls are grouped into while they are recorded: origins, cells, and what each overload needs."""
+"""What calls are grouped into while they are recorded: origins, counters, and what each overload needs."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class CallCounter:
         self.raw = raw
         """``(dtype, device, layout, ndim)`` as torch has them, or ``None``."""
         self.asked = asked
-        """Values of the plan's readers, in their order."""
+        """Values of the overload's readers, in their order."""
         self.node = node
         self.extra = extra
         """One more fact, as ``(name, value)``."""
@@ -92,8 +92,8 @@ class OverloadInfo:
         "_position",
         "access",
         "call",
-        "cells",
         "checks",
+        "counters",
         "decomposes",
         "func",
         "has_kernel_of_a_layout",
@@ -112,7 +112,7 @@ class OverloadInfo:
     def __init__(self, func: Any, asked: Mapping[str, frozenset[str]], indices: Indices | None = None) -> None:
         """``indices``: those that the recording knows to be of distinct numbers."""
         schema = getattr(func, "_schema", None)
-        self.cells: dict[Any, CallCounter] = {}
+        self.counters: dict[Any, CallCounter] = {}
         self.func = func
         self.name = spell_op(func)
         self.call = seams.direct_call(func)

@@ -16,14 +16,14 @@ from tracer.recording.calls.groups import CallCounter
 _CALLS_BODIES = frozenset({"cond", "while_loop", "flex_attention", "flex_attention_backward", "map_impl", "scan"})
 
 
-def with_bodies_seen(mode: Any, cell: CallCounter, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def with_bodies_seen(mode: Any, counter: CallCounter, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call the higher-order op; its bodies run under ``mode`` where that changes nothing."""
     if func.name() not in _CALLS_BODIES:
         return func(*args, **kwargs)
 
     def seen(body: Callable[..., Any]) -> Callable[..., Any]:
         def run(*inputs: Any, **named: Any) -> Any:
-            cell.inner_seen = True
+            counter.inner_seen = True
             with mode:
                 return body(*inputs, **named)
 

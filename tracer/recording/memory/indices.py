@@ -57,7 +57,7 @@ def index_role(func: Any) -> int:
         return 0
     namespace, _, rest = str(func).partition(".")
     name = rest.partition(".")[0]
-    has_out = any(one.kwarg_only and one.alias_info is not None for one in schema.arguments)
+    has_out = any(argument.kwarg_only and argument.alias_info is not None for argument in schema.arguments)
     if namespace == "aten" and not has_out:
         if name in _MAKES:
             return MAKES
@@ -255,7 +255,7 @@ def _made(name: str, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 
 
 def _of_range(args: tuple[Any, ...], result: torch.Tensor) -> Distinct | None:
-    if not args or any(type(one) is not int for one in args):
+    if not args or any(type(arg) is not int for arg in args):
         return None
     start, step = (args[0] if len(args) > 1 else 0), (args[2] if len(args) > 2 else 1)
     last = start + step * max(0, result.numel() - 1)

@@ -42,15 +42,15 @@ class Tracking:
 
     def after(
         self,
-        plan: OverloadInfo,
-        cell: CallCounter,
+        info: OverloadInfo,
+        counter: CallCounter,
         args: tuple[Any, ...],
         kwargs: Any,
         result: Any,
         frame: FrameType | None,
     ) -> None:
-        """A call returned whose overload allocates or writes (``plan.checks``)."""
-        access = plan.access
+        """A call returned whose overload allocates or writes (``info.checks``)."""
+        access = info.access
         live = self._live
         try:
             is_watched = False
@@ -70,25 +70,27 @@ class Tracking:
                             is_watched = True
                 is_watched = is_watched or identity in live
             else:
-                if plan.is_listed and not kwargs:
+                if info.is_listed and not kwargs:
                     is_doubtful = self._is_doubtful_list(args)
                 else:
                     is_doubtful = access.writes_at_known_places
                 is_watched = bool(live) and self._is_watched(args, kwargs)
             if is_doubtful:
-                self._look_for_overlaps(plan, cell, args, kwargs)
+                self._look_for_overlaps(info, counter, args, kwargs)
             if access.allocates:
-                self.memory.gave(plan.name, cell, result, frame)
+                self.memory.gave(info.name, counter, result, frame)
             elif is_watched:
-                self.memory.follow(access, plan.name, cell, args, kwargs, result)
+                self.memory.follow(access, info.name, counter, args, kwargs, result)
         except Exception:
             self._fail(args)
 
-    def touched(self, plan: OverloadInfo, cell: CallCounter, args: tuple[Any, ...], kwargs: Any, result: Any) -> None:
+    def touched(
+        self, info: OverloadInfo, counter: CallCounter, args: tuple[Any, ...], kwargs: Any, result: Any
+    ) -> None:
         """A call returned whose overload reads, while storages are watched."""
         try:
             if self._is_watched(args, kwargs):
-                self.memory.follow(plan.access, plan.name, cell, args, kwargs, result)
+                self.memory.follow(info.access, info.name, counter, args, kwargs, result)
         except Exception:
             self._fail(args)
 
@@ -110,19 +112,19 @@ class Tracking:
         except (NotImplementedError, RuntimeError):  # a tensor without a storage among them: each by itself
             return True
 
-    def grew(self, plan: OverloadInfo, cell: CallCounter, tensor: Any, before: int, frame: FrameType | None) -> None:
+    def grew(self, info: OverloadInfo, counter: CallCounter, tensor: Any, before: int, frame: FrameType | None) -> None:
         """A call returned that may have enlarged the storage of ``tensor``, which had ``before`` bytes."""
         try:
-            self.memory.grew(plan.name, cell, tensor, before, frame)
+            self.memory.grew(info.name, counter, tensor, before, frame)
         except Exception:
             self._fail(())
 
-    def opaque(self, plan: OverloadInfo, args: tuple[Any, ...], kwargs: Any) -> None:
+    def opaque(self, info: OverloadInfo, args: tuple[Any, ...], kwargs: Any) -> None:
         """A call is to be made of which nothing but the arguments is known."""
-        for tensor, _ in plan.access.tensors(args, kwargs):
+        for tensor, _ in info.access.tensors(args, kwargs):
             self.memory.escaped(tensor)
             self.indices.escaped(tensor)
-        if isinstance(plan.func, seams.HigherOrderOperator):
+        if isinstance(info.func, seams.HigherOrderOperator):
             self.give_up_all()
 
     def prune(self) -> None:
@@ -152,22 +154,22 @@ class Tracking:
         storages = set(map(_identify, written))
         return any(isinstance(item, _Tensor) and _identify(item) in storages for value in others for item in value)
 
-    def _look_for_overlaps(self, plan: OverloadInfo, cell: CallCounter, args: tuple[Any, ...], kwargs: Any) -> None:
-        found = overlaps_of(plan.access, args, kwargs)
+    def _look_for_overlaps(self, info: OverloadInfo, counter: CallCounter, args: tuple[Any, ...], kwargs: Any) -> None:
+        found = overlaps_of(info.access, args, kwargs)
         for kind, tensor in ((Overlap.ITSELF, found.itself), (Overlap.SOURCE, found.source)):
             if tensor is not None:
-                key = (cell, kind, facts.device_word(tensor.device))
-                self.overlaps[key] = (plan.name, self.overlaps.get(key, ("", 0))[1] + 1)
+                key = (counter, kind, facts.device_word(tensor.device))
+                self.overlaps[key] = (info.name, self.overlaps.get(key, ("", 0))[1] + 1)
 
     # --- for the trace ---
 
     def allocations(self, working_directory: str) -> list[Allocation]:
         """What was given out, in the order of the first calls."""
-        given = sorted(self.memory.given.values(), key=lambda one: one.cell.order)
+        given = sorted(self.memory.given.values(), key=lambda one: one.counter.order)
         return [
             Allocation(
                 op=one.op,
-                **_place(one.cell, working_directory),
+                **_place(one.counter, working_directory),
                 count=one.count,
                 bytes=one.bytes,
                 unfollowed=one.unfollowed,
@@ -180,26 +182,26 @@ class Tracking:
         return [
             UnwrittenRead(
                 op=op,
-                **_place(cell, working_directory),
+                **_place(counter, working_directory),
                 count=count,
                 allocated_by=given.op,
-                allocated_at=spell(given.cell.origin.site, working_directory),
-                allocated_from=spell(given.cell.origin.called_from, working_directory),
+                allocated_at=spell(given.counter.origin.site, working_directory),
+                allocated_from=spell(given.counter.origin.called_from, working_directory),
             )
-            for given, cell, op, count in self.memory.unwritten_reads()
+            for given, counter, op, count in self.memory.unwritten_reads()
         ]
 
     def overlapping_writes(self, working_directory: str) -> list[OverlapWrite]:
         """What was written while it overlapped."""
         found = sorted(self.overlaps.items(), key=lambda item: item[0][0].order)
         return [
-            OverlapWrite(op=op, kind=kind, **_place(cell, working_directory), count=count, device=device)
-            for (cell, kind, device), (op, count) in found
+            OverlapWrite(op=op, kind=kind, **_place(counter, working_directory), count=count, device=device)
+            for (counter, kind, device), (op, count) in found
         ]
 
 
-def _place(cell: CallCounter, working_directory: str) -> dict[str, Any]:
-    origin = cell.origin
+def _place(counter: CallCounter, working_directory: str) -> dict[str, Any]:
+    origin = counter.origin
     return {
         "phase": origin.phase,
         "module": origin.scope.path,

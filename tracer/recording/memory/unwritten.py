@@ -31,15 +31,15 @@ _Tensor = torch.Tensor
 class Given:
     """What one group of calls gave out."""
 
-    __slots__ = ("bytes", "cell", "count", "op", "unfollowed")
+    __slots__ = ("bytes", "count", "counter", "op", "unfollowed")
 
-    def __init__(self, op: str, cell: Any) -> None:
+    def __init__(self, op: str, counter: Any) -> None:
         self.op = op
-        self.cell = cell
+        self.counter = counter
         self.count = self.bytes = self.unfollowed = 0
 
 
-class Watched:
+class WatchedStorage:
     """A storage that is not wholly written yet."""
 
     __slots__ = ("given", "reference", "runs", "scattered", "size", "writes")
@@ -62,7 +62,7 @@ class Memory:
     def __init__(self, indices: Indices | None = None) -> None:
         """``indices``: those that are known to be of distinct numbers."""
         self._indices = indices or Indices()
-        self.live: dict[int, Watched] = {}
+        self.live: dict[int, WatchedStorage] = {}
         """Storages by identity."""
         self.given: dict[Any, Given] = {}
         self.reads: dict[tuple[Given, Any], tuple[str, int]] = {}
@@ -71,17 +71,17 @@ class Memory:
 
     # --- giving out ---
 
-    def gave(self, op: str, cell: Any, tensor: Any, frame: Any) -> None:
+    def gave(self, op: str, counter: Any, tensor: Any, frame: Any) -> None:
         """``tensor`` was made without being written."""
         if type(tensor) is not _Tensor or tensor.layout is not torch.strided or tensor.device.type == "meta":
             return
         if not tensor.numel() or tensor.is_nested or tensor.is_quantized:
             return
-        given = self._given(op, cell, tensor.numel() * tensor.itemsize)
+        given = self._given(op, counter, tensor.numel() * tensor.itemsize)
         if not storages.fills_uninitialized_memory():
             self._watch(given, tensor, frame)
 
-    def grew(self, op: str, cell: Any, tensor: Any, before: int, frame: Any) -> None:
+    def grew(self, op: str, counter: Any, tensor: Any, before: int, frame: Any) -> None:
         """``tensor`` was resized; its storage had ``before`` bytes."""
         identity = storages.storage_id(tensor)
         if not identity or tensor.device.type == "meta" or seams.dispatches_itself(type(tensor)):
@@ -89,7 +89,7 @@ class Memory:
         size = storages.storage_bytes(tensor)
         if size <= before:
             return
-        given = self._given(op, cell, size - before)
+        given = self._given(op, counter, size - before)
         if storages.fills_uninitialized_memory():
             return
         added = without(whole(size), whole(before))
@@ -104,15 +104,15 @@ class Memory:
             known.size = size
             known.writes = max(known.writes, _version_of(tensor)) + 1  # resizing counts as a write
 
-    def _given(self, op: str, cell: Any, size: int) -> Given:
-        given = self.given.get(cell)
+    def _given(self, op: str, counter: Any, size: int) -> Given:
+        given = self.given.get(counter)
         if given is None:
-            given = self.given[cell] = Given(op, cell)
+            given = self.given[counter] = Given(op, counter)
         given.count += 1
         given.bytes += size
         return given
 
-    def _watch(self, given: Given, tensor: torch.Tensor, frame: Any) -> Watched | None:
+    def _watch(self, given: Given, tensor: torch.Tensor, frame: Any) -> WatchedStorage | None:
         if not storages.WATCHES_STORAGES or is_written_unseen(frame):
             given.unfollowed += 1
             return None
@@ -121,15 +121,17 @@ class Memory:
             self._prune_at = max(_PRUNE_AT_LEAST, 2 * len(self.live))
         identity = storages.storage_id(tensor)
         self._drop(identity)
-        watched = self.live[identity] = Watched(given, storages.weak_storage(tensor), storages.storage_bytes(tensor))
+        watched = self.live[identity] = WatchedStorage(
+            given, storages.weak_storage(tensor), storages.storage_bytes(tensor)
+        )
         return watched
 
     # --- following ---
 
-    def follow(self, access: Access, op: str, cell: Any, args: tuple[Any, ...], kwargs: Any, result: Any) -> None:
+    def follow(self, access: Access, op: str, counter: Any, args: tuple[Any, ...], kwargs: Any, result: Any) -> None:
         """A call returned that had an argument on a watched storage: what did it read, and what did it write?"""
-        written: list[tuple[Watched, torch.Tensor]] = []
-        carried_from: list[tuple[int, Watched, torch.Tensor]] = []
+        written: list[tuple[WatchedStorage, torch.Tensor]] = []
+        carried_from: list[tuple[int, WatchedStorage, torch.Tensor]] = []
         for tensor, role in access.tensors(args, kwargs):
             identity = storages.storage_id(tensor)
             watched = self.live.get(identity)
@@ -152,13 +154,13 @@ class Memory:
             elif role in (accesses.GATHERS, accesses.ACCUMULATES):
                 is_wholly_unwritten = watched.runs is None and not watched.scattered
                 if is_wholly_unwritten and _all_have_elements(args):
-                    self._read(identity, watched, tensor, op, cell)
+                    self._read(identity, watched, tensor, op, counter)
                 if role == accesses.ACCUMULATES or not is_wholly_unwritten:
                     self._give_up(identity)
             elif access.moves or access.copies:
                 carried_from.append((identity, watched, tensor))
             else:
-                self._read(identity, watched, tensor, op, cell)
+                self._read(identity, watched, tensor, op, counter)
                 if role == accesses.UPDATES:
                     written.append((watched, tensor))
         if carried_from:
@@ -172,8 +174,8 @@ class Memory:
         access: Access,
         args: tuple[Any, ...],
         result: Any,
-        sources: list[tuple[int, Watched, torch.Tensor]],
-        written: list[tuple[Watched, torch.Tensor]],
+        sources: list[tuple[int, WatchedStorage, torch.Tensor]],
+        written: list[tuple[WatchedStorage, torch.Tensor]],
     ) -> None:
         """A copy was made of watched storages: what they held before it is what the target holds after it."""
         held = [(identity, watched, watched.runs, tensor) for identity, watched, tensor in sources]
@@ -189,7 +191,7 @@ class Memory:
             for target in targets:
                 self._carry(identity, watched, runs, source, target)
 
-    def _read(self, identity: int, watched: Watched, tensor: torch.Tensor, op: str, cell: Any) -> None:
+    def _read(self, identity: int, watched: WatchedStorage, tensor: torch.Tensor, op: str, counter: Any) -> None:
         if not tensor.numel():
             return
         if watched.runs is not None or watched.scattered:
@@ -206,10 +208,10 @@ class Memory:
         if _version_of(tensor) > watched.writes or has_foreign_extension():
             self._give_up(identity)  # somebody wrote, and was not seen
             return
-        key = (watched.given, cell)
+        key = (watched.given, counter)
         self.reads[key] = (op, self.reads.get(key, ("", 0))[1] + 1)
 
-    def _write(self, watched: Watched, tensor: torch.Tensor) -> None:
+    def _write(self, watched: WatchedStorage, tensor: torch.Tensor) -> None:
         identity = storages.storage_id(tensor)
         if self.live.get(identity) is not watched:
             return
@@ -233,7 +235,7 @@ class Memory:
             watched.runs = left
 
     def _carry(
-        self, identity: int, watched: Watched, unwritten: Runs | None, source: torch.Tensor, target: Any
+        self, identity: int, watched: WatchedStorage, unwritten: Runs | None, source: torch.Tensor, target: Any
     ) -> None:
         """A copy of unwritten memory is unwritten memory: who reads the copy is to be told, not who made it."""
         if watched.scattered:
@@ -277,7 +279,7 @@ class Memory:
         if watched is not None:
             watched.given.unfollowed += 1
 
-    def _drop(self, identity: int) -> Watched | None:
+    def _drop(self, identity: int) -> WatchedStorage | None:
         watched = self.live.pop(identity, None)
         if watched is not None:
             storages.free_weak_storage(watched.reference)
@@ -296,8 +298,8 @@ class Memory:
 
     def unwritten_reads(self) -> Iterator[tuple[Given, Any, str, int]]:
         """What gave the memory, the group of the reader, its op, and the number of its reads."""
-        for (given, cell), (op, count) in sorted(self.reads.items(), key=lambda item: item[0][1].order):
-            yield given, cell, op, count
+        for (given, counter), (op, count) in sorted(self.reads.items(), key=lambda item: item[0][1].order):
+            yield given, counter, op, count
 
 
 def _all_have_elements(args: tuple[Any, ...]) -> bool:

@@ -78,21 +78,21 @@ def where_cuda_started() -> str:
 def first_calls(counted: Iterable[tuple[OverloadInfo, CallCounter]], working_directory: str) -> Iterator[Event]:
     """The first recorded call of each library and device, as an event of that call's position and line."""
     found: dict[Subsystem, CallCounter] = {}
-    for plan, cell in counted:
-        for subsystem in _used_by(plan.name, cell):
-            if subsystem not in found or cell.order < found[subsystem].order:
-                found[subsystem] = cell
-    for subsystem, cell in found.items():
+    for info, counter in counted:
+        for subsystem in _used_by(info.name, counter):
+            if subsystem not in found or counter.order < found[subsystem].order:
+                found[subsystem] = counter
+    for subsystem, counter in found.items():
         yield Event(
             kind=EventKind.FIRST_USE,
             name=str(subsystem),
-            location=spell(cell.origin.site, working_directory),
-            function=cell.origin.site.function,
-            called_from=spell(cell.origin.called_from, working_directory),
-            phase=cell.origin.phase,
+            location=spell(counter.origin.site, working_directory),
+            function=counter.origin.site.function,
+            called_from=spell(counter.origin.called_from, working_directory),
+            phase=counter.origin.phase,
             while_recording=True,
-            first=cell.order,
-            last=cell.order,
+            first=counter.order,
+            last=counter.order,
         )
 
 
@@ -100,16 +100,16 @@ def with_first_calls(noted: Iterable[Event], calls: Iterable[Event]) -> tuple[Ev
     """All events in order; of two first uses of one thing, the one that came first."""
     events = list(noted)
     for call in calls:
-        same = [one for one in events if one.kind is EventKind.FIRST_USE and one.name == call.name]
+        same = [event for event in events if event.kind is EventKind.FIRST_USE and event.name == call.name]
         if any(one.first < call.first for one in same):
             continue
-        events = [one for one in events if one not in same]
+        events = [event for event in events if event not in same]
         events.append(call)
     return tuple(sorted(events, key=lambda one: one.first))
 
 
-def _used_by(op: str, cell: CallCounter) -> Iterator[Subsystem]:
-    device = getattr(cell.raw[1], "type", "") if cell.raw is not None else ""
+def _used_by(op: str, counter: CallCounter) -> Iterator[Subsystem]:
+    device = getattr(counter.raw[1], "type", "") if counter.raw is not None else ""
     if device not in _DEVICES:
         return
     yield _DEVICES[device]

@@ -75,7 +75,7 @@ def _walks(scope: ast.AST, tree: ast.AST | None) -> Iterator[ast.expr]:
         if isinstance(node, (ast.For, ast.AsyncFor)) and not all(map(_only_says, node.body)):
             walked = [node.iter]
         elif isinstance(node, (ast.ListComp, ast.DictComp, ast.GeneratorExp)) and id(node) not in ordered:
-            walked = [one.iter for one in node.generators]
+            walked = [generator.iter for generator in node.generators]
         elif isinstance(node, ast.Call) and id(node) not in ordered and _name_of(node.func) in _ORDERED:
             walked = list(node.args)
         elif isinstance(node, ast.Starred):

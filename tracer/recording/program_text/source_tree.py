@@ -40,7 +40,7 @@ def call_of(frame: FrameType) -> ast.Call | None:
 
 def argument_of(call: ast.Call, position: int | str) -> ast.expr | None:
     if isinstance(position, str):
-        return next((one.value for one in call.keywords if one.arg == position), None)
+        return next((keyword.value for keyword in call.keywords if keyword.arg == position), None)
     if any(isinstance(one, ast.Starred) for one in call.args[: position + 1]):
         return None
     if position < len(call.args):
@@ -102,7 +102,7 @@ def assigned_attributes(filename: str, dotted: str) -> tuple[ast.expr, ...]:
     return tuple(
         node.value
         for node in assigned
-        if any(isinstance(one, ast.Attribute) and ast.unparse(one) == dotted for one in node.targets)
+        if any(isinstance(target, ast.Attribute) and ast.unparse(target) == dotted for target in node.targets)
     )
 
 

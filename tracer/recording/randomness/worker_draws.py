@@ -36,16 +36,16 @@ class WorkerMarks:
     def watch_this_process(self) -> None:
         """In a worker, before it begins: look at the generators around each fetch."""
         kinds = getattr(sys.modules.get("torch.utils.data"), "_DatasetKind", None)
-        watched: list[_Watched] = []
+        watched: list[_WorkerGenerator] = []
 
         def begins(_: Call) -> None:
             if not watched:  # torch has seeded by now, and worker_init_fn ran; a worker that lives on comes again
-                watched.extend(_Watched(self._shared, byte, state) for byte, state in _states())
+                watched.extend(_WorkerGenerator(self._shared, byte, state) for byte, state in _states())
 
         place([(kinds, "create_fetcher")], Watch(begins, lambda call: _look_after_each_fetch(call.result, watched)))
 
 
-class _Watched:
+class _WorkerGenerator:
     """One generator of a worker."""
 
     def __init__(self, shared: mmap.mmap, byte: int, state: Callable[[], Any]) -> None:
@@ -67,7 +67,7 @@ class _Watched:
         self._is_programs = self._state() != self._rest  # a state from before may be put back
 
 
-def _look_after_each_fetch(fetcher: Any, watched: list[_Watched]) -> None:
+def _look_after_each_fetch(fetcher: Any, watched: list[_WorkerGenerator]) -> None:
     fetch = fetcher.fetch
 
     def fetch_and_look(*args: Any, **kwargs: Any) -> Any:

@@ -30,13 +30,13 @@ def annotated(findings: Iterable[Finding], root: str = "") -> Iterator[str]:
     """
     printed = {"error": 0, "warning": 0}
     left_out = 0
-    for one in findings:
-        kind = "error" if one.verdict in _ERRORS else "warning"
+    for finding in findings:
+        kind = "error" if finding.verdict in _ERRORS else "warning"
         if printed[kind] == LIMIT:
             left_out += 1
             continue
         printed[kind] += 1
-        yield _annotation(kind, one, root)
+        yield _annotation(kind, finding, root)
     if left_out:
         yield f"tracer: {left_out:,} more; GitHub shows {LIMIT} annotations of a kind for a step"
 

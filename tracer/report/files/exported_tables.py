@@ -93,8 +93,8 @@ def _findings(report: ReportView) -> Iterator[finding_columns.Judged]:
 
 def _calls(report: ReportView) -> Iterator[_Call]:
     torch = report.target.torch
-    for one in report.calls:
-        yield _Call(one, torch)
+    for call in report.calls:
+        yield _Call(call, torch)
 
 
 def _modules(report: ReportView) -> Iterator[_Module]:

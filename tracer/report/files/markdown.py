@@ -107,15 +107,15 @@ def _findings(findings: tuple[Finding, ...]) -> Iterator[str]:
     yield "| now | under the mode | calls | what | where | what to do |"
     yield "|---|---|---:|---|---|---|"
     rows = rows_of(findings)
-    for one in rows[:_FINDINGS]:
-        what = name_of(one.op) or one.subject or one.rule
+    for row in rows[:_FINDINGS]:
+        what = name_of(row.op) or row.subject or row.rule
         cells = (
-            f"{VERDICTS[one.verdict].sign} {one.verdict}",
-            str(one.deterministic_mode),
-            f"{one.count:,}",
-            f"{what} {one.phase}{runs_as_of(one)}" if one.op else what,
-            place_of(one),
-            one.remedy,
+            f"{VERDICTS[row.verdict].sign} {row.verdict}",
+            str(row.deterministic_mode),
+            f"{row.count:,}",
+            f"{what} {row.phase}{runs_as_of(row)}" if row.op else what,
+            place_of(row),
+            row.remedy,
         )
         yield f"| {' | '.join(_said(cell) for cell in cells)} |"
     if len(rows) > _FINDINGS:

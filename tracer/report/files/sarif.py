@@ -112,14 +112,16 @@ def _suppression(acceptance: Acceptance) -> dict[str, Any]:
 
 def _script(report: ReportView) -> str:
     """The file that stands for the whole process: the script that was recorded, as places spell it."""
-    files = [file_of(place) for one in report.findings for place in (one.called_from, one.location) if place]
+    files = [
+        file_of(place) for finding in report.findings for place in (finding.called_from, finding.location) if place
+    ]
     names = [source.name for source in report.judgement.sources if source.name.endswith(".py")]
     for name in names:
         if name in files:
             return name
         if found := next((path for path in files if path.endswith(f"/{name}")), None):
             return found
-    own = [file_of(one.called_from) for one in report.findings if one.called_from]
+    own = [file_of(finding.called_from) for finding in report.findings if finding.called_from]
     return next(iter((*names, *own, *files)), "")
 
 

@@ -60,7 +60,7 @@ def answers(report: ReportView) -> tuple[Answer, Answer, Answer]:
 
 def evidence_counts(findings: Iterable[Finding]) -> list[tuple[str, int]]:
     """How many findings rest on which kind of evidence at best, strongest first; those with none last."""
-    best = Counter(max([_STRENGTH[e.kind] for e in one.evidence], default=-1) for one in findings)
+    best = Counter(max([_STRENGTH[e.kind] for e in finding.evidence], default=-1) for finding in findings)
     kinds = list(EvidenceKind)
     named = [(EVIDENCE_STRENGTH[kinds[i]], best[i]) for i in reversed(range(len(kinds))) if best[i]]
     return named + ([("without evidence", best[-1])] if best[-1] else [])
@@ -155,17 +155,17 @@ def _of_what_was_recorded(report: ReportView) -> str:
 
 def _with_verdict(report: ReportView, *verdicts: Verdict, calls: bool = True) -> list[Finding]:
     """Findings about calls, or about the process, that have one of ``verdicts`` as the settings stand."""
-    return [one for one in report.findings if is_call(one) is calls and one.verdict in verdicts]
+    return [finding for finding in report.findings if is_call(finding) is calls and finding.verdict in verdicts]
 
 
 def _what_does_the_mode_do(report: ReportView) -> Answer:
     question = "If I switch deterministic mode on, what becomes deterministic, and what raises?"
-    fixed = [one for one in report.findings if _changes_to(one, Verdict.DETERMINISTIC)]
-    raising = [one for one in report.findings if one.deterministic_mode is Verdict.RAISES]
+    fixed = [finding for finding in report.findings if _changes_to(finding, Verdict.DETERMINISTIC)]
+    raising = [finding for finding in report.findings if finding.deterministic_mode is Verdict.RAISES]
     stays = [
-        one
-        for one in report.findings
-        if one.deterministic_mode in (*_RISK, Verdict.UNKNOWN) and one.verdict is not Verdict.DETERMINISTIC
+        finding
+        for finding in report.findings
+        if finding.deterministic_mode in (*_RISK, Verdict.UNKNOWN) and finding.verdict is not Verdict.DETERMINISTIC
     ]
     figures = (
         Figure(_calls(fixed), "become deterministic", Verdict.DETERMINISTIC, _sites(fixed)),
@@ -227,7 +227,7 @@ def _what_to_change(report: ReportView) -> Answer:
     elif not settled:
         sentence = f"Nothing yet: {plural(unknown, 'finding')} must be found out first; the plan says how."
     else:
-        repeating = sum(step_of(one, report.target) is Step.NOTHING for one in report.findings)
+        repeating = sum(step_of(finding, report.target) is Step.NOTHING for finding in report.findings)
         sentence = (
             f"{_lines(len(to_make), by_hand)} {'close' if len(to_make) + by_hand != 1 else 'closes'} "
             f"{settled:,} of {plural(len(report.findings), 'finding')}"
@@ -309,9 +309,9 @@ def _brief(place: str) -> str:
 
 def _sites(findings: Iterable[Finding]) -> int:
     """Distinct places of those of ``findings`` that speak of calls."""
-    return len({place_of(one) for one in findings if is_call(one)})
+    return len({place_of(finding) for finding in findings if is_call(finding)})
 
 
 def _calls(findings: Iterable[Finding]) -> int:
     """Recorded calls behind ``findings``; what is counted of the process is none."""
-    return sum(one.count for one in findings if is_call(one))
+    return sum(finding.count for finding in findings if is_call(finding))

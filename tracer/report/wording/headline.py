@@ -81,19 +81,19 @@ def unseen(report: ReportView) -> tuple[str, ...]:
 
 def met(report: ReportView) -> set[Verdict]:
     """The verdicts that hold as the settings stand, of calls and of the process; empty where nothing was recorded."""
-    of_process = {one.verdict for one in report.findings if not is_call(one)}
+    of_process = {finding.verdict for finding in report.findings if not is_call(finding)}
     return of_process | {verdict for verdict, count in report.tally.as_is.items() if count}
 
 
 def draws_repeat(report: ReportView) -> bool:
     """Is nothing left to seed: does every generator that was seen to be drawn from start alike in every run?"""
-    drawing = (one for one in report.findings if one.verdict is Verdict.SEEDED)
+    drawing = (finding for finding in report.findings if finding.verdict is Verdict.SEEDED)
     return all(step_of(one, report.target) is Step.NOTHING for one in drawing)
 
 
 def condition(report: ReportView) -> str:
     """What conditional findings hang on, in a few words."""
-    conditional = [one for one in report.findings if one.verdict is Verdict.CONDITIONAL]
+    conditional = [finding for finding in report.findings if finding.verdict is Verdict.CONDITIONAL]
     if all(one.about is About.GENERATOR for one in conditional):
         return "if numbers of the machine's reach the training"
     return "for some data" if all(one.cause in _DATA for one in conditional) else "under some conditions"

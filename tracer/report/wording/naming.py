@@ -107,10 +107,10 @@ def calls_by_op(ops: Mapping[str, int], limit: int = 6) -> str:
 def of_the_process(findings: Iterable[Finding]) -> list[str]:
     """What of the process ``findings`` speak of, counted: ``2 settings``, ``1 unseeded generator``."""
     things: dict[tuple[About, bool], set[tuple[str, ...]]] = {}
-    for one in findings:
-        if not is_call(one):
-            place = () if one.about in _EVERYWHERE else (one.op, one.location, one.called_from)
-            things.setdefault((one.about, one.verdict is Verdict.UNKNOWN), set()).add((one.subject, *place))
+    for finding in findings:
+        if not is_call(finding):
+            place = () if finding.about in _EVERYWHERE else (finding.op, finding.location, finding.called_from)
+            things.setdefault((finding.about, finding.verdict is Verdict.UNKNOWN), set()).add((finding.subject, *place))
     parts = []
     for about, words in ABOUT.items():
         if found := things.get((about, False)):

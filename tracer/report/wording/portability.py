@@ -57,7 +57,7 @@ def targets_shown(report: ReportView) -> tuple[Judgement, ...]:
     shown = {(one.target.backend, one.target.torch): one for one in (*reversed(report.portability), report.judgement)}
     own = (report.target.backend, report.target.torch)
     others = [one for one in report.portability if (one.target.backend, one.target.torch) != own]
-    return (report.judgement, *(one for one in others if shown[one.target.backend, one.target.torch] is one))
+    return (report.judgement, *(other for other in others if shown[other.target.backend, other.target.torch] is other))
 
 
 def columns(report: ReportView) -> tuple[Verdict, ...]:
@@ -86,15 +86,15 @@ def target_rows(report: ReportView) -> tuple[TargetRow, ...]:
 
 def mode_effect(findings: tuple[Finding, ...]) -> ModeEffect:
     """What deterministic mode would do for the calls behind ``findings``."""
-    calls = [one for one in findings if is_call(one)]
+    calls = [finding for finding in findings if is_call(finding)]
     fixed = [
-        one
-        for one in calls
-        if one.deterministic_mode is Verdict.DETERMINISTIC
-        and one.verdict not in (Verdict.DETERMINISTIC, Verdict.SEEDED)
+        call
+        for call in calls
+        if call.deterministic_mode is Verdict.DETERMINISTIC
+        and call.verdict not in (Verdict.DETERMINISTIC, Verdict.SEEDED)
     ]
-    raises = [one for one in calls if one.deterministic_mode is Verdict.RAISES]
-    stays = [one for one in calls if one.deterministic_mode in _RISK and one.verdict is not Verdict.DETERMINISTIC]
+    raises = [call for call in calls if call.deterministic_mode is Verdict.RAISES]
+    stays = [call for call in calls if call.deterministic_mode in _RISK and call.verdict is not Verdict.DETERMINISTIC]
     return ModeEffect(_counted(fixed), _counted(raises), _counted(stays))
 
 
@@ -104,10 +104,10 @@ def _in_words(effect: ModeEffect) -> str:
 
 
 def _counted(findings: list[Finding]) -> Counts:
-    return Counts(sum(one.count for one in findings), len({place_of(one) for one in findings}))
+    return Counts(sum(finding.count for finding in findings), len({place_of(finding) for finding in findings}))
 
 
 def _worst(judgement: Judgement) -> Verdict:
     found = {verdict for verdict in SEVERITY if judgement.tally[verdict]}
-    found |= {one.verdict for one in judgement.findings if not is_call(one)}
+    found |= {finding.verdict for finding in judgement.findings if not is_call(finding)}
     return min(found, key=SEVERITY.index, default=Verdict.UNKNOWN)

@@ -67,13 +67,13 @@ def _uncounted(one: Generator) -> GeneratorRow:
 
 def untouched_generators(judgement: Judgement) -> tuple[str, ...]:
     """Generators that the step did not draw from."""
-    drawn = {one.generator for one in judgement.draws}
+    drawn = {draw.generator for draw in judgement.draws}
     return tuple(one.name for one in judgement.generators if one.drew is False and one.name not in drawn)
 
 
 def unseen_generators(judgement: Judgement) -> str:
     """Which generators nobody can watch, where the process had loaded what makes them; empty where it had not."""
-    if not any(one.name == "numpy" for one in judgement.generators):
+    if not any(generator.name == "numpy" for generator in judgement.generators):
         return ""
     return (
         "NumPy's Generator objects (numpy.random.default_rng) cannot be seen: whether the step draws from one, and "
@@ -113,7 +113,7 @@ def _fill_need(fill: FillCost) -> str:
 
 def loader_rows(loaders: Iterable[Loader]) -> list[LoaderRow]:
     """Each ``DataLoader`` that was iterated, in the order of the trace."""
-    return [_loader(one) for one in loaders]
+    return [_loader(loader) for loader in loaders]
 
 
 def _loader(one: Loader) -> LoaderRow:

@@ -56,8 +56,8 @@ def agreement(compared: RankComparison) -> str:
 
 def setting_rows(compared: RankComparison) -> Iterator[str]:
     """A sentence a setting that differs."""
-    for one in compared.settings:
-        yield f"{one.name}: {_spread(compared.ranks, one)}"
+    for setting in compared.settings:
+        yield f"{setting.name}: {_spread(compared.ranks, setting)}"
 
 
 def _spread(ranks: Sequence[int], one: RankSetting) -> str:
@@ -69,8 +69,8 @@ def _spread(ranks: Sequence[int], one: RankSetting) -> str:
 
 def call_rows(compared: RankComparison) -> Iterator[str]:
     """A sentence an op and place that is not called alike."""
-    for one in compared.calls:
-        yield f"{_called(one)}: {_counts(compared.ranks, one)}"
+    for call in compared.calls:
+        yield f"{_called(call)}: {_counts(compared.ranks, call)}"
 
 
 def _called(one: RankCalls) -> str:
@@ -91,8 +91,8 @@ def _counts(ranks: Sequence[int], one: RankCalls) -> str:
 
 def draw_rows(compared: RankComparison) -> Iterator[str]:
     """A sentence a rank and generator that it drew from otherwise than the first rank."""
-    for one in compared.draws:
-        yield f"rank {one.rank}, generator {one.generator}: {_ahead(one, compared.ranks[0])}"
+    for draw in compared.draws:
+        yield f"rank {draw.rank}, generator {draw.generator}: {_ahead(draw, compared.ranks[0])}"
 
 
 def _ahead(one: RankDraws, first: int) -> str:

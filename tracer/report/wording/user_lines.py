@@ -70,9 +70,9 @@ def line_of(finding: Finding) -> str:
 def user_lines(report: ReportView) -> Lines:
     """The lines behind the findings, by file; the file with the worst line first."""
     found: dict[str, list[Finding]] = {}
-    for one in report.findings:
-        if place := line_of(one):
-            found.setdefault(place, []).append(one)
+    for finding in report.findings:
+        if place := line_of(finding):
+            found.setdefault(place, []).append(finding)
     ordered = sorted(found.items(), key=lambda item: (_worst(item[1]), -_calls(item[1]), item[0]))
     sources = report.judgement.source_lines
     lines = [

@@ -69,7 +69,7 @@ def _is_uncoalesced(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
 
 def _has_no_elements(func: Any) -> _Test | None:
     """Is one of the tensors empty? Then there is nothing to multiply, and nothing but a bias or a start to add."""
-    return lambda args, kwargs: any(isinstance(one, torch.Tensor) and one.numel() == 0 for one in args)
+    return lambda args, kwargs: any(isinstance(arg, torch.Tensor) and arg.numel() == 0 for arg in args)
 
 
 def _has_integral_weights(func: Any) -> _Test | None:
@@ -113,7 +113,7 @@ def _fits_cudnns_ctc(func: Any) -> _Test | None:
             return False
         ends = [_numbers(one(args, kwargs)) for one in (widths, lengths)]
         steps = frames.shape[0]
-        return all(one == steps for one in ends[0]) and all(one < _LONGEST_TARGET and one <= steps for one in ends[1])
+        return all(end == steps for end in ends[0]) and all(end < _LONGEST_TARGET and end <= steps for end in ends[1])
 
     return test
 
