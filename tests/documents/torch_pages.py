@@ -200,9 +200,9 @@ GRID_SAMPLE = entry(
     "torch.nn.functional.grid_sample",
     check("cuda-grid-sample-2d-backward", "aten.grid_sampler_2d_backward", N, R, arg_align_corners=False, **SAMPLER),
     check("cuda-grid-sample-3d-backward", "aten.grid_sampler_3d_backward", N, R, arg_output_mask0=True),
-    check("cuda-cudnn-grid-sample-backward", "aten.cudnn_grid_sampler_backward", N, N, "1.11 1.12 2.10 2.11"),
-    check("cuda-cudnn-grid-sample-backward", "aten.cudnn_grid_sampler_backward", N, R, "2.12"),
-    corrected="cuDNN's sampler (bilinear, zeros, aligned corners) passed in silence before 2.12",
+    check("cuda-cudnn-grid-sample-backward", "aten.cudnn_grid_sampler_backward", N, N, "1.11 1.12 2.10 2.11 2.12"),
+    check("cuda-cudnn-grid-sample-backward", "aten.cudnn_grid_sampler_backward", N, R, "2.13"),
+    corrected="cuDNN's sampler (bilinear, zeros, aligned corners) passed in silence before 2.13",
 )
 
 EARLY_SWITCHED = (

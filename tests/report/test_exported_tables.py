@@ -37,7 +37,7 @@ def judged(**fields: Any) -> Report:
     """A step of four groups on CUDA: an index_add_ forward, one deterministic, one of an unknown library, a dropout."""
     made = trace(
         call(count=3),
-        call("aten.add.Tensor", count=40, module="net.other"),
+        call("aten.mul.Tensor", count=40, module="net.other"),
         call("mylib.fuse.default", count=2, phase="backward"),
         call("aten.native_dropout.default", count=5, facts={"device": "cpu", "rng.origin": "program"}),
         host_draws=(draw(count=2),),
@@ -91,7 +91,7 @@ def test_calls_say_why_and_keep_the_traces_order() -> None:
     calls = judged().to_dataframe("calls").to_dict("records")
     assert [one["op"] for one in calls] == [
         "aten.index_add_.default",
-        "aten.add.Tensor",
+        "aten.mul.Tensor",
         "mylib.fuse.default",
         "aten.native_dropout.default",
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from linecache import getline
 from types import TracebackType
@@ -13,8 +14,8 @@ _OURS = os.path.dirname(os.path.abspath(tracer.__file__)) + os.sep
 _BUNDLED = os.path.join(_OURS, "bundled") + os.sep
 # The recorder's mode calls torch's entry of an ordinary op from here: an error that ends here is the op's.
 _MODE = (os.path.join(_OURS, "recording", "mode.py"), "__torch_dispatch__")
-# What stands in for a watched function calls it by this name, as written in C as it may be: its error is the caller's.
-_ORIGINAL = "original("
+# What stands in for a watched function calls it by these names, written in C as it may be: its error is the caller's.
+_ORIGINAL = re.compile(r"\b(?:_tracer_original|call_through|original)\(")
 # How the recorder's mode calls the op that it was handed; the untouched call goes there from C++.
 _OP_CALL = os.path.join("torch", "_ops.py")
 
@@ -57,7 +58,9 @@ def _is_ours(frame: TracebackType) -> bool:
 
 def _made_a_call(frame: TracebackType) -> bool:
     code = frame.tb_frame.f_code
-    return (code.co_filename, code.co_name) == _MODE or _ORIGINAL in getline(code.co_filename, frame.tb_lineno)
+    return (code.co_filename, code.co_name) == _MODE or _ORIGINAL.search(
+        getline(code.co_filename, frame.tb_lineno)
+    ) is not None
 
 
 def _rebuilt(frames: list[TracebackType]) -> TracebackType | None:

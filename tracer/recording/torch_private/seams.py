@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from types import CodeType, FrameType
 from typing import Any
 
@@ -53,6 +54,7 @@ dispatch_mode_count: Callable[[], int] = find(torch._C, "_len_torch_dispatch_sta
 #: Take the top dispatch mode off the stack and put one on it; without them a recorder goes on top of the script's
 #: own modes.
 pop_mode: Callable[[], Any] | None = getattr(_python_dispatch, "_pop_mode", None)
+_without_modes: Callable[[], Any] | None = getattr(_python_dispatch, "_disable_current_modes", None)
 push_mode: Callable[[Any], None] | None = getattr(_python_dispatch, "_push_mode", None)
 #: A context in which no ``__torch_function__`` is called.
 without_torch_function: Any = find(torch._C, "DisableTorchFunction") or torch._C.DisableTorchFunctionSubclass
@@ -296,3 +298,9 @@ def default_device() -> torch.device:
     """Where a factory puts its result that is told no device; an active ``torch.device`` block tells it one."""
     get = find(torch._C, "_get_default_device")
     return torch.device("cpu") if get is None else torch.device(get())
+
+
+def is_coalesced(tensor: torch.Tensor) -> bool:
+    """Were the entries of a sparse tensor brought together? Asking is an op, which no mode shall see."""
+    with (_without_modes or nullcontext)():
+        return tensor.is_coalesced()

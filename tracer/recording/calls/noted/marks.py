@@ -15,6 +15,7 @@ import torch
 
 from tracer.recording.calls.arguments import MISSING, Getter, Reader, argument_getter
 from tracer.recording.sites import is_torchs_own
+from tracer.recording.torch_private import seams
 
 _Test = Callable[[tuple[Any, ...], Mapping[str, Any]], bool]
 
@@ -54,7 +55,12 @@ def _meets_uncoalesced(func: Any) -> _Test | None:
 
     def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
         other = others(args, kwargs)
-        return isinstance(other, torch.Tensor) and other.is_sparse and not other.is_coalesced() and not _sparse(args[0])
+        return (
+            isinstance(other, torch.Tensor)
+            and other.is_sparse
+            and not seams.is_coalesced(other)
+            and not _sparse(args[0])
+        )
 
     return test
 
@@ -64,7 +70,7 @@ def _sparse(value: Any) -> bool:
 
 
 def _is_uncoalesced(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    return _sparse(args[0]) and not args[0].is_coalesced()
+    return _sparse(args[0]) and not seams.is_coalesced(args[0])
 
 
 def _has_no_elements(func: Any) -> _Test | None:
