@@ -258,7 +258,6 @@ def test_every_control_does_what_it_says(opened: Opened, deep_page: Path) -> Non
     page.locator("#rows .opener").first.click()
     assert "--backend npu --torch 2.13.0" in page.locator("#rows dl.details").first.inner_text()
     assert page.locator("#rows tbody tr[id]").first.get_attribute("id").startswith(f"target-{number}-finding-")
-    assert page.locator("#map .v-unknown").count() > 20
     assert page.inner_text("#coloured-for") == ", for npu, torch 2.13.0"
     page.locator("#chips .chip", has_text="npu").click()
     page.click("#clear")
