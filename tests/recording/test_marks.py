@@ -52,11 +52,16 @@ def depthwise(turned: bool) -> torch.Tensor:
     return function(torch.randn(1, 4, 9, 9), torch.randn(4, 1, 3, 3), groups=4, dilation=2)
 
 
+def transposed(stride: int) -> None:
+    F.conv_transpose2d(IMAGE, FILTERS.transpose(0, 1), stride=stride, output_padding=2, dilation=3)
+
+
 def pooled(indices: bool) -> None:
     F.max_pool3d(torch.randn(1, 2, 4, 4, 4), 2, return_indices=indices)
 
 
 LAST = IMAGE.contiguous(memory_format=torch.channels_last)
+GRID = torch.zeros(1, 2, 2, 2)
 PADS = [1, 1, 1, 1]
 Program = Callable[[], object]
 PAIRS: list[tuple[str, Program, Program]] = [
@@ -76,6 +81,9 @@ PAIRS: list[tuple[str, Program, Program]] = [
     ("conv.leaves_cudnn", lambda: F.conv2d(IMAGE, FILTERS, dilation=2), lambda: F.conv2d(IMAGE, FILTERS)),
     ("conv.leaves_cudnn", lambda: F.conv2d(IMAGE, FILTERS, dilation=2), lambda: F.conv2d(LAST, FILTERS, dilation=2)),
     ("conv.leaves_cudnn", lambda: depthwise(True), lambda: depthwise(False)),
+    ("conv.pads_output_widely", lambda: transposed(2), lambda: transposed(3)),
+    ("conv.pads_output_widely", lambda: transposed(2), lambda: F.conv2d(IMAGE, FILTERS, dilation=3)),
+    ("call.makes_half_complex", lambda: torch.ones(2).to(torch.complex32), lambda: torch.ones(2).to(torch.complex64)),
     ("sdp.head_not_of_4", lambda: heads(18), lambda: heads(20)),
     ("sdp.head_not_of_8", lambda: heads(20), lambda: heads(24)),
     ("sdp.head_gt_256", lambda: heads(264), lambda: heads(256)),
@@ -84,6 +92,11 @@ PAIRS: list[tuple[str, Program, Program]] = [
         "call.direct",
         lambda: torch.ops.aten.upsample_bilinear2d(IMAGE, [18, 18], False),
         lambda: torch.nn.Upsample(scale_factor=2, mode="bilinear")(IMAGE),
+    ),
+    (
+        "call.direct",
+        lambda: torch.grid_sampler_2d(IMAGE, GRID, 0, 0, True),
+        lambda: F.grid_sample(IMAGE, GRID, align_corners=True),
     ),
     ("call.returns_indices", lambda: pooled(True), lambda: pooled(False)),
     ("call.fits_cudnn", lambda: ctc(torch.int32), lambda: ctc(torch.int64)),
@@ -133,3 +146,43 @@ def test_pooling_for_indices_is_refused_before_2_13_alone() -> None:
     for version, expected in (("2.12", True), ("2.13", False)):
         assert refused(lambda x: F.max_pool3d(x, 2, return_indices=True)[0], version) is expected
     assert refused(lambda x: F.max_pool3d(x, 2))
+
+
+def sampled_by(function: Callable[[torch.Tensor], torch.Tensor], torch_version: str) -> list[Verdict]:
+    leaf = torch.randn(1, 2, 6, 6, requires_grad=True)
+    with DeterminismTracer() as tracer:
+        function(leaf).sum().backward()
+    report = judge(tracer.trace, backend="cuda", torch=torch_version, settings="deterministic")
+    return [finding.verdict for finding in report.findings]
+
+
+def test_sampling_past_grid_sample_may_miss_cudnn_and_is_judged_by_the_worse() -> None:
+    """Up to 2.12 cuDNN's backward varies in silence; torch's own, which ``torch.grid_sampler_2d`` takes, is refused."""
+    assert sampled_by(lambda x: torch.grid_sampler_2d(x, GRID, 0, 0, True), "2.12") == [Verdict.RAISES]
+    assert sampled_by(lambda x: F.grid_sample(x, GRID, align_corners=True), "2.12") == [Verdict.NONDETERMINISTIC]
+
+
+def test_a_copy_to_complex32_is_refused_where_fresh_memory_cannot_be_filled() -> None:
+    def copied(dtype: torch.dtype, torch_version: str) -> bool:
+        with DeterminismTracer() as tracer:
+            torch.ones(3).to(dtype)
+        report = judge(tracer.trace, backend="cuda", torch=torch_version, settings="deterministic")
+        return any(finding.verdict is Verdict.RAISES for finding in report.findings)
+
+    assert copied(torch.complex32, "2.4")
+    assert copied(torch.complex32, "2.5")
+    assert not copied(torch.complex32, "2.6")
+    assert not copied(torch.complex64, "2.5")
+
+
+def test_padding_complex_numbers_is_refused_up_to_2_4_where_a_gradient_is_wanted() -> None:
+    def padded(dtype: torch.dtype, torch_version: str) -> bool:
+        leaf = torch.randn(1, 2, 6, 6, dtype=dtype, requires_grad=True)
+        with DeterminismTracer() as tracer:
+            F.pad(leaf, PADS, mode="replicate").abs().sum().backward()
+        report = judge(tracer.trace, backend="cuda", torch=torch_version, settings="deterministic")
+        return any(finding.verdict is Verdict.RAISES for finding in report.findings)
+
+    assert padded(torch.complex64, "2.4")
+    assert not padded(torch.complex64, "2.5")
+    assert not padded(torch.float32, "2.4")

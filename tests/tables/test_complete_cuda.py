@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 import torch
 
-from tests.tables.claims import Claim, check, rule_for, siblings, tagged_ops, verdicts
+from tests.tables.claims import FACTS, LETTERS, SETTINGS, Claim, check, rule_for, siblings, tagged_ops, verdicts
 from tracer.names import Backend, Verdict
 from tracer.tables.loading import load_table
+from tracer.tables.ruling.conditions import BoundRule
+from tracer.tables.versions import release
 
 CUDA = Backend.CUDA
 INTEGRAL = {"dtype": "int64"}
@@ -336,6 +338,33 @@ DISPATCHED = [
     *(Claim("cuBLAS", f"aten.{op}", "cuda-cublas", BLAS) for op in ("_trilinear", "linalg_matrix_exp")),
 ]  # fmt: skip
 
+#: What single releases refuse, which the four that a claim speaks of leave out: op, facts, release and verdict of
+#: deterministic mode, the workspace not set.
+IN_BETWEEN = [
+    ("aten.convolution", {"conv.leaves_cudnn": True, "conv.pads_output_widely": True}, "2.8", "R"),
+    ("aten.convolution", {"conv.leaves_cudnn": True, "conv.pads_output_widely": True}, "2.9", "R"),
+    ("aten.convolution", {"conv.leaves_cudnn": True, "conv.pads_output_widely": True}, "2.10", "D"),
+    ("aten.convolution", {"conv.leaves_cudnn": True, "conv.pads_output_widely": True, **SET}, "2.9", "D"),
+    ("aten.convolution", {"conv.leaves_cudnn": True}, "2.9", "D"),
+    ("aten._to_copy", {"call.makes_half_complex": True}, "2.5", "R"),
+    ("aten._to_copy", {"call.makes_half_complex": True}, "2.6", "D"),
+    ("aten._to_copy", {"call.makes_half_complex": True, "fill_uninitialized_memory": False}, "2.5", "D"),
+    ("aten._to_copy", {}, "2.5", "D"),
+    *(
+        (f"aten.replication_pad{n}d_backward", {"dtype": dtype, **THRICE}, version, verdict)
+        for n in (1, 2, 3)
+        for dtype, version, verdict in (("complex64", "2.4", "R"), ("complex64", "2.5", "D"), ("float32", "2.4", "D"))
+    ),
+]
+
+
+@pytest.mark.parametrize(("op", "facts", "version", "verdict"), IN_BETWEEN)
+def test_what_single_releases_refuse(op: str, facts: dict[str, Any], version: str, verdict: str) -> None:
+    settings = {**SETTINGS, **{key: value for key, value in facts.items() if key in SETTINGS}}
+    bound = BoundRule(rule_for(CUDA, op), release(version), {**settings, "deterministic_mode": "on"})
+    assert LETTERS[bound.decide({**FACTS, **facts}).verdict] == verdict
+
+
 CLAIMS = [*ALERTS, *KERNELS, *BRANCHES, *DOCUMENTED, *UNDOCUMENTED, *DISPATCHED]
 
 
@@ -363,8 +392,10 @@ ROUTES = [
     ("cuda-upsample-bilinear2d-backward", "torch.nn.functional.interpolate", ">=2.1"),
     ("cuda-upsample-trilinear3d-backward", "torch.nn.functional.interpolate", ">=2.9"),
     ("cuda-upsample-bicubic2d-backward", "torch.nn.functional.interpolate", ">=2.15"),
-    ("cuda-replication-pad2d-backward", "torch.nn.functional.pad", ">=2.2"),
-    ("cuda-replication-pad-backward", "torch.nn.functional.pad", ">=2.3"),
+    ("cuda-replication-pad2d-backward", "torch.nn.functional.pad", ">=2.2,<2.5"),
+    ("cuda-replication-pad2d-backward", "torch.nn.functional.pad", ">=2.5"),
+    ("cuda-replication-pad-backward", "torch.nn.functional.pad", ">=2.3,<2.5"),
+    ("cuda-replication-pad-backward", "torch.nn.functional.pad", ">=2.5"),
     ("cuda-max-pool3d-backward", "torch.nn.functional.max_pool3d(return_indices=True)", ">=2.13"),
     ("cuda-max-pool3d-backward", "torch.nn.functional.max_pool3d(return_indices=True)", ">=2.13"),
     ("cuda-sparse-onto-dense", "aten.index_put(accumulate=True)", ""),

@@ -150,6 +150,10 @@ MARKED_FACTS: Mapping[str, tuple[Value, ...]] = {
     "shape.channels_gt_1024": BOOL,
     # Convolution: is it dilated, contiguous and not depthwise, so that deterministic mode makes products of it?
     "conv.leaves_cudnn": BOOL,
+    # Convolution: is it transposed with an output padding that is not below the stride, which cuDNN does not take?
+    "conv.pads_output_widely": BOOL,
+    # Copying to another dtype: is it complex32 (``chalf``)?
+    "call.makes_half_complex": BOOL,
     # Attention: is the head size no multiple of 4; no multiple of 8; above 256?
     "sdp.head_not_of_4": BOOL,
     "sdp.head_not_of_8": BOOL,

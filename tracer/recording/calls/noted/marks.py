@@ -21,6 +21,8 @@ _Test = Callable[[tuple[Any, ...], Mapping[str, Any]], bool]
 
 _FUNCTIONAL = torch.nn.functional.__file__
 _OWN_FOLDER = __file__.rpartition("recording")[0]
+#: Part of an op's name to the function of ``torch.nn.functional`` that calls it; ``interpolate`` calls all others.
+_FUNCTIONS: Mapping[str, str] = {"pad": "pad", "grid_sampler": "grid_sample"}
 _MAX_CHANNELS = 1024
 _WIDEST_HEAD = 256
 _LONGEST_TARGET = 256
@@ -158,6 +160,30 @@ def _leaves_cudnn(func: Any) -> _Test | None:
     return test
 
 
+def _pads_output_widely(func: Any) -> _Test | None:
+    """Transposed, with output padding that is not below the stride: cuDNN takes no such call."""
+    known = _getters(func, "input", "stride", "transposed", "output_padding")
+    if known is None:
+        return None
+    source, steps, turned, padding = known
+
+    def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        if not turned(args, kwargs) or source(args, kwargs).numel() == 0:
+            return False
+        pairs = zip(padding(args, kwargs), steps(args, kwargs), strict=False)
+        return any(more >= step for more, step in pairs)
+
+    return test
+
+
+def _makes_half_complex(func: Any) -> _Test | None:
+    known = _getters(func, "dtype")
+    if known is None:
+        return None
+    (asked,) = known
+    return lambda args, kwargs: asked(args, kwargs) is torch.complex32
+
+
 def _is_channels_last(tensor: Any) -> bool:
     """Would torch take ``tensor`` for channels-last? Strides alone decide, also where either layout would do."""
     last = tensor.dim() - 1
@@ -214,8 +240,9 @@ def _caller(function: str) -> FrameType | None:
 
 
 def _is_direct(func: Any) -> _Test | None:
-    """Was the op called past ``F.pad``, ``F.interpolate``? In scripted code these have no frame, and no other way."""
-    function = "pad" if "pad" in str(func) else "interpolate"
+    """Was the op called past ``F.pad`` or its kin? In scripted code these have no frame, and no other way."""
+    name = str(func)
+    function = next((called for part, called in _FUNCTIONS.items() if part in name), "interpolate")
     return lambda args, kwargs: _caller(function) is None
 
 
@@ -232,6 +259,8 @@ _TESTS: Mapping[str, Callable[[Any], _Test | None]] = {
     "shape.channels_gt_1024": _has_many_channels,
     "shape.topk_plain": _is_plain_topk,
     "conv.leaves_cudnn": _leaves_cudnn,
+    "conv.pads_output_widely": _pads_output_widely,
+    "call.makes_half_complex": _makes_half_complex,
     "sdp.head_not_of_4": _head(lambda size: size % 4 != 0),
     "sdp.head_not_of_8": _head(lambda size: size % 8 != 0),
     "sdp.head_gt_256": _head(lambda size: size > _WIDEST_HEAD),
