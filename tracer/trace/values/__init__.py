@@ -1,0 +1,37 @@
+"""The file of values: digests of what each call read and wrote, in the order of the calls.
+
+It stands beside the trace, is written as the run goes and is read without torch. ``docs/values.md`` describes it.
+"""
+
+from tracer.trace.values.digests import fold, text_digest
+from tracer.trace.values.model import (
+    NO_DIGEST,
+    Entries,
+    Group,
+    Header,
+    Mark,
+    Moments,
+    Name,
+    ValueKind,
+    Values,
+    values_path,
+)
+from tracer.trace.values.reader import read_values
+from tracer.trace.values.writer import ValuesWriter
+
+__all__ = [
+    "NO_DIGEST",
+    "Entries",
+    "Group",
+    "Header",
+    "Mark",
+    "Moments",
+    "Name",
+    "ValueKind",
+    "Values",
+    "ValuesWriter",
+    "fold",
+    "read_values",
+    "text_digest",
+    "values_path",
+]

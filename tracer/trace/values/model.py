@@ -1,0 +1,189 @@
+"""What a file of values holds: the words, the definitions, and the columns as they are read."""
+
+from __future__ import annotations
+
+import os
+from enum import IntFlag
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from tracer.names import Phase, Word
+from tracer.trace.model import Environment
+
+#: The format that this release writes, and the newest that it reads.
+SCHEMA = 1
+
+#: The digest of what was not digested, or of nothing at all.
+NO_DIGEST = 0
+
+U2 = npt.NDArray[np.uint16]
+U4 = npt.NDArray[np.uint32]
+U8 = npt.NDArray[np.uint64]
+I4 = npt.NDArray[np.int32]
+I8 = npt.NDArray[np.int64]
+
+
+class ValueKind(Word):
+    """What a tensor or a state is that calls did not make."""
+
+    PARAMETER = "parameter"
+    BUFFER = "buffer"
+    GRADIENT = "gradient"
+    OPTIMIZER_STATE = "optimizer-state"
+    """What an optimizer keeps of a parameter: ``exp_avg of fc.weight``."""
+    HYPERPARAMETER = "hyperparameter"
+    """A number of an optimizer's parameter group: ``lr of group 0``."""
+    BATCH = "batch"
+    """What a loader gave; its position is the batch's place in the epoch, from 0."""
+    OUTSIDE = "outside"
+    """A tensor that no recorded call made and nothing above is: made before recording, by NumPy, by a constant."""
+    OUTSIDE_CHANGE = "outside-change"
+    """A known tensor whose bytes changed while no op wrote."""
+    GENERATOR = "generator"
+    """The state of a generator, named as the trace names it: ``cpu``, ``cuda:0``, ``passed (cpu)``, ``python``."""
+    SCHEDULER = "scheduler"
+    SCALER = "scaler"
+    DATA_POSITION = "data-position"
+    """Where a loader or sampler stands."""
+
+
+class Mark(IntFlag):
+    """What a call was beside its digests."""
+
+    READ_UNWRITTEN = 1
+    """It read memory that nobody had wholly written."""
+    UNWRITTEN = 2
+    """It gives memory without writing it: its output is not digested."""
+    INPUT_NOT_DIGESTED = 4
+    """An input could not be digested (fake, meta, a layout that is not known): agreement is not known."""
+    OUTPUT_NOT_DIGESTED = 8
+    COLLECTIVE = 16
+    """Its result depends on other processes."""
+    COMPILED = 32
+    """A compiled region."""
+    TO_HOST = 64
+    """It handed a value to Python: ``item()``, ``tolist()``, ``numpy()``. What the host does afterwards may follow
+    from it."""
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Calls of one op at one place, in the trace's words (``CallGroup``), without facts."""
+
+    op: str
+    phase: Phase = Phase.OTHER
+    module: str = ""
+    location: str = ""
+    function: str = ""
+    called_from: str = ""
+    region: str = ""
+    """The compiled region that the call is, as the trace names it; empty for an ordinary op."""
+
+
+class Name(msgspec.Struct, frozen=True, gc=False):
+    """Something that entries, moments and draws speak of."""
+
+    kind: ValueKind
+    name: str
+    """``fc.weight``, ``exp_avg of fc.weight``, a generator, ``DataLoader at train.py:30``."""
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True):
+    """What a file of values begins with: known before the first call."""
+
+    schema: int = SCHEMA
+    tracer_version: str = ""
+    name: str = ""
+    """What the recording is called, as ``TraceSource.name``."""
+    rank: int | None = None
+    world_size: int | None = None
+    digest: str = "xxh3-64"
+    """How bytes were digested; recordings of different digests cannot be compared."""
+    environment: Environment | None = None
+    """Settings when recording began; a killed run has no trace that says them."""
+
+
+class Entries(msgspec.Struct, frozen=True):
+    """What calls read that no recorded call had written, in order: parallel columns."""
+
+    name: U4
+    """Index in ``Values.names``."""
+    position: I4
+    """A batch's place in the epoch; -1 where there is none."""
+    digest: U8
+    call: U4
+    """The first call that reads it."""
+
+
+class Moments(msgspec.Struct, frozen=True):
+    """States at one moment, in order: parallel columns."""
+
+    name: U4
+    position: I4
+    digest: U8
+    call: U4
+    """How many calls were recorded before."""
+    step: I4
+
+
+class Values(msgspec.Struct, frozen=True, kw_only=True):
+    """One recording's values. Columns have one element a call, unless their docstring says otherwise."""
+
+    header: Header
+    groups: tuple[Group, ...]
+    names: tuple[Name, ...]
+    texts: dict[int, str]
+    """Digest of the numbers of a call, or of a small state -> the text of it, for the sentence. Not all are kept."""
+    group: U4
+    """Index in ``groups``."""
+    inputs: U8
+    """The digests of what the call read, folded."""
+    outputs: U8
+    """The digests of what it wrote or returned, folded."""
+    numbers: U8
+    """The digest of the Python numbers among its arguments; 0 without any."""
+    marks: U2
+    """``Mark``."""
+    origin_start: I8
+    """Where the call's origins begin in ``origins``; one element more than calls."""
+    origins: I4
+    """Where the inputs came from, each once: a call's index, or ``-1 - i`` for entry ``i``."""
+    keeps: I8
+    """Shape ``(n, 2)``: a call that wrote part of some memory, and who had written the rest, as in ``origins``."""
+    entries: Entries
+    draws: tuple[U4, U4, U8]
+    """Draws from generators, in order: the call, the generator (in ``names``), the digest of its state before."""
+    moments: Moments
+    steps: tuple[U4, I4]
+    """Where steps begin: first call, number. Calls before the first row belong to step 0."""
+    partial: str = ""
+    """Why the file is not whole; empty for a whole one."""
+    raw_bytes: int = 0
+    """Size of the calls' columns before compression."""
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+    def step_of(self, call: int) -> int:
+        """The step that ``call`` belongs to."""
+        starts, numbers = self.steps
+        row = int(np.searchsorted(starts, call, side="right")) - 1
+        return int(numbers[row]) if row >= 0 else 0
+
+    def origins_of(self, call: int) -> I4:
+        """Where the inputs of ``call`` came from."""
+        return self.origins[self.origin_start[call] : self.origin_start[call + 1]]
+
+
+_SUFFIXES = (".gz", ".json", ".trace")
+
+
+def values_path(trace: str | os.PathLike[str]) -> Path:
+    """The file of values beside a trace: ``run.values`` for ``run.trace.json``, ``run.json.gz`` or itself."""
+    path = Path(trace)
+    for suffix in _SUFFIXES:
+        if path.suffix == suffix:
+            path = path.with_suffix("")
+    return path if path.suffix == ".values" else path.with_name(f"{path.name}.values")

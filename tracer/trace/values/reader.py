@@ -1,0 +1,184 @@
+"""Reading a file of values: whole blocks into columns, whatever the end of the file looks like."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, BinaryIO
+
+import msgspec
+import numpy as np
+
+from tracer.errors import TraceError
+from tracer.trace.values import blocks
+from tracer.trace.values.model import SCHEMA, Entries, Group, Header, Moments, Name, Values
+
+_AGAIN = "record it again with `tracer run --values`"
+
+_header = msgspec.msgpack.Decoder(Header)
+_calls = msgspec.msgpack.Decoder(blocks.CallsBlock)
+_end = msgspec.msgpack.Decoder(blocks.End)
+
+
+class _Schema(msgspec.Struct):
+    schema: int
+
+
+def read_values(path: str | os.PathLike[str]) -> Values:
+    """Read what a run wrote, as far as it is whole: ``Values.partial`` says what is missing.
+
+    Raises ``TraceError`` in one line for what is no file of values, or of a later format.
+    """
+    try:
+        with open(path, "rb") as stream:
+            if stream.read(len(blocks.MAGIC)) != blocks.MAGIC:
+                raise TraceError(f"{path} is not a file of values", hint=_AGAIN)
+            return _Reading(path).read(stream)
+    except FileNotFoundError as problem:
+        raise TraceError(
+            f"there is no file {path}", hint="record one with `tracer run --values -o FILE script.py`"
+        ) from problem
+    except OSError as problem:
+        raise TraceError(f"cannot read {path}: {problem.strerror}", hint="check the file") from problem
+
+
+class _Reading:
+    """The columns of one file as its blocks come."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = path
+        self.groups: list[Group] = []
+        self.names: list[Name] = []
+        self.texts: dict[int, str] = {}
+        self.parts: dict[str, list[np.ndarray]] = {name: [] for name in blocks.COLUMNS}
+        self.calls = 0
+        self.entries = 0
+        self.raw_bytes = 0
+
+    def read(self, stream: BinaryIO) -> Values:
+        header, end, problem = None, None, ""
+        found = blocks.blocks_of(stream)
+        try:
+            for kind, body in found:
+                if header is None:
+                    header = self._header(kind, body)
+                elif kind == blocks.CALLS:
+                    self._take(_calls.decode(body))
+                elif kind == blocks.END:
+                    end = _end.decode(body)
+                    if end.calls != self.calls:
+                        raise ValueError(f"it has {self.calls:,} calls, and its end speaks of {end.calls:,}")
+                    break
+                else:
+                    raise ValueError(f"it has a block of an unknown kind, {kind!r}")
+        except (ValueError, msgspec.MsgspecError) as fault:
+            problem = str(fault)
+        if header is None:
+            raise TraceError(f"{self.path} holds no recording: {problem or 'it ends at once'}", hint=_AGAIN)
+        if end is None:
+            problem = f"the recording was cut off: {problem or 'it has no end'}"
+        return self._values(header, end.partial if end is not None else problem)
+
+    def _header(self, kind: bytes, body: bytes) -> Header:
+        if kind != blocks.HEADER:
+            raise ValueError("it does not begin with a header")
+        schema = msgspec.msgpack.decode(body, type=_Schema).schema
+        if schema > SCHEMA:
+            raise TraceError(
+                f"{self.path} is a file of values of schema {schema}; this release reads up to {SCHEMA}",
+                hint="pip install -U determinism-tracer",
+            )
+        return _header.decode(body)
+
+    def _take(self, block: blocks.CallsBlock) -> None:
+        """One block, checked as a whole before any of it is kept."""
+        if block.first != self.calls:
+            raise ValueError(f"calls from {block.first:,} on, where {self.calls:,} is meant")
+        unknown = block.columns.keys() - blocks.COLUMNS.keys()
+        if unknown:
+            raise ValueError(f"it has an unknown column, {min(unknown)}")
+        columns = {
+            name: blocks.unpacked(block.columns[name], dtype) if name in block.columns else np.empty(0, dtype)
+            for name, dtype in blocks.COLUMNS.items()
+        }
+        calls, groups, names = len(columns["group"]), len(self.groups), len(self.names)
+        entries = self.entries + len(columns["entry.name"])
+        after = self.calls + calls
+        of_one_length([columns[name] for name in blocks.ROW_TYPE.names or ()])
+        for table, of in blocks.TABLES.items():
+            of_one_length([columns[f"{table}.{name}"] for name in of])
+        below(columns["group"], groups + len(block.groups))
+        for table in ("entry", "draw", "moment"):
+            below(columns[f"{table}.name"], names + len(block.names))
+        for table in ("draw", "keep"):
+            below(columns[f"{table}.call"], after + (table == "draw"))
+        if int(columns["origins"].sum(dtype=np.int64)) != len(columns["origin"]):
+            raise ValueError("it has another number of origins than it says")
+        columns["origin"] = self._absolute(columns["origin"], columns["origins"], entries)
+        origins_within(columns["keep.origin"], after, entries)
+        for name, column in columns.items():
+            if len(column):
+                self.parts[name].append(column)
+        self.groups += block.groups
+        self.names += block.names
+        self.texts.update(block.texts)
+        self.calls, self.entries = after, entries
+        self.raw_bytes += sum(column.nbytes for column in columns.values())
+
+    def _absolute(self, origins: np.ndarray, counts: np.ndarray, entries: int) -> np.ndarray:
+        """Origins as indices: a call is written as the way back to it."""
+        reader = np.repeat(np.arange(self.calls, self.calls + len(counts), dtype=np.int64), counts)
+        way = origins.astype(np.int64)
+        found = np.where(way > 0, reader - way, way)
+        if len(found) and (
+            int(found.min()) < -entries or bool((way == 0).any()) or bool(((way > 0) & (found < 0)).any())
+        ):
+            raise ValueError("an input comes from nowhere")
+        return found.astype(np.int32)
+
+    def _column(self, name: str) -> Any:
+        """The whole of a column; its parts are dropped at once, so that no two columns lie twice in memory."""
+        parts = self.parts.pop(name)
+        return np.concatenate(parts) if parts else np.empty(0, blocks.COLUMNS[name])
+
+    def _values(self, header: Header, partial: str) -> Values:
+        starts = np.zeros(self.calls + 1, np.int64)
+        np.cumsum(self._column("origins"), out=starts[1:])
+        keeps = np.empty((sum(map(len, self.parts["keep.call"])), 2), np.int64)
+        keeps[:, 0], keeps[:, 1] = self._column("keep.call"), self._column("keep.origin")
+        entry = {name: self._column(f"entry.{name}") for name in blocks.TABLES["entry"]}
+        moment = {name: self._column(f"moment.{name}") for name in blocks.TABLES["moment"]}
+        return Values(
+            header=header,
+            groups=tuple(self.groups),
+            names=tuple(self.names),
+            texts=self.texts,
+            group=self._column("group"),
+            inputs=self._column("inputs"),
+            outputs=self._column("outputs"),
+            numbers=self._column("numbers"),
+            marks=self._column("marks"),
+            origin_start=starts,
+            origins=self._column("origin"),
+            keeps=keeps,
+            entries=Entries(**entry),
+            draws=(self._column("draw.call"), self._column("draw.name"), self._column("draw.digest")),
+            moments=Moments(**moment),
+            steps=(self._column("step.call"), self._column("step.number")),
+            partial=partial,
+            raw_bytes=self.raw_bytes,
+        )
+
+
+def of_one_length(columns: list[np.ndarray]) -> None:
+    if len({len(column) for column in columns}) > 1:
+        raise ValueError("its columns are not of one length")
+
+
+def below(column: np.ndarray, limit: int) -> None:
+    if len(column) and int(column.max()) >= limit:
+        raise ValueError("it speaks of something that was not defined")
+
+
+def origins_within(origins: np.ndarray, calls: int, entries: int) -> None:
+    if len(origins) and not (-entries <= int(origins.min()) and int(origins.max()) < calls):
+        raise ValueError("memory was kept from nowhere")

@@ -1,0 +1,257 @@
+"""Writing a file of values as the run goes, in bounded memory."""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from array import array
+from collections.abc import Iterable
+from contextlib import suppress
+from io import FileIO
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from tracer.errors import TraceError
+from tracer.trace.values import blocks
+from tracer.trace.values.digests import text_digest
+from tracer.trace.values.model import Group, Header, Mark, Name, ValueKind
+
+#: Calls that are collected before they are written.
+BLOCK_CALLS = 8192
+#: Seconds after which a step's end, or one call in 64, writes what there is.
+BLOCK_SECONDS = 1.0
+#: Calls that are kept back for one that is pending; after that it counts as not digested.
+MOST_KEPT_BACK = 1 << 20
+#: Texts of numbers that are kept, and the longest of them; what comes after has its digest alone.
+MOST_TEXTS = 100_000
+LONGEST_TEXT = 200
+
+_PACK = blocks.ROW.pack
+_ROW = blocks.ROW.size
+#: Where ``inputs`` and ``outputs`` lie in a row.
+_DIGESTS = struct.Struct("<QQ")
+_DIGESTS_AT = 4
+_MARKS = struct.Struct("<H")
+_MARKS_AT = 28
+_UNSETTLED = int(Mark.INPUT_NOT_DIGESTED | Mark.OUTPUT_NOT_DIGESTED)
+_MOST_ORIGINS = 0xFFFF
+
+
+class ValuesWriter:
+    """Writes calls, entries, draws and moments in the order in which they are given.
+
+    Each method is meant for the hot path: it appends and returns. What goes wrong with the disk ends the writing, never
+    the training: ``failed`` says why. A forked child that inherits one writes nothing.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], header: Header) -> None:
+        """Create ``path`` with its header. Raises ``TraceError`` where it cannot be written."""
+        self.path = Path(path)
+        self.failed = ""
+        """Why nothing more is written; empty while all is well."""
+        self.calls = 0
+        """Calls given so far: the index of the next one."""
+        self.raw_bytes = 0
+        """Size of all that was written, before compression."""
+        self._pid = os.getpid()
+        self._groups: dict[Group, int] = {}
+        self._names: dict[tuple[ValueKind, str], int] = {}
+        self._texts: dict[int, None] = {}
+        self._entries = 0
+        self._step = 0
+        self._written = 0
+        self._last = time.monotonic()
+        self._pending: set[int] = set()
+        self._clear()
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file: FileIO | None = open(self.path, "wb", buffering=0)  # noqa: SIM115 (closed by close())
+            self._put(blocks.MAGIC + blocks.framed(blocks.HEADER, msgspec.msgpack.encode(header)))
+        except OSError as problem:
+            raise TraceError(f"cannot write {path}: {problem.strerror}", hint="choose another path") from problem
+
+    def group(self, group: Group) -> int:
+        """The number of ``group``, to be kept by the caller: calls are given by it."""
+        known = self._groups.get(group)
+        if known is None:
+            known = self._groups[group] = len(self._groups)
+            self._new_groups.append(group)
+        return known
+
+    def numbers(self, text: str) -> int:
+        """The digest of the numbers among a call's arguments, spelt ``alpha=1, 0.001``, which the reader shows.
+
+        The spelling has to tell 1 from 1.0 and True. An empty text is 0: no numbers.
+        """
+        return self._text(text_digest(text), text) if text else 0
+
+    def entry(self, kind: ValueKind, name: str, digest: int, position: int = -1) -> int:
+        """The next call reads something that no recorded call wrote. The result is its origin, for ``call``.
+
+        Once a tensor: as long as its bytes are the same, later calls give the origin again.
+        """
+        self._entry_rows.append((self._name(kind, name), position, digest, self.calls))
+        self._entries += 1
+        return -self._entries
+
+    def draw(self, generator: str, state: int) -> None:
+        """The next call draws from ``generator``, whose state has this digest before the call."""
+        self._draw_rows.append((self.calls, self._name(ValueKind.GENERATOR, generator), state))
+
+    def call(
+        self,
+        group: int,
+        inputs: int,
+        outputs: int,
+        origins: Iterable[int] = (),
+        numbers: int = 0,
+        marks: int = 0,
+        keeps: int | None = None,
+        pending: bool = False,
+    ) -> int:
+        """One call, and its index: the origin of what it wrote.
+
+        ``inputs``, ``outputs``: folded digests (``fold``). ``origins``: where each input came from, calls and entries;
+        doubles are dropped. ``keeps``: the origin of memory that the call wrote in part. ``pending``: the digests are
+        not known yet; ``settle`` gives them, and until then nothing from this call on is written.
+        """
+        index = self.calls
+        several = set(origins)
+        if len(several) > _MOST_ORIGINS:
+            several = set(sorted(several)[-_MOST_ORIGINS:])
+        for origin in several:
+            self._origins.append(index - origin if origin >= 0 else origin)
+        self._rows += _PACK(group, inputs, outputs, numbers, marks, len(several))
+        if keeps is not None:
+            self._keep_rows.append((index, keeps))
+        if pending:
+            self._pending.add(index)
+        self.calls = index + 1
+        if not index & 63 and (index - self._written >= BLOCK_CALLS or time.monotonic() - self._last > BLOCK_SECONDS):
+            self.flush()
+        return index
+
+    def settle(self, call: int, inputs: int, outputs: int) -> None:
+        """The digests of a call that was pending."""
+        if call in self._pending:
+            _DIGESTS.pack_into(self._rows, (call - self._written) * _ROW + _DIGESTS_AT, inputs, outputs)
+            self._pending.discard(call)
+
+    def settle_entry(self, origin: int, digest: int) -> None:
+        """The digest of an entry of a call that was pending."""
+        row = -1 - origin - (self._entries - len(self._entry_rows))
+        if row >= 0:
+            name, position, _, call = self._entry_rows[row]
+            self._entry_rows[row] = (name, position, digest, call)
+
+    def moment(self, kind: ValueKind, name: str, digest: int, position: int = -1, text: str = "") -> None:
+        """A state as it is now; ``text``: what it is in words, where that is short (``0.001``)."""
+        self._moment_rows.append((self._name(kind, name), position, digest, self.calls, self._step))
+        if text:
+            self._text(digest, text)
+
+    def step(self, number: int) -> None:
+        """From the next call on it is step ``number``; steps count from 1."""
+        self._step = number
+        self._step_rows.append((self.calls, number))
+        if time.monotonic() - self._last > BLOCK_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write all calls up to now, unless some are pending still."""
+        if os.getpid() != self._pid:
+            return
+        if self._pending:
+            if self.calls - self._written < MOST_KEPT_BACK and self._file is not None:
+                return
+            self._give_up_pending()
+        self._last = time.monotonic()
+        block = self._block() if self._file is not None else None
+        if block is not None:
+            self._put(blocks.framed(blocks.CALLS, msgspec.msgpack.encode(block)))
+        self._written = self.calls
+        self._clear()
+
+    def close(self, partial: str = "") -> None:
+        """Write what is left and the end; ``partial`` says why recording ended early, as a trace does."""
+        if self._file is None or os.getpid() != self._pid:
+            return
+        self._give_up_pending()
+        self.flush()
+        self._put(blocks.framed(blocks.END, msgspec.msgpack.encode(blocks.End(calls=self.calls, partial=partial))))
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _name(self, kind: ValueKind, name: str) -> int:
+        known = self._names.get((kind, name))
+        if known is None:
+            known = self._names[kind, name] = len(self._names)
+            self._new_names.append(Name(kind, name))
+        return known
+
+    def _give_up_pending(self) -> None:
+        """What nobody settled was not digested."""
+        for call in self._pending:
+            at = (call - self._written) * _ROW + _MARKS_AT
+            (marks,) = _MARKS.unpack_from(self._rows, at)
+            _MARKS.pack_into(self._rows, at, marks | _UNSETTLED)
+        self._pending.clear()
+
+    def _text(self, digest: int, text: str) -> int:
+        if digest not in self._texts and len(self._texts) < MOST_TEXTS:
+            self._texts[digest] = None
+            self._new_texts.append((digest, text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 3]}..."))
+        return digest
+
+    def _clear(self) -> None:
+        self._rows = bytearray()
+        self._origins = array("i")
+        self._keep_rows: list[tuple[int, int]] = []
+        self._entry_rows: list[tuple[int, int, int, int]] = []
+        self._draw_rows: list[tuple[int, int, int]] = []
+        self._moment_rows: list[tuple[int, int, int, int, int]] = []
+        self._step_rows: list[tuple[int, int]] = []
+        self._new_groups: list[Group] = []
+        self._new_names: list[Name] = []
+        self._new_texts: list[tuple[int, str]] = []
+
+    def _block(self) -> blocks.CallsBlock | None:
+        """What was collected; ``None`` where that is nothing."""
+        rows = np.frombuffer(bytes(self._rows), dtype=blocks.ROW_TYPE)
+        columns = {name: np.ascontiguousarray(rows[name]) for name in blocks.ROW_TYPE.names or ()}
+        columns["origin"] = np.array(self._origins, dtype="<i4")
+        for table, of in blocks.TABLES.items():
+            found: list[tuple[int, ...]] = getattr(self, f"_{table}_rows")
+            for (name, dtype), column in zip(of.items(), zip(*found, strict=True), strict=False):
+                columns[f"{table}.{name}"] = np.array(column, dtype=dtype)
+        block = blocks.CallsBlock(
+            first=self._written,
+            groups=self._new_groups,
+            names=self._new_names,
+            texts=self._new_texts,
+            columns={
+                name: blocks.packed(column, squeeze=column.dtype != np.uint64 or name == "numbers")
+                for name, column in columns.items()
+                if len(column)
+            },
+        )
+        self.raw_bytes += sum(column.nbytes for column in columns.values())
+        return block if block.columns or block.groups or block.names or block.texts else None
+
+    def _put(self, data: bytes) -> None:
+        """Write ``data``; where that fails, write nothing more and go on."""
+        if self._file is None:
+            return
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[self._file.write(view) or 0 :]
+        except OSError as problem:
+            self.failed = problem.strerror or str(problem)
+            file, self._file = self._file, None
+            with suppress(OSError):
+                file.close()
