@@ -40,7 +40,7 @@ def targets_named(text: str, recorded: str) -> tuple[tuple[Backend, str], ...]:
             raise TargetError(f"target {part!r} lacks its version", hint=f"write {name}:2.13")
         versions = (version,) if version else (*VERSIONS, recorded) if name == "all" else (recorded,)
         for backend in existing_tables() if name == "all" else (Backend(name),):
-            found |= dict.fromkeys((backend, _release(one)) for one in versions)
+            found |= dict.fromkeys((backend, _release(version)) for version in versions)
     if not found:
         raise TargetError("no target is named", hint="write all, or cuda:2.4,cuda:2.13,npu")
     if len(found) > MOST_TARGETS:

@@ -209,8 +209,8 @@ def _update(lock: str, decision: Decision, before: tuple[Accepted, ...]) -> int:
     found = updated([*decision.failing, *decision.passing, *decision.compared.known], before)
     after = (*found, *decision.unlooked)
     write_baseline(lock, after)
-    old, new = {one.risk for one in before}, {one.risk for one in after}
-    past = {risk_of(one) for one in decision.compared.expired}
+    old, new = {line.risk for line in before}, {line.risk for line in after}
+    past = {risk_of(finding) for finding in decision.compared.expired}
     ended = f", {len(past):,} of them past their day: give them another, or mend what they accept" if past else ""
     show(
         f"tracer check: {lock} accepts {len(after):,} findings: {len(new - old):,} added, {len(old - new):,} dropped,"
@@ -237,9 +237,9 @@ def summary(decision: Decision, untrained: str = "") -> str:
     failing: tuple[Finding, ...] = decision.failing
     failed = set(map(id, failing))
     parts = [
-        (len([one for one in compared.new if id(one) in failed]), "new"),
-        (len([one for one in compared.worsened if id(one) in failed]), "worsened"),
-        (len([one for one in compared.expired if id(one) in failed]), "expired"),
+        (len([finding for finding in compared.new if id(finding) in failed]), "new"),
+        (len([finding for finding in compared.worsened if id(finding) in failed]), "worsened"),
+        (len([finding for finding in compared.expired if id(finding) in failed]), "expired"),
     ]
     counts = [f"{count:,} {what}" for count, what in parts if count]
     through = [

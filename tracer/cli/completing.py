@@ -21,8 +21,8 @@ def words(choices: Callable[[], Iterable[str]], *, several: bool = False) -> Com
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         before, comma, begun = incomplete.rpartition(",") if several else ("", "", incomplete)
         named = before.split(",") if comma else []
-        found = [one for one in choices() if one.startswith(begun) and one not in named]
-        return [CompletionItem(f"{before}{comma}{one}") for one in found]
+        found = [choice for choice in choices() if choice.startswith(begun) and choice not in named]
+        return [CompletionItem(f"{before}{comma}{choice}") for choice in found]
 
     return complete
 
@@ -33,11 +33,11 @@ def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
 
 
 def _backends() -> list[str]:
-    return [one.value for one in Backend]
+    return [backend.value for backend in Backend]
 
 
 def _devices() -> list[str]:
-    return [one.value for one in Backend if one is not Backend.RECORDED]
+    return [backend.value for backend in Backend if backend is not Backend.RECORDED]
 
 
 def _settings() -> list[str]:
@@ -45,7 +45,7 @@ def _settings() -> list[str]:
 
 
 def _verdicts() -> list[str]:
-    return [one.value for one in Verdict if one is not Verdict.DETERMINISTIC]
+    return [verdict.value for verdict in Verdict if verdict is not Verdict.DETERMINISTIC]
 
 
 def _formats() -> Sequence[str]:

@@ -57,9 +57,9 @@ def _lines(decision: Decision, detail: Detail) -> Iterator[Line]:
         return
     whole = detail is Detail.WHOLE
     state = _states(decision)
-    for one in decision.failing if whole else decision.failing[:_SHOWN]:
-        reasons = tuple(_reasons(one)) if whole else ()
-        yield Line(_plain(f"{_said(one)}{state.get(id(one), '')}"), _plain(one.remedy), reasons)
+    for finding in decision.failing if whole else decision.failing[:_SHOWN]:
+        reasons = tuple(_reasons(finding)) if whole else ()
+        yield Line(_plain(f"{_said(finding)}{state.get(id(finding), '')}"), _plain(finding.remedy), reasons)
     if not whole:
         if len(decision.failing) > _SHOWN:
             yield Line(f"and {len(decision.failing) - _SHOWN:,} more; --verbose prints all")
@@ -96,8 +96,8 @@ def _reasons(one: Finding) -> Iterator[str]:
 
 def _states(decision: Decision) -> dict[int, str]:
     compared = decision.compared
-    said = {id(one): ", worse than was accepted" for one in compared.worsened}
-    return said | {id(one): ", accepted no longer" for one in compared.expired}
+    said = {id(finding): ", worse than was accepted" for finding in compared.worsened}
+    return said | {id(finding): ", accepted no longer" for finding in compared.expired}
 
 
 def _plain(text: str) -> str:

@@ -56,11 +56,11 @@ def _wanted(
     elif len(names) == 1:
         files = [(names[0], path)]
     else:
-        stem = path.with_suffix("") if path.suffix in {one.suffix for one in FORMATS.values()} else path
+        stem = path.with_suffix("") if path.suffix in {form.suffix for form in FORMATS.values()} else path
         files = [(name, stem.with_name(stem.name + FORMATS[name].suffix)) for name in names]
     for _, target in files:
         check_writable(target, error=ReportError)
-        if any(target.exists() and os.path.exists(one) and target.samefile(one) for one in inputs):
+        if any(target.exists() and os.path.exists(path) and target.samefile(path) for path in inputs):
             raise ReportError(f"{target} is the trace itself", hint="choose another name with -o")
     return [*files]
 

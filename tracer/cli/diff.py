@@ -85,7 +85,10 @@ def command(
             judge(trace, backend=pairs[0][side], torch=pairs[1][side], settings=pairs[2][side])
             for side, trace in enumerate(traces)
         ]
-        draws = [(one.generator, one.ahead, one.second or one.first) for one in compare_draws(*traces)]
+        draws = [
+            (difference.generator, difference.ahead, difference.second or difference.first)
+            for difference in compare_draws(*traces)
+        ]
         compared = compare_judgements(reports[0].judgement, reports[1].judgement, draws)
     if form == "json":
         import msgspec

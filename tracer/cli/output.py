@@ -28,7 +28,7 @@ def check_folder(folder: Path, *, error: type[TracerError] = UsageError) -> None
     and nothing else is made, so that a run that is refused leaves nothing.
     """
     try:
-        standing = next((one for one in (folder, *folder.parents) if one.exists()), folder)
+        standing = next((parent for parent in (folder, *folder.parents) if parent.exists()), folder)
         with tempfile.TemporaryFile(dir=standing):
             pass
     except (OSError, ValueError) as problem:

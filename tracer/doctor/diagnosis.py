@@ -95,7 +95,9 @@ def diagnose(table: EnvironmentTable, environment: Environment, outlook: Outlook
     asked = release(environment.torch) if outlook.has_torch else ""
     place = placed(table.reviewed, asked) if asked else "reviewed"
     # Whichever release will be used where none is installed: what they disagree about is unknown.
-    versions = (f"{known[-1]}.0",) if place == "newer" else (asked,) if asked else tuple(f"{one}.0" for one in known)
+    versions = (
+        (f"{known[-1]}.0",) if place == "newer" else (asked,) if asked else tuple(f"{release}.0" for release in known)
+    )
     rows = [
         row for row in table.row if _bears(row, outlook) and any(speaks_of(row.torch, version) for version in versions)
     ]
@@ -167,7 +169,7 @@ def _check(row: Row, read: Read, versions: Sequence[str], environment: Environme
         remedy=(case.remedy if case is not None else "") or row.remedy,
         code=row.code,
         where=row.where,
-        evidence=tuple(Evidence(kind=one.kind, ref=one.ref) for one in row.evidence),
+        evidence=tuple(Evidence(kind=evidence.kind, ref=evidence.ref) for evidence in row.evidence),
     )
 
 

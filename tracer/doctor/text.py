@@ -36,7 +36,7 @@ def diagnosis_parts(diagnosis: Diagnosis, width: int, *, all_settings: bool = Fa
         yield Text()
     if all_settings:
         yield from _notes(diagnosis.notes)
-        yield from _harmless([one for one in diagnosis.of((Verdict.DETERMINISTIC,)) if not one.is_note], width)
+        yield from _harmless([item for item in diagnosis.of((Verdict.DETERMINISTIC,)) if not item.is_note], width)
     yield from _summary(diagnosis, all_settings=all_settings)
 
 
@@ -95,10 +95,10 @@ def _harmless(settings: Sequence[Checked], width: int) -> Iterator[RenderableTyp
     by_heading = sorted(settings, key=lambda one: CATEGORIES.index(one.category))
     for heading, ones in groupby(by_heading, key=lambda one: one.category):
         grid.add_row(Text(heading, style="bold"), "")
-        for one in ones:
-            grid.add_row(f"= {one.name}", spelled(one.value))
+        for item in ones:
+            grid.add_row(f"= {item.name}", spelled(item.value))
             if width < _GRID_FROM:
-                yield Prose(f"= {one.name}: {spelled(one.value)}")
+                yield Prose(f"= {item.name}: {spelled(item.value)}")
     if settings and width >= _GRID_FROM:
         yield grid
     if settings:

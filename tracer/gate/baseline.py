@@ -115,7 +115,7 @@ def file_of(location: str) -> str:
 
 def compare(findings: Iterable[Finding], accepted: Iterable[Accepted], today: datetime.date) -> BaselineComparison:
     """Hold ``findings`` against what was ``accepted``, as of ``today``."""
-    lines = {one.risk: one for one in accepted}
+    lines = {line.risk: line for line in accepted}
     known, new, worsened, expired = [], [], [], []
     met = set()
     for finding in findings:
@@ -136,7 +136,7 @@ def compare(findings: Iterable[Finding], accepted: Iterable[Accepted], today: da
 
 def updated(findings: Iterable[Finding], accepted: Iterable[Accepted]) -> tuple[Accepted, ...]:
     """The baseline that accepts every one of ``findings``: reasons and days of the lines that stay are kept."""
-    lines = {one.risk: one for one in accepted}
+    lines = {line.risk: line for line in accepted}
     worst: dict[Risk, Verdict] = {}
     for finding in findings:
         risk = risk_of(finding)
@@ -203,9 +203,9 @@ def _parse_line(line: str, where: str, number: int) -> Accepted:
 def format_baseline(accepted: Iterable[Accepted]) -> str:
     """The lock file's text, sorted; the same findings give the same bytes."""
     lines = [HEADER, LEGEND]
-    for one in sorted(accepted, key=lambda one: one.risk):
-        until = one.until.isoformat() if one.until else ""
-        lines.append(" | ".join(_escape(cell) for cell in (*one.risk, one.verdict.value, until, one.reason)))
+    for entry in sorted(accepted, key=lambda one: one.risk):
+        until = entry.until.isoformat() if entry.until else ""
+        lines.append(" | ".join(_escape(cell) for cell in (*entry.risk, entry.verdict.value, until, entry.reason)))
     return "\n".join(lines) + "\n"
 
 

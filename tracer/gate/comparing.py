@@ -175,7 +175,7 @@ def _order(one: Difference) -> tuple[object, ...]:
 
 def _settings(before: Environment, after: Environment) -> Iterable[SettingDifference]:
     """Fields, variables and dotted names whose values differ; devices by their names."""
-    sides = [msgspec.to_builtins(one) for one in (before, after)]
+    sides = [msgspec.to_builtins(side) for side in (before, after)]
     for name in Environment.__struct_fields__:
         if name in ("variables", "settings"):
             ours, theirs = (side.get(name, {}) for side in sides)

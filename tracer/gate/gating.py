@@ -75,13 +75,13 @@ def decide(
     ignored: list[Finding] = []
     silenced: list[Finding] = []
     judged: list[Finding] = []
-    for one in findings:
-        if not _is_named(names_of(one), gate):
-            ignored.append(one)
+    for finding in findings:
+        if not _is_named(names_of(finding), gate):
+            ignored.append(finding)
         else:
-            (silenced if is_silenced(one) else judged).append(one)
+            (silenced if is_silenced(finding) else judged).append(finding)
     lines = tuple(accepted)
-    met, passed_over = ({risk_of(one) for one in group} for group in ((*judged, *silenced), ignored))
+    met, passed_over = ({risk_of(finding) for finding in group} for group in ((*judged, *silenced), ignored))
     unlooked = tuple(
         line
         for line in lines
@@ -92,9 +92,9 @@ def decide(
     known = set(map(id, compared.known))
     failing: list[Finding] = []
     passing: list[Finding] = []
-    for one in judged:
-        if id(one) not in known:
-            (failing if gate.new or one.verdict in gate.verdicts else passing).append(one)
+    for finding in judged:
+        if id(finding) not in known:
+            (failing if gate.new or finding.verdict in gate.verdicts else passing).append(finding)
     return Decision(tuple(failing), tuple(passing), tuple(ignored), tuple(silenced), compared, unlooked)
 
 
@@ -110,12 +110,12 @@ def acceptances(
     """
     reasons = {line.risk: line.reason for line in accepted}
     spoken: dict[int, tuple[AcceptedBy, str]] = {}
-    for one in decision.compared.known:
-        spoken[id(one)] = (AcceptedBy.BASELINE, reasons.get(risk_of(one), ""))
-    for one in decision.silenced:
-        spoken[id(one)] = (AcceptedBy.COMMENT, reason_at(one))
-    for one in decision.ignored:
-        spoken[id(one)] = (AcceptedBy.SELECTION, "")
+    for finding in decision.compared.known:
+        spoken[id(finding)] = (AcceptedBy.BASELINE, reasons.get(risk_of(finding), ""))
+    for finding in decision.silenced:
+        spoken[id(finding)] = (AcceptedBy.COMMENT, reason_at(finding))
+    for finding in decision.ignored:
+        spoken[id(finding)] = (AcceptedBy.SELECTION, "")
     return tuple(
         Acceptance(finding=place, by=spoken[id(one)][0], reason=spoken[id(one)][1])
         for place, one in enumerate(findings)

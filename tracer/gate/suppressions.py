@@ -60,7 +60,7 @@ class Suppressions:
 
     def comment_on(self, finding: Finding) -> Comment | None:
         """The comment that silences ``finding``, where there is one."""
-        comments = (one for location in (finding.location, finding.called_from) for one in self._at(location))
+        comments = (comment for location in (finding.location, finding.called_from) for comment in self._at(location))
         return next(
             (comment for comment in comments if any(fnmatchcase(finding.rule, rule) for rule in comment.rules)), None
         )
@@ -101,7 +101,7 @@ def _by_line(text: str) -> Mapping[int, tuple[str, ...]]:
     try:
         tokens = tokenize.generate_tokens(io.StringIO(text).readline)
         comments = {token.start[0]: token.string for token in tokens if token.type == tokenize.COMMENT}
-        statements = [one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.stmt)]
+        statements = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt)]
     except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError):
         return speaking  # a notebook's cell, or another Python's file: its lines must do
     speaking = {number: (comment,) for number, comment in comments.items()}

@@ -59,7 +59,7 @@ class Determinism:
 
         if not self.tracers:
             raise UsageError("nothing was recorded", hint="run the step in a block: with determinism(model): ...")
-        return judge(merge_traces([one.trace for one in self.tracers]), **target)
+        return judge(merge_traces([tracer.trace for tracer in self.tracers]), **target)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -176,9 +176,11 @@ def _told(failing: Any) -> str:
     from tracer.report.wording.naming import answer_of
 
     lines = [f"{len(failing):,} determinism finding{'s' * (len(failing) != 1)}:"]
-    for one in failing[:_SHOWN]:
-        place = one.location or one.called_from or one.module or "whole process"
-        lines.append(f"  {place}: {one.rule}: {one.op or one.subject} {answer_of(one)}: {one.remedy}")
+    for finding in failing[:_SHOWN]:
+        place = finding.location or finding.called_from or finding.module or "whole process"
+        lines.append(
+            f"  {place}: {finding.rule}: {finding.op or finding.subject} {answer_of(finding)}: {finding.remedy}"
+        )
     if len(failing) > _SHOWN:
         lines.append(f"  and {len(failing) - _SHOWN:,} more")
     return "\n".join(lines)
@@ -199,7 +201,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if not path and not _records_all(config):
         return
     if hasattr(config, "workeroutput"):
-        config.workeroutput["determinism_traces"] = [one.decode() for one in config.stash[_traces]]
+        config.workeroutput["determinism_traces"] = [trace.decode() for trace in config.stash[_traces]]
         return
     _write(config, path)
 
@@ -208,7 +210,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_testnodedown(node: Any, error: object) -> None:
     """A worker of pytest-xdist ended: take its traces."""
     sent = getattr(node, "workeroutput", {}).get("determinism_traces", ())
-    node.config.stash[_traces] += [one.encode() for one in sent]
+    node.config.stash[_traces] += [trace.encode() for trace in sent]
 
 
 def _write(config: pytest.Config, path: str | None) -> None:
@@ -218,7 +220,7 @@ def _write(config: pytest.Config, path: str | None) -> None:
     from tracer.session import judge
     from tracer.trace import Trace, merge_traces
 
-    traces = [msgspec.json.decode(one, type=Trace) for one in config.stash[_traces]]
+    traces = [msgspec.json.decode(trace, type=Trace) for trace in config.stash[_traces]]
     if not traces:
         lost = f"-report: no test recorded anything, so {path} was not written" if path else ": no test called torch"
         _say(config, f"--determinism{lost}")

@@ -236,17 +236,17 @@ class MinimalSettings:
         # Rows may ask for several values of one setting: those that settle most stand.
         for order in (asking, asking[::-1]):
             trial: dict[str, FactValue] = dict(planned)
-            for one in order:
-                own[key_of(one)] = one.sets
-                trial.update(one.sets)
+            for setting in order:
+                own[key_of(setting)] = setting.sets
+                trial.update(setting.sets)
             after = {key_of(finding): finding for finding in self._process.observe(trial).findings}
             added: dict[str, FactValue] = {}
             settles = 0
-            for one in order:
-                known = after.get(key_of(one))
+            for setting in order:
+                known = after.get(key_of(setting))
                 if known is None or (is_good(known.verdict) and not _left_to_chance(known)):
                     settles += 1
-                    added.update({name: trial[name] for name in one.sets if planned.get(name) != trial[name]})
+                    added.update({name: trial[name] for name in setting.sets if planned.get(name) != trial[name]})
             if settles > best[0]:
                 best = (settles, added)
         return best[1]
@@ -272,7 +272,7 @@ class MinimalSettings:
 
 def with_plan(findings: Iterable[Finding], settled: Settled) -> list[Finding]:
     """Findings about the process, each with what the planned settings leave of it and which of them close it."""
-    left = {key_of(one): one for one in settled.process.findings}
+    left = {key_of(finding): finding for finding in settled.process.findings}
     told = []
     for finding in findings:
         known = left.get(key_of(finding))

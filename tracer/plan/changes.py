@@ -81,7 +81,7 @@ def make_plan(judgement: Judgement) -> tuple[Change, ...]:
     drafts = [draft for write in _WRITERS for draft in write(plan)]
     drafts += _leave_unfilled(judgement)
     codes = importing_once(draft.code.strip() for draft in drafts)
-    needs = needs_of([Asking(one.sets, one.needs, one.raises_in_mode) for one in drafts], judgement.target)
+    needs = needs_of([Asking(draft.sets, draft.needs, draft.raises_in_mode) for draft in drafts], judgement.target)
     return tuple(
         _numbered(number, draft._replace(code=code), plan, needed)
         for number, (draft, code, needed) in enumerate(zip(drafts, codes, needs, strict=True), 1)
@@ -139,7 +139,7 @@ def _setting(name: str, plan: _Plan, closed: list[int]) -> Draft:
     saying = [finding for finding in plan.findings if finding.about is About.SETTING and finding.sets == {name: value}]
     known = declared(name)
     made_by = known.made_by.removesuffix("()") if known is not None else ""
-    same = [one for one in saying if one.code and made_by in one.code]
+    same = [draft for draft in saying if draft.code and made_by in draft.code]
     code = same[0].code if same else _line(name, value)
     title = known.title if known is not None and known.title else f"Set {known.name if known else name} to {value}"
     if name == MODE and plan.target.conditions.get(name) == DeterministicMode.WARN.value:
@@ -194,7 +194,7 @@ def _move_lines(plan: _Plan) -> Iterator[Draft]:
     for places in _alike(plan, plan.at(Step.LATE), lambda one: (one.rule, one.location, one.called_from)):
         first = plan.findings[places[0]]
         moved = [plan.findings[place] for place in places if is_settled(plan.findings[place])]
-        sets = {name: plan.planned[name] for one in moved for name in one.sets if name in plan.planned}
+        sets = {name: plan.planned[name] for draft in moved for name in draft.sets if name in plan.planned}
         where = f"{first.where}; it stands at {place_of(first)}" if first.where else place_of(first)
         what = "Move the line" if first.about is About.LATE else "Take the line out"
         yield Draft(f"{what}: {first.subject}", where, places, first.remedy, first.code, sets)

@@ -36,17 +36,17 @@ def _know_stand_ins() -> None:
     function is to be known with it, and the function where the list was filled while something stood for it."""
     for known in seams.lists_of_functions():
         for pair in stand_ins():
-            if any(id(one) in known for one in pair):
-                for one in pair:
-                    known.add(id(one))
+            if any(id(member) in known for member in pair):
+                for member in pair:
+                    known.add(id(member))
 
 
 def _code_of(module: ModuleType) -> Iterator[CodeType]:
     for value in list(vars(module).values()):
         if getattr(value, "__module__", None) != module.__name__:
             continue
-        for one in (value, *vars(value).values()) if isinstance(value, type) else (value,):
-            function = getattr(one, "fget", None) or getattr(one, "__func__", one)
+        for member in (value, *vars(value).values()) if isinstance(value, type) else (value,):
+            function = getattr(member, "fget", None) or getattr(member, "__func__", member)
             if isinstance(function, FunctionType):
                 yield from _with_inner(function.__code__)
 

@@ -243,7 +243,7 @@ def place(holders: Iterable[Holder], watch: Watch) -> Callable[[], None] | None:
     placed = [found for owner, name in holders if (found := _stand_in(owner, name)) is not None]
     if not placed:
         return None
-    replacements = list({id(one): one for one in placed}.values())
+    replacements = list({id(replacement): replacement for replacement in placed}.values())
     for replacement in replacements:
         replacement._tracer_watches = (*replacement._tracer_watches, watch)
 

@@ -123,7 +123,7 @@ def _facts(facts: tuple[tuple[str, FactValue], ...]) -> str:
 @lru_cache(maxsize=4096)
 def _evidence(evidence: tuple[Evidence, ...]) -> str:
     """A line each; no other newline is among them."""
-    return "\n".join(f"{EVIDENCE_STRENGTH[one.kind]}: {' '.join(one.ref.split())}" for one in evidence)
+    return "\n".join(f"{EVIDENCE_STRENGTH[item.kind]}: {' '.join(item.ref.split())}" for item in evidence)
 
 
 def _reason(row: Judged) -> str:

@@ -38,9 +38,9 @@ def _kind_of(one: Finding) -> tuple[object, ...]:
 def _folded(group: list[Finding]) -> Finding:
     first = group[0]
     ops: Counter[str] = Counter()
-    for one in group:
-        ops[one.op] += one.count
-    places = list(dict.fromkeys(one.location for one in group))
+    for finding in group:
+        ops[finding.op] += finding.count
+    places = list(dict.fromkeys(finding.location for finding in group))
     more = f" and {len(places) - 1:,} more" if len(places) > 1 else ""
     return msgspec.structs.replace(
         first,
@@ -53,5 +53,5 @@ def _folded(group: list[Finding]) -> Finding:
         count=ops.total(),
         module=_NUMBER.sub("*", first.module),
         location=f"{places[0]}{more}",
-        called_from=first.called_from if all(one.called_from == first.called_from for one in group) else "",
+        called_from=first.called_from if all(finding.called_from == first.called_from for finding in group) else "",
     )

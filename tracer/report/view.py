@@ -45,7 +45,7 @@ class ReportView:
     @property
     def spoken_for(self) -> dict[int, Acceptance]:
         """``accepted`` by the position of the finding."""
-        return {one.finding: one for one in self.accepted or ()}
+        return {accepted.finding: accepted for accepted in self.accepted or ()}
 
     @property
     def tally(self) -> Tally:

@@ -25,11 +25,11 @@ def trim(error: BaseException) -> None:
 
     Where the innermost frame is the tracer's own, the error is too, and the traceback stays whole.
     """
-    for one in _chain(error):
-        frames = list(_frames(one.__traceback__))
-        if frames and _is_ours(frames[-1]) and not _made_a_call(frames[-1]) and isinstance(one, Exception):
+    for link in _chain(error):
+        frames = list(_frames(link.__traceback__))
+        if frames and _is_ours(frames[-1]) and not _made_a_call(frames[-1]) and isinstance(link, Exception):
             continue
-        one.__traceback__ = _rebuilt(frames)
+        link.__traceback__ = _rebuilt(frames)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

@@ -48,7 +48,7 @@ class Examples(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def of(self, rule: Rule) -> Example | None:
         """The example of a rule: the first that dispatches one of its ops."""
-        return next((one for one in self.example if any(_speaks_of(rule, op) for op in one.ops)), None)
+        return next((example for example in self.example if any(_speaks_of(rule, op) for op in example.ops)), None)
 
 
 NO_EXAMPLES = Examples(schema=SCHEMA, example=())
@@ -76,12 +76,14 @@ def lint_examples(examples: Examples, tables: Mapping[Backend, Table]) -> list[s
     is of no rule's op, and rules of the tables for CUDA and the CPU that have none."""
     faults = [f"{op}: {n} examples dispatch it" for op, n in _counted(examples) if n > 1]
     named = {op for table in tables.values() for rule in table.rule for op in rule.ops}
-    for one in examples.example:
-        faults += [f"{one.ops[0]}: {fault}" for fault in _faults_of(one.code)]
+    for example in examples.example:
+        faults += [f"{example.ops[0]}: {fault}" for fault in _faults_of(example.code)]
         faults += [
-            f"{op}: no rule speaks of it" for op in one.ops if op not in named and op.rpartition(".")[0] not in named
+            f"{op}: no rule speaks of it"
+            for op in example.ops
+            if op not in named and op.rpartition(".")[0] not in named
         ]
-        faults += [f"{one.ops[0]}: the CPU cannot run it: {one.cuda_only}" for _ in _on_cpu(one, tables)]
+        faults += [f"{example.ops[0]}: the CPU cannot run it: {example.cuda_only}" for _ in _on_cpu(example, tables)]
     for backend in _COMPLETE:
         if backend in tables:
             faults += [f"{rule.id}: has no example" for rule in tables[backend].rule if examples.of(rule) is None]
@@ -90,7 +92,7 @@ def lint_examples(examples: Examples, tables: Mapping[Backend, Table]) -> list[s
 
 def _speaks_of(rule: Rule, op: str) -> bool:
     """Whether a rule names an op, its packet, or one of its overloads."""
-    return any(op == one or op.startswith(f"{one}.") or one.startswith(f"{op}.") for one in rule.ops)
+    return any(op == name or op.startswith(f"{name}.") or name.startswith(f"{op}.") for name in rule.ops)
 
 
 def _on_cpu(example: Example, tables: Mapping[Backend, Table]) -> Iterator[Rule]:
@@ -100,7 +102,7 @@ def _on_cpu(example: Example, tables: Mapping[Backend, Table]) -> Iterator[Rule]
 
 
 def _counted(examples: Examples) -> list[tuple[str, int]]:
-    return list(Counter(op for one in examples.example for op in one.ops).items())
+    return list(Counter(op for example in examples.example for op in example.ops).items())
 
 
 def _faults_of(code: str) -> Iterator[str]:
@@ -117,9 +119,9 @@ def _faults_of(code: str) -> Iterator[str]:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             made.add(node.id)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            modules = [one.name for one in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
             yield from (f"imports {name}" for name in modules if name.partition(".")[0] != "torch")
-            made.update((one.asname or one.name).partition(".")[0] for one in node.names)
+            made.update((alias.asname or alias.name).partition(".")[0] for alias in node.names)
     used = (node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
     yield from (f"names {name}" for name in dict.fromkeys(used) if name not in made)
 

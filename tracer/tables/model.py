@@ -246,7 +246,7 @@ def with_exemptions(table: Table) -> Table:
 def _spelt_out(rule: Rule) -> Rule:
     cases = rule.case
     for exemption in rule.exempt:
-        cases = tuple(one for case in cases for one in _split(case, exemption))
+        cases = tuple(part for case in cases for part in _split(case, exemption))
     return msgspec.structs.replace(rule, case=cases, exempt=())
 
 

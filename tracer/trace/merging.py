@@ -126,10 +126,10 @@ def merge_traces(traces: Sequence[Trace]) -> Trace:
         events=_merge_events(event for trace in traces for event in trace.events),
         generators=_merge_generators(generator for trace in traces for generator in trace.generators),
         host_draws=merge_counted(draw for trace in traces for draw in trace.host_draws),
-        allocations=merge_counted(one for trace in traces for one in trace.allocations),
+        allocations=merge_counted(allocation for trace in traces for allocation in trace.allocations),
         unwritten_reads=merge_counted(read for trace in traces for read in trace.unwritten_reads),
         overlaps=merge_counted(write for trace in traces for write in trace.overlaps),
-        machine_numbers=merge_counted(one for trace in traces for one in trace.machine_numbers),
+        machine_numbers=merge_counted(number for trace in traces for number in trace.machine_numbers),
         loaders=merge_counted(loader for trace in traces for loader in trace.loaders),
         source_lines={place: text for trace in reversed(traces) for place, text in trace.source_lines.items()},
     )

@@ -114,7 +114,7 @@ def _spelled(value: object) -> str:
     if value is None:
         return _ABSENT
     if isinstance(value, tuple):
-        return ", ".join(getattr(one, "name", str(one)) for one in value) or "none"
+        return ", ".join(getattr(item, "name", str(item)) for item in value) or "none"
     return str(value)
 
 
@@ -135,10 +135,10 @@ def _tables(traces: Sequence[Trace]) -> list[_Table]:
 def _calls(tables: Sequence[_Table]) -> Iterator[RankCalls]:
     for place in dict.fromkeys(place for table in tables for place in table):
         found = [table.get(place, {}) for table in tables]
-        if all(one == found[0] for one in found):
+        if all(value == found[0] for value in found):
             continue
         op, phase, module, location, called_from = place
-        counts = tuple(sum(one.values()) for one in found)
+        counts = tuple(sum(rank_counts.values()) for rank_counts in found)
         yield RankCalls(
             op=op,
             phase=Phase(phase),
@@ -163,7 +163,7 @@ def _by_place(groups: Iterable[CallGroup]) -> _Table:
 
 def _differing(found: Sequence[Mapping[_Facts, int]]) -> tuple[str, ...]:
     """Names of the facts whose values are not counted alike."""
-    names = sorted({name for one in found for facts in one for name, _ in facts})
+    names = sorted({name for rank_facts in found for facts in rank_facts for name, _ in facts})
 
     def values(one: Mapping[_Facts, int], name: str) -> Counter[FactValue | None]:
         counted: Counter[FactValue | None] = Counter()
@@ -171,7 +171,9 @@ def _differing(found: Sequence[Mapping[_Facts, int]]) -> tuple[str, ...]:
             counted[dict(facts).get(name)] += count
         return counted
 
-    return tuple(name for name in names if any(values(one, name) != values(found[0], name) for one in found[1:]))
+    return tuple(
+        name for name in names if any(values(rank_facts, name) != values(found[0], name) for rank_facts in found[1:])
+    )
 
 
 def _order(one: RankCalls) -> tuple[object, ...]:
@@ -184,12 +186,12 @@ def _draws(merged: Mapping[int, Trace]) -> Iterator[RankDraws]:
     for rank, trace in others:
         if trace.calls == first.calls and trace.host_draws == first.host_draws:
             continue
-        for one in compare_draws(first, trace):
-            place = one.second or one.first
+        for difference in compare_draws(first, trace):
+            place = difference.second or difference.first
             yield RankDraws(
                 rank=rank,
-                generator=one.generator,
-                ahead=one.ahead,
+                generator=difference.generator,
+                ahead=difference.ahead,
                 op=place.op if place else "",
                 location=place.location if place else "",
                 module=place.module if place else "",

@@ -96,11 +96,11 @@ def call_findings(
     gathered: dict[tuple[object, ...], list[Unsafe]] = {}
     sayings: dict[tuple[object, ...], int] = {}
     said: dict[int, int] = {}
-    for one in unsafe:
-        name = id(one.ruling)
+    for call in unsafe:
+        name = id(call.ruling)
         if name not in said:
-            said[name] = sayings.setdefault(one.ruling.says, len(said))
-        gathered.setdefault(_identity(one, said[name]), []).append(one)
+            said[name] = sayings.setdefault(call.ruling.says, len(said))
+        gathered.setdefault(_identity(call, said[name]), []).append(call)
     evidence: dict[int, tuple[Evidence, ...]] = {}
     for alike in gathered.values():
         ruling = alike[0].ruling
@@ -142,8 +142,8 @@ def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...]) -> Finding:
     """One finding for groups that differ in nothing that it says; it keeps the facts on which they agree."""
     first, ruling = alike[0].group, alike[0].ruling
     facts = dict(first.facts)
-    for one in alike[1:]:
-        facts = {key: value for key, value in facts.items() if one.group.facts.get(key) == value}
+    for call in alike[1:]:
+        facts = {key: value for key, value in facts.items() if call.group.facts.get(key) == value}
     planned = alike[0].planned
     return Finding(
         rule=ruling.rule_id,
@@ -154,7 +154,7 @@ def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...]) -> Finding:
         location=first.location,
         function=first.function,
         called_from=first.called_from,
-        count=first.count if len(alike) == 1 else sum(one.group.count for one in alike),
+        count=first.count if len(alike) == 1 else sum(call.group.count for call in alike),
         verdict=ruling.verdict,
         deterministic_mode=ruling.verdict_in_deterministic_mode,
         route=ruling.route,
@@ -165,8 +165,8 @@ def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...]) -> Finding:
         evidence=evidence,
         facts=facts,
         host=first.host,
-        node=first.node if len(alike) == 1 or all(one.group.node == first.node for one in alike) else "",
-        decided=deciding_of(one.ruling.decided for one in alike),
+        node=first.node if len(alike) == 1 or all(call.group.node == first.node for call in alike) else "",
+        decided=deciding_of(call.ruling.decided for call in alike),
         reason=ruling.reason,
         reason_detail=ruling.detail if ruling.reason is not None else "",
         extrapolated=ruling.extrapolated,

@@ -66,7 +66,7 @@ def _read(node: ast.Call, line: str, parameters: tuple[str, ...]) -> _Call | Non
             owner = f"({owner})"
     elif function.attr in _NEVER_METHODS:
         return None
-    if len(positional) > len(parameters) or any(isinstance(one, ast.Starred) for one in node.args):
+    if len(positional) > len(parameters) or any(isinstance(argument, ast.Starred) for argument in node.args):
         return None
     given = dict(zip(parameters, positional, strict=False))
     for keyword in node.keywords:

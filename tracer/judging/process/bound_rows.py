@@ -156,7 +156,7 @@ class BoundRows:
 
 def evidence_of(row: Row) -> tuple[Evidence, ...]:
     """Why ``row`` is believed."""
-    return tuple(Evidence(kind=one.kind, ref=one.ref) for one in row.evidence)
+    return tuple(Evidence(kind=evidence.kind, ref=evidence.ref) for evidence in row.evidence)
 
 
 def device_backend(device: str, *, is_rocm: bool) -> Backend:

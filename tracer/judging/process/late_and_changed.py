@@ -144,7 +144,7 @@ def _readers_of(variable: str, rows: BoundRows, *, needed: bool = True) -> tuple
     for about in (About.SETTING, About.LATE, About.COMPILED):
         for row in rows.about(about):
             if row.variable == variable and (rows.matters_unset(row) if needed else True):
-                found.update((one, None) for one in row.read_by if needed or one in _SHARED)
+                found.update((reader, None) for reader in row.read_by if needed or reader in _SHARED)
     return tuple(found)
 
 

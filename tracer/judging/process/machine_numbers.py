@@ -36,7 +36,7 @@ def seed_number(trace: Trace, seeded_at: str) -> NumberSource | None:
     if not seeded_at:
         return None
     at = (number for number in trace.machine_numbers if number.use is NumberUse.SEED and number.location == seeded_at)
-    return next((one.source for one in at), None)
+    return next((number.source for number in at), None)
 
 
 def machine_numbers(rows: BoundRows) -> Iterator[Finding]:

@@ -55,7 +55,7 @@ def _are_distinct(given: Sequence[torch.Tensor | None], indices: Indices) -> boo
     Two positions name different places if they differ along a dimension in which one of the indices is a row of
     distinct numbers.
     """
-    tensors = [one for one in given if one is not None]
+    tensors = [value for value in given if value is not None]
     if any(tensor.dtype in _MASKS for tensor in tensors):
         return False
     shape = torch.broadcast_shapes(*(tensor.shape for tensor in tensors))

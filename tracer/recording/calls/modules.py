@@ -239,7 +239,7 @@ class ModuleStack:
         if left <= 0:
             return False
         innermost_left = entries[left - 1]
-        self.recompute_depth -= sum(one.inside_engine for one in entries[:left])
+        self.recompute_depth -= sum(entry.inside_engine for entry in entries[:left])
         self.entry, self.scope = innermost_left.outer, innermost_left.scope
         return True
 

@@ -175,9 +175,9 @@ class Indices:
             written = self._written[func] = _written_by(func)
         for position, name in written:
             value = args[position] if 0 <= position < len(args) else kwargs.get(name)
-            for one in value if isinstance(value, (list, tuple)) else (value,):
-                if isinstance(one, _Tensor) and not one.dtype.is_floating_point:
-                    self._drop(storages.storage_id(one))
+            for item in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(item, _Tensor) and not item.dtype.is_floating_point:
+                    self._drop(storages.storage_id(item))
 
     def _carried(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> Distinct | None:
         """What is known of the result of an op that takes its numbers from another tensor."""
@@ -214,7 +214,7 @@ class Indices:
         """Numbers in a row, each put to its place by another row: ``empty_like(p).scatter_(0, p, arange(n))``."""
         indices = args[2:3] if name.startswith("scatter") else args[1]
         source = args[3] if name.startswith("scatter") and len(args) > 3 else args[2]
-        if len(indices) != 1 or any(not isinstance(one, _Tensor) or one.dim() != 1 for one in (*indices, source)):
+        if len(indices) != 1 or any(not isinstance(value, _Tensor) or value.dim() != 1 for value in (*indices, source)):
             return None
         size = args[0].numel()
         numbers = self.of(source)
@@ -333,10 +333,10 @@ def written_through(op: str, args: tuple[Any, ...], indices: Indices) -> int | N
         count = args[3].numel() if is_row else index.numel()
     elif name == "index_put_":
         given = args[1]
-        if any(one is not None and one.dtype in (torch.bool, torch.uint8) for one in given):
+        if any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in given):
             return None
         covers = len(given) == 1 and given[0].dim() == 1 and indices.covers(given[0], 0, target.shape[0])
-        places = torch.broadcast_shapes(*(one.shape for one in given if one is not None))
+        places = torch.broadcast_shapes(*(index.shape for index in given if index is not None))
         kept = [size for dim, size in enumerate(target.shape) if dim >= len(given) or given[dim] is None]
         count = prod(places) * prod(kept)
     else:

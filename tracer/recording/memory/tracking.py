@@ -168,13 +168,13 @@ class Tracking:
         given = sorted(self.memory.given.values(), key=lambda one: one.counter.order)
         return [
             Allocation(
-                op=one.op,
-                **_place(one.counter, working_directory),
-                count=one.count,
-                bytes=one.bytes,
-                unfollowed=one.unfollowed,
+                op=value.op,
+                **_place(value.counter, working_directory),
+                count=value.count,
+                bytes=value.bytes,
+                unfollowed=value.unfollowed,
             )
-            for one in given
+            for value in given
         ]
 
     def unwritten_reads(self, working_directory: str) -> list[UnwrittenRead]:

@@ -42,13 +42,13 @@ def on_program(call: Call) -> Said | None:
 def runs_python(command: Any) -> bool:
     """Does ``command``, as ``subprocess`` takes it, run a Python program?"""
     if isinstance(command, Sequence) and not isinstance(command, (str, bytes)):
-        spelt = [os.fsdecode(one) for one in command if isinstance(one, (str, bytes, os.PathLike))]
+        spelt = [os.fsdecode(part) for part in command if isinstance(part, (str, bytes, os.PathLike))]
     else:
         spelt = [os.fsdecode(command)] if isinstance(command, (str, bytes, os.PathLike)) else []
-    if spelt[:1] == [sys.executable] or any(_RUNS_PYTHON.search(one) for one in spelt[:1]):
+    if spelt[:1] == [sys.executable] or any(_RUNS_PYTHON.search(part) for part in spelt[:1]):
         return True
     # A shell's command line is one word: ``sh -c "python train.py"``.
-    return any(_RUNS_PYTHON.search(one) for one in spelt if " " in one)
+    return any(_RUNS_PYTHON.search(part) for part in spelt if " " in part)
 
 
 def _is_torchs(frame: FrameType | None) -> bool:

@@ -59,7 +59,9 @@ class FirstUses:
 
     def group_made(self, call: Call) -> None:
         """A process group was made. Without a backend, torch starts each device's library at its first collective."""
-        asked = next((one for one in (*call.args, call.kwargs.get("backend")) if isinstance(one, str)), "").lower()
+        asked = next(
+            (argument for argument in (*call.args, call.kwargs.get("backend")) if isinstance(argument, str)), ""
+        ).lower()
         for word, subsystem in (("nccl", Subsystem.NCCL), ("hccl", Subsystem.HCCL)):
             if word in asked:
                 self.log.first_use(subsystem, call.frame)
@@ -101,7 +103,7 @@ def with_first_calls(noted: Iterable[Event], calls: Iterable[Event]) -> tuple[Ev
     events = list(noted)
     for call in calls:
         same = [event for event in events if event.kind is EventKind.FIRST_USE and event.name == call.name]
-        if any(one.first < call.first for one in same):
+        if any(other.first < call.first for other in same):
             continue
         events = [event for event in events if event not in same]
         events.append(call)

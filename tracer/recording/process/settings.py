@@ -109,7 +109,7 @@ def _as_fact(value: Any) -> FactValue | None:
     if isinstance(value, str) and not isinstance(value, Enum):
         return str(value)[:_LONGEST]
     if isinstance(value, (list, tuple, set, frozenset)):
-        parts = [str(_as_fact(one)) for one in value]
+        parts = [str(_as_fact(item)) for item in value]
         return ", ".join(sorted(parts) if isinstance(value, (set, frozenset)) else parts)[:_LONGEST]
     name = getattr(value, "name", None)  # enums, Python's and C++'s
     if isinstance(name, str):

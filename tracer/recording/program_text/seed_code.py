@@ -114,12 +114,12 @@ class _Reader:
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         if isinstance(node.func, ast.Attribute):
             self.follow(node.func.value, frame, is_certain=is_certain, depth=depth)
-        for one in (*node.args, *(keyword.value for keyword in node.keywords)):
-            self.follow(one, frame, is_certain=is_certain and name in _PASSES_ON, depth=depth)
+        for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
+            self.follow(argument, frame, is_certain=is_certain and name in _PASSES_ON, depth=depth)
         if isinstance(called, FunctionType) and called.__globals__ is frame.f_globals:
             returned = returned_by(called.__code__)
-            for one in returned:
-                self.follow(one, frame, is_certain=is_certain and len(returned) == 1, depth=depth + 1)
+            for value in returned:
+                self.follow(value, frame, is_certain=is_certain and len(returned) == 1, depth=depth + 1)
 
     def _follow_name(self, name: str, frame: FrameType, is_certain: bool, depth: int) -> None:
         tree = tree_of(frame.f_code.co_filename)
@@ -201,11 +201,11 @@ def _imported(frame: FrameType, name: str) -> Any:
     scope = None if tree is None or frame.f_code.co_name == "<module>" else scope_of(tree, frame.f_code)
     for node in ast.walk(scope) if scope is not None and not isinstance(scope, ast.Module) else ():
         if isinstance(node, ast.Import):
-            for one in node.names:
-                if (one.asname or one.name.partition(".")[0]) == name:
-                    return sys.modules.get(one.name if one.asname else name)
+            for alias in node.names:
+                if (alias.asname or alias.name.partition(".")[0]) == name:
+                    return sys.modules.get(alias.name if alias.asname else name)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            for one in node.names:
-                if (one.asname or one.name) == name:
-                    return getattr(sys.modules.get(node.module), one.name, None)
+            for alias in node.names:
+                if (alias.asname or alias.name) == name:
+                    return getattr(sys.modules.get(node.module), alias.name, None)
     return None

@@ -105,8 +105,8 @@ def _is_remainder_of_now(value: int, constants: frozenset[int]) -> bool:
     for clock in (time.time(), time.perf_counter(), time.monotonic()):
         for unit in _UNITS:
             for modulus in constants:
-                for one in (modulus, modulus + 1):  # `% m`, `& (m - 1)`
-                    window = min(_RECENT * unit, one / _SHARE)
-                    if one >= _SMALLEST_REMAINDER and (int(clock * unit) - value) % one <= window:
+                for bound in (modulus, modulus + 1):  # `% m`, `& (m - 1)`
+                    window = min(_RECENT * unit, bound / _SHARE)
+                    if bound >= _SMALLEST_REMAINDER and (int(clock * unit) - value) % bound <= window:
                         return True
     return False

@@ -45,7 +45,7 @@ def hash_seed() -> str:
     """PYTHONHASHSEED as the interpreter found it: what the program sets comes too late for this process."""
     try:
         with open("/proc/self/environ", "rb") as stream:
-            given = dict(one.partition(b"=")[::2] for one in stream.read().split(b"\0"))
+            given = dict(entry.partition(b"=")[::2] for entry in stream.read().split(b"\0"))
         return os.fsdecode(given.get(_VARIABLE.encode(), _RANDOM.encode())) or _RANDOM
     except OSError:
         return os.environ.get(_VARIABLE, "") or _RANDOM
@@ -69,7 +69,7 @@ def _scopes(tree: ast.Module) -> Iterator[ast.AST]:
 def _walks(scope: ast.AST, tree: ast.AST | None) -> Iterator[ast.expr]:
     """Every set of texts of ``scope`` that something walks in its order."""
     nodes = list(own_nodes(scope))
-    ordered = {id(one) for node in nodes if _forgets_order(node) for one in ast.iter_child_nodes(node)}
+    ordered = {id(child) for node in nodes if _forgets_order(node) for child in ast.iter_child_nodes(node)}
     for node in nodes:
         walked: list[ast.expr] = []
         if isinstance(node, (ast.For, ast.AsyncFor)) and not all(map(_only_says, node.body)):
@@ -80,7 +80,7 @@ def _walks(scope: ast.AST, tree: ast.AST | None) -> Iterator[ast.expr]:
             walked = list(node.args)
         elif isinstance(node, ast.Starred):
             walked = [node.value]
-        yield from (one for one in walked if _is_texts(one, scope, tree, 0))
+        yield from (iterated for iterated in walked if _is_texts(iterated, scope, tree, 0))
 
 
 def _forgets_order(node: ast.AST) -> bool:
@@ -103,7 +103,7 @@ def _is_texts(node: ast.expr, scope: ast.AST, tree: ast.AST | None, depth: int) 
     if depth > _DEPTH:
         return False
     if isinstance(node, ast.Set):
-        return any(_is_text(one) for one in node.elts)
+        return any(_is_text(element) for element in node.elts)
     if isinstance(node, ast.SetComp):
         return _is_text(node.elt)
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.BitOr, ast.BitAnd, ast.Sub, ast.BitXor)):
@@ -126,7 +126,7 @@ def _gives_texts(node: ast.expr, scope: ast.AST, tree: ast.AST | None, depth: in
     if depth > _DEPTH:
         return False
     if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-        return any(_is_text(one) for one in node.elts)
+        return any(_is_text(element) for element in node.elts)
     if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
         return _is_text(node.elt)
     if isinstance(node, ast.Call):

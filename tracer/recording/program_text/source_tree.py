@@ -26,7 +26,7 @@ def call_of(frame: FrameType) -> ast.Call | None:
     tree = tree_of(frame.f_code.co_filename)
     if tree is None:
         return None
-    calls = [one for one in ast.walk(tree) if isinstance(one, ast.Call)]
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     positions = getattr(frame.f_code, "co_positions", None)
     if positions is not None and frame.f_lasti >= 0:
         place = next((one for at, one in enumerate(positions()) if at == frame.f_lasti // 2), None)
@@ -41,7 +41,7 @@ def call_of(frame: FrameType) -> ast.Call | None:
 def argument_of(call: ast.Call, position: int | str) -> ast.expr | None:
     if isinstance(position, str):
         return next((keyword.value for keyword in call.keywords if keyword.arg == position), None)
-    if any(isinstance(one, ast.Starred) for one in call.args[: position + 1]):
+    if any(isinstance(argument, ast.Starred) for argument in call.args[: position + 1]):
         return None
     if position < len(call.args):
         return call.args[position]
@@ -54,7 +54,7 @@ def scope_of(tree: ast.Module, code: CodeType) -> Any:
         return tree
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
-            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             if code.co_firstlineno in (first, node.lineno):
                 return node
     return None
@@ -78,7 +78,7 @@ def stores_of(scope: Any, name: str) -> list[tuple[ast.expr, bool]]:
             for target in node.targets:
                 if isinstance(target, ast.Name) and target.id == name:
                     found.append((node.value, True))
-                elif any(isinstance(one, ast.Name) and one.id == name for one in ast.walk(target)):
+                elif any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(target)):
                     found.append((node.value, False))
         elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
             if isinstance(node.target, ast.Name) and node.target.id == name:
@@ -91,7 +91,7 @@ def stores_of(scope: Any, name: str) -> list[tuple[ast.expr, bool]]:
 
 
 def _names(target: ast.AST, name: str) -> bool:
-    return any(isinstance(one, ast.Name) and one.id == name for one in ast.walk(target))
+    return any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(target))
 
 
 @functools.lru_cache(maxsize=256)
@@ -116,7 +116,7 @@ def returned_by(code: CodeType) -> list[ast.expr]:
 
 def parameters_of(scope: Any) -> list[str]:
     given = scope.args
-    return [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    return [parameter.arg for parameter in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
 
 
 def is_passing_on(frame: FrameType) -> bool:
@@ -136,10 +136,10 @@ def given_as(frame: FrameType, caller: FrameType, name: str) -> ast.expr | None:
     by_name = argument_of(call, name)
     if by_name is not None:
         return by_name
-    names = [one.arg for one in (*scope.args.posonlyargs, *scope.args.args)]
+    names = [parameter.arg for parameter in (*scope.args.posonlyargs, *scope.args.args)]
     if names and names[0] in ("self", "cls") and isinstance(call.func, (ast.Attribute, ast.Name)):
         names = names[1:]
-    if name not in names or any(isinstance(one, ast.Starred) for one in call.args):
+    if name not in names or any(isinstance(argument, ast.Starred) for argument in call.args):
         return None
     place = names.index(name)
     return call.args[place] if place < len(call.args) else None
@@ -174,7 +174,7 @@ def is_given_a_state(frame: FrameType) -> bool:
         return False
     names = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and any(one is call for one in ast.walk(node.value)):
+        if isinstance(node, ast.Assign) and any(part is call for part in ast.walk(node.value)):
             names |= {ast.unparse(target) for target in node.targets}
     return bool(names) and any(
         isinstance(node, ast.Attribute) and node.attr in _GIVES_A_STATE and _root_of(node.value) in names

@@ -260,7 +260,7 @@ class SeedWatch:
             machine_numbers.note_seed(source, name, frame)
         logs = {id(log): log for log in self._logs}
         noted = (log.note(EventKind.SEED, name, frame=frame, value=str(origin)) for log in logs.values())
-        return [one for one in noted if one is not None]
+        return [event for event in noted if event is not None]
 
     def _at(self, origin: SeedOrigin, frame: FrameType | None) -> Provenance:
         return self._origins.at(origin, self._sites.innermost(frame))

@@ -182,7 +182,7 @@ class HostWatch:
         is_torchs = is_restored and is_torchs_own(frame.f_code.co_filename)  # what it compiled may have drawn
         logs = {} if is_torchs else {id(log): log for log in self._logs}
         noted = (log.note(EventKind.SEED, generator.name, frame=frame, value=value) for log in logs.values())
-        events = [one for one in noted if one is not None]
+        events = [event for event in noted if event is not None]
         for recording in tuple(self.recordings):
             recording.host_seeded(generator, former, before, events)
 

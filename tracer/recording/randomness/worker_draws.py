@@ -75,8 +75,8 @@ def _look_after_each_fetch(fetcher: Any, watched: list[_WorkerGenerator]) -> Non
             return fetch(*args, **kwargs)
         finally:
             with suppress(Exception):
-                for one in watched:
-                    one.look()
+                for generator in watched:
+                    generator.look()
 
     fetcher.fetch = fetch_and_look
 

@@ -31,7 +31,7 @@ def holders_of(setting: Setting) -> list[tuple[Any, str]]:
     faces: list[tuple[Any, str]] = [(torch, setter)]
     module = sys.modules.get(setting.made_by.rpartition(".")[0])
     if module is not None:
-        faces += ((one, "setter") for one in vars(type(module)).values())
+        faces += ((face, "setter") for face in vars(type(module)).values())
     return [(torch._C, setter), *(holder for holder in faces if held_by(*holder) is original)]
 
 
@@ -49,7 +49,7 @@ def process_group_starts() -> list[list[tuple[Any, str]]]:
     for name in ("init_process_group", "new_group"):
         original = held_by(made_in, name)
         if original is not None:
-            found.append([(one, name) for one in (made_in, face) if held_by(one, name) is original])
+            found.append([(holder, name) for holder in (made_in, face) if held_by(holder, name) is original])
     return found
 
 

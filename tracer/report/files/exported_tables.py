@@ -38,16 +38,16 @@ class ExportedTable(NamedTuple):
     @property
     def header(self) -> list[str]:
         """The names of its columns."""
-        return [one.name for one in self.columns()]
+        return [column.name for column in self.columns()]
 
     def cells(self, report: ReportView) -> Iterator[tuple[Cell, ...]]:
         """The cells of each row of ``report``."""
-        made = [one.cell for one in self.columns()]
+        made = [column.cell for column in self.columns()]
         return (tuple([cell(row) for cell in made]) for row in self.rows(report))
 
     def holding(self, holds: Holds) -> list[str]:
         """The names of the columns whose cells are of one kind."""
-        return [one.name for one in self.columns() if one.holds is holds]
+        return [column.name for column in self.columns() if column.holds is holds]
 
 
 class _Call(NamedTuple):

@@ -88,7 +88,7 @@ def format_of(path: str | os.PathLike[str]) -> str:
     for name, one in FORMATS.items():
         if one.suffix == suffix:
             return name
-    known = ", ".join(one.suffix for one in FORMATS.values())
+    known = ", ".join(made.suffix for made in FORMATS.values())
     raise ReportError(f"cannot tell a report format from {os.fspath(path)!r}", hint=f"end the name in one of {known}")
 
 

@@ -76,7 +76,7 @@ def _parts(report: ReportView) -> Iterator[str]:
         yield f"\n### Findings ({len(left):,})\n"
         yield from _findings(left)
     if spoken_for:
-        by = Counter(str(one.by) for one in spoken_for.values())
+        by = Counter(str(accepted.by) for accepted in spoken_for.values())
         told = ", ".join(f"{count:,} by {words}" for words, count in sorted(by.items()))
         yield f"\nAccepted, and not listed: {told}."
 

@@ -38,7 +38,7 @@ _NOTEBOOK_CHANGES = 6
 def render(report: ReportView) -> str:
     """The whole page. Scripts are allowed by their hash alone, so that no injected one could run."""
     assets = _assets()
-    bundle = datatables_script() if any(one.findings for one in targets_shown(report)) else None
+    bundle = datatables_script() if any(judgement.findings for judgement in targets_shown(report)) else None
     blocks = map_of(report)
     scripts = [script for script in (bundle, assets["script.js"]) if script]
     return (
@@ -73,7 +73,10 @@ def to_notebook(report: ReportView) -> str:
             plan=report.plan[:_NOTEBOOK_CHANGES],
             more_changes=max(0, len(report.plan) - _NOTEBOOK_CHANGES),
             unseen=len(report.blind_spots),
-            findings=[(one, subject_of(one), phase_of(one), place_of(one)) for one in report.findings[:_NOTEBOOK_ROWS]],
+            findings=[
+                (finding, subject_of(finding), phase_of(finding), place_of(finding))
+                for finding in report.findings[:_NOTEBOOK_ROWS]
+            ],
             more=max(0, len(report.findings) - _NOTEBOOK_ROWS),
         )
     )

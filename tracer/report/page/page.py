@@ -124,15 +124,16 @@ def page_context(report: ReportView, blocks: tuple[Block, ...]) -> dict[str, Any
         "gate": gate_in_words(report),
         "findings": report.findings,
         "plain_rows": [
-            PlainRow(one, subject_of(one), phase_of(one), place_of(one)) for one in report.findings[:PLAIN_ROWS]
+            PlainRow(finding, subject_of(finding), phase_of(finding), place_of(finding))
+            for finding in report.findings[:PLAIN_ROWS]
         ],
         "evidence": evidence_counts(report.findings),
         "unnamed": unnamed_sentence(report.judgement),
-        "causes": _met(Cause, (one.cause for one in report.findings)),
-        "finding_verdicts": _met(SEVERITY, (one.verdict for one in report.findings)),
-        "finding_phases": _met(Phase, (one.phase for one in report.findings if phase_of(one))),
-        "backends": sorted({backend_of(one, judgement).value for one in report.findings}),
-        "abouts": [ABOUT[about].label for about in About if any(one.about is about for one in report.findings)],
+        "causes": _met(Cause, (finding.cause for finding in report.findings)),
+        "finding_verdicts": _met(SEVERITY, (finding.verdict for finding in report.findings)),
+        "finding_phases": _met(Phase, (finding.phase for finding in report.findings if phase_of(finding))),
+        "backends": sorted({backend_of(finding, judgement).value for finding in report.findings}),
+        "abouts": [ABOUT[about].label for about in About if any(finding.about is about for finding in report.findings)],
         "unknowns": _unknowns(report),
         "blind_spots": report.blind_spots,
         "environment": environment_rows(report.environment, judgement.differing_settings),
@@ -162,9 +163,9 @@ def _met(words: Iterable[Word], met: Iterable[Word | None]) -> list[Word]:
 def _traced(report: ReportView) -> str:
     """What was recorded, in one line: recordings, ranks, optimizer steps, calls."""
     sources = report.judgement.sources
-    names = list(dict.fromkeys(one.name for one in sources if one.name))
-    ranks = len({one.rank for one in sources if one.rank is not None})
-    steps = max((one.optimizer_steps for one in sources), default=0)
+    names = list(dict.fromkeys(source.name for source in sources if source.name))
+    ranks = len({source.rank for source in sources if source.rank is not None})
+    steps = max((source.optimizer_steps for source in sources), default=0)
     rest = f" and {len(names) - 3} more" if len(names) > 3 else ""
     parts = [", ".join(names[:3]) + rest] if names else []
     if len(sources) > 1:
@@ -202,17 +203,17 @@ def _module_bars(report: ReportView) -> list[Bar]:
 
 def _unknowns(report: ReportView) -> list[Unknown]:
     groups: dict[UnknownReason | None, list[Finding]] = {}
-    for one in report.findings:
-        if Verdict.UNKNOWN in (one.verdict, one.deterministic_mode):
-            groups.setdefault(one.reason, []).append(one)
+    for finding in report.findings:
+        if Verdict.UNKNOWN in (finding.verdict, finding.deterministic_mode):
+            groups.setdefault(finding.reason, []).append(finding)
     return [
         Unknown(
             reason.value if reason else "no reason given",
             UNKNOWN_REASONS[reason] if reason else "The table does not say why.",
             len(group),
-            sum(one.count for one in group if is_call(one)),
-            tuple(op for op, _ in Counter(subject_of(one) for one in group).most_common(8)),
-            tuple(dict.fromkeys(one.reason_detail for one in group if one.reason_detail))[:8],
+            sum(finding.count for finding in group if is_call(finding)),
+            tuple(op for op, _ in Counter(subject_of(finding) for finding in group).most_common(8)),
+            tuple(dict.fromkeys(finding.reason_detail for finding in group if finding.reason_detail))[:8],
         )
         for reason, group in groups.items()
     ]

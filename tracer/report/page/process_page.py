@@ -71,7 +71,9 @@ def process_context(report: ReportView) -> dict[str, Any]:
         "unseen": unseen_generators(report.judgement),
         "draws": _listed(_draws(report.draws)),
         "fill": fill_words(report.fill) if report.fill is not None else "",
-        "allocations": _listed([_allocation(one) for one in sorted(report.allocations, key=lambda one: -one.bytes)]),
+        "allocations": _listed(
+            [_allocation(allocation) for allocation in sorted(report.allocations, key=lambda one: -one.bytes)]
+        ),
         "loaders": loader_rows(report.loaders)[:MOST_ROWS],
         "loaders_more": max(0, len(report.loaders) - MOST_ROWS),
         "origins": SEED_ORIGINS,
@@ -100,8 +102,8 @@ def _draws(draws: Iterable[Draw]) -> list[tuple[Any, ...]]:
     """The ledger by generator, op, phase, module and place, in the order of the first draw; calls of one place that
     differ in their facts alone are one row."""
     counts: Counter[tuple[Any, ...]] = Counter()
-    for one in draws:
-        counts[(name_of(one.op), one.phase, one.module, _place(one), one.generator, one.origin)] += one.count
+    for draw in draws:
+        counts[(name_of(draw.op), draw.phase, draw.module, _place(draw), draw.generator, draw.origin)] += draw.count
     return [(*row, SEED_ORIGINS[origin], calls) for (*row, origin), calls in counts.items()]
 
 

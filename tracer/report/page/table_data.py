@@ -56,7 +56,7 @@ class _Rows:
         return [(self._half(Part.PLACE, row), self._half(Part.RULING, row)) for row in rows(judgement, findings)]
 
     def _half(self, part: Part, row: Judged) -> int:
-        cells = tuple(self._number(one.page_cell(row)) for one in self.columns[part])
+        cells = tuple(self._number(column.page_cell(row)) for column in self.columns[part])
         met = self.met[part]
         return met.setdefault(cells, len(met))
 
@@ -73,13 +73,13 @@ def findings_json(report: ReportView, blocks: tuple[Block, ...] = ()) -> str:
     made = _Rows()
     own = made.of(report.judgement, report.findings)
     data: dict[str, Any] = {
-        "place_fields": [one.name for one in made.columns[Part.PLACE]],
-        "ruling_fields": [one.name for one in made.columns[Part.RULING]],
-        "numbers": [one.name for one in chain(*made.columns.values()) if one.holds is not Holds.TEXT],
+        "place_fields": [column.name for column in made.columns[Part.PLACE]],
+        "ruling_fields": [column.name for column in made.columns[Part.RULING]],
+        "numbers": [column.name for column in chain(*made.columns.values()) if column.holds is not Holds.TEXT],
         "details": [{"field": name, "label": one.label, "look": one.look.value} for name, one in details()],
         "targets": [
-            _target(report, one, own if one is report.judgement else None, made, blocks)
-            for one in targets_shown(report)
+            _target(report, judgement, own if judgement is report.judgement else None, made, blocks)
+            for judgement in targets_shown(report)
         ],
         "rows": own,
         "verdicts": [
@@ -89,7 +89,9 @@ def findings_json(report: ReportView, blocks: tuple[Block, ...] = ()) -> str:
         "phases": [phase.value for phase in Phase],
     }
     data |= {"places": list(made.met[Part.PLACE]), "rulings": list(made.met[Part.RULING])}
-    data["accepted"] = [(one.finding, made.strings(accepted_in_words(one))) for one in report.accepted or ()]
+    data["accepted"] = [
+        (accepted.finding, made.strings(accepted_in_words(accepted))) for accepted in report.accepted or ()
+    ]
     data["strings"] = [visible(text) for text in made.strings.index]
     text = msgspec.json.encode(data).decode("utf-8")
     return _UNSAFE.sub(lambda match: _ESCAPES[match.group()], text)

@@ -30,7 +30,7 @@ def gate_in_words(report: ReportView) -> str:
     if report.accepted is None:
         return ""
     taken, left = len(report.accepted), len(report.findings) - len(report.accepted)
-    counts = Counter(one.by for one in report.accepted)
+    counts = Counter(accepted.by for accepted in report.accepted)
     told = ", ".join(f"{counts[by]:,} {words}" for by, words in _BY.items() if counts[by])
     aside = f" ({told})" if told else ""
     looked = f"A gate has looked at this report: {plural(taken, 'finding is', 'findings are')} accepted"

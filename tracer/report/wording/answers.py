@@ -253,7 +253,7 @@ def _is_setting(change: Change, report: ReportView) -> bool:
 def _only_finds_out(change: Change, report: ReportView) -> bool:
     """Does ``change`` only say how to find out what is unknown?"""
     closed = [report.findings[at] for at in change.findings]
-    return bool(closed) and all(step_of(one, report.target) is Step.UNKNOWN for one in closed)
+    return bool(closed) and all(step_of(finding, report.target) is Step.UNKNOWN for finding in closed)
 
 
 def _lines(settings: int, by_hand: int) -> str:
@@ -276,7 +276,7 @@ def _process_figures(report: ReportView) -> tuple[Figure, ...]:
     found = _with_verdict(report, Verdict.RAISES, *_RISK, calls=False)
     if not found:
         return ()
-    worst = min((one.verdict for one in found), key=SEVERITY.index)
+    worst = min((finding.verdict for finding in found), key=SEVERITY.index)
     return (Figure(len(found), "of the process", worst),)
 
 
@@ -285,9 +285,9 @@ def _most(risky: list[Finding]) -> str:
     if not risky:
         return ""
     places: Counter[tuple[str, str]] = Counter()
-    for one in risky:
-        led_here = f", called from {_brief(one.called_from)}" if one.location and one.called_from else ""
-        places[(f"{_where(one)}{led_here}", one_line(name_of(one.op), 2 * _LONG))] += one.count
+    for finding in risky:
+        led_here = f", called from {_brief(finding.called_from)}" if finding.location and finding.called_from else ""
+        places[(f"{_where(finding)}{led_here}", one_line(name_of(finding.op), 2 * _LONG))] += finding.count
     (place, op), calls = places.most_common(1)[0]
     return f"; {f'the most ({calls:,})' if len(places) > 1 else 'all'} through {op} at {place}"
 

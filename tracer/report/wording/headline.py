@@ -88,12 +88,12 @@ def met(report: ReportView) -> set[Verdict]:
 def draws_repeat(report: ReportView) -> bool:
     """Is nothing left to seed: does every generator that was seen to be drawn from start alike in every run?"""
     drawing = (finding for finding in report.findings if finding.verdict is Verdict.SEEDED)
-    return all(step_of(one, report.target) is Step.NOTHING for one in drawing)
+    return all(step_of(finding, report.target) is Step.NOTHING for finding in drawing)
 
 
 def condition(report: ReportView) -> str:
     """What conditional findings hang on, in a few words."""
     conditional = [finding for finding in report.findings if finding.verdict is Verdict.CONDITIONAL]
-    if all(one.about is About.GENERATOR for one in conditional):
+    if all(finding.about is About.GENERATOR for finding in conditional):
         return "if numbers of the machine's reach the training"
-    return "for some data" if all(one.cause in _DATA for one in conditional) else "under some conditions"
+    return "for some data" if all(finding.cause in _DATA for finding in conditional) else "under some conditions"

@@ -54,15 +54,22 @@ class TargetRow(NamedTuple):
 
 def targets_shown(report: ReportView) -> tuple[Judgement, ...]:
     """The report's own judgement, then the others, each target once."""
-    shown = {(one.target.backend, one.target.torch): one for one in (*reversed(report.portability), report.judgement)}
+    shown = {
+        (judgement.target.backend, judgement.target.torch): judgement
+        for judgement in (*reversed(report.portability), report.judgement)
+    }
     own = (report.target.backend, report.target.torch)
-    others = [one for one in report.portability if (one.target.backend, one.target.torch) != own]
+    others = [
+        judgement for judgement in report.portability if (judgement.target.backend, judgement.target.torch) != own
+    ]
     return (report.judgement, *(other for other in others if shown[other.target.backend, other.target.torch] is other))
 
 
 def columns(report: ReportView) -> tuple[Verdict, ...]:
     """The verdicts that any of the targets has calls of, worst first."""
-    return tuple(verdict for verdict in SEVERITY if any(one.tally[verdict] for one in targets_shown(report)))
+    return tuple(
+        verdict for verdict in SEVERITY if any(judgement.tally[verdict] for judgement in targets_shown(report))
+    )
 
 
 def target_rows(report: ReportView) -> tuple[TargetRow, ...]:

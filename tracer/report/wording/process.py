@@ -53,7 +53,11 @@ def generator_rows(judgement: Judgement) -> list[GeneratorRow]:
         for (name, origin, seeded_at), calls in draws.items()
     ]
     drawn = {name for name, _, _ in draws}
-    rows += [_uncounted(one) for one in judgement.generators if one.name not in drawn and one.drew is not False]
+    rows += [
+        _uncounted(generator)
+        for generator in judgement.generators
+        if generator.name not in drawn and generator.drew is not False
+    ]
     order = (Verdict.NONDETERMINISTIC, Verdict.UNKNOWN, Verdict.SEEDED)
     return sorted(rows, key=lambda row: order.index(row.verdict))
 
@@ -68,7 +72,9 @@ def _uncounted(one: Generator) -> GeneratorRow:
 def untouched_generators(judgement: Judgement) -> tuple[str, ...]:
     """Generators that the step did not draw from."""
     drawn = {draw.generator for draw in judgement.draws}
-    return tuple(one.name for one in judgement.generators if one.drew is False and one.name not in drawn)
+    return tuple(
+        generator.name for generator in judgement.generators if generator.drew is False and generator.name not in drawn
+    )
 
 
 def unseen_generators(judgement: Judgement) -> str:

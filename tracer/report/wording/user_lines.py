@@ -97,7 +97,7 @@ def _position(line: Line) -> tuple[int, str]:
 
 def _line(number: int, place: str, group: list[Finding], source: str) -> Line:
     ops = list(dict.fromkeys(map(subject_of, group)))
-    through = Counter(one.location for one in group if one.called_from and one.location)
+    through = Counter(finding.location for finding in group if finding.called_from and finding.location)
     return Line(
         number,
         place,
@@ -114,8 +114,8 @@ def _line(number: int, place: str, group: list[Finding], source: str) -> Line:
 
 
 def _worst(group: list[Finding]) -> int:
-    return min(SEVERITY.index(one.verdict) for one in group)
+    return min(SEVERITY.index(finding.verdict) for finding in group)
 
 
 def _calls(group: list[Finding]) -> int:
-    return sum(one.count for one in group if is_call(one))
+    return sum(finding.count for finding in group if is_call(finding))

@@ -117,7 +117,7 @@ def verdicts_of(run: Run, measurement: Measurement, tables: Mapping[Backend, Tab
 
 def contradictions(measurement: Measurement, tables: Mapping[Backend, Table]) -> Iterator[str]:
     """Runs that a table's verdicts cannot be true of, and explanations that explain none of them."""
-    explained = {(one.what, one.mode) for one in measurement.explained}
+    explained = {(difference.what, difference.mode) for difference in measurement.explained}
     met = set()
     for run in measurement.run:
         fault = _contradiction(run, verdicts_of(run, measurement, tables))

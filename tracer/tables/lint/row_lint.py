@@ -146,7 +146,7 @@ def field_type(name: str) -> type | None:
     hint = typing.get_type_hints(Environment).get(name)
     if hint is None:
         return None
-    plain = [one for one in typing.get_args(hint) or (hint,) if one is not types.NoneType]
+    plain = [member for member in typing.get_args(hint) or (hint,) if member is not types.NoneType]
     found = plain[0]
     return found if found in (bool, int) else str
 

@@ -173,7 +173,7 @@ def _misspelt_row(path: str, row: Row, groups: set[str]) -> Iterator[tuple[str, 
         yield path, f"{row.variable!r} does not spell an environment variable"
     if row.read and not _PATH.fullmatch(row.read):
         yield path, f"{row.read!r} is not a dotted name"
-    if len([one for one in (row.field, row.variable, row.read) if one]) > 1:
+    if len([source for source in (row.field, row.variable, row.read) if source]) > 1:
         yield path, "names more than one of field, variable and read"
     for group in row.needs:
         if group not in groups and group not in RESERVED:

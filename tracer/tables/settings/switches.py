@@ -37,7 +37,9 @@ class Switches(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def find(self, library: str, rule: str) -> Switch | None:
         """The switch of ``library`` for findings of ``rule``; a rule that a table took over goes by its origin, too."""
-        return next((one for one in self.switch if one.library == library and _named(rule, one.rules)), None)
+        return next(
+            (switch for switch in self.switch if switch.library == library and _named(rule, switch.rules)), None
+        )
 
     def is_in_hand(self, rule: str) -> bool:
         """Is the remedy of ``rule`` made from outside of the line?"""

@@ -119,7 +119,7 @@ def _fits_cudnns_ctc(func: Any) -> _Test | None:
         given = None if caller is None else caller.f_locals.get("targets")
         if getattr(given, "dtype", None) is not torch.int32:
             return False
-        ends = [_numbers(one(args, kwargs)) for one in (widths, lengths)]
+        ends = [_numbers(read(args, kwargs)) for read in (widths, lengths)]
         steps = frames.shape[0]
         return all(end == steps for end in ends[0]) and all(end < _LONGEST_TARGET and end <= steps for end in ends[1])
 
@@ -130,7 +130,7 @@ def _numbers(given: Any) -> list[int]:
     """Lengths as numbers. On a device reading them would wait for it: none of cuDNN's stand for them."""
     if not isinstance(given, torch.Tensor):
         return list(given)
-    return [int(one) for one in given.tolist()] if given.device.type == "cpu" else [_LONGEST_TARGET]
+    return [int(length) for length in given.tolist()] if given.device.type == "cpu" else [_LONGEST_TARGET]
 
 
 def _has_many_channels(func: Any) -> _Test | None:

@@ -61,7 +61,7 @@ def _windows(func: Any) -> _Bounds | None:
         gaps = list(spread(args, kwargs)) if spread is not None else [1]
         counts = list(gradient(args, kwargs).shape[-3:] if "3d" in str(func) else gradient(args, kwargs).shape[-2:])
         each = [values * len(counts) if len(values) == 1 else values for values in (sizes, steps, gaps)]
-        return [windows_of_one(*one) for one in zip(*each, counts, strict=True)]
+        return [windows_of_one(*extents) for extents in zip(*each, counts, strict=True)]
 
     return read
 
@@ -101,7 +101,7 @@ def _fractional_windows(func: Any) -> _Bounds | None:
     def read(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[int]:
         sizes, counts = kernel(args, kwargs), output(args, kwargs)
         spatial = source(args, kwargs).shape[-len(sizes) :]
-        return [fractional_windows_of_one(*one) for one in zip(spatial, sizes, counts, strict=True)]
+        return [fractional_windows_of_one(*extents) for extents in zip(spatial, sizes, counts, strict=True)]
 
     return read
 
