@@ -71,6 +71,18 @@ PAIRS: list[tuple[str, Program, Program]] = [
         lambda: torch.zeros(5, 4).add_(torch.ones(5, 4)),
     ),
     ("operands.uncoalesced", lambda: sparse().to_dense(), lambda: sparse().coalesce().to_dense()),
+    (
+        "operands.uncoalesced",
+        lambda: torch._foreach_add_([torch.zeros(5, 4)] * 2, [torch.ones(5, 4), sparse()]),
+        lambda: torch._foreach_add_([torch.zeros(5, 4)] * 2, [torch.ones(5, 4), sparse().coalesce()]),
+    ),
+    ("operands.sparse", lambda: torch.ones(5, 4) * sparse(), lambda: sparse() * torch.ones(5, 4)),
+    ("operands.sparse", lambda: torch.ones(5, 4).sub_(sparse()), lambda: torch.ones(5, 4).sub_(torch.ones(5, 4))),
+    (
+        "operands.sparse",
+        lambda: torch._foreach_neg([torch.ones(5, 4), sparse()]),
+        lambda: torch._foreach_neg([torch.ones(5, 4), torch.ones(5, 4)]),
+    ),
     ("operands.integral_weights", lambda: counted([2, 3]), lambda: counted([2.0, 3.0])),
     ("draw.cumulates", lambda: drawn(3, True), lambda: drawn(3, False)),
     ("draw.cumulates", lambda: drawn(2, True), lambda: drawn(1, True)),
@@ -186,3 +198,38 @@ def test_padding_complex_numbers_is_refused_up_to_2_4_where_a_gradient_is_wanted
     assert padded(torch.complex64, "2.4")
     assert not padded(torch.complex64, "2.5")
     assert not padded(torch.float32, "2.4")
+
+
+def steps_of_a_sparse_embedding() -> None:
+    words = torch.nn.Embedding(9, 4, sparse=True)
+    optimizer = torch.optim.SGD(words.parameters(), lr=0.1)
+    words(torch.tensor([1, 1, 2])).sum().backward()
+    optimizer.step()
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda: torch.ones(5, 4).add_(sparse()),
+        lambda: torch.ones(5, 4) - sparse(),
+        lambda: torch._foreach_add_([torch.ones(5, 4)] * 2, [torch.ones(5, 4), sparse()]),
+        steps_of_a_sparse_embedding,
+    ],
+)
+def test_a_sparse_tensor_onto_a_dense_one_is_called_deterministic_on_no_accelerator(program: Program) -> None:
+    with DeterminismTracer() as tracer:
+        program()
+    expected = dict.fromkeys(("cuda", "rocm"), Verdict.NONDETERMINISTIC) | dict.fromkeys(
+        ("xpu", "mps", "npu"), Verdict.UNKNOWN
+    )
+    for backend, verdict in expected.items():
+        report = judge(tracer.trace, backend=backend, torch="2.13", settings="default")
+        assert verdict in [one.verdict for one in report.findings if "add" in one.op or "sub" in one.op], backend
+
+
+@pytest.mark.parametrize("backend", ["xpu", "npu"])
+def test_a_product_with_a_sparse_operand_is_not_settled_by_deterministic_mode(backend: str) -> None:
+    with DeterminismTracer() as tracer:
+        torch.addmm(torch.ones(5, 3), sparse(), torch.ones(4, 3))
+    report = judge(tracer.trace, backend=backend, torch="2.13", settings="default")
+    assert [one.deterministic_mode for one in report.findings if one.op == "aten.addmm.default"] == [Verdict.UNKNOWN]

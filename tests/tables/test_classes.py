@@ -177,5 +177,6 @@ def test_sparse_sums_are_in_no_class_of_what_is_sure() -> None:
         (rule,) = [rule for rule in CLASSES.rule if rule.id == f"class-{name}"]
         unsure = [case for case in rule.case if case.verdict is Verdict.UNKNOWN]
         assert [case.when for case in unsure] == [
-            {"layout": ["sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"]}
+            {"layout": ["strided", "mkldnn", "jagged", "none"], "operands.sparse": True},
+            {"layout": ["sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"]},
         ]

@@ -73,6 +73,11 @@ def finding(backend: str, op: str, torch: str = "2.13", settings: str = "default
         ("mps", "aten.floor_divide.default", "2.13", {}, ("deterministic", "deterministic")),
         ("mps", "aten.sum.dim_IntList", "2.13", {}, ("unknown", "unknown")),
         ("mps", "aten.add.Tensor", "2.13", {"layout": "sparse_coo"}, ("unknown", "unknown")),
+        ("mps", "aten.add.Tensor", "2.13", {"operands__sparse": True}, ("unknown", "unknown")),
+        ("xpu", "aten._foreach_mul.List", "2.13", {"operands__sparse": True}, ("unknown", "unknown")),
+        ("xpu", "aten.addmm.default", "2.13", {"layout": "sparse_coo"}, ("unknown", "unknown")),
+        ("xpu", "aten.index_select.default", "2.13", {"layout": "sparse_coo"}, ("unknown", "unknown")),
+        ("mps", "aten.index_select.default", "2.13", {"layout": "sparse_coo"}, ("unknown", "unknown")),
     ],
 )
 def test_a_call_has_the_verdicts_that_the_evidence_supports(

@@ -142,6 +142,8 @@ NOTED_FACTS: Mapping[str, tuple[Value, ...]] = {
 MARKED_FACTS: Mapping[str, tuple[Value, ...]] = {
     # Does a dense tensor meet a sparse one whose entries were not brought together (``coalesce``)?
     "operands.uncoalesced": BOOL,
+    # Element by element: is a tensor sparse of which ``layout`` does not speak, one in a list or behind the first?
+    "operands.sparse": BOOL,
     # Drawing: are probabilities summed up, because several are drawn with replacement?
     "draw.cumulates": BOOL,
     # CTC: were dtypes, sizes and blank such as cuDNN takes, wherever the targets lie?

@@ -23,6 +23,10 @@ _FUNCTIONAL = torch.nn.functional.__file__
 _OWN_FOLDER = __file__.rpartition("recording")[0]
 #: Part of an op's name to the function of ``torch.nn.functional`` that calls it; ``interpolate`` calls all others.
 _FUNCTIONS: Mapping[str, str] = {"pad": "pad", "grid_sampler": "grid_sample"}
+_TENSORS = ("Tensor", "Optional[Tensor]")
+_TENSOR_LISTS = ("List[Tensor]", "List[Optional[Tensor]]")
+_STRIDED = torch.strided
+_SPARSE = frozenset({torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc})
 _MAX_CHANNELS = 1024
 _WIDEST_HEAD = 256
 _LONGEST_TARGET = 256
@@ -49,22 +53,23 @@ def _getters(func: Any, *names: str) -> tuple[Getter, ...] | None:
 
 
 def _meets_uncoalesced(func: Any) -> _Test | None:
-    """Adding: a sparse tensor onto a dense one. Making dense: onto zeros."""
+    """Adding: a sparse tensor onto a dense one, pair by pair where lists are added. Making dense: onto zeros."""
     known = _getters(func, "self", "other")
     if known is None:
         return _is_uncoalesced if "to_dense" in str(func) else None
     _, others = known
 
     def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-        other = others(args, kwargs)
-        return (
-            isinstance(other, torch.Tensor)
-            and other.is_sparse
-            and not seams.is_coalesced(other)
-            and not _sparse(args[0])
-        )
+        onto, other = args[0], others(args, kwargs)
+        if isinstance(other, torch.Tensor):
+            return _are_dense_and_uncoalesced(onto, other)
+        return isinstance(other, (list, tuple)) and any(map(_are_dense_and_uncoalesced, onto, other))
 
     return test
+
+
+def _are_dense_and_uncoalesced(onto: Any, added: Any) -> bool:
+    return _is_uncoalesced((added,), {}) and not _sparse(onto)
 
 
 def _sparse(value: Any) -> bool:
@@ -73,6 +78,30 @@ def _sparse(value: Any) -> bool:
 
 def _is_uncoalesced(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
     return _sparse(args[0]) and not seams.is_coalesced(args[0])
+
+
+def _has_sparse_beside_first(func: Any) -> _Test | None:
+    """Is a tensor sparse that ``layout`` does not speak of? Of a list it speaks of the first member alone."""
+    arguments = [argument for argument in func._schema.arguments if not argument.kwarg_only]
+    kinds = [str(argument.type) for argument in arguments]
+    tensors = [place for place, kind in enumerate(kinds) if kind in _TENSORS]
+    lists = [place for place, kind in enumerate(kinds) if kind in _TENSOR_LISTS]
+    if not lists and len(tensors) < 2:
+        return None
+    if tensors == [0, 1] and not lists:  # nearly all of them
+        return lambda args, kwargs: args[1].layout is not _STRIDED and args[1].layout in _SPARSE
+
+    def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        layouts = {one.layout for place in tensors[tensors[:1] == [0] :] if (one := _at(args, place)) is not None}
+        for place in lists:
+            layouts.update([one.layout for one in _at(args, place) or () if one is not None])
+        return not layouts.isdisjoint(_SPARSE)
+
+    return test
+
+
+def _at(args: tuple[Any, ...], place: int) -> Any:
+    return args[place] if place < len(args) else None
 
 
 def _has_no_elements(func: Any) -> _Test | None:
@@ -252,6 +281,7 @@ def _returns_indices(func: Any) -> _Test | None:
 
 _TESTS: Mapping[str, Callable[[Any], _Test | None]] = {
     "operands.uncoalesced": _meets_uncoalesced,
+    "operands.sparse": _has_sparse_beside_first,
     "operands.integral_weights": _has_integral_weights,
     "draw.cumulates": _cumulates,
     "call.fits_cudnn": _fits_cudnns_ctc,
