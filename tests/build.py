@@ -13,6 +13,8 @@ from tracer.names import SEVERITY, About, Backend, Cause, EventKind, EvidenceKin
 from tracer.trace.file import Trace
 from tracer.trace.model import CallGroup, Environment, TraceSource
 from tracer.trace.process import Draw, Event, Generator, Loader, UnwrittenRead
+from tracer.trace.region_names import Direction, KernelLanguage, RegionInside, RegionOrigin
+from tracer.trace.regions import Kernel, Region
 
 if TYPE_CHECKING:
     from tracer.report import Report
@@ -30,6 +32,32 @@ def call(op: str = "aten.index_add_.default", **fields: Any) -> CallGroup:
             "function": "forward",
         }
         | _words(fields)
+    )
+
+
+def kernel(name: str = "cpp_fused_index_add_0", **fields: Any) -> Kernel:
+    """A kernel that Inductor wrote for the CPU, and that adds atomically."""
+    made = {"language": KernelLanguage.CPP, "device": "cpu", "ops": ("aten.index_put.default",), "atomic": True}
+    return Kernel(**{"name": name} | made | fields)
+
+
+def region(identity: str = "0/0 forward", **fields: Any) -> Region:
+    """A region that Inductor compiled for the CPU and that ran once, with one ``kernel()``."""
+    return Region(
+        **{
+            "id": identity,
+            "function": "forward",
+            "location": "train.py:8",
+            "backend": "inductor",
+            "device": "cpu",
+            "direction": Direction.FORWARD,
+            "origin": RegionOrigin.COMPILED,
+            "executions": 1,
+            "inside": RegionInside.OPS_AND_KERNELS,
+            "ops": 1,
+            "kernels": (kernel(),),
+        }
+        | fields
     )
 
 

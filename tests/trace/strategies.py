@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from tracer.names import BlindSpotKind, DeterministicMode, Phase
 from tracer.trace.file import Trace
 from tracer.trace.model import BlindSpot, CallGroup, CudaDevice, Environment, FactValue, TraceSource
+from tracer.trace.region_names import KernelLanguage, RegionInside
+from tracer.trace.regions import Kernel, Region
 
 # JSON text is Unicode without lone surrogates.
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
@@ -27,6 +29,25 @@ call_groups = st.builds(
     count=counts,
     node=texts,
     facts=facts,
+    region=st.none() | texts,
+    kernels=st.lists(texts, max_size=2).map(tuple),
+)
+kernels = st.builds(
+    Kernel,
+    name=texts,
+    language=st.sampled_from(KernelLanguage),
+    ops=st.lists(texts, max_size=2).map(tuple),
+    atomic=st.none() | st.booleans(),
+    lines=st.lists(texts, max_size=2).map(tuple),
+)
+regions = st.builds(
+    Region,
+    id=texts,
+    location=texts,
+    inside=st.sampled_from(RegionInside),
+    options=facts,
+    executions=st.integers(0, 2**53),
+    kernels=st.lists(kernels, max_size=2).map(tuple),
 )
 blind_spots = st.builds(BlindSpot, kind=st.sampled_from(BlindSpotKind), detail=texts, location=texts, count=counts)
 sources = st.builds(
@@ -60,4 +81,6 @@ traces = st.builds(
     blind_spots=st.lists(blind_spots, max_size=3).map(tuple),
     sources=st.lists(sources, max_size=3).map(tuple),
     differing_settings=st.lists(texts, max_size=3).map(tuple),
+    regions=st.lists(regions, max_size=2).map(tuple),
+    launched=st.lists(kernels, max_size=2).map(tuple),
 )

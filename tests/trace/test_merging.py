@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.build import call, environment, trace
+from tests.build import call, environment, kernel, region, trace
 from tests.trace.strategies import traces
 from tracer.errors import TraceError
 from tracer.names import BlindSpotKind, DeterministicMode
@@ -46,6 +46,8 @@ def test_no_two_merged_groups_agree_in_everything_but_their_count(several: list[
             one.function,
             one.called_from,
             one.node,
+            one.region,
+            one.kernels,
             repr(sorted(one.facts.items())),
         )
         for one in merged.calls
@@ -107,3 +109,26 @@ def test_equal_blind_spots_add_up() -> None:
     spot = BlindSpot(kind=BlindSpotKind.COMPILED, detail="forward", location="train.py:3", count=2)
     merged = merge_traces([trace(blind_spots=(spot,)), trace(blind_spots=(spot,))])
     assert [one.count for one in merged.blind_spots] == [4]
+
+
+def test_regions_alike_in_two_ranks_are_one_that_ran_as_often_as_both() -> None:
+    one = trace(call(region="0/0 forward", count=3), regions=(region(executions=3),))
+    merged = merge_traces([one, trace(call(region="0/0 forward", count=2), regions=(region(executions=2),))])
+    assert merged.regions == (region(executions=5),)
+    assert [(group.region, group.count) for group in merged.calls] == [("0/0 forward", 5)]
+
+
+def test_regions_that_differ_keep_apart_though_two_processes_number_them_alike() -> None:
+    other = region(kernels=(kernel(atomic=False),))
+    merged = merge_traces(
+        [
+            trace(call(region="0/0 forward"), call(), regions=(region(),)),
+            trace(call(region="0/0 forward"), call(), regions=(other,)),
+        ]
+    )
+    assert [one.id for one in merged.regions] == ["0/0 forward", "0/0 forward (2)"]
+    assert [(group.region, group.count) for group in merged.calls] == [
+        ("0/0 forward", 1),
+        (None, 2),
+        ("0/0 forward (2)", 1),
+    ]

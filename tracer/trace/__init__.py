@@ -5,6 +5,7 @@ from tracer.trace.file import Trace, load_trace, save_trace
 from tracer.trace.merging import merge_traces
 from tracer.trace.model import SCHEMA, BlindSpot, CallGroup, CudaDevice, Environment, FactValue, TraceSource
 from tracer.trace.ranks import RankComparison, compare_ranks
+from tracer.trace.regions import Kernel, Region
 
 __all__ = [
     "SCHEMA",
@@ -14,7 +15,9 @@ __all__ = [
     "DrawDifference",
     "Environment",
     "FactValue",
+    "Kernel",
     "RankComparison",
+    "Region",
     "Trace",
     "TraceSource",
     "compare_draws",

@@ -19,6 +19,7 @@ from tracer.names import BlindSpotKind, Phase, Training
 from tracer.trace.draws import draws_of
 from tracer.trace.model import SCHEMA, BlindSpot, CallGroup, Environment, TraceSource
 from tracer.trace.process import Allocation, Draw, Event, Generator, Loader, MachineNumber, OverlapWrite, UnwrittenRead
+from tracer.trace.regions import Kernel, Region
 
 #: A trace of 10^5 groups takes about 40 MB; anything larger than this is not one.
 MAX_BYTES = 512 * 1024 * 1024
@@ -61,6 +62,11 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """Each ``DataLoader`` that was iterated."""
     machine_numbers: tuple[MachineNumber, ...] = ()
     """What differs in every process and the program took: entropy, clocks that became seeds, unseeded generators."""
+    regions: tuple[Region, ...] = ()
+    """What was compiled or captured, and ran or could have run while recording."""
+    launched: tuple[Kernel, ...] = ()
+    """Triton kernels that the program launched outside compiled code; their launches are call groups whose op is
+    ``triton.`` and the kernel's name."""
     source_lines: dict[str, str] = {}
     """The text of the user's own lines by ``path:line``; only where it was asked for, since traces are shared."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -11,11 +12,15 @@ from tracer.errors import TraceError
 from tracer.trace.file import Trace
 from tracer.trace.model import BlindSpot, CallGroup, Environment
 from tracer.trace.process import Allocation, Draw, Event, Generator, Loader, MachineNumber, OverlapWrite, UnwrittenRead
+from tracer.trace.regions import Kernel, Region
 
 Counted = TypeVar("Counted", Draw, Allocation, UnwrittenRead, OverlapWrite, Loader, MachineNumber)
 
 #: Fields that are added up where everything else agrees.
 _SUMS = ("count", "bytes", "unfollowed", "iterations")
+
+#: What merging added to a region's id.
+_NUMBERED = re.compile(r" \(\d+\)$")
 
 
 def merge_groups(groups: Iterable[CallGroup]) -> tuple[CallGroup, ...]:
@@ -31,6 +36,8 @@ def merge_groups(groups: Iterable[CallGroup]) -> tuple[CallGroup, ...]:
             group.called_from,
             group.node,
             group.host,
+            group.region,
+            group.kernels,
             tuple(sorted(group.facts.items())),
             # True == 1 in Python, so a fact's type is part of what it says.
             tuple(type(value) for _, value in sorted(group.facts.items())),
@@ -99,6 +106,52 @@ def _merge_generators(generators: Iterable[Generator]) -> tuple[Generator, ...]:
     return tuple(merged.values())
 
 
+def _merge_kernels(kernels: Iterable[Kernel]) -> tuple[Kernel, ...]:
+    return tuple({kernel.name: kernel for kernel in kernels}.values())
+
+
+def merge_regions(traces: Sequence[Trace]) -> tuple[tuple[Region, ...], list[Trace]]:
+    """The regions of all traces, alike ones as one, and the traces with the ids that their regions bear there.
+
+    Two processes number what they compile alike, whatever it is.
+    """
+    merged: dict[str, Region] = {}
+    renamed = []
+    for trace in traces:
+        ids = {region.id: _place_for(region, merged) for region in trace.regions}
+        for region in trace.regions:
+            known = merged.get(ids[region.id])
+            merged[ids[region.id]] = msgspec.structs.replace(
+                region,
+                id=ids[region.id],
+                recompiles=ids.get(region.recompiles, region.recompiles),
+                executions=region.executions + (known.executions if known is not None else 0),
+            )
+        groups = trace.calls
+        if any(old != new for old, new in ids.items()):
+            groups = tuple(
+                msgspec.structs.replace(group, region=ids.get(group.region, group.region)) if group.region else group
+                for group in groups
+            )
+        renamed.append(msgspec.structs.replace(trace, calls=groups))
+    return tuple(merged.values()), renamed
+
+
+def _place_for(region: Region, merged: Mapping[str, Region]) -> str:
+    """The id under which ``merged`` holds a region alike in all but how often it ran, else one that is free."""
+    base, number = _NUMBERED.sub("", region.id), 1
+    name = base
+    while name in merged:
+        known = merged[name]
+        if msgspec.structs.replace(known, id="", executions=0, recompiles="") == msgspec.structs.replace(
+            region, id="", executions=0, recompiles=""
+        ):
+            break
+        number += 1
+        name = f"{base} ({number})"
+    return name
+
+
 def merge_traces(traces: Sequence[Trace]) -> Trace:
     """One trace whose counts are the sums; settings that differ are named, and the first recording's stand.
 
@@ -109,6 +162,7 @@ def merge_traces(traces: Sequence[Trace]) -> Trace:
     first = traces[0]
     if len(traces) == 1:
         return first
+    regions, traces = merge_regions(traces)
     differing = dict.fromkeys(name for trace in traces for name in trace.differing_settings)
     for name in Environment.__struct_fields__:
         value = getattr(first.environment, name)
@@ -131,5 +185,7 @@ def merge_traces(traces: Sequence[Trace]) -> Trace:
         overlaps=merge_counted(write for trace in traces for write in trace.overlaps),
         machine_numbers=merge_counted(number for trace in traces for number in trace.machine_numbers),
         loaders=merge_counted(loader for trace in traces for loader in trace.loaders),
+        regions=regions,
+        launched=_merge_kernels(kernel for trace in traces for kernel in trace.launched),
         source_lines={place: text for trace in reversed(traces) for place, text in trace.source_lines.items()},
     )

@@ -13,7 +13,8 @@ import msgspec
 from tracer.names import BlindSpotKind, DeterministicMode, HostCode, Phase
 
 #: The schema that this release writes, and the newest that it reads. 2: settings, events, generators, memory, loaders.
-SCHEMA = 2
+#: 3: regions; a reader of 2 would take compiled calls for eager ones.
+SCHEMA = 3
 
 FactValue = Union[bool, int, str]  # noqa: UP007 (msgspec reads it on Python 3.10)
 """What a recorded fact can be; the vocabulary (``tracer.tables.vocabulary``) lists each fact's values."""
@@ -48,6 +49,12 @@ class CallGroup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     facts: dict[str, FactValue] = {}
     """What conditions may read of the call: ``device``, ``dtype``, ``layout``, ``ndim`` of what it works on,
     ``arg.*``, ``given.*``, ``shape.*`` for the ops whose rules ask, ``subclass`` for a tensor subclass."""
+    region: str | None = None
+    """``Region.id`` of the region that the call ran in; ``None`` for a call that ran eagerly."""
+    kernels: tuple[str, ...] = ()
+    """Names of the kernels that the call went into: of its region, or of ``Trace.launched`` where it launched one
+    itself. Empty for an eager call, for one that became no code of its own (a view), and where it is not known
+    (``Region.inside``)."""
 
 
 class BlindSpot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
