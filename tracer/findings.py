@@ -16,6 +16,7 @@ from tracer.names import (
     Phase,
     Prerequisite,
     Settings,
+    Shown,
     Training,
     UnknownReason,
     Verdict,
@@ -131,6 +132,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """What was recorded of the call that conditions may read."""
     host: HostCode | None = None
     """Why the call is known to run on the host, so that it was judged for the CPU; ``None`` where it is not."""
+    regions: tuple[str, ...] = ()
+    """Ids of the regions that the calls ran in, ``Region.id``; empty for eager calls."""
+    kernels: tuple[str, ...] = ()
+    """Kernels that they went into: those that show what ``shown`` says, else all; empty for eager calls."""
+    shown: Shown | None = None
+    """What the generated code shows of them, where that decided the verdict."""
     node: str = ""
     """Name of the autograd node that made the call, for backward calls."""
     decided: Deciding = Deciding()

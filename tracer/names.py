@@ -100,6 +100,21 @@ class EvidenceKind(Word):
     DISPATCHED = "dispatched"
     """A build of torch was seen to refuse the call, or to launch this kernel; nothing was computed."""
     MEASURED = "measured"
+    GENERATED = "generated"
+    """The code that this very run compiled shows it: a trace's evidence, never a table's."""
+
+
+class Shown(Word):
+    """What the code that was generated for a call shows of it."""
+
+    ADDS_ATOMICALLY = "adds-atomically"
+    """A kernel that the call went into adds floating-point numbers atomically."""
+    NO_ATOMICS = "no-atomics"
+    """None of the kernels that it went into adds anything atomically."""
+    CALLED = "called"
+    """It stayed an op: its eager kernel is called."""
+    TIMED = "timed"
+    """The kernel was chosen by timing several."""
 
 
 class Backend(Word):

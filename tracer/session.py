@@ -176,6 +176,7 @@ def judge(
     """
     from tracer.judging import judge_calls, make_target
     from tracer.report import Report
+    from tracer.tables.compilers.loading import load_compilers
     from tracer.tables.loading import load_tables
     from tracer.tables.settings.rows import load_rows
     from tracer.tables.settings.switches import load_switches
@@ -184,7 +185,14 @@ def judge(
     target = make_target(trace.environment, backend=backend, torch=torch, settings=settings, host=host)
     tables, translations, rows = load_tables(), load_translations(), load_rows()
     judgement, calls = judge_calls(
-        trace, tables, target, strict=strict, translations=translations, rows=rows, switches=load_switches()
+        trace,
+        tables,
+        target,
+        strict=strict,
+        translations=translations,
+        rows=rows,
+        switches=load_switches(),
+        compilers=load_compilers(),
     )
     return Report(judgement, calls=calls)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
+from contextlib import suppress
 
 import click
 
@@ -109,6 +111,9 @@ def _installed_torch() -> tuple[Callable[[str], bool], str]:
     except ImportError as problem:
         raise UsageError("torch cannot be imported", hint="leave out --against-torch") from problem
     from tracer.tables.versions import release
+
+    with suppress(ImportError):  # it registers ops that compiled code is made of
+        importlib.import_module("torch._inductor.inductor_prims")
 
     def has(op: str) -> bool:
         namespace, name, *overload = op.split(".")

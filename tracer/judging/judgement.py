@@ -18,6 +18,8 @@ from tracer.judging.calls.call_findings import (
     unnamed_calls,
     weakly_grounded,
 )
+from tracer.judging.calls.compilation import compilation_of
+from tracer.judging.calls.generated import GeneratedCode
 from tracer.judging.calls.host_code import HostCalls, host_banners
 from tracer.judging.minimal_settings import MinimalSettings, Sets, seeded_in_its_place, with_plan
 from tracer.judging.ordering import order_of
@@ -25,8 +27,10 @@ from tracer.judging.process.observations import fill_cost
 from tracer.judging.process.process_findings import Process
 from tracer.judging.process.trace_under_target import TraceUnderSettings
 from tracer.names import Backend
+from tracer.tables.compilers.model import CompilerTable
 from tracer.tables.model import Table
 from tracer.tables.ruling.binding import RuleOutcome
+from tracer.tables.ruling.compiled import CompiledCalls
 from tracer.tables.ruling.target_tables import TargetTables
 from tracer.tables.settings.declared import SEEDS
 from tracer.tables.settings.rows import EnvironmentTable
@@ -45,17 +49,28 @@ def judge_trace(
     translations: Translations = NO_TRANSLATIONS,
     rows: EnvironmentTable | None = None,
     switches: Switches | None = None,
+    compilers: Mapping[str, CompilerTable] | None = None,
 ) -> Judgement:
     """Every call of ``trace`` under ``target``'s settings and under deterministic mode, and what no call shows.
 
     ``translations`` say what calls recorded on a CPU run as elsewhere; without them every op stands as recorded.
     ``rows`` judge settings, seeds, memory and data loading; without them nothing is said of those.
     ``switches`` say what can be turned where the line is a library's; without them a rule's own remedy stands.
+    ``compilers`` say what becomes of compiled calls; without them these are unknown.
     ``strict`` makes ``unknown`` of verdicts that a newer torch only inherits. Each recorded call is counted
     exactly once in each of the tally's mappings. The order of findings is total: it does not depend on the
     order of the trace or of the rules.
     """
-    return judge_calls(trace, tables, target, strict=strict, translations=translations, rows=rows, switches=switches)[0]
+    return judge_calls(
+        trace,
+        tables,
+        target,
+        strict=strict,
+        translations=translations,
+        rows=rows,
+        switches=switches,
+        compilers=compilers,
+    )[0]
 
 
 def judge_calls(
@@ -67,6 +82,7 @@ def judge_calls(
     translations: Translations = NO_TRANSLATIONS,
     rows: EnvironmentTable | None = None,
     switches: Switches | None = None,
+    compilers: Mapping[str, CompilerTable] | None = None,
 ) -> tuple[Judgement, tuple[JudgedCall, ...]]:
     """As ``judge_trace``, with every group of calls in the trace's order and the ruling on it.
 
@@ -74,7 +90,9 @@ def judge_calls(
     one gets them from here, as they were judged.
     """
     settings = TraceUnderSettings(trace, target)
-    by_settings = _TablesBySettings(settings, tables, strict=strict, translations=translations)
+    by_settings = _TablesBySettings(
+        settings, tables, strict=strict, translations=translations, compilers=compilers or {}
+    )
     target_tables = by_settings.under({})
     rulings: dict[int, RuleOutcome] = {}
     counted: dict[tuple[int, str, str], int] = {}
@@ -96,7 +114,8 @@ def judge_calls(
     unsafe = [call for call in judged if not call.ruling.is_safe]
     settled = MinimalSettings(unsafe, by_settings.under, process, target.conditions, target.sets).settle(observed)
     calls = (Unsafe(*one, *after) for one, after in zip(unsafe, settled.calls, strict=True))
-    findings = [*call_findings(calls, switches, trace.source_lines), *with_plan(observed.findings, settled)]
+    code = GeneratedCode(by_settings.compilation)
+    findings = [*call_findings(calls, code, switches, trace.source_lines), *with_plan(observed.findings, settled)]
     judgement = Judgement(
         target=target,
         findings=tuple(sorted(findings, key=order_of)),
@@ -138,11 +157,13 @@ class _TablesBySettings:
         *,
         strict: bool,
         translations: Translations,
+        compilers: Mapping[str, CompilerTable],
     ) -> None:
         self._settings = settings
         self._tables = tables
         self._strict = strict
         self._translations = translations
+        self.compilation = compilation_of(settings.trace, compilers)
         self._kept: dict[tuple[tuple[str, FactValue], ...], TargetTables] = {}
 
     def under(self, sets: Sets) -> TargetTables:
@@ -151,14 +172,23 @@ class _TablesBySettings:
         target_tables = self._kept.get(tried)
         if target_tables is None:
             trace, target = self._settings.trace, self._settings.target
+            conditions = self._settings.under(dict(tried)).conditions if tried else target.conditions
+            compiled = CompiledCalls(
+                self.compilation,
+                target.torch,
+                conditions,
+                changed=frozenset({*target.sets, *dict(tried)}),
+                strict=self._strict,
+            )
             target_tables = self._kept[tried] = TargetTables(
                 self._tables,
                 target.backend,
                 target.torch,
-                self._settings.under(dict(tried)).conditions if tried else target.conditions,
+                conditions,
                 is_rocm=trace.environment.hip is not None,
                 strict=self._strict,
                 translations=self._translations,
+                compiled=compiled,
             )
             target_tables.look_ahead(trace.calls)
         return target_tables

@@ -7,6 +7,7 @@ instead of silently widening a rule.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeVar
 
 import msgspec
 
@@ -231,6 +232,8 @@ def _indexes_of(table: Table) -> tuple[_Index, _Index]:
     return kept[1:]
 
 
+RuleType = TypeVar("RuleType", bound=Rule)
+
 #: Verdicts that accuse a call of letting two runs differ.
 _ACCUSING = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)
 
@@ -240,10 +243,11 @@ def with_exemptions(table: Table) -> Table:
 
     Where the fact does not hold the case's own verdict stands; what deterministic mode refuses it refuses all the same.
     """
-    return msgspec.structs.replace(table, rule=tuple(_spelt_out(rule) for rule in table.rule))
+    return msgspec.structs.replace(table, rule=tuple(spelt_out(rule) for rule in table.rule))
 
 
-def _spelt_out(rule: Rule) -> Rule:
+def spelt_out(rule: RuleType) -> RuleType:
+    """``rule`` with its exemptions as cases."""
     cases = rule.case
     for exemption in rule.exempt:
         cases = tuple(part for case in cases for part in _split(case, exemption))
@@ -255,7 +259,7 @@ def _split(case: Case, exemption: Exemption) -> Iterator[Case]:
         yield case
         return
     yield msgspec.structs.replace(case, when={**case.when, exemption.fact: False})
-    yield Case(
+    yield type(case)(
         verdict=Verdict.DETERMINISTIC,
         when={**case.when, exemption.fact: True},
         torch=case.torch,

@@ -11,8 +11,8 @@ from tracer.tables.lint.rule_lint import Reasoned
 from tracer.tables.model import Rule, Table
 from tracer.tables.versions import reviewed_releases, speaks_of
 
-#: Strongest first: the order in which grades are shown.
-GRADES: tuple[EvidenceKind, ...] = tuple(reversed(EvidenceKind))
+#: What a table's evidence can be, strongest first: the order in which grades are shown.
+GRADES: tuple[EvidenceKind, ...] = tuple(kind for kind in reversed(EvidenceKind) if kind is not EvidenceKind.GENERATED)
 
 
 class TableSummary(NamedTuple):

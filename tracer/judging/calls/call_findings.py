@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from tracer.findings import Evidence, Finding, Tally
+from tracer.judging.calls.generated import Generated, GeneratedCode
 from tracer.judging.calls.own_remedy import in_ones_own_hands
 from tracer.judging.deciding import deciding_of
 from tracer.judging.minimal_settings import Both
@@ -90,7 +91,10 @@ def unnamed_calls(
 
 
 def call_findings(
-    unsafe: Iterable[Unsafe], switches: Switches | None = None, lines: Mapping[str, str] | None = None
+    unsafe: Iterable[Unsafe],
+    code: GeneratedCode,
+    switches: Switches | None = None,
+    lines: Mapping[str, str] | None = None,
 ) -> Iterator[Finding]:
     """One finding for all groups that the same ruling judges at the same place and that the plan treats alike."""
     gathered: dict[tuple[object, ...], list[Unsafe]] = {}
@@ -106,7 +110,8 @@ def call_findings(
         ruling = alike[0].ruling
         if id(ruling) not in evidence:
             evidence[id(ruling)] = tuple(Evidence(kind=row.kind, ref=row.ref) for row in ruling.evidence)
-        found = _finding(alike, evidence[id(ruling)])
+        generated = code.behind((call.group for call in alike), ruling.shown)
+        found = _finding(alike, evidence[id(ruling)], generated)
         how = ruling.rule.rewriting if ruling.rule is not None else None
         yield found if switches is None else in_ones_own_hands(found, how, switches, lines or {})
 
@@ -123,6 +128,7 @@ def _identity(one: Unsafe, saying: int) -> tuple[object, ...]:
         group.function,
         group.called_from,
         group.host,
+        group.region is None,
         group.facts.get("device"),
         group.facts.get(ORIGIN),
         *one.sets,
@@ -138,7 +144,7 @@ def _runs_elsewhere(group: CallGroup, ruling: RuleOutcome) -> str:
     return ruling.rule.runs_as
 
 
-def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...]) -> Finding:
+def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...], generated: Generated) -> Finding:
     """One finding for groups that differ in nothing that it says; it keeps the facts on which they agree."""
     first, ruling = alike[0].group, alike[0].ruling
     facts = dict(first.facts)
@@ -159,12 +165,15 @@ def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...]) -> Finding:
         deterministic_mode=ruling.verdict_in_deterministic_mode,
         route=ruling.route,
         cause=ruling.cause,
-        why=ruling.why,
+        why=f"{generated.says} {ruling.why}" if generated.says else ruling.why,
         remedy=ruling.remedy,
         needs=ruling.needs,
-        evidence=evidence,
+        evidence=(*generated.evidence, *evidence),
         facts=facts,
         host=first.host,
+        regions=generated.regions,
+        kernels=generated.kernels,
+        shown=ruling.shown if generated.says else None,
         node=first.node if len(alike) == 1 or all(call.group.node == first.node for call in alike) else "",
         decided=deciding_of(call.ruling.decided for call in alike),
         reason=ruling.reason,

@@ -52,6 +52,7 @@ EVIDENCE_STRENGTH: Mapping[EvidenceKind, str] = {
     EvidenceKind.SOURCE: "read in the source",
     EvidenceKind.DISPATCHED: "seen in builds of torch",
     EvidenceKind.MEASURED: "measured on a device",
+    EvidenceKind.GENERATED: "seen in the code that this run compiled",
 }
 
 

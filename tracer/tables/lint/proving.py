@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Union
 
 from tracer.errors import TableError
+from tracer.tables.compilers.loading import COMPILERS, load_compiler, load_compilers
+from tracer.tables.compilers.model import CompilerTable
 from tracer.tables.examples import EXAMPLES, lint_examples, load_examples
+from tracer.tables.lint.compiler_lint import lint_compiler
 from tracer.tables.lint.measured import faults_of_measurements
 from tracer.tables.lint.row_lint import lint_rows
 from tracer.tables.lint.rule_lint import lint_classes, lint_libraries, lint_table
@@ -24,6 +29,7 @@ from tracer.tables.translation import TRANSLATIONS, load_translations
 from tracer.tables.versions import speaks_of
 
 Resolves = Callable[[str], bool]
+_Loaded = Union[Table, LibraryTable, ClassTable, CompilerTable, EnvironmentTable]  # noqa: UP007 (Python 3.10 runs it)
 
 #: Namespaces that every build of torch has; ops of others come and go with builds and libraries.
 _TORCHS = ("aten", "prims")
@@ -38,7 +44,9 @@ def faults_of_tables(resolves: Resolves | None = None, torch: str = "") -> list[
     faults += _faults("libraries.toml", load_libraries, lint_libraries, resolves, torch)
     faults += _faults("classes.toml", load_classes, lint_classes, resolves, torch)
     for backend in existing_tables():
-        faults += _faults(table_file(backend).name, lambda name=backend: load_table(name), lint_table, resolves, torch)
+        faults += _faults(table_file(backend).name, partial(load_table, backend), lint_table, resolves, torch)
+    for name, file in COMPILERS.items():
+        faults += _faults(file.name, partial(load_compiler, name), lint_compiler, resolves, torch)
     try:
         translations, examples = load_translations(), load_examples()
     except TableError as problem:
@@ -57,13 +65,16 @@ def counted() -> str:
     tables = [load_table(backend) for backend in existing_tables()]
     rules: list[Rule] = [rule for table in tables for rule in table.rule]
     rules += load_libraries().rule
+    compilers = load_compilers()
+    rules += (rule for compiler in compilers.values() for rule in compiler.rule)
     cases = sum(len(rule.case) for rule in rules)
     settings = load_rows().row
     cases += sum(len(row.case) for row in settings)
     translations, examples = len(load_translations().translation), len(load_examples().example)
     return (
-        f"{len(tables) + 2} tables, {len(rules):,} rules, {cases:,} cases, {translations} translations,"
-        f" {len(settings)} settings, {examples} examples: no gap, no overlap, no dead case."
+        f"{len(tables) + len(compilers) + 2} tables, {len(rules):,} rules, {cases:,} cases,"
+        f" {translations} translations, {len(settings)} settings, {examples} examples:"
+        " no gap, no overlap, no dead case."
     )
 
 
@@ -78,7 +89,7 @@ def unresolved(rules: Iterable[Rule], resolves: Resolves, torch: str) -> Iterato
 
 def _faults(
     name: str,
-    load: Callable[[], Table] | Callable[[], LibraryTable] | Callable[[], ClassTable] | Callable[[], EnvironmentTable],
+    load: Callable[[], _Loaded],
     lint: Callable[..., list[str]],
     resolves: Resolves | None = None,
     torch: str = "",

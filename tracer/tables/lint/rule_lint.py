@@ -34,39 +34,41 @@ _VERSION = re.compile(r"\b\d+\.\d+|\bat [0-9a-f]{7,40}\b")
 def lint_table(table: Table) -> list[str]:
     """Everything that is wrong with a table that loads, one line each; an empty list for a sound one."""
     return [
-        *_lint(str(table.backend), table.reviewed, table.rule),
-        *_claimed_twice(table.rule),
+        *faults_of_rules(str(table.backend), table.reviewed, table.rule),
+        *claimed_twice(table.rule),
         *lint_dispatched(table),
     ]
 
 
 def lint_libraries(table: LibraryTable) -> list[str]:
     """As ``lint_table``, for the rules for libraries: an op may have one rule on each backend."""
-    faults = _lint("libraries", table.reviewed, table.rule)
+    faults = faults_of_rules("libraries", table.reviewed, table.rule)
     for rule in table.rule:
         faults += [f"{rule.id}: {backend} is listed {n} times" for backend, n in repeated(rule.backends)]
         asked = sorted({key for case in rule.case for key in case.when if key in RECORDED_FACTS})
         if asked and any(op.endswith(".*") for op in rule.ops):  # recorded by an op's name, so never for these
             faults.append(f"{rule.id}: asks {' and '.join(asked)} of a whole namespace")
-    claimed = (_claimed_twice(table.speaking_of(b)) for b in Backend if b is not Backend.RECORDED)
+    claimed = (claimed_twice(table.speaking_of(b)) for b in Backend if b is not Backend.RECORDED)
     return [*faults, *dict.fromkeys(fault for faults_there in claimed for fault in faults_there)]
 
 
 def lint_classes(table: ClassTable) -> list[str]:
     """As ``lint_table``, for the classes of ops: of some calls nothing may be known, of none that they vary."""
-    faults = [*_lint("classes", table.reviewed, table.rule), *_claimed_twice(table.rule)]
+    faults = [*faults_of_rules("classes", table.reviewed, table.rule), *claimed_twice(table.rule)]
     verdicts = ((rule.id, case.verdict) for rule in table.rule for case in rule.case)
     return [*faults, *(f"{id}: a class of ops cannot be {v} on every device" for id, v in verdicts if v not in _SAFE)]
 
 
-def _lint(name: str, reviewed: str, rules: tuple[Rule, ...]) -> list[str]:
+def faults_of_rules(name: str, reviewed: str, rules: tuple[Rule, ...]) -> list[str]:
+    """What is wrong with each of ``rules``, and ids that several bear; ``name`` leads what is wrong with the file."""
     releases = reviewed_releases(reviewed)
     faults = [] if releases else [f"{name}: `{reviewed}` holds no release of torch"]
     faults += [f"{rule.id}: {fault}" for rule in rules for fault in _faults(rule, releases)]
     return faults + [f"{id}: the id is borne by {n} rules" for id, n in repeated(r.id for r in rules)]
 
 
-def _claimed_twice(rules: tuple[Rule, ...]) -> Iterator[str]:
+def claimed_twice(rules: tuple[Rule, ...]) -> Iterator[str]:
+    """Ops that several of ``rules`` name."""
     claims: dict[str, list[str]] = {}
     for rule in rules:
         for op in dict.fromkeys(rule.ops):
@@ -140,6 +142,8 @@ def bad_reference(evidence: RuleEvidence) -> str:
         return "is not one line of text"
     if ref.startswith(("/", "~", "..")):
         return "is a path on somebody's machine"
+    if evidence.kind is EvidenceKind.GENERATED:
+        return "is what the code of one run shows, which no table can"
     if evidence.kind is EvidenceKind.DISPATCHED and not _VERSION.search(ref):
         return "names no version of the builds"
     pages = (EvidenceKind.DOCUMENTED, EvidenceKind.VENDOR_KERNEL_LIST)

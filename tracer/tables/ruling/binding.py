@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tracer.names import Backend, Cause, Prerequisite, UnknownReason, Verdict
+from tracer.names import Backend, Cause, Prerequisite, Shown, UnknownReason, Verdict
 from tracer.tables.model import Rule, RuleEvidence, Table
 from tracer.tables.ruling.conditions import BoundRule, Met, conditions_of
 from tracer.tables.ruling.derived import DERIVATIONS, derive
@@ -49,6 +49,8 @@ class RuleOutcome(NamedTuple):
     """Why an op that no rule names is held for deterministic, where more than a deny list says so."""
     needs: tuple[Prerequisite, ...] = ()
     """What must hold as well for the remedy to work."""
+    shown: Shown | None = None
+    """What generated code shows of the call, where that decided; see ``tables.ruling.compiled``."""
     decided: tuple[Met | None, Met | None] = (None, None)
     """The conditions of the cases that decided, as things stand and in deterministic mode; ``None`` where none did."""
 

@@ -115,25 +115,37 @@ class BoundRule:
             outcome = self._kept[values] = self._decide(values)
         return outcome
 
-    def _decide(self, values: tuple[Value | None, ...]) -> Outcome:
+    def candidates(self, facts: Mapping[str, Value]) -> tuple[tuple[Case, ...], tuple[str, ...]]:
+        """The cases that nothing known of a call rules out, and the facts and settings that would choose among them."""
+        get = facts.get
+        known, possible = self._possible(tuple([get(key) for key in self.facts]))
+        return tuple(test.case for test in possible), self._missing(known, possible) if len(possible) > 1 else ()
+
+    def _possible(self, values: tuple[Value | None, ...]) -> tuple[list[Value | None], list[_Test]]:
         known = [
             value if value is not None and in_domain(key, value) else UNNOTED.get(key)
             for key, value in zip(self.facts, values, strict=True)
         ]
-        possible = [
+        return known, [
             test
             for test in self._tests
             if all(known[place] is None or known[place] in wanted for place, wanted in test.asks)
         ]
+
+    def _missing(self, known: list[Value | None], possible: list[_Test]) -> tuple[str, ...]:
+        missing = {self.facts[place] for test in possible for place, _ in test.asks if known[place] is None}
+        missing.update(key for test in possible for key in test.open_settings)
+        return tuple(sorted(missing))
+
+    def _decide(self, values: tuple[Value | None, ...]) -> Outcome:
+        known, possible = self._possible(values)
         if not possible:
             return Outcome(Verdict.UNKNOWN, None, UnknownReason.NO_EVIDENCE)
         case = possible[0].case
         if len({test.case.verdict for test in possible}) == 1:
             reason = UnknownReason.NO_EVIDENCE if case.verdict is Verdict.UNKNOWN else None
             return Outcome(case.verdict, case, reason)
-        missing = {self.facts[place] for test in possible for place, _ in test.asks if known[place] is None}
-        missing.update(key for test in possible for key in test.open_settings)
-        return Outcome(Verdict.UNKNOWN, None, UnknownReason.FACT_NOT_RECORDED, tuple(sorted(missing)))
+        return Outcome(Verdict.UNKNOWN, None, UnknownReason.FACT_NOT_RECORDED, self._missing(known, possible))
 
 
 def may_hold(case: Conditioned, settings: Mapping[str, Value]) -> bool:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from msgspec.structs import replace
+
 from tracer.names import REPEATABLE, Backend, Cause, GeneratorKind, HostCode, Phase, SeedOrigin, UnknownReason, Verdict
 from tracer.tables.model import Table
 from tracer.tables.ruling.binding import BoundTable, RuleOutcome, safe_ruling, unknown_ruling
+from tracer.tables.ruling.compiled import CompiledCalls
 from tracer.tables.ruling.cross_device import Retold
 from tracer.tables.ruling.translating import Translator
 from tracer.tables.translation import NO_TRANSLATIONS, RECORDED_ON, Note, Translations
@@ -31,11 +34,14 @@ class TargetTables:
         is_rocm: bool = False,
         strict: bool = False,
         translations: Translations = NO_TRANSLATIONS,
+        compiled: CompiledCalls | None = None,
     ) -> None:
         """``is_rocm``: the recording's ``cuda`` devices were AMD's. ``strict``: see ``BoundTable``.
 
-        ``translations`` holds for calls recorded on a CPU and judged for another device.
+        ``translations`` holds for calls recorded on a CPU and judged for another device, ``compiled`` for those that
+        ran in a region; without it these are judged as eager ones.
         """
+        self._compiled = compiled
         self._tables = tables
         self._backend = backend
         self._version = version
@@ -92,6 +98,19 @@ class TargetTables:
             backend = Backend.CPU
         if device == "meta" or group.host is HostCode.IMPORT:
             return self._no_kernel(backend)
+        if self._compiled is not None and (group.region is not None or group.kernels):
+            node = group.node if group.phase is Phase.BACKWARD else None
+
+            def eager(op: str, facts: Mapping[str, FactValue]) -> RuleOutcome:
+                return self._eager(backend, replace(group, op=op, facts=dict(facts)))
+
+            return self._compiled.rule_on(group, backend, eager, node)
+        return self._eager(backend, group)
+
+    def _eager(self, backend: Backend, group: CallGroup) -> RuleOutcome:
+        """The ruling for a call that ran as it was recorded, or as what it becomes on the target."""
+        facts = group.facts
+        device = facts.get("device")
         if "subclass" in facts:
             return self._delegated(backend, group, facts.get("subclass_inner"))
         if group.op.startswith("higher_order."):

@@ -1,0 +1,238 @@
+"""A compiled call is judged by what becomes of it: a kernel of its compiler's, an eager one, the code that was seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests import build
+from tracer import judge
+from tracer.findings import Finding
+from tracer.names import Backend, Cause, DeterministicMode, EvidenceKind, Phase, Shown, UnknownReason, Verdict
+from tracer.report import Report
+from tracer.trace.region_names import KernelLanguage
+from tracer.trace.regions import Kernel
+
+PUT = "aten.index_put.default"
+ADDED = {
+    "device": "cpu",
+    "dtype": "float32",
+    "arg.accumulate": True,
+    "index.is_mask": False,
+    "index.one_value": False,
+    "shape.numel_ge_32768": True,
+}
+KERNEL = "cpp_fused_index_add_0"
+
+
+def judged(
+    *kernels: Kernel,
+    op: str = PUT,
+    facts: dict[str, Any] | None = None,
+    mode: DeterministicMode | None = DeterministicMode.OFF,
+    into: tuple[str, ...] | None = None,
+    region: dict[str, Any] | None = None,
+    environment: dict[str, Any] | None = None,
+    phase: Phase = Phase.FORWARD,
+    **target: Any,
+) -> Report:
+    """One compiled call that went into ``kernels``, judged for ``target``."""
+    names = tuple(kernel.name for kernel in kernels) if into is None else into
+    made = build.region(kernels=kernels, deterministic_mode=mode, **(region or {}))
+    call = build.call(op, facts=ADDED if facts is None else facts, region=made.id, kernels=names, phase=phase)
+    trace = build.trace(
+        call, regions=(made,), environment=build.environment(**{"num_threads": 2} | (environment or {}))
+    )
+    return judge(trace, **target)
+
+
+def only(report: Report) -> Finding:
+    """The one finding about a call."""
+    (found,) = [one for one in report.findings if one.op]
+    return found
+
+
+def verdicts(report: Report) -> tuple[Verdict, Verdict]:
+    """As things stand and in deterministic mode, of the one call."""
+    (as_is,), (in_mode,) = report.tally.as_is, report.tally.deterministic_mode
+    return as_is, in_mode
+
+
+def test_a_kernel_that_adds_atomically_is_a_finding_with_line_region_and_kernel() -> None:
+    found = only(judged(build.kernel()))
+    assert (found.verdict, found.deterministic_mode) == (Verdict.NONDETERMINISTIC, Verdict.DETERMINISTIC)
+    assert (found.rule, found.location, found.regions, found.kernels) == (
+        "inductor-cpu-index-put",
+        "train.py:10",
+        ("0/0 forward",),
+        (KERNEL,),
+    )
+    assert found.shown is Shown.ADDS_ATOMICALLY
+    assert found.why.startswith(f"`{KERNEL}` adds atomically.")
+    assert found.evidence[0].kind is EvidenceKind.GENERATED
+    assert KERNEL in found.evidence[0].ref
+    assert found.route == "aten.index_put_"
+
+
+def test_the_eager_twin_of_a_small_call_is_none() -> None:
+    eager = build.call(PUT, facts={**ADDED, "shape.numel_ge_32768": False})
+    assert judge(build.trace(eager, environment=build.environment(num_threads=2))).findings == ()
+
+
+def test_code_that_was_seen_to_add_nothing_atomically_lets_the_op_off() -> None:
+    assert verdicts(judged(build.kernel(atomic=False))) == (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
+
+
+def test_where_no_code_was_seen_the_table_speaks() -> None:
+    found = only(judged(into=()))
+    assert (found.verdict, found.shown) == (Verdict.NONDETERMINISTIC, None)
+    assert {one.kind for one in found.evidence} == {EvidenceKind.SOURCE}
+
+
+def test_an_op_that_shares_a_kernel_with_the_one_that_adds_is_not_accused() -> None:
+    both = build.kernel(ops=(PUT, "aten.mul.Tensor"))
+    facts = {"device": "cpu", "dtype": "float32"}
+    assert verdicts(judged(both, op="aten.mul.Tensor", facts=facts)) == (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
+
+
+def test_where_no_op_of_the_kernel_is_known_to_add_all_of_them_are_accused() -> None:
+    strange = build.kernel(ops=("aten.mul.Tensor",))
+    found = only(judged(strange, op="aten.mul.Tensor", facts={"device": "cpu", "dtype": "float32"}))
+    assert (found.rule, found.verdict, found.cause) == (
+        "inductor-cpu-adds-atomically",
+        Verdict.NONDETERMINISTIC,
+        Cause.ATOMIC_ACCUMULATION,
+    )
+
+
+def test_integers_are_exact_whatever_the_order() -> None:
+    assert verdicts(judged(into=(), facts={**ADDED, "dtype": "int32"}))[0] is Verdict.DETERMINISTIC
+
+
+def test_an_index_without_duplicates_lets_the_op_off_although_the_kernel_has_atomics() -> None:
+    facts = {**ADDED, "index.distinct": True}
+    assert verdicts(judged(build.kernel(), facts=facts)) == (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
+
+
+def test_one_value_of_a_missing_fact_is_settled_by_atomics_that_were_seen() -> None:
+    facts = {"device": "cpu", "dtype": "float32"}
+    assert only(judged(build.kernel(), facts=facts)).verdict is Verdict.NONDETERMINISTIC
+    unseen = only(judged(into=(), facts=facts))
+    assert (unseen.verdict, unseen.reason) == (Verdict.UNKNOWN, UnknownReason.FACT_NOT_RECORDED)
+
+
+def test_a_store_that_races_is_not_let_off_by_a_kernel_without_atomics() -> None:
+    found = only(judged(build.kernel(atomic=False), facts={**ADDED, "arg.accumulate": False}))
+    assert (found.verdict, found.cause) == (Verdict.CONDITIONAL, Cause.WRITE_RACE)
+
+
+def test_an_op_that_stayed_a_call_is_judged_as_its_eager_kernel() -> None:
+    called = build.kernel("aten.index_put_.default", language=KernelLanguage.FALLBACK, atomic=None)
+    found = only(judged(called, facts={**ADDED}))
+    assert (found.rule, found.shown, found.runs_as) == ("cpu-index-put", Shown.CALLED, "aten.index_put_")
+    assert "The compiled code calls `aten.index_put_.default`." in found.why
+
+
+def test_code_compiled_under_the_mode_speaks_for_the_mode_alone() -> None:
+    called = build.kernel("aten.index_put_.default", language=KernelLanguage.FALLBACK, atomic=None)
+    on = {"deterministic_mode": DeterministicMode.ON}
+    assert verdicts(judged(called, mode=DeterministicMode.ON, environment=on)) == (
+        Verdict.DETERMINISTIC,
+        Verdict.DETERMINISTIC,
+    )
+    off = only(judged(called, mode=DeterministicMode.ON, environment=on, settings="default"))
+    assert (off.verdict, off.shown) == (Verdict.NONDETERMINISTIC, None)
+
+
+@pytest.mark.parametrize("target", [{"torch": "2.9"}, {"backend": "cuda"}, {"settings": {"num_threads": 1}}])
+def test_for_another_target_the_table_speaks(target: dict[str, Any]) -> None:
+    report = judged(build.kernel(), **target)
+    assert all(one.shown is None for one in report.findings if one.op)
+
+
+def test_with_one_thread_nothing_meets() -> None:
+    assert verdicts(judged(into=(), environment={"num_threads": 1}))[0] is Verdict.DETERMINISTIC
+
+
+def test_bfloat16_was_left_to_the_eager_kernel_before_2_10() -> None:
+    facts = {**ADDED, "dtype": "bfloat16"}
+    assert verdicts(judged(into=(), facts=facts, torch="2.9"))[0] is Verdict.DETERMINISTIC
+    assert verdicts(judged(into=(), facts=facts, torch="2.10"))[0] is Verdict.NONDETERMINISTIC
+
+
+@pytest.mark.parametrize("backend", ["rocm", "xpu", "mps", "npu"])
+def test_a_device_whose_backend_of_the_compiler_was_not_read_is_unknown(backend: str) -> None:
+    found = only(judged(build.kernel(), backend=backend))
+    assert (found.verdict, found.reason, found.rule) == (
+        Verdict.UNKNOWN,
+        UnknownReason.NO_TABLE,
+        f"{backend}-compiled",
+    )
+
+
+def test_a_compiler_without_a_table_is_unknown_and_named() -> None:
+    found = only(judged(into=(), region={"backend": "tvm"}))
+    assert found.verdict is Verdict.UNKNOWN
+    assert "`tvm`" in found.why
+
+
+def test_a_torch_older_than_the_table_is_unknown() -> None:
+    found = only(judged(build.kernel(), torch="2.3"))
+    assert (found.verdict, found.reason) == (Verdict.UNKNOWN, UnknownReason.TABLE_NOT_REVIEWED)
+
+
+def test_an_op_without_a_rule_is_judged_as_its_eager_kernel_which_is_the_worse_of_both() -> None:
+    facts = {"device": "cuda", "dtype": "float32"}
+    found = only(
+        judged(into=(), op="aten.adaptive_max_pool2d_backward.default", facts=facts, region={"device": "cuda"})
+    )
+    assert (found.rule, found.deterministic_mode) == ("cuda-adaptive-max-pool2d-backward", Verdict.RAISES)
+
+
+def test_an_op_that_was_inlined_without_atomics_is_safe_although_its_eager_kernel_is_not() -> None:
+    facts = {"device": "cuda", "dtype": "float32"}
+    inlined = build.kernel("triton_poi_fused_0", language=KernelLanguage.TRITON, device="cuda", atomic=False, ops=())
+    report = judged(inlined, op="aten.avg_pool3d_backward.default", facts=facts, region={"device": "cuda"})
+    assert verdicts(report)[0] is Verdict.DETERMINISTIC
+
+
+def test_a_kernel_chosen_with_a_stopwatch_can_be_another_one_next_time() -> None:
+    facts = {"device": "cuda", "dtype": "float32"}
+    timed = build.kernel(
+        "triton_tem_fused_mm_0",
+        language=KernelLanguage.TEMPLATE,
+        device="cuda",
+        atomic=False,
+        ops=("aten.mm.default",),
+        by_stopwatch=True,
+    )
+    found = only(judged(timed, op="aten.mm.default", facts=facts, region={"device": "cuda"}))
+    assert (found.verdict, found.cause, found.shown) == (Verdict.CONDITIONAL, Cause.AUTOTUNE, Shown.TIMED)
+
+
+def test_compiled_and_eager_calls_of_one_line_are_two_findings_and_recompiled_ones_are_one() -> None:
+    facts = {**ADDED}
+    one, two = (build.region(f"0/{n} forward", deterministic_mode=DeterministicMode.OFF) for n in range(2))
+    calls = [
+        build.call(PUT, facts=facts),
+        *(build.call(PUT, facts=facts, region=made.id, kernels=(KERNEL,)) for made in (one, two)),
+    ]
+    made = judge(build.trace(*calls, regions=(one, two), environment=build.environment(num_threads=2)))
+    found = {finding.rule: finding for finding in made.findings if finding.op}
+    assert found.keys() == {"cpu-index-put", "inductor-cpu-index-put"}
+    assert (found["inductor-cpu-index-put"].count, found["inductor-cpu-index-put"].regions) == (2, (one.id, two.id))
+
+
+def test_a_launched_triton_kernel_is_judged_by_its_source() -> None:
+    facts = {"device": "cuda"}
+    for atomic, says in ((True, Verdict.NONDETERMINISTIC), (False, Verdict.DETERMINISTIC), (None, Verdict.UNKNOWN)):
+        kernel = build.kernel("add", language=KernelLanguage.USER_TRITON, device="cuda", atomic=atomic, ops=())
+        call = build.call("triton.add", facts=facts, kernels=("add",))
+        assert verdicts(judge(build.trace(call, launched=(kernel,))))[0] is says
+
+
+def test_every_call_is_counted_once_whatever_it_was_compiled_to() -> None:
+    report = judged(build.kernel())
+    assert report.tally.total == 1
+    assert [call.ruling.backend for call in report.calls] == [Backend.CPU]

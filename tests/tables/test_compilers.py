@@ -1,0 +1,121 @@
+"""A compiler's table stands beside those of backends: loaded whole and checked, and proven as they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from tracer.errors import TableError
+from tracer.names import Backend, Verdict
+from tracer.tables.compilers.loading import compiled_facts, load_compiler, load_compilers, parse_compiler
+from tracer.tables.compilers.model import ITSELF
+from tracer.tables.lint.compiler_lint import lint_compiler
+from tracer.tables.loading import load_tables, required_facts
+
+TEXT = """
+schema = 1
+compiler = "inductor"
+backends = ["cpu"]
+reviewed = ">=2.4,<=2.15"
+
+[[rule]]
+id = "inductor-cpu-sample"
+backends = ["cpu"]
+ops = ["aten.sample"]
+cause = "atomic-accumulation"
+why = "It adds."
+remedy = "Do not."
+  [[rule.case]]
+  when = { deterministic_mode = "off" }
+  verdict = "nondeterministic"
+  [[rule.case]]
+  when = { deterministic_mode = ["warn", "on"] }
+  calls = "aten.index_put_"
+  facts = { "arg.accumulate" = true }
+  [[rule.evidence]]
+  kind = "source"
+  ref = "torch/_inductor/lowering.py, 2.13.0"
+"""
+
+
+def test_a_case_has_a_verdict_or_calls_an_op() -> None:
+    (rule,) = parse_compiler(TEXT, "sample.toml").rule
+    assert [(case.verdict, case.calls) for case in rule.case] == [
+        (Verdict.NONDETERMINISTIC, ""),
+        (Verdict.UNKNOWN, "aten.index_put_"),
+    ]
+    assert rule.case[1].op_called("aten.sample.default") == "aten.index_put_"
+    assert lint_compiler(parse_compiler(TEXT, "sample.toml")) == []
+
+
+@pytest.mark.parametrize(
+    ("instead", "of", "says"),
+    [
+        ('"inductor-sample"', '"inductor-cpu-sample"', "not kebab-case led by `inductor-cpu-`"),
+        ('backends = ["cpu", "cuda"]\nops', 'backends = ["cpu"]\nops', "a rule speaks of one backend"),
+        ('backends = ["cuda"]\nreviewed', 'backends = ["cpu"]\nreviewed', "the table does not speak of cpu"),
+        ('calls = "index_put"', 'calls = "aten.index_put_"', "neither an op nor `itself`"),
+        ('"arg.accumulate" = 1', '"arg.accumulate" = true', "no fact of a call"),
+        ("schema = 2", "schema = 1", "schema 2 is not 1"),
+        ("threadz", "deterministic_mode", "unknown condition 'threadz'"),
+        ('"aten::sample"', '"aten.sample"', "not spelt namespace.name[.overload]"),
+    ],
+)
+def test_what_a_table_may_not_hold_fails_in_one_line(instead: str, of: str, says: str) -> None:
+    with pytest.raises(TableError) as caught:
+        parse_compiler(TEXT.replace(of, instead), "sample.toml")
+    assert says in str(caught.value)
+    assert str(caught.value).startswith("sample.toml: ")
+
+
+@pytest.mark.parametrize(
+    ("instead", "of", "says"),
+    [
+        ('deterministic_mode = "on"', 'deterministic_mode = ["warn", "on"]', "gap in torch 2.4"),
+        ('verdict = "raises"\n  calls', "calls", "has a verdict and calls"),
+        ("", '  verdict = "nondeterministic"\n', "says neither what is called"),
+        ('kind = "generated"', 'kind = "source"', "which no table can"),
+        ('calls = "itself"', 'calls = "aten.index_put_"', "has facts for no other op"),
+    ],
+)
+def test_the_lint_finds_what_a_case_leaves_out(instead: str, of: str, says: str) -> None:
+    faults = lint_compiler(parse_compiler(TEXT.replace(of, instead), "sample.toml"))
+    assert any(says in fault for fault in faults), faults
+
+
+def test_inductors_table_is_proven() -> None:
+    assert lint_compiler(load_compiler("inductor")) == []
+
+
+def test_an_exemption_becomes_cases_of_the_same_kind() -> None:
+    rule = load_compiler("inductor").find("aten.index_add.default", Backend.CPU)
+    assert rule is not None
+    assert rule.exempt == ()
+    assert any(case.when.get("index.distinct") is True and not case.calls for case in rule.case)
+
+
+def test_what_is_called_has_an_answer_in_the_backends_table() -> None:
+    """Where a backend's table is a deny list every op has; a name that no torch has would be vouched for as well."""
+    for table in load_compilers().values():
+        for rule in table.rule:
+            (backend,) = rule.backends
+            for case in rule.case:
+                if case.calls not in ("", ITSELF):
+                    packets = {op for known in load_tables()[backend].rule for op in known.ops}
+                    named = {case.calls, case.calls.rpartition(".")[0]}
+                    everywhere = {op for known in load_tables().values() for one in known.rule for op in one.ops}
+                    assert named & (packets | everywhere), f"{rule.id} calls {case.calls}"
+
+
+def test_compiled_calls_are_asked_what_the_called_op_is_asked() -> None:
+    wanted = compiled_facts()
+    assert required_facts()["aten.index_put"] <= wanted["aten.index_put"]
+    assert "index.is_mask" in wanted["aten.index_put"]
+    assert "arg.reduce" not in wanted["aten.scatter_add"]
+    assert all(keys <= wanted[op] for op, keys in required_facts().items())
+
+
+def test_a_compilers_rule_is_found_by_overload_and_on_its_own_backend_alone() -> None:
+    table = load_compiler("inductor")
+    assert table.find("aten.index_put.default", Backend.CPU) is not table.find("aten.index_put.default", Backend.CUDA)
+    assert table.find("aten.cumsum.default", Backend.CPU) is None
+    assert table.find("aten.scatter.value", Backend.CPU) is None

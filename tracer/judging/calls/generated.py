@@ -1,0 +1,103 @@
+"""What the generated code shows of a finding's calls: the kernels to name, a sentence of them, and the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from tracer.findings import Evidence
+from tracer.names import EvidenceKind, Shown
+from tracer.tables.ruling.compiled import Compilation
+from tracer.trace.model import CallGroup
+from tracer.trace.region_names import KernelLanguage
+from tracer.trace.regions import Kernel
+
+_CALLED = (KernelLanguage.EXTERN, KernelLanguage.FALLBACK)
+#: So many kernels are named in a sentence.
+_MOST = 3
+
+
+class Generated(NamedTuple):
+    """What a finding says of the code that was generated for its calls."""
+
+    regions: tuple[str, ...] = ()
+    kernels: tuple[str, ...] = ()
+    """Those that show it, or all that the calls went into where none does."""
+    says: str = ""
+    """A sentence; empty where the code was not seen, or decided nothing."""
+    evidence: tuple[Evidence, ...] = ()
+
+
+class GeneratedCode:
+    """The regions and launched kernels of one trace."""
+
+    def __init__(self, compilation: Compilation) -> None:
+        self._compilation = compilation
+
+    def behind(self, groups: Iterable[CallGroup], shown: Shown | None) -> Generated:
+        """What ``groups``, which are one finding, were compiled to; ``shown`` is what decided of it."""
+        met = [group for group in groups if group.region is not None or group.kernels]
+        if not met:
+            return Generated()
+        regions = tuple(dict.fromkeys(group.region for group in met if group.region is not None))
+        named = list(dict.fromkeys(self._kernels(met)))
+        showing = [(where, kernel) for where, kernel in named if _shows(kernel, shown)]
+        kernels = tuple(dict.fromkeys(kernel.name for _, kernel in showing or named))
+        if shown is None or not showing:
+            return Generated(regions, kernels)
+        evidence = (Evidence(kind=EvidenceKind.GENERATED, ref=self._ref(showing, shown)),)
+        return Generated(regions, kernels, _sentence(kernels, shown), evidence)
+
+    def _kernels(self, groups: Iterable[CallGroup]) -> Iterator[tuple[str, Kernel]]:
+        """The region's id, empty outside regions, and the kernel."""
+        for group in groups:
+            region = self._compilation.regions.get(group.region or "")
+            known = {one.name: one for one in region.kernels} if region is not None else self._compilation.launched
+            for name in group.kernels:
+                if name in known:
+                    yield group.region or "", known[name]
+
+    def _ref(self, showing: list[tuple[str, Kernel]], shown: Shown) -> str:
+        where, kernel = showing[0]
+        region = self._compilation.regions.get(where)
+        more = f" and {len(showing) - 1} more" if len(showing) > 1 else ""
+        by = f"torch {self._compilation.torch}"
+        if region is None:
+            return f"{kernel.name}{more}, launched in this run under {by}: {_CLAIMS[shown]}"
+        place = f" at {region.location}" if region.location else ""
+        return (
+            f"{kernel.name}{more} in region {where} ({region.function or region.backend}{place}), compiled for"
+            f" {kernel.device or region.device} by {by} in this run: {_CLAIMS[shown]}"
+        )
+
+
+_CLAIMS = {
+    Shown.ADDS_ATOMICALLY: "it adds atomically",
+    Shown.NO_ATOMICS: "it adds nothing atomically",
+    Shown.CALLED: "an eager kernel, called",
+    Shown.TIMED: "chosen by timing several",
+}
+
+
+def _shows(kernel: Kernel, shown: Shown | None) -> bool:
+    if shown is Shown.ADDS_ATOMICALLY:
+        return kernel.atomic is True
+    if shown is Shown.CALLED:
+        return kernel.language in _CALLED
+    if shown is Shown.TIMED:
+        return kernel.by_stopwatch is True
+    return shown is Shown.NO_ATOMICS
+
+
+def _sentence(kernels: tuple[str, ...], shown: Shown) -> str:
+    named = [f"`{name}`" for name in kernels[:_MOST]]
+    if len(kernels) > _MOST:
+        named.append(f"{len(kernels) - _MOST} more")
+    who = " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)
+    many = len(kernels) > 1
+    return {
+        Shown.ADDS_ATOMICALLY: f"{who} {'add' if many else 'adds'} atomically.",
+        Shown.NO_ATOMICS: f"{who} {'add' if many else 'adds'} nothing atomically.",
+        Shown.CALLED: f"The compiled code calls {who}.",
+        Shown.TIMED: f"{who} {'were' if many else 'was'} chosen with a stopwatch.",
+    }[shown]

@@ -1,0 +1,1 @@
+"""What compilers make of ops: a table of its own for each, beside those of backends."""

@@ -1,0 +1,223 @@
+"""What becomes of one compiled call: its compiler's kernel, or an eager one, as things stand and in deterministic mode.
+
+The cases of the compiler's rule that nothing rules out are its candidates. Where the generated code was seen and runs
+on the target, it strikes out those that it contradicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from tracer.names import Backend, Cause, Shown, UnknownReason, Verdict
+from tracer.tables.compilers.model import CompiledCase, CompiledRule, CompilerTable
+from tracer.tables.model import Case
+from tracer.tables.ruling.binding import RuleOutcome
+from tracer.tables.ruling.conditions import BoundRule, Met, conditions_of
+from tracer.tables.vocabulary import Value
+from tracer.trace.region_names import KernelLanguage
+from tracer.trace.regions import Kernel
+
+#: The backend's own ruling on an op with facts.
+Eager = Callable[[str, Mapping[str, Value]], RuleOutcome]
+
+_SAFE = (Verdict.DETERMINISTIC, Verdict.SEEDED)
+#: What a kernel is that is called, not generated.
+_CALLED = (KernelLanguage.EXTERN, KernelLanguage.FALLBACK)
+_ATOMICS = (
+    "A kernel that this op went into adds floating-point numbers atomically, in an order that varies; which of its ops"
+    " asks for that is not known."
+)
+_MODE_FIRST = "Switch deterministic mode on before anything is compiled, and record again."
+_TIMED = "The kernel was chosen by timing several, and another one may win in the next run and round otherwise."
+_NOT_TIMED = "Switch deterministic mode on before anything is compiled, or switch the autotuning off."
+
+
+class _Way(NamedTuple):
+    """What becomes of a call in one state of deterministic mode."""
+
+    verdict: Verdict
+    case: Case | None = None
+    called: str = ""
+    """The op whose eager kernel runs, where that is known."""
+    ruling: RuleOutcome | None = None
+    """What the backend's table says of it."""
+    shown: Shown | None = None
+    missing: tuple[str, ...] = ()
+
+
+class CompiledCall(NamedTuple):
+    """A compiled call with all that is known of it."""
+
+    op: str
+    rule: CompiledRule | None
+    table: CompilerTable | None
+    kernels: list[Kernel]
+    base: Eager
+    """What is said of an op without a rule."""
+    facts: Mapping[str, Value]
+    eager: Eager | None = None
+    """What is said of an op that is called."""
+    bound: tuple[BoundRule, BoundRule] | None = None
+    known: Mapping[str, Value] = {}
+
+    def outcome(self, backend: Backend, seen_as_is: bool, seen_in_mode: bool) -> RuleOutcome:
+        """The ruling; the code that was seen speaks where it runs."""
+        as_is = self._way(0, seen_as_is)
+        in_mode = self._way(1, seen_in_mode)
+        spoken = as_is if as_is.verdict is not Verdict.DETERMINISTIC else in_mode
+        made = spoken.ruling if spoken.ruling is not None else self._own_ruling(backend, spoken)
+        unknown = next((way for way in (as_is, in_mode) if way.verdict is Verdict.UNKNOWN), None)
+        called = spoken.called.removesuffix(".default")
+        own = self.op.removesuffix(".default")
+        return made._replace(
+            verdict=as_is.verdict,
+            verdict_in_deterministic_mode=in_mode.verdict,
+            reason=_reason(unknown),
+            detail=_detail(unknown),
+            cause=Cause.AUTOTUNE if spoken.shown is Shown.TIMED else made.cause,
+            why=_TIMED if spoken.shown is Shown.TIMED else made.why,
+            remedy=_NOT_TIMED if spoken.shown is Shown.TIMED else made.remedy,
+            runs_as=made.runs_as or (called if called != own else ""),
+            route=in_mode.called if in_mode.called != self.op else "",
+            shown=as_is.shown,
+            decided=(_conditions(as_is, 0), _conditions(in_mode, 1)),
+        )
+
+    def _own_ruling(self, backend: Backend, way: _Way) -> RuleOutcome:
+        """In the words of the rule, or of its lack, for a kernel of the compiler's own."""
+        safe = Verdict.DETERMINISTIC
+        if self.rule is None:
+            name = f"{self.table.compiler if self.table is not None else 'generated'}-{backend}-adds-atomically"
+            return RuleOutcome(
+                backend, None, name, safe, safe, cause=Cause.ATOMIC_ACCUMULATION, why=_ATOMICS, remedy=_MODE_FIRST
+            )
+        case, rule = way.case, self.rule
+        return RuleOutcome(
+            backend,
+            rule,
+            rule.id,
+            safe,
+            safe,
+            cause=(case.cause if case is not None else None) or rule.cause,
+            why=(case.why if case is not None else "") or rule.why,
+            remedy=(case.remedy if case is not None else "") or rule.remedy,
+            needs=case.needs if case is not None and case.remedy else rule.needs,
+        )
+
+    def _way(self, way: int, seen: bool) -> _Way:
+        cases, missing = self.bound[way].candidates(self.known) if self.bound is not None else ((), ())
+        shown = self._shown() if seen else None
+        if shown is Shown.CALLED:
+            return self._timed(self._called_as_seen(cases, way))
+        if shown is Shown.ADDS_ATOMICALLY:
+            own = [case for case in cases if not _calls(case)]
+            if own and all(case.verdict is Verdict.DETERMINISTIC for case in own):
+                return _Way(Verdict.DETERMINISTIC, own[0])
+            accused = next((case for case in own if case.verdict is Verdict.NONDETERMINISTIC), None)
+            return _Way(Verdict.NONDETERMINISTIC, accused, shown=shown)
+        if shown is Shown.NO_ATOMICS:
+            return self._timed(self._without_atomics(cases, way, missing))
+        if self.bound is None:
+            ruling = self.base(self.op, self.facts)
+            return _Way(_either(ruling, way), ruling=ruling)
+        return self._agreed([self._of_case(case, way) for case in cases], missing)
+
+    def _without_atomics(self, cases: tuple[Case, ...], way: int, missing: tuple[str, ...]) -> _Way:
+        """A kernel was generated, so nothing was called; and what would vary by atomics alone does not."""
+        if self.bound is None:
+            ruling = self.base(self.op, self.facts)
+            verdict = _either(ruling, way)
+            if verdict in _SAFE:
+                return _Way(verdict, ruling=ruling)
+            return _Way(Verdict.DETERMINISTIC, shown=Shown.NO_ATOMICS)
+        own = [case for case in cases if not _calls(case)]
+        ways = []
+        for case in own or cases:
+            cause = case.cause or (self.rule.cause if self.rule is not None else None)
+            is_by_atomics = case.verdict is Verdict.NONDETERMINISTIC and cause is Cause.ATOMIC_ACCUMULATION
+            if _calls(case) or is_by_atomics:
+                ways.append(_Way(Verdict.DETERMINISTIC, shown=Shown.NO_ATOMICS))
+            else:
+                ways.append(self._of_case(case, way))
+        return self._agreed(ways, missing)
+
+    def _called_as_seen(self, cases: tuple[Case, ...], way: int) -> _Way:
+        """The eager kernel that the code calls; the op itself for one of torch's that takes its result's memory."""
+        kernel = next(kernel for kernel in self.kernels if kernel.language in _CALLED)
+        name = kernel.name if kernel.language is KernelLanguage.FALLBACK and kernel.name.count(".") == 2 else self.op
+        packet = name.rpartition(".")[0]
+        facts = self.facts
+        for case in cases:
+            if isinstance(case, CompiledCase) and case.calls in (name, packet):
+                facts = {**facts, **case.facts}
+        ruling = (self.eager or self.base)(name, facts)
+        return _Way(_either(ruling, way), called=name, ruling=ruling, shown=Shown.CALLED)
+
+    def _of_case(self, case: Case, way: int) -> _Way:
+        if not (isinstance(case, CompiledCase) and case.calls):
+            return _Way(case.verdict, case)
+        name = case.op_called(self.op)
+        ruling = (self.eager or self.base)(name, {**self.facts, **case.facts})
+        return _Way(_either(ruling, way), case, name, ruling)
+
+    def _agreed(self, ways: list[_Way], missing: tuple[str, ...]) -> _Way:
+        if not ways:
+            return _Way(Verdict.UNKNOWN)
+        if len({way.verdict for way in ways}) == 1:
+            return ways[0]
+        return _Way(Verdict.UNKNOWN, missing=missing)
+
+    def _timed(self, way: _Way) -> _Way:
+        """One that was chosen by a stopwatch can be another one in the next run."""
+        if way.verdict is Verdict.DETERMINISTIC and any(kernel.by_stopwatch for kernel in self.kernels):
+            return way._replace(verdict=Verdict.CONDITIONAL, ruling=None, shown=Shown.TIMED)
+        return way
+
+    def _shown(self) -> Shown | None:
+        """What the kernels show of this op; ``None`` where they show nothing."""
+        adding = [kernel for kernel in self.kernels if kernel.atomic]
+        if adding:
+            if self._accumulates(self.op) or not any(self._accumulates(op) for kernel in adding for op in kernel.ops):
+                return Shown.ADDS_ATOMICALLY
+            return Shown.NO_ATOMICS  # another op of the same kernel asks for them
+        if any(kernel.language in _CALLED for kernel in self.kernels):
+            return Shown.CALLED
+        if self.kernels and all(kernel.atomic is False for kernel in self.kernels):
+            return Shown.NO_ATOMICS
+        return None
+
+    def _accumulates(self, op: str) -> bool:
+        """Is it an op of which the compiler makes atomic additions, on whatever device?"""
+        if self.table is None:
+            return False
+        rules = (self.table.find(op, backend) for backend in self.table.backends)
+        return any(rule is not None and rule.cause is Cause.ATOMIC_ACCUMULATION for rule in rules)
+
+
+def _calls(case: Case) -> str:
+    return case.calls if isinstance(case, CompiledCase) else ""
+
+
+def _either(ruling: RuleOutcome, way: int) -> Verdict:
+    return ruling.verdict_in_deterministic_mode if way else ruling.verdict
+
+
+def _conditions(way: _Way, number: int) -> Met | None:
+    if way.ruling is not None:
+        return way.ruling.decided[number]
+    return conditions_of(way.case)
+
+
+def _reason(way: _Way | None) -> UnknownReason | None:
+    if way is None:
+        return None
+    if way.missing:
+        return UnknownReason.FACT_NOT_RECORDED
+    return way.ruling.reason if way.ruling is not None else UnknownReason.NO_EVIDENCE
+
+
+def _detail(way: _Way | None) -> str:
+    if way is None:
+        return ""
+    return ", ".join(way.missing) if way.missing or way.ruling is None else way.ruling.detail
