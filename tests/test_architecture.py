@@ -28,6 +28,7 @@ FLOORS = {
     "recording": 4,
     "judging": 4,
     "gate": 4,
+    "divergence": 4,
     "report": 5,
     "reproduction": 5,
     "bundled": 5,

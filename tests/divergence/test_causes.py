@@ -1,0 +1,340 @@
+"""Each cause, planted in a recording made by hand, is found at its call; the clean twin has no root."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.build import call, environment, finding, trace
+from tests.divergence.recorded import Recorder, Run
+from tracer.divergence import Divergence, Root, RootCause, compare_recordings
+from tracer.errors import TraceError
+from tracer.names import NumberSource, NumberUse, Phase, Verdict
+from tracer.trace.process import MachineNumber
+from tracer.trace.values import Mark, ValueKind
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Recorder:
+    return Recorder(tmp_path)
+
+
+def compared(record: Recorder, first: dict[str, Any] | None = None, **bend: Any) -> Divergence:
+    return compare_recordings(record(**(first or {})), record(**bend))
+
+
+def only(divergence: Divergence) -> Root:
+    (root,) = divergence.roots
+    assert not divergence.agrees
+    assert divergence.first is root
+    return root
+
+
+def seen(root: Root) -> tuple[str, str, int, str]:
+    return root.cause.value, root.op, root.step, root.location
+
+
+SAME: list[dict[str, Any]] = [
+    {},
+    {"empty": "same bytes"},
+    {"host": True, "lr_from_loss": True},
+    {"marks": {1: Mark.COLLECTIVE}},
+    {"extra_draw": 1},
+    {"extra_call": 1},
+    {"states": {(ValueKind.SCHEDULER, "StepLR"): 1}},
+]
+
+
+@pytest.mark.parametrize("bend", SAME, ids=str)
+def test_two_runs_that_are_the_same_have_no_root(record: Recorder, bend: dict[str, Any]) -> None:
+    found = compared(record, bend, **bend)
+    assert found.agrees
+    assert (found.roots, found.follows, found.structure, found.only) == ((), 0, (), (0, 0))
+    assert found.calls_compared == found.calls[0] == found.calls[1] > 20
+
+
+def test_a_kernel_that_does_not_repeat_itself(record: Recorder) -> None:
+    found = compared(record, kernel=2)
+    root = only(found)
+    assert seen(root) == ("kernel", "aten.index_put_.default", 2, "train.py:14")
+    # the rest of that step, and the whole of the next but the first draw
+    assert found.follows == root.follows == 3 + 6
+    assert "all that it read agrees" in root.why
+
+
+def test_a_kernel_that_races_in_each_step_is_told_once(record: Recorder) -> None:
+    def race(run: Run, noise: str) -> None:
+        for _ in range(5):
+            batch = run.enter(ValueKind.BATCH, "loader", 1)
+            run.call("index_add_.default", batch, line=3, noise=noise)
+            run.writer.step(1)
+
+    root = only(compare_recordings(record(race, noise="a"), record(race, noise="b")))
+    assert (root.cause, root.call, root.same_cause) == (RootCause.KERNEL, 0, 4)
+
+
+def test_what_the_tables_say_stands_beside_a_kernel(record: Recorder) -> None:
+    where = {"op": "aten.index_put_.default", "location": "train.py:14", "module": "", "function": "step"}
+    recorded = trace(call(**where))
+    known = finding("cpu-index-put", **where)
+    first = record(trace=recorded)
+    agreed = only(compare_recordings(first, record(kernel=2, trace=recorded), findings=[known]))
+    assert (agreed.rule, agreed.verdict, agreed.contradicts) == ("cpu-index-put", Verdict.NONDETERMINISTIC, False)
+    assert "knows of it" in agreed.why
+    wrong = only(compare_recordings(first, record(kernel=2, trace=recorded), findings=[]))
+    assert (wrong.rule, wrong.verdict, wrong.contradicts) == ("", Verdict.DETERMINISTIC, True)
+    assert "wrong here" in wrong.why
+    unasked = only(compare_recordings(first, record(kernel=2)))
+    assert (unasked.verdict, unasked.contradicts) == (None, False)
+
+
+def test_settings_that_differ_come_before_the_kernel(record: Recorder) -> None:
+    one, two = (trace(environment=environment(num_threads=n)) for n in (1, 8))
+    root = only(compare_recordings(record(trace=one), record(trace=two, kernel=2)))
+    assert seen(root) == ("setting", "aten.index_put_.default", 2, "train.py:14")
+    assert (root.name, root.first, root.second) == ("num_threads", "1", "8")
+
+
+def test_settings_that_no_kernel_reads_do_not(record: Recorder) -> None:
+    one, two = (trace(environment=environment(variables={"PYTHONHASHSEED": n}, torch_seed=int(n))) for n in "12")
+    found = compare_recordings(record(trace=one), record(trace=two, kernel=2))
+    assert only(found).cause is RootCause.KERNEL
+    assert [one.name for one in found.settings] == ["PYTHONHASHSEED"]
+
+
+def test_a_setting_alone_is_no_root(record: Recorder) -> None:
+    one, two = (trace(environment=environment(num_threads=n)) for n in (1, 8))
+    found = compare_recordings(record(trace=one), record(trace=two))
+    assert found.agrees
+    assert [one.name for one in found.settings] == ["num_threads"]
+
+
+def test_a_generator_that_nobody_seeded(record: Recorder) -> None:
+    recorded = trace(
+        machine_numbers=(
+            MachineNumber(source=NumberSource.CLOCK, use=NumberUse.SEED, what="cpu", location="train.py:2"),
+        )
+    )
+    found = compare_recordings(record(trace=recorded), record(seed=7))
+    root = only(found)
+    assert seen(root) == ("draw", "aten.rand.default", 0, "train.py:11")
+    assert (root.name, root.earlier) == ("cpu", None)
+    assert "the clock, at train.py:2" in root.why
+
+
+def test_a_draw_too_many_is_a_call_too_many_and_the_draws_after_it_follow(record: Recorder) -> None:
+    found = compared(record, extra_draw=1)
+    root = only(found)
+    assert seen(root) == ("structure", "aten.rand.default", 1, "train.py:8")
+    assert root.only_second
+    assert found.only == (0, 1)
+    assert root.follows > 10
+
+
+def test_a_draw_of_another_size_is_its_argument_and_the_draws_after_it_follow(record: Recorder) -> None:
+    root = only(compared(record, draw_size={1: 6}))
+    assert seen(root) == ("argument", "aten.rand.default", 1, "train.py:11")
+    assert "size=[5] and size=[6]" in root.why
+    assert root.follows > 10
+
+
+def test_a_generator_that_something_unseen_moved(record: Recorder) -> None:
+    root = only(compared(record, moved=2))
+    assert seen(root) == ("draw", "aten.native_dropout.default", 2, "train.py:12")
+    assert root.earlier is not None
+    assert (root.earlier.op, root.earlier.location, root.earlier.step) == ("aten.rand.default", "train.py:11", 2)
+    assert "aten.rand.default at train.py:11" in root.why
+
+
+def test_a_generator_that_is_seeded_again_in_each_step_parts_once(record: Recorder) -> None:
+    def seeded(run: Run, seeds: list[int]) -> None:
+        for seed in seeds:
+            run.call("rand.default", line=3, generator=("cpu", seed))
+            run.call("rand.default", line=4, generator=("cpu", (seed, "rand")))
+
+    root = only(compare_recordings(record(seeded, seeds=[1, 2, 3]), record(seeded, seeds=[7, 2, 9])))
+    assert (root.cause, root.call) == (RootCause.DRAW, 0)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_memory_that_nobody_wrote(record: Recorder, told: bool) -> None:
+    root = only(compared(record, {"empty": "55"}, empty="aa"))
+    assert seen(root) == ("unwritten-memory", "aten.mul.Tensor", 1, "train.py:17")
+    assert root.earlier is not None
+    assert (root.earlier.op, root.earlier.location) == ("aten.empty.memory_format", "train.py:16")
+
+
+def test_memory_of_which_a_part_was_never_written(record: Recorder) -> None:
+    def partly(run: Run, bytes_there: str) -> None:
+        fresh = run.call("empty.memory_format", line=2, marks=Mark.UNWRITTEN)
+        written = run.call("fill_.Scalar", line=3, keeps=fresh)
+        run.call("sum.default", written, line=4, seen=bytes_there)
+
+    root = only(compare_recordings(record(partly, bytes_there="55"), record(partly, bytes_there="aa")))
+    assert seen(root) == ("unwritten-memory", "aten.sum.default", 0, "train.py:4")
+    assert root.earlier is not None
+    assert root.earlier.location == "train.py:2"
+
+
+def test_a_read_that_is_marked_needs_no_more(record: Recorder) -> None:
+    marks = {2: Mark.READ_UNWRITTEN}
+    root = only(compared(record, {"marks": marks}, marks=marks, kernel=2))
+    assert root.cause is RootCause.UNWRITTEN_MEMORY
+
+
+def test_a_batch_that_differs_is_named_with_loader_and_position(record: Recorder) -> None:
+    root = only(compared(record, batches={2: "another"}))
+    assert seen(root) == ("input-data", "aten.mm.default", 2, "train.py:10")
+    assert (root.kind, root.name, root.first) == (ValueKind.BATCH, "DataLoader at train.py:5", "2")
+    assert "position 2" in root.why
+
+
+def test_batches_in_another_order_are_told_as_such(record: Recorder) -> None:
+    root = only(compared(record, batches={1: ("batch", 3), 3: ("batch", 1)}))
+    assert (root.cause, root.step, root.first, root.second, root.same_cause) == (RootCause.INPUT_DATA, 1, "1", "3", 1)
+    assert "order" in root.why
+
+
+def test_a_parameter_that_was_another_one_from_the_start(record: Recorder) -> None:
+    root = only(compared(record, weight="other"))
+    assert seen(root) == ("initial-state", "aten.mm.default", 0, "train.py:10")
+    assert (root.kind, root.name) == (ValueKind.PARAMETER, "fc.weight")
+    assert "before the first step" in root.why
+
+
+def test_all_parameters_of_a_model_are_one_cause(record: Recorder) -> None:
+    def model(run: Run, seed: int) -> None:
+        for layer in range(5):
+            weight = run.enter(ValueKind.PARAMETER, f"layers.{layer}", (seed, layer))
+            run.call("mm.default", weight, line=layer)
+
+    root = only(compare_recordings(record(model, seed=1), record(model, seed=2)))
+    assert (root.name, root.same_cause) == ("layers.0", 4)
+
+
+def test_a_number_among_the_arguments(record: Recorder) -> None:
+    root = only(compared(record, {"alpha": {2: "alpha=1, dim=0"}}, alpha={2: "alpha=1.5, dim=0"}))
+    assert seen(root) == ("argument", "aten.add.Tensor", 2, "train.py:15")
+    assert root.why.endswith("alpha=1 and alpha=1.5")
+
+
+def test_bytes_that_changed_while_no_op_wrote(record: Recorder) -> None:
+    root = only(compared(record, {"seen": {2: "1"}}, seen={2: "2"}))
+    assert seen(root) == ("outside-change", "aten.add.Tensor", 2, "train.py:15")
+
+
+@pytest.mark.parametrize("where", [(0, 1), (1,), (0,)], ids=["both", "second alone", "first alone"])
+def test_a_change_from_outside_that_was_noticed(record: Recorder, where: tuple[int, ...]) -> None:
+    def written(run: Run, side: int) -> None:
+        made = run.call("ones.default", line=2)
+        if side in where:
+            made = run.enter(ValueKind.OUTSIDE_CHANGE, "", ("numpy", side))
+        run.call("sum.default", made, line=4)
+
+    root = only(compare_recordings(record(written, side=0), record(written, side=1)))
+    assert seen(root) == ("outside-change", "aten.sum.default", 0, "train.py:4")
+
+
+def test_a_change_from_outside_that_is_the_same_in_both_is_none(record: Recorder) -> None:
+    def written(run: Run) -> None:
+        run.call("ones.default", line=2)
+        run.call("sum.default", run.enter(ValueKind.OUTSIDE_CHANGE, "", "numpy"), line=4)
+
+    assert compare_recordings(record(written), record(written)).agrees
+
+
+def test_data_from_outside(record: Recorder) -> None:
+    def numpy(run: Run, value: int) -> None:
+        run.call("sum.default", run.enter(ValueKind.OUTSIDE, "numpy", value), line=4)
+
+    root = only(compare_recordings(record(numpy, value=1), record(numpy, value=2)))
+    assert seen(root) == ("input-data", "aten.sum.default", 0, "train.py:4")
+
+
+def test_a_collective_gives_what_the_others_gave(record: Recorder) -> None:
+    marks = {2: Mark.COLLECTIVE}
+    root = only(compared(record, {"marks": marks}, marks=marks, kernel=2))
+    assert root.cause is RootCause.COLLECTIVE
+
+
+@pytest.mark.parametrize("side", ["first", "second"])
+def test_a_call_that_only_one_run_makes(record: Recorder, side: str) -> None:
+    bends = ({"extra_call": 1}, {}) if side == "first" else ({}, {"extra_call": 1})
+    found = compare_recordings(record(**bends[0]), record(**bends[1]))
+    root = only(found)
+    assert seen(root) == ("structure", "aten.relu.default", 1, "train.py:9")
+    assert (root.only_second, found.only) == (side == "second", (1, 0) if side == "first" else (0, 1))
+    (parting,) = found.structure
+    assert parting.after is not None
+    assert (parting.after.op, parting.is_root) == ("aten.add_.Tensor", True)
+    assert {parting.first[0].op, parting.second[0].op} == {"aten.relu.default", "aten.mm.default"}
+    assert parting.first[1].op != parting.second[1].op
+
+
+def test_a_run_that_ends_earlier_parts_there(record: Recorder) -> None:
+    root = only(compared(record, steps=3))
+    assert (root.cause, root.step) == (RootCause.STRUCTURE, 3)
+    assert "the second ends" in root.why
+
+
+def test_a_run_that_was_cut_off_is_compared_as_far_as_it_goes(record: Recorder, tmp_path: Path) -> None:
+    whole, cut = record(), record(steps=2)
+    data = (tmp_path / "run2.values").read_bytes()
+    (tmp_path / "run2.values").write_bytes(data[:-5])
+    from tracer.divergence import read_recording
+
+    cut = read_recording(tmp_path / "run2.values")
+    found = compare_recordings(whole, cut)
+    assert found.agrees
+    assert found.partial[1]
+    assert found.calls_compared == len(cut.values)
+    assert compare_recordings(cut, whole).agrees
+
+
+def test_what_was_not_digested_is_counted_and_no_root(record: Recorder) -> None:
+    marks = {2: Mark.OUTPUT_NOT_DIGESTED}
+    found = compared(record, {"marks": marks}, marks=marks)
+    assert (found.agrees, found.not_digested) == (True, 1)
+
+
+def test_what_may_come_from_something_not_digested_is_unknown(record: Recorder) -> None:
+    def sparse(run: Run, value: int) -> None:
+        made = run.call("to_sparse.default", line=2, marks=Mark.OUTPUT_NOT_DIGESTED)
+        run.call("sum.default", made, line=4, seen=value)
+
+    root = only(compare_recordings(record(sparse, value=1), record(sparse, value=2)))
+    assert seen(root) == ("unknown", "aten.sum.default", 0, "train.py:4")
+
+
+def test_a_number_that_python_made_of_what_differed_follows(record: Recorder) -> None:
+    bend = {"host": True, "lr_from_loss": True}
+    found = compared(record, bend, **bend, kernel=1)
+    root = only(found)
+    assert (root.cause, root.step) == (RootCause.KERNEL, 1)
+
+
+def test_a_number_that_differs_though_python_read_nothing_else_is_a_root(record: Recorder) -> None:
+    found = compared(record, {"lr": "0.1"}, lr="0.2")
+    assert only(found).op == "aten.add_.Tensor"
+
+
+def test_two_causes_are_two_roots_in_order(record: Recorder) -> None:
+    found = compared(record, kernel=2, batches={1: "other"})
+    assert [one.cause for one in found.roots] == [RootCause.INPUT_DATA]  # the put of step 2 reads what differs
+    found = compared(record, kernel=0, draw_size={2: 6})
+    assert [one.cause for one in found.roots] == [RootCause.KERNEL, RootCause.ARGUMENT]
+
+
+def test_two_kinds_of_digests_are_refused(record: Recorder) -> None:
+    with pytest.raises(TraceError, match="two ways"):
+        compare_recordings(record(), record(header={"digest": "mix-64"}))
+
+
+def test_a_backward_call_is_told_with_its_phase(record: Recorder) -> None:
+    def backward(run: Run, noise: int) -> None:
+        run.call("index_add.default", line=3, noise=noise, phase=Phase.BACKWARD, module="net.emb")
+
+    root = only(compare_recordings(record(backward, noise=1), record(backward, noise=2)))
+    assert (root.phase, root.module, root.function) == (Phase.BACKWARD, "net.emb", "step")

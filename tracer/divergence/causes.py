@@ -1,0 +1,255 @@
+"""From a root as it shows itself to its cause, with what the recordings say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from tracer.divergence import reasons
+from tracer.divergence.changed_settings import NO_KERNELS
+from tracer.divergence.matching.following import Candidate, Way
+from tracer.divergence.matching.pairing import Pairs, texts_of
+from tracer.divergence.model import Changed, Place, Root, RootCause
+from tracer.divergence.recordings import Recording
+from tracer.findings import Finding
+from tracer.names import SEVERITY, About, Verdict
+from tracer.trace.values import Group, Mark, ValueKind, Values
+
+#: What a thing that came in different makes a root.
+_OF_KIND = {
+    ValueKind.BATCH: RootCause.INPUT_DATA,
+    ValueKind.OUTSIDE: RootCause.INPUT_DATA,
+    ValueKind.OUTSIDE_CHANGE: RootCause.OUTSIDE_CHANGE,
+    ValueKind.PARAMETER: RootCause.INITIAL_STATE,
+    ValueKind.BUFFER: RootCause.INITIAL_STATE,
+    ValueKind.GRADIENT: RootCause.INITIAL_STATE,
+    ValueKind.OPTIMIZER_STATE: RootCause.INITIAL_STATE,
+}
+#: Verdicts under which a kernel that differs is no surprise.
+_CALM = (Verdict.DETERMINISTIC, Verdict.SEEDED)
+
+_Key = tuple[str, ...]
+
+
+class Tables:
+    """What the tables say of the first recording's calls."""
+
+    def __init__(self, recording: Recording, findings: Sequence[Finding] | None) -> None:
+        self.worst: dict[_Key, Finding] = {}
+        self.judged: frozenset[_Key] = frozenset()
+        if findings is None or recording.trace is None:
+            return
+        self.judged = frozenset(map(_key, recording.trace.calls))
+        for finding in findings:
+            if finding.about is not About.CALL:
+                continue
+            known = self.worst.get(_key(finding))
+            if known is None or SEVERITY.index(finding.verdict) < SEVERITY.index(known.verdict):
+                self.worst[_key(finding)] = finding
+
+    def of(self, group: Group) -> tuple[str, Verdict | None]:
+        """Rule and verdict at these calls; no verdict where no table was asked about them."""
+        found = self.worst.get(_key(group))
+        if found is not None:
+            return found.rule, found.verdict
+        return "", Verdict.DETERMINISTIC if _key(group) in self.judged else None
+
+
+def _key(one: object) -> _Key:
+    return tuple(str(getattr(one, name)) for name in ("op", "phase", "module", "location", "called_from"))
+
+
+class Classifier:
+    """Makes a root of a candidate."""
+
+    def __init__(
+        self, pairs: Pairs, recordings: tuple[Recording, Recording], settings: Iterable[Changed], tables: Tables
+    ) -> None:
+        self.pairs, self.recordings, self.tables = pairs, recordings, tables
+        self.settings = tuple(one for one in settings if one.name not in NO_KERNELS)
+
+    def root(self, one: Candidate) -> Root:
+        """The root with its cause and reason; what follows from it is not counted yet."""
+        if one.way is Way.GAP:
+            return self._structure(one)
+        found = {
+            Way.ENTERED: self._entered,
+            Way.DRAWN: self._drawn,
+            Way.NUMBERS: self._numbers,
+            Way.READ: self._read,
+            Way.WROTE: self._wrote,
+        }[one.way](one)
+        return self._judged(found)
+
+    def _plain(self, node: int) -> Root:
+        """A root at a pair, without a cause."""
+        first = self.pairs.first
+        call = int(self.pairs.at[0][node])
+        return _at(first, call, cause=RootCause.UNKNOWN, other_call=int(self.pairs.at[1][node]))
+
+    def _marks(self, node: int) -> Mark:
+        one, two = int(self.pairs.at[0][node]), int(self.pairs.at[1][node])
+        return Mark(int(self.pairs.first.marks[one]) | int(self.pairs.second.marks[two]))
+
+    def _judged(self, root: Root) -> Root:
+        group = self.pairs.first.groups[int(self.pairs.first.group[root.call])]
+        rule, verdict = self.tables.of(group)
+        contradicts = root.cause is RootCause.KERNEL and verdict in _CALM
+        root = msgspec.structs.replace(root, rule=rule, verdict=verdict, contradicts=contradicts)
+        if root.cause in (RootCause.KERNEL, RootCause.SETTING):
+            root = msgspec.structs.replace(root, why=f"{root.why}{reasons.of_tables(root)}")
+        return root
+
+    def _entered(self, one: Candidate) -> Root:
+        values = (self.pairs.first, self.pairs.second)[one.side]
+        what = values.names[int(values.entries.name[one.row])]
+        position = int(values.entries.position[one.row])
+        root = self._plain(one.node)
+        cause = _OF_KIND.get(what.kind, RootCause.UNKNOWN)
+        if Mark.READ_UNWRITTEN in self._marks(one.node) and what.kind is ValueKind.OUTSIDE:
+            return self._unwritten(root)
+        root = msgspec.structs.replace(root, cause=cause, kind=what.kind, name=what.name)
+        if what.kind is ValueKind.BATCH:
+            return reasons.with_batch(root, self.pairs.first, self.pairs.second, position)
+        return msgspec.structs.replace(root, why=reasons.of_entry(what.kind, what.name, root.step))
+
+    def _drawn(self, one: Candidate) -> Root:
+        first = self.pairs.first
+        name = first.names[int(first.draws[1][one.row])].name
+        earlier = place(first, int(self.pairs.at[0][one.earlier])) if one.earlier >= 0 else None
+        root = msgspec.structs.replace(
+            self._plain(one.node), cause=RootCause.DRAW, kind=ValueKind.GENERATOR, name=name, earlier=earlier
+        )
+        return msgspec.structs.replace(root, why=reasons.of_draw(root, self.recordings))
+
+    def _numbers(self, one: Candidate) -> Root:
+        root = self._plain(one.node)
+        calls = (int(self.pairs.at[0][one.node]), int(self.pairs.at[1][one.node]))
+        texts = [
+            texts_of(values, int(values.numbers[call]))
+            for values, call in zip((self.pairs.first, self.pairs.second), calls, strict=True)
+        ]
+        return msgspec.structs.replace(
+            root,
+            cause=RootCause.ARGUMENT,
+            first=texts[0],
+            second=texts[1],
+            why=reasons.of_numbers(texts[0], texts[1]),
+        )
+
+    def _read(self, one: Candidate) -> Root:
+        """Its inputs differ, and everything that is known to have written them agrees."""
+        root, marks = self._plain(one.node), self._marks(one.node)
+        origin = self._unwritten_origin(int(self.pairs.at[0][one.node]))
+        if Mark.READ_UNWRITTEN in marks or origin is not None:
+            return self._unwritten(root, origin)
+        if one.row >= 0:
+            return self._entered(one)
+        if self._is_in_doubt(one.node, marks):
+            return msgspec.structs.replace(root, why=reasons.NOT_DIGESTED)
+        return msgspec.structs.replace(root, cause=RootCause.OUTSIDE_CHANGE, why=reasons.CHANGED_OUTSIDE)
+
+    def _is_in_doubt(self, node: int, marks: Mark) -> bool:
+        """Did something that was not digested have a part in it?"""
+        if Mark.INPUT_NOT_DIGESTED in marks:
+            return True
+        for values, at in zip((self.pairs.first, self.pairs.second), self.pairs.at, strict=True):
+            for origin in values.origins_of(int(at[node])).tolist():
+                if origin >= 0 and int(values.marks[origin]) & Mark.OUTPUT_NOT_DIGESTED:
+                    return True
+        return False
+
+    def _unwritten_origin(self, call: int) -> Place | None:
+        """The call that gave memory without writing it, where what ``call`` read goes back to one."""
+        values = self.pairs.first
+        kept = dict(values.keeps.tolist())
+        seen: set[int] = set()
+        left = values.origins_of(call).tolist()
+        while left:
+            origin = left.pop()
+            if origin < 0 or origin in seen:
+                continue
+            seen.add(origin)
+            if int(values.marks[origin]) & Mark.UNWRITTEN:
+                return place(values, origin)
+            if origin in kept:
+                left.append(kept[origin])
+        return None
+
+    def _unwritten(self, root: Root, origin: Place | None = None) -> Root:
+        trace = self.recordings[0].trace
+        for read in trace.unwritten_reads if origin is None and trace is not None else ():
+            if (read.op, read.location, read.module) == (root.op, root.location, root.module):
+                origin = Place(op=read.allocated_by, location=read.allocated_at, called_from=read.allocated_from)
+        why = reasons.of_unwritten(origin)
+        return msgspec.structs.replace(root, cause=RootCause.UNWRITTEN_MEMORY, earlier=origin, why=why)
+
+    def _wrote(self, one: Candidate) -> Root:
+        """All that it read agrees, and what it wrote differs."""
+        root, marks = self._plain(one.node), self._marks(one.node)
+        if Mark.COLLECTIVE in marks:
+            return msgspec.structs.replace(root, cause=RootCause.COLLECTIVE, why=reasons.COLLECTIVE)
+        if Mark.READ_UNWRITTEN in marks:
+            return self._unwritten(root, self._unwritten_origin(root.call))
+        if Mark.INPUT_NOT_DIGESTED in marks:
+            return msgspec.structs.replace(root, why=reasons.NOT_DIGESTED)
+        if self.settings:
+            changed = self.settings[0]
+            return msgspec.structs.replace(
+                root,
+                cause=RootCause.SETTING,
+                name=changed.name,
+                first=changed.first,
+                second=changed.second,
+                why=reasons.of_settings(self.settings),
+            )
+        return msgspec.structs.replace(root, cause=RootCause.KERNEL, why=reasons.of_kernel(root, marks))
+
+    def _structure(self, one: Candidate) -> Root:
+        gap = self.pairs.gaps[one.node - self.pairs.size]
+        first, second = self.pairs.first, self.pairs.second
+        at = (gap.first, gap.first_end), (gap.second, gap.second_end)
+        if gap.first < gap.first_end:
+            root = _at(first, gap.first, cause=RootCause.STRUCTURE)
+        else:
+            root = _at(second, gap.second, cause=RootCause.STRUCTURE, only_second=True)
+        nexts = [
+            place(values, start) if start < len(values) else None
+            for values, (start, _) in zip((first, second), at, strict=True)
+        ]
+        before = place(first, gap.first - 1) if gap.first > self.pairs.begins[0] else None
+        return msgspec.structs.replace(
+            root,
+            earlier=before,
+            first=_word(nexts[0]),
+            second=_word(nexts[1]),
+            why=reasons.of_structure(before, nexts[0], nexts[1], gap),
+        )
+
+
+def place(values: Values, call: int) -> Place:
+    """A call, as sentences speak of it."""
+    group = values.groups[int(values.group[call])]
+    return Place(
+        op=group.op,
+        phase=group.phase,
+        module=group.module,
+        location=group.location,
+        called_from=group.called_from,
+        step=values.step_of(call),
+        call=call,
+    )
+
+
+def _word(one: Place | None) -> str:
+    return "" if one is None else f"{one.op} at {one.location}" if one.location else one.op
+
+
+def _at(values: Values, call: int, **fields: object) -> Root:
+    group = values.groups[int(values.group[call])]
+    told: Mapping[str, object] = {
+        name: getattr(group, name)
+        for name in ("op", "phase", "module", "location", "function", "called_from", "region")
+    }
+    return Root(step=values.step_of(call), call=call, **{**told, **fields})  # type: ignore[arg-type]

@@ -1,0 +1,106 @@
+"""Two recordings with values, compared: the roots in order, their causes, and what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+
+import msgspec
+import numpy as np
+
+from tracer.divergence.causes import Classifier, Tables, place
+from tracer.divergence.changed_settings import changed_settings
+from tracer.divergence.matching.differing import Differences, differences
+from tracer.divergence.matching.following import Candidate, Following, follow
+from tracer.divergence.matching.pairing import Pairs, pair
+from tracer.divergence.model import Divergence, Parting, Place, Root
+from tracer.divergence.recordings import Recording
+from tracer.divergence.resuming import begins_of, resumed
+from tracer.divergence.strip import states, strip
+from tracer.errors import TraceError
+from tracer.findings import Finding
+from tracer.trace.values import Values
+
+#: Places at which the sequences part that are told, and calls that are told of each continuation.
+_MOST_PARTINGS, _CONTINUED = 20, 4
+
+
+def compare_recordings(
+    first: Recording,
+    second: Recording,
+    *,
+    align_step: tuple[int, int] | None = None,
+    findings: Sequence[Finding] | None = None,
+) -> Divergence:
+    """Where two recordings part, and why.
+
+    ``align_step``: the first recording's step that the second's stands against, for a resumed run; found by itself
+    where the second begins with the parameters of a later step of the first. ``findings``: what was judged of the first
+    recording's trace. Raises ``TraceError`` where the digests are of two kinds, or a step is not there.
+    """
+    one, two = first.values, second.values
+    if one.header.digest != two.header.digest:
+        raise TraceError(
+            f"{first.name} and {second.name} were digested in two ways ({one.header.digest}, {two.header.digest})",
+            hint="record both on the same kind of device",
+        )
+    begins = begins_of(one, two, align_step)
+    pairs = pair(one, two, begins.calls if begins else (0, 0), is_resumed=begins is not None)
+    found = differences(pairs)
+    following = follow(pairs, found)
+    changed = changed_settings(first, second)
+    classifier = Classifier(pairs, (first, second), changed, Tables(first, findings))
+    roots = tuple(_roots(following, pairs, found, classifier))
+    state = states(pairs, found, following)
+    undigested = found.undigested & ~found.any
+    return Divergence(
+        agrees=not roots,
+        calls_compared=pairs.size,
+        calls=(len(one), len(two)),
+        roots=roots,
+        follows=sum(root.follows for root in roots),
+        structure=tuple(_partings(pairs, following)),
+        only=(
+            sum(gap.first_end - gap.first for gap in pairs.gaps),
+            sum(gap.second_end - gap.second for gap in pairs.gaps),
+        ),
+        partial=(one.partial, two.partial),
+        not_digested=int(undigested.sum()),
+        settings=changed,
+        resumed=resumed(pairs, begins, roots) if begins else None,
+        strip=strip(pairs, state),
+        names=(first.name, second.name),
+    )
+
+
+def _roots(following: Following, pairs: Pairs, found: Differences, classifier: Classifier) -> Iterator[Root]:
+    """Each cause once, in order of execution, with all that follows from it."""
+    differs = np.flatnonzero(found.any)
+    counted = np.bincount(following.ends[differs], minlength=len(following.ends))
+    alike: dict[Hashable, list[Candidate]] = {}
+    for one in following.candidates:
+        alike.setdefault(one.same, []).append(one)
+    for several in alike.values():
+        at_pairs = sum(not pairs.is_gap(one.node) for one in several)
+        root = classifier.root(several[0])
+        follows = sum(int(counted[one.node]) for one in several) - at_pairs
+        yield msgspec.structs.replace(root, follows=follows, same_cause=len(several) - 1)
+
+
+def _partings(pairs: Pairs, following: Following) -> Iterator[Parting]:
+    """Where the sequences part, and how each goes on."""
+    for number, gap in enumerate(pairs.gaps[:_MOST_PARTINGS], pairs.size):
+        has_first = gap.first < gap.first_end
+        side, call = (pairs.first, gap.first) if has_first else (pairs.second, gap.second)
+        yield Parting(
+            step=side.step_of(call),
+            after=place(pairs.first, gap.first - 1) if gap.first > pairs.begins[0] else None,
+            first=_continued(pairs.first, gap.first),
+            second=_continued(pairs.second, gap.second),
+            only_first=gap.first_end - gap.first,
+            only_second=gap.second_end - gap.second,
+            is_root=number not in following.follows,
+        )
+
+
+def _continued(values: Values, call: int) -> tuple[Place, ...]:
+    return tuple(place(values, at) for at in range(call, min(call + _CONTINUED, len(values))))

@@ -1,0 +1,236 @@
+"""Which differences are roots, and which of them have one cause.
+
+A root is a pair, or a gap, that no earlier difference explains. Three things carry a difference on beside the inputs of
+calls: a generator that ran ahead, a value that Python read and acted on, and memory of which part was kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from tracer.divergence.matching.differing import Differences, explained_by, followed
+from tracer.divergence.matching.pairing import Ints, Pairs
+from tracer.names import GeneratorKind, Word
+from tracer.trace.values import Mark, ValueKind, Values
+
+_TO_HOST = int(Mark.TO_HOST)
+
+
+class Way(Word):
+    """In which way a root shows itself; ``causes`` makes a cause of it."""
+
+    ENTERED = "entered"
+    DRAWN = "drawn"
+    NUMBERS = "numbers"
+    READ = "read"
+    """Its inputs differ, and who wrote them agrees."""
+    WROTE = "wrote"
+    """All that it read agrees."""
+    GAP = "gap"
+
+
+class Candidate(NamedTuple):
+    """A root before it has a cause."""
+
+    node: int
+    way: Way
+    same: Hashable
+    """Equal for roots of one cause."""
+    row: int = -1
+    """The first recording's entry that differs, or its draw; for ``READ``, of the entry that only one side has."""
+    side: int = 0
+    """The recording that ``row`` is of."""
+    earlier: int = -1
+    """For a draw: the node of the draw before it, after which the generator was moved."""
+
+
+class Following(NamedTuple):
+    """All roots, in order of execution, and the nodes that follow from each."""
+
+    candidates: tuple[Candidate, ...]
+    ends: Ints
+    """For each node, the node of the root that it follows from; itself for a root or one that agrees."""
+    follows: frozenset[int]
+    """Gaps that follow from something."""
+
+
+def follow(pairs: Pairs, found: Differences) -> Following:
+    """Find the roots."""
+    return _Roots(pairs, found).all()
+
+
+class _Roots:
+    def __init__(self, pairs: Pairs, found: Differences) -> None:
+        self.pairs, self.found = pairs, found
+        self.parents = np.full(pairs.size + len(pairs.gaps), -1, np.int64)
+        self.host = self._first_read_by_python()
+        self.candidates: list[Candidate] = []
+
+    def all(self) -> Following:
+        found, count = self.found, self.pairs.size
+        explained = explained_by(self.pairs, found)
+        self.parents[:count] = explained
+        entered = self._entered()
+        drawn = dict(self._drawn())
+        for node, candidate in drawn.items():
+            if isinstance(candidate, int):
+                if self.parents[node] < 0 and not found.entered[node]:
+                    self.parents[node] = candidate
+            elif not found.entered[node]:
+                self.parents[node] = -1
+                self.candidates.append(candidate)
+        numbers = found.numbers & ~found.entered & (self.parents[:count] < 0)
+        numbers[list(drawn)] = False
+        self._alike(np.flatnonzero(numbers), Way.NUMBERS)
+        rest = ~found.entered & ~found.numbers & ~found.drawn & (self.parents[:count] < 0)
+        self._read(np.flatnonzero(rest & found.inputs))
+        self._alike(np.flatnonzero(rest & ~found.inputs & found.outputs), Way.WROTE)
+        self.candidates += entered
+        self._gaps()
+        self.candidates = [one for one in self.candidates if self.parents[one.node] < 0]
+        self.candidates.sort(key=self._order)
+        ends = followed(self.parents)
+        gaps = frozenset(node for node in range(count, len(self.parents)) if self.parents[node] >= 0)
+        return Following(tuple(self.candidates), ends, gaps)
+
+    def _order(self, one: Candidate) -> tuple[float, int]:
+        """Gaps lie between pairs."""
+        if not self.pairs.is_gap(one.node):
+            return (float(one.node), 0)
+        gap = self.pairs.gaps[one.node - self.pairs.size]
+        return (float(np.searchsorted(self.pairs.at[0], gap.first)) - 0.5, one.node)
+
+    def _first_read_by_python(self) -> int:
+        """The first pair that handed another value to Python in each run; -1 where none did."""
+        found = self.found
+        handed = np.flatnonzero(((found.marks & _TO_HOST) != 0) & (found.inputs | found.outputs))
+        return int(handed[0]) if len(handed) else -1
+
+    def _through_python(self, node: int, before: int | None = None) -> bool:
+        """May ``node`` follow from what Python read? Then it is no root of its own."""
+        place = node if before is None else before
+        if not 0 <= self.host < place:
+            return False
+        self.parents[node] = self.host
+        return True
+
+    def _entered(self) -> list[Candidate]:
+        """Entries that differ: one candidate a pair."""
+        found: dict[int, Candidate] = {}
+        entries, names = self.found.entries, self.pairs.first.names
+        for row in np.flatnonzero(entries.differs[0]).tolist():
+            node = int(entries.pair[0][row])
+            if node in found:
+                continue
+            kind = names[int(self.pairs.first.entries.name[row])].kind
+            if kind in (ValueKind.OUTSIDE, ValueKind.OUTSIDE_CHANGE) and self._through_python(node):
+                continue
+            self.parents[node] = -1
+            found[node] = Candidate(node, Way.ENTERED, self._same_entry(node, kind), row)
+        return list(found.values())
+
+    def _same_entry(self, node: int, kind: ValueKind) -> Hashable:
+        if kind in (ValueKind.OUTSIDE, ValueKind.OUTSIDE_CHANGE):
+            return (kind, self._group(node))
+        return kind  # a model that is not seeded differs in every parameter: that is one cause
+
+    def _drawn(self) -> Iterator[tuple[int, int | Candidate]]:
+        """For each pair whose generator's state differed: the node that it follows from, or a candidate."""
+        draws = self.found.draws
+        if not draws.differs[0].any():
+            return
+        sides = (self.pairs.first, self.pairs.second)
+        earlier = [_rows_before(values) for values in sides]
+        last: dict[int, int] = {}  # generator -> the first node of the stretch in which it differs
+        rows = np.flatnonzero(draws.pair[0] >= 0)
+        for row in rows.tolist():
+            generator, node = int(self.pairs.first.draws[1][row]), int(draws.pair[0][row])
+            if not draws.differs[0][row]:
+                last.pop(generator, None)
+                continue
+            begun = last.get(generator)
+            if begun is not None:
+                yield node, begun
+                continue
+            last[generator] = node
+            other = int(draws.other[0][row])
+            before = [self._node_of_draw(side, earlier[side][at]) for side, at in ((0, row), (1, other))]
+            yield node, self._why_ahead(node, row, generator, before)
+
+    def _why_ahead(self, node: int, row: int, generator: int, before: list[int]) -> int | Candidate:
+        """Why a generator is in another state: the draws before it on both sides say so."""
+        gaps = [one for one in before if one >= self.pairs.size]
+        if gaps:
+            return gaps[0]  # a draw that only one side made
+        earlier = max(before)
+        if before[0] == before[1] >= 0 and self._differs_before(earlier):
+            return earlier  # the same draw, which took another number of values
+        # several generators of the program's own bear one name
+        passed = GeneratorKind.spelt(self.pairs.first.names[generator].name) is GeneratorKind.PASSED
+        same = (Way.DRAWN, generator, self._group(node) if passed else -1)
+        return Candidate(node, Way.DRAWN, same, row, earlier=earlier)
+
+    def _differs_before(self, node: int) -> bool:
+        found = self.found
+        return bool(found.inputs[node] | found.numbers[node] | found.entered[node] | found.outputs[node])
+
+    def _node_of_draw(self, side: int, row: int) -> int:
+        values = (self.pairs.first, self.pairs.second)[side]
+        if row < 0:
+            return -1
+        call = int(values.draws[0][row])
+        return int(self.pairs.nodes[side][call]) if call < len(values) else -1
+
+    def _group(self, node: int) -> int:
+        return int(self.pairs.first.group[self.pairs.at[0][node]]) if 0 <= node < self.pairs.size else -1
+
+    def _alike(self, nodes: Ints, way: Way) -> None:
+        """Candidates of one group are of one cause."""
+        groups = self.pairs.first.group[self.pairs.at[0][nodes]]
+        for node, group in zip(nodes.tolist(), groups.tolist(), strict=True):
+            if way is Way.WROTE or not self._through_python(node):
+                self.candidates.append(Candidate(node, way, (way, group)))
+
+    def _read(self, nodes: Ints) -> None:
+        """Calls that read what differs, though who wrote it agrees: an entry that one side alone has may say why."""
+        lonely = self._lonely_entries() if len(nodes) else {}
+        for node in nodes.tolist():
+            side, row = lonely.get(node, (0, -1))
+            same: Hashable = (Way.READ, self._group(node))
+            if row >= 0:
+                values = (self.pairs.first, self.pairs.second)[side]
+                same = (Way.READ, values.names[int(values.entries.name[row])].kind)
+            self.candidates.append(Candidate(node, Way.READ, same, row, side))
+
+    def _lonely_entries(self) -> dict[int, tuple[int, int]]:
+        found: dict[int, tuple[int, int]] = {}
+        for side in (1, 0):
+            belongs, other = self.found.entries.pair[side], self.found.entries.other[side]
+            for row in np.flatnonzero((belongs >= 0) & (other < 0)).tolist():
+                found.setdefault(int(belongs[row]), (side, row))
+        return found
+
+    def _gaps(self) -> None:
+        for number, gap in enumerate(self.pairs.gaps, self.pairs.size):
+            before = int(np.searchsorted(self.pairs.at[0], gap.first))
+            if not self._through_python(number, before):
+                one, two = self.pairs.first, self.pairs.second
+                same = (
+                    Way.GAP,
+                    one.groups[int(one.group[gap.first])] if gap.first < gap.first_end else None,
+                    two.groups[int(two.group[gap.second])] if gap.second < gap.second_end else None,
+                )
+                self.candidates.append(Candidate(number, Way.GAP, same))
+
+
+def _rows_before(values: Values) -> Ints:
+    """For each draw, the row of the same generator's draw before; -1 where it is the first."""
+    names = values.draws[1]
+    order = np.argsort(names, kind="stable")
+    before = np.full(len(names), -1, np.int64)
+    alike = names[order[1:]] == names[order[:-1]]
+    before[order[1:][alike]] = order[:-1][alike]
+    return before

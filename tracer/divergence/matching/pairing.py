@@ -1,0 +1,190 @@
+"""Two recordings side by side: which call stands against which, and what belongs to each call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tracer.divergence.matching.alignment import Gap, Match, align, gaps_of
+from tracer.trace.values import Values
+from tracer.trace.values.model import Group, Name
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+#: How many entries or draws of one name and call are told apart.
+_MOST_ALIKE = 1 << 12
+_MOST_NAMES = 1 << 20
+
+
+class Pairs(NamedTuple):
+    """The aligned calls. A *node* is a pair, or a gap; nodes are numbered pairs first, in order."""
+
+    first: Values
+    second: Values
+    at: tuple[Ints, Ints]
+    """The calls of each pair, on each side."""
+    gaps: tuple[Gap, ...]
+    """Calls that only one side has and that count: what lies before the compared part, or behind the end of a
+    recording that was cut off, is not here."""
+    nodes: tuple[Ints, Ints]
+    """The node of each call on each side; -1 for a call that is not compared."""
+    begins: tuple[int, int]
+    """Where the compared part begins on each side."""
+
+    @property
+    def size(self) -> int:
+        """How many calls stand against one another."""
+        return len(self.at[0])
+
+    def is_gap(self, node: int) -> bool:
+        return node >= self.size
+
+
+def pair(first: Values, second: Values, begins: tuple[int, int] = (0, 0), *, is_resumed: bool = False) -> Pairs:
+    """Align two recordings from ``begins`` on.
+
+    ``is_resumed``: what the second did before its first common call is its own setting up, and either may go on for
+    longer.
+    """
+    keys = _common_numbers(first.groups, second.groups)
+    sides = tuple(
+        numbers[values.group[begin:]] for values, numbers, begin in zip((first, second), keys, begins, strict=True)
+    )
+    starts = tuple(
+        (values.steps[0].astype(np.int64) - begin).tolist()
+        for values, begin in zip((first, second), begins, strict=True)
+    )
+    matches = align(sides[0], sides[1], starts[0], starts[1])
+    gaps = gaps_of(matches, len(sides[0]), len(sides[1]))
+    shifted = [Match(one + begins[0], two + begins[1], length) for one, two, length in matches]
+    kept = tuple(
+        Gap(gap.first + begins[0], gap.first_end + begins[0], gap.second + begins[1], gap.second_end + begins[1])
+        for gap in gaps
+    )
+    kept = _counting(kept, first, second, begins, is_resumed=is_resumed)
+    at = (
+        _spread([match.first for match in shifted], [match.length for match in shifted]),
+        _spread([match.second for match in shifted], [match.length for match in shifted]),
+    )
+    return Pairs(first, second, at, kept, _nodes(first, second, at, kept), begins)
+
+
+def _counting(
+    gaps: Sequence[Gap], first: Values, second: Values, begins: tuple[int, int], *, is_resumed: bool
+) -> tuple[Gap, ...]:
+    """Without what says nothing of the runs: the missing end of a recording that was cut off, a restart's setting up."""
+    found = list(gaps)
+    if found:
+        last = found[-1]
+        ends = last.first_end == len(first) and last.second_end == len(second)
+        cut = (first.partial and last.first == last.first_end) or (second.partial and last.second == last.second_end)
+        if ends and (cut or is_resumed):
+            found.pop()
+    if found and is_resumed and found[0][:3] == (begins[0], begins[0], begins[1]):
+        found.pop(0)
+    return tuple(found)
+
+
+def _spread(starts: Sequence[int], lengths: Sequence[int]) -> Ints:
+    """``start, start + 1, ...`` for each stretch, one behind the other."""
+    if len(starts) == 1:
+        return np.arange(starts[0], starts[0] + lengths[0], dtype=np.int64)
+    parts = [np.arange(start, start + length, dtype=np.int64) for start, length in zip(starts, lengths, strict=True)]
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def _nodes(first: Values, second: Values, at: tuple[Ints, Ints], gaps: Sequence[Gap]) -> tuple[Ints, Ints]:
+    found = (np.full(len(first), -1, np.int64), np.full(len(second), -1, np.int64))
+    count = len(at[0])
+    for side in (0, 1):
+        found[side][at[side]] = np.arange(count)
+    for number, gap in enumerate(gaps, count):
+        found[0][gap.first : gap.first_end] = number
+        found[1][gap.second : gap.second_end] = number
+    return found
+
+
+def _common_numbers(first: Sequence[Group], second: Sequence[Group]) -> tuple[Ints, Ints]:
+    """A number for each side's groups or names, the same for the same one."""
+    numbers: dict[object, int] = {}
+    one, two = (
+        np.array([numbers.setdefault(group, len(numbers)) for group in groups], np.int64) for groups in (first, second)
+    )
+    return one, two
+
+
+class Attached(NamedTuple):
+    """Entries, or draws, of both sides that belong to compared calls, and how they stand against one another."""
+
+    pair: tuple[Ints, Ints]
+    """The pair of each row on each side; -1 for a row of a call that no pair has."""
+    other: tuple[Ints, Ints]
+    """The row of the other side that it stands against; -1 where there is none."""
+    differs: tuple[Flags, Flags]
+    """Has the row a partner with another digest?"""
+
+
+def attach(
+    pairs: Pairs,
+    calls: tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]],
+    names: tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]],
+    digests: tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]],
+) -> Attached:
+    """Rows of one call and one name stand against one another, in their order."""
+    common = _common_names(pairs.first.names, pairs.second.names)
+    belongs: list[Ints] = []
+    identities: list[Ints] = []
+    for side in (0, 1):
+        nodes = pairs.nodes[side]
+        call = calls[side].astype(np.int64)
+        known = call < len(nodes)
+        node = np.full(len(call), -1, np.int64)
+        node[known] = nodes[call[known]]
+        node[node >= pairs.size] = -1
+        belongs.append(node)
+        identity = node * _MOST_NAMES + np.minimum(common[side][names[side]], _MOST_NAMES - 1)
+        identity = identity * _MOST_ALIKE + np.minimum(_rank(identity), _MOST_ALIKE - 1)
+        identity[node < 0] = -1
+        identities.append(identity)
+    other = (np.full(len(calls[0]), -1, np.int64), np.full(len(calls[1]), -1, np.int64))
+    kept = [np.flatnonzero(identity >= 0) for identity in identities]
+    _, one, two = np.intersect1d(identities[0][kept[0]], identities[1][kept[1]], return_indices=True)
+    rows = kept[0][one], kept[1][two]
+    other[0][rows[0]], other[1][rows[1]] = rows[1], rows[0]
+    unequal = digests[0][rows[0]] != digests[1][rows[1]]
+    differs = (np.zeros(len(calls[0]), np.bool_), np.zeros(len(calls[1]), np.bool_))
+    for side in (0, 1):
+        differs[side][rows[side]] = unequal
+    return Attached((belongs[0], belongs[1]), other, differs)
+
+
+def _common_names(first: Sequence[Name], second: Sequence[Name]) -> tuple[Ints, Ints]:
+    numbers: dict[Name, int] = {}
+    one, two = (
+        np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64) for names in (first, second)
+    )
+    return one, two
+
+
+def _rank(identity: Ints) -> Ints:
+    """The how-manieth of its like each element is, from 0."""
+    order = np.argsort(identity, kind="stable")
+    ordered = identity[order]
+    places = np.arange(len(identity))
+    begins = np.zeros(len(identity), np.int64)
+    if len(identity):
+        fresh = np.flatnonzero(np.diff(ordered)) + 1
+        begins[fresh] = fresh
+    rank = np.empty(len(identity), np.int64)
+    rank[order] = places - np.maximum.accumulate(begins)
+    return rank
+
+
+def texts_of(values: Values, digest: int) -> str:
+    """The text that is kept for a digest, or nothing."""
+    texts: Mapping[int, str] = values.texts
+    return texts.get(digest, "")

@@ -1,0 +1,214 @@
+"""What comparing two recordings says: the roots, each with its cause, and what merely follows."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tracer.names import Phase, Verdict, Word
+from tracer.trace.values import ValueKind
+
+
+class RootCause(Word):
+    """Why two runs part at a call."""
+
+    KERNEL = "kernel"
+    """All that the call read agrees, and what it wrote differs."""
+    DRAW = "draw"
+    """The generator that it draws from was in another state."""
+    UNWRITTEN_MEMORY = "unwritten-memory"
+    """It read memory that nobody had written."""
+    INPUT_DATA = "input-data"
+    """Data came in different: a batch, an array of NumPy, a constant."""
+    INITIAL_STATE = "initial-state"
+    """A parameter, a buffer or an optimizer's state was another one before the first step."""
+    ARGUMENT = "argument"
+    """A Python number among its arguments is another one."""
+    OUTSIDE_CHANGE = "outside-change"
+    """Bytes that it read changed while no op wrote."""
+    STRUCTURE = "structure"
+    """The runs make other calls from here on."""
+    SETTING = "setting"
+    """As for ``kernel``, and the runs had other settings or versions."""
+    COLLECTIVE = "collective"
+    """What the other processes of the job gave differs."""
+    UNKNOWN = "unknown"
+    """It parts here, and what was recorded does not say why."""
+
+
+class State(Word):
+    """What comparing says of some calls."""
+
+    AGREES = "agrees"
+    ROOT = "root"
+    FOLLOWS = "follows"
+    ONLY_FIRST = "only-first"
+    """Only the first recording has them."""
+    ONLY_SECOND = "only-second"
+    NOT_DIGESTED = "not-digested"
+    """Whether they agree is not known."""
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A call that a reason speaks of."""
+
+    op: str
+    phase: Phase = Phase.OTHER
+    module: str = ""
+    location: str = ""
+    called_from: str = ""
+    step: int = 0
+    call: int = -1
+    """Its index in the recording that has it; -1 where it is not known."""
+
+
+class Root(msgspec.Struct, frozen=True, kw_only=True):
+    """A call at which two recordings part: nothing that it reads from other calls explains it."""
+
+    cause: RootCause
+    step: int
+    """As the recordings count steps: optimizer steps that had ended before, from 0."""
+    call: int
+    """Index of the call in the first recording, from 0; in the second where only that has it."""
+    op: str
+    phase: Phase
+    module: str = ""
+    location: str = ""
+    function: str = ""
+    called_from: str = ""
+    region: str = ""
+    """The compiled region that the call is, where it is one."""
+    rule: str = ""
+    """The rule of the tables at this call; empty where none speaks of it, or none was asked."""
+    verdict: Verdict | None = None
+    """What the tables say of the call as it stood; ``None`` where they were not asked."""
+    contradicts: bool = False
+    """Did a kernel differ that the tables call deterministic? Then the table is wrong here."""
+    why: str = ""
+    """The reason, in one sentence."""
+    kind: ValueKind | None = None
+    """What it is that came in different, where something did."""
+    name: str = ""
+    """Its name: a parameter's, a loader's, a generator's; a setting's for ``setting``."""
+    first: str = ""
+    """What it was in the first recording, in words, where that is known."""
+    second: str = ""
+    earlier: Place | None = None
+    """The earlier call that explains it: the draw after which a generator ran ahead, the call that gave memory."""
+    follows: int = 0
+    """Calls that differ only because of it."""
+    same_cause: int = 0
+    """Further calls at which the same cause shows again; they are not told again."""
+    other_call: int | None = None
+    """Index of the call in the second recording; ``None`` where only one has it."""
+    only_second: bool = False
+    """Is it a call that only the second recording has?"""
+    arms: tuple[str, ...] = ()
+    """The arms of a repeated run in which it differed."""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The same for the same root in another pair of runs: lines and counts may be others."""
+        file = self.location.rpartition(":")[0] or self.location
+        return (self.cause.value, self.op, self.phase.value, self.module, file, self.function)
+
+
+class Parting(msgspec.Struct, frozen=True, kw_only=True):
+    """A place where the two sequences of calls part, and how each goes on."""
+
+    step: int
+    after: Place | None
+    """The last call that both have; ``None`` at the very beginning."""
+    first: tuple[Place, ...]
+    """The next calls of the first recording, a few."""
+    second: tuple[Place, ...]
+    only_first: int
+    """Calls that only the first has, until both go on together."""
+    only_second: int
+    is_root: bool
+    """Do the runs part here? If not, it follows from what had parted before."""
+
+
+class Changed(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting, variable or version that is not the same in both recordings."""
+
+    name: str
+    first: str
+    second: str
+
+
+class NotRestored(msgspec.Struct, frozen=True, kw_only=True):
+    """Something of a checkpoint that the resumed run did not have back."""
+
+    kind: ValueKind
+    name: str = ""
+    why: str = ""
+
+
+class Resumed(msgspec.Struct, frozen=True, kw_only=True):
+    """The second recording was held against a later part of the first."""
+
+    first_step: int
+    """The first recording's step that was held against ``second_step``."""
+    second_step: int
+    by_itself: bool
+    """Was the step found by the parameters, and not given?"""
+    not_restored: tuple[NotRestored, ...] = ()
+
+
+class Span(msgspec.Struct, frozen=True, gc=False):
+    """Calls in a row that are told alike in a picture."""
+
+    state: State
+    step: int
+    phase: Phase
+    module: str
+    call: int
+    """The first of them, in the first recording; in the second for calls that only that has."""
+    count: int
+
+
+class Divergence(msgspec.Struct, frozen=True, kw_only=True):
+    """Two recordings with values, compared."""
+
+    agrees: bool
+    """Was no root found? See ``partial`` and ``not_digested`` for what that leaves open."""
+    calls_compared: int
+    calls: tuple[int, int]
+    """Calls that each recording has."""
+    roots: tuple[Root, ...] = ()
+    """In order of execution; a cause that shows often stands here once."""
+    follows: int = 0
+    """Calls that differ only because of others."""
+    structure: tuple[Parting, ...] = ()
+    """Where the sequences part, the first ones."""
+    only: tuple[int, int] = (0, 0)
+    """Calls that only the one or the other has."""
+    partial: tuple[str, str] = ("", "")
+    """Why a recording is not whole; empty for a whole one."""
+    not_digested: int = 0
+    """Compared calls of which it is not known whether they agree."""
+    settings: tuple[Changed, ...] = ()
+    resumed: Resumed | None = None
+    strip: tuple[Span, ...] = ()
+    """All calls in order, for a picture."""
+    names: tuple[str, str] = ("", "")
+
+    @property
+    def first(self) -> Root | None:
+        """Where the runs part first."""
+        return self.roots[0] if self.roots else None
+
+
+class Drift(msgspec.Struct, frozen=True, kw_only=True):
+    """Replicas that should agree after a step, and do not."""
+
+    step: int
+    """The first step before which they differ."""
+    name: str
+    """The first parameter that does."""
+    parameters: int
+    """Parameters that differ then."""
+    ranks: tuple[tuple[int, ...], ...]
+    """Ranks by what they have, the most first."""
+    gradients_differ: bool | None = None
+    """Did the gradients of that parameter differ in the step before? ``None``: not recorded."""

@@ -1,0 +1,179 @@
+"""The reason of a root in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from tracer.divergence.matching.alignment import Gap
+from tracer.divergence.model import Changed, Place, Root
+from tracer.divergence.recordings import Recording
+from tracer.names import NumberSource, NumberUse, SeedOrigin, Verdict
+from tracer.trace.values import Mark, ValueKind, Values
+
+COLLECTIVE = (
+    "what this process gave agrees in both runs, and what came back differs: the other processes gave otherwise"
+)
+NOT_DIGESTED = "it reads something that could not be digested, so what differs first is not known"
+CHANGED_OUTSIDE = (
+    "the calls that wrote what it reads agree in both runs, and yet it reads other bytes: something that is no op wrote"
+    " to this memory"
+)
+
+_SOURCES = {
+    NumberSource.CLOCK: "the clock",
+    NumberSource.PROCESS_ID: "the process id",
+    NumberSource.ENTROPY: "the system's random numbers",
+    NumberSource.HASH: "the hash of a text",
+    NumberSource.ADDRESS: "an object's address",
+}
+
+
+def of_kernel(root: Root, marks: Mark) -> str:
+    """All that the call read agrees."""
+    if Mark.COMPILED in marks:
+        return "all that the compiled region read agrees in both runs, and what it gave differs"
+    return "all that it read agrees in both runs, and what it wrote differs: its kernel does not repeat itself"
+
+
+def of_tables(root: Root) -> str:
+    """What the tables say beside it, agreement and contradiction alike."""
+    if root.verdict is None:
+        return ""
+    named = f" (rule {root.rule})" if root.rule else ""
+    if root.contradicts:
+        return f"; the table calls it {root.verdict}{named}, and is wrong here"
+    if root.verdict in (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL, Verdict.RAISES):
+        return f"; the table knows of it{named}: {root.verdict}"
+    return f"; the table calls it {root.verdict}{named}"
+
+
+def of_settings(changed: Sequence[Changed]) -> str:
+    """As for a kernel, under other settings."""
+    told = ", ".join(f"{one.name} ({one.first}, {one.second})" for one in changed[:3])
+    more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+    return f"all that it read agrees, and what it wrote differs, while the runs differ in {told}{more}"
+
+
+def of_entry(kind: ValueKind, name: str, step: int) -> str:
+    """Something that no recorded call wrote."""
+    named = f" {name}" if name else ""
+    if kind is ValueKind.OUTSIDE_CHANGE:
+        return f"the bytes of{named or ' what it reads'} changed while no op wrote, and not alike in both runs"
+    if kind is ValueKind.OUTSIDE:
+        made = f" ({name})" if name else ""
+        return f"it reads data from outside the recorded calls{made}, and they are others"
+    words = {ValueKind.OPTIMIZER_STATE: "optimizer state", ValueKind.GRADIENT: "gradient"}
+    when = "before the first step" if not step else f"when it was first read, in step {step}"
+    return f"the {words.get(kind, kind.value)}{named} was another one {when}"
+
+
+def with_batch(root: Root, first: Values, second: Values, position: int) -> Root:
+    """A batch that differs: which loader and position, and whether the other run has it elsewhere."""
+    where = f" at position {position}" if position >= 0 else ""
+    named = root.name or "the loader"
+    sides = [_batches(values, root.name) for values in (first, second)]
+    moved = _elsewhere(sides[0], sides[1], position)
+    told = f"{named} gave another batch{where}"
+    if moved is not None:
+        told += f": the second run's is the first run's batch {moved}, so their order differs"
+    return msgspec.structs.replace(
+        root,
+        why=told,
+        first=str(position) if position >= 0 else "",
+        second=str(moved) if moved is not None else "",
+    )
+
+
+def _batches(values: Values, name: str) -> dict[int, int]:
+    """Position -> digest of the batches of one loader, its first epoch."""
+    numbers = [at for at, one in enumerate(values.names) if one.kind is ValueKind.BATCH and one.name == name]
+    moments = values.moments
+    rows = np.flatnonzero(np.isin(moments.name, numbers)).tolist()
+    found: dict[int, int] = {}
+    for row in rows:
+        found.setdefault(int(moments.position[row]), int(moments.digest[row]))
+    return found
+
+
+def _elsewhere(first: dict[int, int], second: dict[int, int], position: int) -> int | None:
+    """Where the first run has the batch that the second has at ``position``."""
+    there = second.get(position)
+    if there is None:
+        return None
+    return next((at for at, digest in first.items() if digest == there and at != position), None)
+
+
+def of_numbers(first: str, second: str) -> str:
+    """Numbers among the arguments."""
+    if first and second:
+        one, two = _parted(first, second)
+        return f"a number among its arguments is another one: {one} and {two}"
+    return "a number among its arguments is another one"
+
+
+def _parted(first: str, second: str) -> tuple[str, str]:
+    """The words that differ, where the texts are lists of equally many."""
+    ours, theirs = first.split(", "), second.split(", ")
+    if len(ours) != len(theirs):
+        return first, second
+    apart = [(one, two) for one, two in zip(ours, theirs, strict=True) if one != two]
+    return ", ".join(one for one, _ in apart), ", ".join(two for _, two in apart)
+
+
+def of_draw(root: Root, recordings: tuple[Recording, Recording]) -> str:
+    """A generator in another state, and since when."""
+    told = f"the generator {root.name} was in another state"
+    if root.earlier is not None:
+        place = root.earlier.location or root.earlier.called_from or "an unknown line"
+        return (
+            f"{told}, though both runs drew alike before: after {root.earlier.op} at {place} something that is no"
+            " recorded call moved or seeded it"
+        )
+    seeded = _seeded(root.name, recordings[0])
+    return f"{told} before its first recorded draw{seeded}"
+
+
+def _seeded(name: str, recording: Recording) -> str:
+    """Who seeded a generator, as the first run's trace has it."""
+    if recording.trace is None:
+        return ""
+    for number in recording.trace.machine_numbers:
+        if number.use is NumberUse.SEED and number.what in (name, "torch", "seed"):
+            return f": its seed came from {_SOURCES[number.source]}, at {number.location or 'an unknown line'}"
+    for generator in recording.trace.generators:
+        if generator.name != name:
+            continue
+        if generator.origin is SeedOrigin.MACHINE:
+            at = f" (at {generator.seeded_at})" if generator.seeded_at else ""
+            return f": its state was left to the machine{at}, and nobody seeded it"
+        if generator.seeded_at:
+            return f": it was seeded at {generator.seeded_at}"
+    return ""
+
+
+def of_unwritten(origin: Place | None) -> str:
+    """Memory that nobody had written."""
+    if origin is None:
+        return "it reads memory that nobody had written"
+    where = f" at {origin.location}" if origin.location else ""
+    return f"it reads memory that nobody had written: {origin.op}{where} gave it"
+
+
+def of_structure(before: Place | None, first: Place | None, second: Place | None, gap: Gap) -> str:
+    """Where the sequences part, and both continuations."""
+    after = "from the beginning" if before is None else f"after {_call(before)}"
+    ours, theirs = (_goes_on(one) for one in (first, second))
+    only = ((gap.first_end - gap.first, "first"), (gap.second_end - gap.second, "second"))
+    extra = " and ".join(f"{count:,} call{'s' * (count != 1)} of the {run} run" for count, run in only if count)
+    return f"{after} the first run {ours}, the second {theirs} ({extra} not in the other)"
+
+
+def _goes_on(one: Place | None) -> str:
+    return "ends" if one is None else f"goes on with {_call(one)}"
+
+
+def _call(one: Place) -> str:
+    return f"{one.op} at {one.location}" if one.location else one.op

@@ -1,0 +1,47 @@
+"""A recording on disk: its trace, its values, or both."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from tracer.trace.file import Trace, load_trace
+from tracer.trace.model import Environment
+from tracer.trace.values import Values, read_values, values_path
+
+
+class Recording(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of one run."""
+
+    name: str
+    values: Values
+    trace: Trace | None = None
+    """``None`` where the run was killed before it wrote one."""
+
+    @property
+    def environment(self) -> Environment | None:
+        """Versions and settings as recording began."""
+        return self.trace.environment if self.trace is not None else self.values.header.environment
+
+
+def has_values(path: str | os.PathLike[str]) -> bool:
+    """Is there a file of values beside this trace, or is it one itself?"""
+    return values_path(path).is_file()
+
+
+def read_recording(path: str | os.PathLike[str]) -> Recording:
+    """Read the values and, where there is one, the trace. ``path`` names either. Raises ``TraceError`` in one line."""
+    values = values_path(path)
+    named = Path(path)
+    beside = (named,) if named != values else _traces_beside(values)
+    trace = next((one for one in beside if one.is_file()), None)
+    return Recording(
+        name=values.stem, values=read_values(values), trace=load_trace(trace) if trace is not None else None
+    )
+
+
+def _traces_beside(values: Path) -> tuple[Path, ...]:
+    endings = (".trace.json", ".trace.json.gz", ".json", ".json.gz")
+    return tuple(values.with_suffix(ending) for ending in endings)
