@@ -76,7 +76,7 @@ def pair(first: Values, second: Values, begins: tuple[int, int] = (0, 0), *, is_
 def _counting(
     gaps: Sequence[Gap], first: Values, second: Values, begins: tuple[int, int], *, is_resumed: bool
 ) -> tuple[Gap, ...]:
-    """Without what says nothing of the runs: the missing end of a recording that was cut off, a restart's setting up."""
+    """Without what says nothing of the runs: the missing end of a recording that was cut off, a restart's setup."""
     found = list(gaps)
     if found:
         last = found[-1]
