@@ -6,11 +6,15 @@ Importing this module imports no torch: a trace is judged without it, and the re
 from __future__ import annotations
 
 import functools
+import os
+import shutil
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tracer.errors import UsageError
+from tracer.errors import TraceError, UsageError
 from tracer.names import Backend, Settings
 from tracer.trace import Trace
 
@@ -41,6 +45,10 @@ class DeterminismTracer:
         What the recording is called in reports.
     library
         Further packages (top-level names) whose code is not the user's own, as installed packages are not.
+    values
+        Keep digests of what each call reads and writes, to hold two runs against each other: the path of the file, or
+        ``True`` for one that ``save`` puts beside the trace. Costs more than a recording without; see
+        ``docs/values.md``.
     on_optimizer_step
         Called after each optimizer step that ends inside the block, with the number of such steps so far.
     """
@@ -51,12 +59,15 @@ class DeterminismTracer:
         *,
         name: str | None = None,
         library: Iterable[str] = (),
+        values: bool | str | os.PathLike[str] = False,
         on_optimizer_step: Callable[[int], None] | None = None,
     ) -> None:
         self._model = model
         self._name = name or ""
         self._library = (library,) if isinstance(library, str) else tuple(library)
         self._on_optimizer_step = on_optimizer_step
+        self._values = values
+        self._values_folder: TemporaryDirectory[str] | None = None
         self._depth = 0
         self._lazy_recorder: Recorder | None = None
         self.watch: ProcessWatch | None = None
@@ -65,6 +76,7 @@ class DeterminismTracer:
     @property
     def _recorder(self) -> Recorder:
         if self._lazy_recorder is None:
+            from tracer import __version__
             from tracer.recording.recorder import Recorder
             from tracer.tables.loading import named_variables, required_facts
 
@@ -76,6 +88,8 @@ class DeterminismTracer:
                 variables=named_variables(),
                 on_optimizer_step=self._on_optimizer_step,
                 watch=self.watch,
+                values=self._values_path(),
+                tracer_version=__version__,
             )
             self._model = None  # the recorder holds its modules weakly
         return self._lazy_recorder
@@ -96,9 +110,9 @@ class DeterminismTracer:
             raise UsageError("this DeterminismTracer was left more often than entered", hint="use it in a `with`")
         self._depth -= 1
         if self._depth == 0:
-            self._recorder.stop()
             if exc_type is not None and exc_type is not SystemExit:
                 self.mark_partial(exc_type.__name__)
+            self._recorder.stop()
 
     def __call__(self, function: F) -> F:
         """Decorate ``function``: each call of it is recorded."""
@@ -113,6 +127,38 @@ class DeterminismTracer:
     def mark_partial(self, reason: str) -> None:
         """Say that recording ended before the step did; the reason goes into the trace."""
         self._recorder.partial = reason
+
+    def _values_path(self) -> Path | None:
+        if not self._values:
+            return None
+        if self._values is not True:
+            return Path(os.path.abspath(self._values))
+        self._values_folder = TemporaryDirectory(prefix="tracer-")
+        return Path(self._values_folder.name, "step.values")
+
+    @property
+    def values(self) -> Path | None:
+        """The file of digests; ``None`` where none are kept. It is whole when the recording has ended."""
+        recorded = self._recorder.values
+        return None if recorded is None else recorded.path
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trace to ``path``, and the digests, where they are kept, to a file beside it.
+
+        For ``step.trace.json`` that is ``step.values``; a file that ``values`` named stays where it is as well. Raises
+        ``TraceError`` where either cannot be written.
+        """
+        self.trace.save(path)
+        if self.values is not None:
+            from tracer.trace.values import values_path
+
+            beside = values_path(os.path.abspath(path))
+            try:
+                if beside != self.values:
+                    shutil.copyfile(self.values, beside)
+            except OSError as problem:
+                reason = problem.strerror or problem
+                raise TraceError(f"cannot write {beside}: {reason}", hint="choose another path") from problem
 
     @property
     def optimizer_steps(self) -> int:

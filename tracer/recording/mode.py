@@ -24,10 +24,12 @@ from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.calls.higher_order import with_bodies_seen
 from tracer.recording.calls.modules import IMPORTING, OUTSIDE
+from tracer.recording.longer_path import LongerPath
 from tracer.recording.memory.indices import MAKES
 from tracer.recording.memory.tracking import Tracking
 from tracer.recording.sites import WRAPPER
-from tracer.recording.torch_private import kernels, seams, storages
+from tracer.recording.torch_private import kernels, seams
+from tracer.recording.values.calls import CallValues
 
 _getframe: Any = sys._getframe
 _get_ident = get_ident
@@ -48,11 +50,19 @@ class RecordingMode(TorchDispatchMode):
     supports_higher_order_operators = True
     _is_the_recorders = True
 
-    def __init__(self, attribution: Attribution, asked: Mapping[str, frozenset[str]], tracking: Tracking) -> None:
+    def __init__(
+        self,
+        attribution: Attribution,
+        asked: Mapping[str, frozenset[str]],
+        tracking: Tracking,
+        values: CallValues | None = None,
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self.values = values
         self.infos: dict[Any, OverloadInfo] = {}
         self.attribution = attribution
         self.tracking = tracking
+        self._longer = LongerPath(tracking, values)
         self._asked = asked
         self._watched = tracking.memory.live
         self._indices = tracking.indices
@@ -101,6 +111,8 @@ class RecordingMode(TorchDispatchMode):
             counter = self._in_optimizer(info, tensor, asked, frame)
         else:
             counter = self._forward(info, tensor, asked, frame)
+        plan = info.plan
+        reading = None if plan is None else self.values.before(plan, info, asked, args, kwargs)  # type: ignore[union-attr]
         if kwargs:
             result = info.call(*args, **kwargs)
         else:
@@ -111,6 +123,8 @@ class RecordingMode(TorchDispatchMode):
             self.tracking.touched(info, counter, args, kwargs, result)
         if info.index_role and (self._known or info.index_role == MAKES):
             self._indices.after(func, info.index_role, args, kwargs or {}, result)
+        if reading is not None:
+            self.values.after(plan, info, counter, reading, args, kwargs, result)  # type: ignore[union-attr]
         return result
 
     def _forward(self, info: OverloadInfo, tensor: Any, asked: Any, frame: FrameType | None) -> CallCounter:
@@ -259,7 +273,9 @@ class RecordingMode(TorchDispatchMode):
             return with_bodies_seen(self, counter, func, args, kwargs)
         if wrappers and seams.is_fake(wrappers[0]):
             # Nothing is computed, on whatever device the tensor says that it is.
-            self._record(info, None if raw is None else (raw[0], _META, *raw[2:]), asked, frame, None)
+            counter = self._record(info, None if raw is None else (raw[0], _META, *raw[2:]), asked, frame, None)
+            if self.values is not None:
+                self.values.not_digested(info, counter)
             return NotImplemented if seams.dispatch_mode_count() == 0 else func(*args, **kwargs)
         if wrappers:
             extra = ("subclass", wrappers[0].__qualname__)
@@ -274,6 +290,7 @@ class RecordingMode(TorchDispatchMode):
         if info.is_composite and not (info.has_kernel_of_a_layout and facts.has_other_layout(args)):
             return self._composite(info, func, raw, asked, args, kwargs, frame)
         if tensor is None and info.makes_tensors:
+            reading = self._longer.before(info, asked, args, kwargs)
             result = func(*args, **kwargs)
             made = facts.first_tensor((result,))
             with seams.without_torch_function():
@@ -283,51 +300,22 @@ class RecordingMode(TorchDispatchMode):
                 self._modules.scope = IMPORTING
             counter = self._record(info, raw, asked, frame, None)
             self._modules.scope = scope
-            self._after(info, counter, args, kwargs, result, frame)
+            self._longer.after(info, counter, args, kwargs, result, frame, reading)
             return result
         counter = self._record(info, raw, asked, frame, tensor)
+        reading = self._longer.before(info, asked, args, kwargs)
         if info.access.grows:
-            return self._growing(info, counter, func, tensor, args, kwargs, frame)
+            return self._longer.growing(info, counter, func, tensor, args, kwargs, frame, reading)
         if info.lacks_autograd and tensor is not None and seams.dispatch_mode_count() == 0:
             key = kernels.kernel_of(func, tensor)
             if key is not None and (info.mutates or (_is_grad_enabled() and facts.requires_grad(args, kwargs))):
                 self._opaque(info, args, kwargs)
                 with self:
-                    return kernels.call_kernel(func, key, args, kwargs)
+                    result = kernels.call_kernel(func, key, args, kwargs)
+                self._longer.digest(info, counter, reading, args, kwargs, result)
+                return result
         result = func(*args, **kwargs)
-        self._after(info, counter, args, kwargs, result, frame)
-        return result
-
-    def _after(
-        self, info: OverloadInfo, counter: CallCounter, args: Any, kwargs: Any, result: Any, frame: FrameType | None
-    ) -> None:
-        """What a call that took the longer path did to memory."""
-        if info.checks or (self._watched and info.touches):
-            with seams.without_torch_function():
-                if info.checks:
-                    self.tracking.after(info, counter, args, kwargs, result, frame)
-                else:
-                    self.tracking.touched(info, counter, args, kwargs, result)
-        if info.index_role and (self._known or info.index_role == MAKES):
-            with seams.without_torch_function():
-                self._indices.after(info.func, info.index_role, args, kwargs, result)
-
-    def _growing(
-        self,
-        info: OverloadInfo,
-        counter: CallCounter,
-        func: Any,
-        tensor: Any,
-        args: Any,
-        kwargs: Any,
-        frame: FrameType | None,
-    ) -> Any:
-        """Make a call that may enlarge the storage of ``tensor``."""
-        with seams.without_torch_function():
-            before = storages.storage_bytes(tensor) if storages.storage_id(tensor) else 0
-        result = func(*args, **kwargs)
-        with seams.without_torch_function():
-            self.tracking.grew(info, counter, tensor, before, frame)
+        self._longer.after(info, counter, args, kwargs, result, frame, reading)
         return result
 
     def _opaque(self, info: OverloadInfo, args: Any, kwargs: Any) -> None:
@@ -343,9 +331,12 @@ class RecordingMode(TorchDispatchMode):
             self._record(info, raw, asked, frame, None, ("body_recorded", True))
             with self:
                 return kernels.call_composite(func, args, kwargs)
-        self._record(info, raw, asked, frame, None)
+        counter = self._record(info, raw, asked, frame, None)
         self._opaque(info, args, kwargs)
-        return func(*args, **kwargs)
+        reading = self._longer.before(info, asked, args, kwargs)
+        result = func(*args, **kwargs)
+        self._longer.digest(info, counter, reading, args, kwargs, result)
+        return result
 
     def _notice_inner_call(self, has_wrappers: bool, frame: FrameType | None) -> None:
         """Was this call made by the subclass that the last one was left to?"""
@@ -375,4 +366,6 @@ class RecordingMode(TorchDispatchMode):
         if not self.tracking.is_on:
             info.checks = info.touches = info.access.grows = False
             info.readers.pop(DRAW, None)
+        if self.values is not None:
+            info.plan = self.values.plan(info)
         return info

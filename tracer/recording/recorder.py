@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from pathlib import Path
 
 import torch
 
@@ -31,6 +32,7 @@ from tracer.recording.randomness.generators import Drawn
 from tracer.recording.recording_state import RecordingState
 from tracer.recording.sites import USER, Sites, spell
 from tracer.recording.torch_private import seams
+from tracer.recording.values.recording import ValuesRecording
 from tracer.trace.file import Trace
 from tracer.trace.merging import merge_blind_spots, merge_counted, merge_groups
 from tracer.trace.model import BlindSpot, CallGroup, Environment, FactValue, TraceSource
@@ -40,7 +42,7 @@ class Recorder:
     """Records from ``start`` to ``stop``, any number of times; ``trace`` builds what was recorded so far.
 
     ``asked`` says which further facts the rules want of an op, ``variables`` which environment variables to keep;
-    ``watch`` is one that goes on for longer than the recording.
+    ``watch`` is one that goes on for longer than the recording, ``values`` the file that digests go to, if any.
     """
 
     def __init__(
@@ -53,6 +55,8 @@ class Recorder:
         variables: Iterable[str],
         on_optimizer_step: Callable[[int], None] | None = None,
         watch: ProcessWatch | None = None,
+        values: Path | None = None,
+        tracer_version: str = "",
     ) -> None:
         self.name = name
         self.partial = ""
@@ -72,7 +76,21 @@ class Recorder:
         )
         self.attribution = Attribution(frames, stack, self.optimizer)
         self.tracking = Tracking()
-        self.mode = RecordingMode(self.attribution, asked, self.tracking)
+        self.values = None
+        if values is not None:
+            self.values = ValuesRecording(
+                values,
+                name=name,
+                tracer_version=tracer_version,
+                modules=stack,
+                optimizer=self.optimizer,
+                unwritten=self.tracking.memory,
+                sites=frames,
+                working_directory=self._working_directory,
+            )
+        self.mode = RecordingMode(
+            self.attribution, asked, self.tracking, None if self.values is None else self.values.calls
+        )
         self.blind_spots.on_compiled_call = self.optimizer.compiled_code_runs
         self.blind_spots.on_unseen = self.tracking.give_up_all
         self.watch = ProcessWatch(frames, self._variables) if watch is None else watch
@@ -105,6 +123,9 @@ class Recorder:
                 undo.callback(listener.forget)
                 undo.callback(ESCAPES.discard, listener)
                 ESCAPES.add(listener)
+            if self.values is not None:
+                undo.callback(self._stop_values)
+                self.values.start(self._environment)
             undo.callback(leave_to_python)  # first: while everything is still in its place
             leave_to_python()
             self.mode.__enter__()  # type: ignore[no-untyped-call]
@@ -116,6 +137,10 @@ class Recorder:
         self._undo.close()
         if self._environment is not None:
             self._environment = process.completed(self._environment)
+
+    def _stop_values(self) -> None:
+        if self.values is not None:
+            self.values.stop(self.partial)
 
     def record_calls_alone(self) -> None:
         """Follow neither memory nor writes nor draws from now on: there to measure what following them costs."""
@@ -150,6 +175,8 @@ class Recorder:
     def _step_ended(self, count: int) -> None:
         self.attribution.turn()
         self.tracking.prune()
+        if self.values is not None:
+            self.values.step_ended(count)
         self.watch.log.step_ended()
         if self._on_optimizer_step is not None:
             self._on_optimizer_step(count)

@@ -104,6 +104,7 @@ class OverloadInfo:
         "makes_tensors",
         "mutates",
         "name",
+        "plan",
         "rare",
         "readers",
         "touches",
@@ -136,6 +137,8 @@ class OverloadInfo:
         """Is it to be looked at while storages are watched?"""
         self.index_role = 0 if indices is None else index_role(func)
         """What its calls do to the indices that are known."""
+        self.plan: Any = None
+        """What of its calls is digested, where that was asked for."""
         self.lacks_autograd = schema is not None and kernels.lacks_autograd(func)
         """Would its gradients be lost because a dispatch mode is active?"""
         self.rare = (

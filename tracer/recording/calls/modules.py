@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import weakref
 from _thread import get_ident
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
@@ -139,6 +139,18 @@ class ModuleStack:
         """Full name and module's path of a parameter; empty for other tensors."""
         known = self._parameters.get(id(variable))
         return (known.full_name, known.path) if known is not None and known.is_of(variable) else ("", "")
+
+    @property
+    def count(self) -> int:
+        """How many modules are known."""
+        return len(self._known)
+
+    def alive(self) -> Iterator[tuple[str, torch.nn.Module]]:
+        """Every module that is known and lives, with its path."""
+        for known in tuple(self._known.values()):
+            module = known.ref()
+            if module is not None and not seams.is_compiled_module(module):
+                yield known.path, module
 
     def install(self) -> None:
         """Start following; the thread that calls this is the one that is followed."""

@@ -77,6 +77,8 @@ class OptimizerWatch:
         self.origin: Any = None
         """The origin of the running step's calls, when torch's own code makes them and no closure is run."""
         self.locate: Callable[[FrameType | None], Any] = lambda frame: None
+        self.before_step: Callable[[Any], None] | None = None
+        """Called with the optimizer that is about to step."""
         self._own_files: dict[str, bool] = {}
         self._closures: list[CodeType | None] = []  # one for each running step; steps can nest
         self._on_step = on_step
@@ -129,6 +131,8 @@ class OptimizerWatch:
         frame = sys._getframe(2)
         if self.active and not self.is_inside(frame.f_back):
             self._stop()  # an earlier step raised
+        if self.before_step is not None:
+            self.before_step(optimizer)
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
         self._closures.append(_code_of(closure))
         self.origin = self.locate(frame) if closure is None else None

@@ -29,7 +29,8 @@ GATHERS = 6
 SELECTS = 7
 
 
-def _names(text: str) -> frozenset[str]:
+def names(text: str) -> frozenset[str]:
+    """The words of ``text``."""
     return frozenset(text.split())
 
 
@@ -58,7 +59,7 @@ _PURE_WRITERS = frozenset(
     }
 )
 #: Ask for sizes, dtypes and places, and touch no element.
-_METADATA = _names("""
+_METADATA = names("""
     zeros_like ones_like full_like rand_like randn_like randint_like new_zeros new_ones new_full _efficientzerotensor
     _new_zeros_with_same_feature_meta _has_same_storage_numel size stride numel dim storage_offset sym_size sym_stride
     sym_numel sym_storage_offset sym_is_contiguous is_contiguous is_strides_like_format is_non_overlapping_and_dense
@@ -69,28 +70,28 @@ _METADATA = _names("""
     _fused_sdp_choice _use_cudnn_ctc_loss _use_cudnn_rnn_flatten_weight _unsafe_view unsafe_split unsafe_chunk
     unsafe_split_with_sizes lift lift_fresh prim_device prim_dtype _assert_tensor_metadata
     """)
-_SCATTERS = _names("""
+_SCATTERS = names("""
     index_put_ _index_put_impl_ _unsafe_index_put index_copy_ index_fill_ masked_fill_ masked_scatter_ put_ scatter_
     scatter_reduce_ index_reduce_ fill_diagonal_ rrelu_with_noise_ rrelu_with_noise _fill_mem_eff_dropout_mask_
     """)
 _ACCUMULATES = frozenset({"index_add_", "scatter_add_"})
-_GATHERS = _names("""
+_GATHERS = names("""
     index _unsafe_index _unsafe_masked_index index_select gather take take_along_dim masked_select embedding
     _embedding_bag _embedding_bag_forward_only embedding_bag
     """)
-_SELECTS = _names("""
+_SELECTS = names("""
     where masked_fill masked_scatter index_put index_copy index_fill scatter scatter_add scatter_reduce index_add
     index_reduce put slice_scatter select_scatter diagonal_scatter as_strided_scatter _masked_softmax
     """)
 #: Ask ``self`` for its sizes alone: what ``zero_`` and its like become where ``torch.func`` writes nothing in place.
-_BY_SHAPE = _names("""
+_BY_SHAPE = names("""
     zero fill copy normal_functional uniform random exponential geometric cauchy log_normal bernoulli.p bernoulli.Tensor
     bernoulli.Tensor_out bernoulli.float_out _foreach_zero _foreach_copy
     """)
 #: Ignore ``self`` where ``beta`` is 0.
 _BETA = frozenset({"addmm", "addmv", "addbmm", "baddbmm", "addr", "_addmm_activation"})
 #: Applied twice they give what they give once, and read no other tensor: whichever element is last, the value is one.
-_IDEMPOTENT = _names("""
+_IDEMPOTENT = names("""
     zero_ fill_ relu_ relu6_ abs_ clamp_ clamp_min_ clamp_max_ clip_ hardtanh_ sign_ floor_ ceil_ round_ trunc_
     nan_to_num_ _foreach_zero_ _foreach_abs_ _foreach_ceil_ _foreach_floor_ _foreach_round_
     _foreach_trunc_

@@ -65,6 +65,8 @@ class Memory:
         self.live: dict[int, WatchedStorage] = {}
         """Storages by identity."""
         self.given: dict[Any, Given] = {}
+        self.reads_seen = 0
+        """Reads of unwritten memory so far."""
         self.reads: dict[tuple[Given, Any], tuple[str, int]] = {}
         """Reads by what gave the memory and by the group of the reader: its op, and how many."""
         self._prune_at = _PRUNE_AT_LEAST
@@ -208,6 +210,7 @@ class Memory:
         if _version_of(tensor) > watched.writes or has_foreign_extension():
             self._give_up(identity)  # somebody wrote, and was not seen
             return
+        self.reads_seen += 1
         key = (watched.given, counter)
         self.reads[key] = (op, self.reads.get(key, ("", 0))[1] + 1)
 

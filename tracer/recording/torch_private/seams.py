@@ -302,5 +302,10 @@ def default_device() -> torch.device:
 
 def is_coalesced(tensor: torch.Tensor) -> bool:
     """Were the entries of a sparse tensor brought together? Asking is an op, which no mode shall see."""
-    with (_without_modes or nullcontext)():
+    with without_modes():
         return tensor.is_coalesced()
+
+
+def without_modes() -> Any:
+    """A context in which no dispatch mode sees an op."""
+    return (_without_modes or nullcontext)()

@@ -57,6 +57,8 @@ class ValuesWriter:
         self.raw_bytes = 0
         """Size of all that was written, before compression."""
         self._pid = os.getpid()
+        self._end = 0
+        """Where the end was written, if it was."""
         self._groups: dict[Group, int] = {}
         self._names: dict[tuple[ValueKind, str], int] = {}
         self._texts: dict[int, None] = {}
@@ -134,10 +136,14 @@ class ValuesWriter:
             self.flush()
         return index
 
-    def settle(self, call: int, inputs: int, outputs: int) -> None:
-        """The digests of a call that was pending."""
+    def settle(self, call: int, inputs: int, outputs: int, marks: int = 0) -> None:
+        """The digests of a call that was pending, and ``marks`` beside those that it has."""
         if call in self._pending:
-            _DIGESTS.pack_into(self._rows, (call - self._written) * _ROW + _DIGESTS_AT, inputs, outputs)
+            at = (call - self._written) * _ROW
+            _DIGESTS.pack_into(self._rows, at + _DIGESTS_AT, inputs, outputs)
+            if marks:
+                (known,) = _MARKS.unpack_from(self._rows, at + _MARKS_AT)
+                _MARKS.pack_into(self._rows, at + _MARKS_AT, known | marks)
             self._pending.discard(call)
 
     def settle_entry(self, origin: int, digest: int) -> None:
@@ -181,10 +187,23 @@ class ValuesWriter:
             return
         self._give_up_pending()
         self.flush()
+        if self._file is not None:
+            self._end = self._file.tell()
         self._put(blocks.framed(blocks.END, msgspec.msgpack.encode(blocks.End(calls=self.calls, partial=partial))))
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    def reopen(self) -> None:
+        """Go on after ``close``: the end is taken away, and what comes is put in its place."""
+        if self._file is not None or self.failed or os.getpid() != self._pid:
+            return
+        try:
+            self._file = open(self.path, "r+b", buffering=0)  # noqa: SIM115 (closed by close())
+            self._file.truncate(self._end)
+            self._file.seek(self._end)
+        except OSError as problem:
+            self.failed = problem.strerror or str(problem)
 
     def _name(self, kind: ValueKind, name: str) -> int:
         known = self._names.get((kind, name))

@@ -1,0 +1,268 @@
+"""What is kept of a call: what it reads before, what it wrote after, and where what it reads came from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.recording.values.reading import entries, recorded, rows
+from tracer.recording.values.digesting.digests import digest
+from tracer.trace.values import Mark, fold
+
+OUTSIDE = ("outside", "", -1)
+
+
+@pytest.fixture
+def calls(tmp_path: Path) -> Callable[[Callable[[], Any]], Any]:
+    return lambda step: rows(recorded(tmp_path / "run.values", step))
+
+
+def test_a_call_has_the_digests_of_what_it_read_and_wrote(calls: Any) -> None:
+    first, second = torch.randn(3), torch.randn(3)
+    (call,) = calls(lambda: first + second)
+    assert call.op == "add.Tensor"
+    assert call.inputs == fold((digest(first), digest(second)))
+    assert call.outputs == digest(first + second)
+    assert call.origins == (-1, -2)
+
+
+def test_what_is_mutated_is_read_before_and_digested_after(calls: Any) -> None:
+    tensor = torch.ones(3)
+    before = digest(tensor)
+    (call,) = calls(lambda: tensor.mul_(2))
+    assert (call.inputs, call.outputs) == (before, digest(torch.full((3,), 2.0)))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda into: into.fill_(1.0),
+        lambda into: into.zero_(),
+        lambda into: into.normal_(),
+        lambda into: into.copy_(torch.ones(3)),
+        lambda into: torch.neg(torch.ones(3), out=into),
+    ],
+    ids=["fill_", "zero_", "normal_", "copy_", "out="],
+)
+def test_what_is_only_written_is_no_input(calls: Any, write: Callable[[torch.Tensor], Any]) -> None:
+    def run(value: float) -> Any:
+        torch.manual_seed(0)
+        into = torch.full((3,), value)
+        return calls(lambda: write(into))
+
+    assert [(call.inputs, call.outputs) for call in run(3.0)] == [(call.inputs, call.outputs) for call in run(4.0)]
+
+
+def test_views_are_no_calls_and_hand_the_origin_on(calls: Any) -> None:
+    def step() -> None:
+        made = torch.ones(2, 3).exp()
+        made.t()[1:].unsqueeze(0).sum()
+
+    assert [(call.op, call.origins) for call in calls(step)] == [
+        ("ones.default", ()),
+        ("exp.default", (0,)),
+        ("sum.default", (1,)),
+    ]
+
+
+def test_numbers_among_the_arguments_are_told_apart_and_spelt(calls: Any) -> None:
+    tensor = torch.ones(3)
+
+    def step() -> None:
+        for number in (1, 1.0, True, 2.0):
+            tensor.add(number)
+        tensor.mul(0.5)
+        torch.zeros(3, 4)
+
+    texts = [call.numbers for call in calls(step)]
+    assert texts[:5] == ["other=1", "other=1.0", "other=True", "other=2.0", "other=0.5"]
+    assert texts[5].startswith("size=[3, 4]")
+
+
+def test_a_number_that_is_not_a_number_equals_itself(calls: Any) -> None:
+    tensor = torch.ones(3)
+    first, second = calls(lambda: [tensor.add(float("nan")) for _ in range(2)])
+    assert first.numbers == second.numbers == "other=nan"
+    assert first.outputs == second.outputs
+
+
+def test_a_call_that_draws_says_from_what_and_in_which_state(tmp_path: Path) -> None:
+    def drawn(seed: int) -> Any:
+        generator = torch.Generator().manual_seed(seed)
+
+        def step() -> None:
+            torch.manual_seed(0)
+            torch.ones(4).mul(2)
+            torch.rand(3, generator=generator)
+            torch.rand(3)
+            torch.nn.functional.dropout(torch.ones(4), 0.0)
+
+        values = recorded(tmp_path / "run.values", step)
+        found, names, states = values.draws
+        ops = [values.groups[values.group[call]].op for call in found]
+        return ops, [values.names[name].name for name in names], states.tolist()
+
+    first, second = drawn(1), drawn(2)
+    assert first[0] == ["aten.rand.generator", "aten.rand.default"]
+    assert first[1][1] == "cpu"
+    assert "passed" in first[1][0]
+    assert first[2][0] != second[2][0]
+    assert first[2][1] == second[2][1]
+    assert drawn(1) == first
+
+
+def test_memory_that_nobody_wrote_is_not_digested_until_it_is_read(calls: Any) -> None:
+    def step() -> None:
+        whole = torch.empty(4)
+        whole.fill_(1.0)
+        whole.sum()
+        torch.empty(400).sum()
+
+    marks = {(call.op, call.marks) for call in calls(step)}
+    assert ("sum.default", Mark.READ_UNWRITTEN) in marks
+    assert ("sum.default", Mark(0)) in marks
+    assert ("empty.memory_format", Mark.UNWRITTEN) in marks
+
+
+def test_what_is_scattered_into_or_copied_from_unwritten_memory_is_no_noise(calls: Any) -> None:
+    def step() -> None:
+        into = torch.empty(3000)
+        into.index_put_((torch.arange(3000).flip(0),), torch.arange(3000.0))
+        into.sum()
+        torch.empty(3000).clone()
+        torch.zeros(3000).copy_(torch.empty(3000))
+
+    dirty = [torch.full((3000,), 7.0) for _ in range(8)]
+    first = calls(step)
+    del dirty
+    assert [(call.op, call.inputs, call.outputs) for call in calls(step)] == [
+        (call.op, call.inputs, call.outputs) for call in first
+    ]
+
+
+def test_bytes_that_change_while_no_op_writes_are_an_entry_of_their_own(tmp_path: Path) -> None:
+    def step() -> None:
+        small, large = torch.zeros(4), torch.zeros(4000)
+        view = large.numpy()
+        small.sum(), large.sum()
+        view[2000] = 5.0
+        small.sum(), large.sum()
+
+    values = recorded(tmp_path / "run.values", step)
+    assert [entry[0] for entry in entries(values)] == ["outside-change"]
+    sums = [call for call in rows(values) if call.op == "sum.default"]
+    assert sums[0][1:4] == sums[2][1:4]
+    assert sums[1].inputs != sums[3].inputs
+    assert sums[3].origins == (-1,)
+
+
+def test_memory_of_numpy_is_looked_at_anew_each_time(tmp_path: Path) -> None:
+    array = np.zeros(5000, np.float32)
+    tensor = torch.from_numpy(array)
+
+    def step() -> None:
+        tensor.sum()
+        array[2500] = 1.0
+        tensor.sum()
+
+    values = recorded(tmp_path / "run.values", step)
+    assert [entry[0] for entry in entries(values)] == ["outside", "outside-change"]
+
+
+def test_a_write_through_data_is_no_change_from_outside(tmp_path: Path) -> None:
+    tensor = torch.randn(3000)
+
+    def step() -> None:
+        tensor.sum()
+        tensor.data.add_(1)
+        tensor.sum()
+
+    values = recorded(tmp_path / "run.values", step)
+    assert entries(values) == [OUTSIDE]
+    assert [call.origins for call in rows(values)] == [(-1,), (-1,), (1,)]
+
+
+def test_a_partial_write_keeps_where_the_rest_came_from(tmp_path: Path) -> None:
+    def step() -> None:
+        whole = torch.zeros(4).exp()
+        whole[:2] = 5.0
+        whole.sum()
+
+    values = recorded(tmp_path / "run.values", step)
+    found = rows(values)
+    assert [call.op for call in found] == ["zeros.default", "exp.default", "fill_.Tensor", "sum.default"][: len(found)]
+    assert values.keeps.tolist() == [[2, 1]]
+    assert found[3].origins == (2,)
+
+
+def test_a_tensor_at_the_address_of_a_dead_one_is_another(calls: Any) -> None:
+    def step() -> None:
+        for value in range(50):
+            torch.from_numpy(np.full(3, value, np.float32)).sum()
+
+    sums = [call.inputs for call in calls(step) if call.op == "sum.default"]
+    assert len(set(sums)) == 50
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.eye(3).to_sparse(),
+        lambda: torch.eye(3).to_sparse_csr(),
+        lambda: torch.randn(2, 2, dtype=torch.complex64).conj(),
+        lambda: torch.randn(3).bfloat16(),
+        lambda: torch.tensor(True),
+        lambda: torch.zeros(0, 2),
+        lambda: torch.randn(1, 3).expand(4, 3),
+        lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+        lambda: torch.nn.Parameter(torch.ones(2)),
+    ],
+    ids=["sparse", "csr", "conjugate", "bfloat16", "zero-dim", "empty", "expanded", "nested", "parameter"],
+)
+def test_every_kind_of_tensor_is_digested(calls: Any, make: Callable[[], torch.Tensor]) -> None:
+    with torch.no_grad():
+        tensor = make()
+        (call,) = [call for call in calls(lambda: tensor.clone()) if call.op == "clone.default"]
+    assert call.marks == 0
+    assert call.inputs == digest(tensor)
+    assert call.outputs
+
+
+def test_what_cannot_be_digested_is_said(calls: Any) -> None:
+    from torch._subclasses import FakeTensorMode
+
+    meta = torch.ones(3, device="meta")
+    assert [call.marks for call in calls(lambda: meta.exp())] == [Mark.INPUT_NOT_DIGESTED | Mark.OUTPUT_NOT_DIGESTED]
+
+    def step() -> None:
+        with FakeTensorMode():
+            torch.ones(3).exp()
+
+    assert all(call.marks & Mark.OUTPUT_NOT_DIGESTED for call in calls(step))
+
+
+def test_a_value_that_python_was_handed_is_an_output(calls: Any) -> None:
+    one, other = calls(lambda: (torch.tensor(1.5).item(), torch.tensor(2.5).item()))
+    assert one.marks == other.marks == Mark.TO_HOST
+    assert one.outputs != other.outputs
+
+
+def test_the_same_program_twice_agrees_in_every_call(tmp_path: Path) -> None:
+    def step() -> None:
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(8, 300), torch.nn.Dropout(0.2), torch.nn.LSTM(300, 4))
+        optimizer = torch.optim.Adam(model.parameters())
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.randn(5, 8))[0].square().sum().backward()
+            optimizer.step()
+
+    first, second = (recorded(tmp_path / f"{name}.values", step) for name in ("one", "two"))
+    assert rows(first) == rows(second)
+    assert entries(first) == entries(second)
+    assert first.steps[1].tolist() == [1, 2, 3, 4]

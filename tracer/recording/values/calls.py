@@ -1,0 +1,350 @@
+"""Each call as it is made: what it reads is digested before, what it wrote after, and both go to the writer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from tracer.recording.calls.arguments import MISSING
+from tracer.recording.calls.draws import DRAW
+from tracer.recording.calls.groups import CallCounter, OverloadInfo
+from tracer.recording.memory import accesses
+from tracer.recording.memory.unwritten import Memory as Unwritten
+from tracer.recording.randomness.generators import state_of
+from tracer.recording.torch_private import seams, storages
+from tracer.recording.values.digesting import digests
+from tracer.recording.values.digesting.device import DeviceDigests, Slot
+from tracer.recording.values.digesting.memory import digest_bytes
+from tracer.recording.values.known import Memory
+from tracer.recording.values.later import Later, Target
+from tracer.recording.values.outcome import Outcome, Reading, is_late_copy
+from tracer.recording.values.plans import PARTIAL, Plan, plan_of
+from tracer.trace.values import Group, Mark, ValueKind, ValuesWriter, fold
+
+_Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
+_NOT_READ = int(Mark.INPUT_NOT_DIGESTED)
+_NOT_WRITTEN = int(Mark.OUTPUT_NOT_DIGESTED)
+_READ_UNWRITTEN = int(Mark.READ_UNWRITTEN)
+_WRITES = accesses.WRITES
+
+Named = tuple[ValueKind, str, int]
+"""Kind, name and position of a tensor that no recorded call made."""
+
+
+class CallValues:
+    """Digests of one recording's calls. ``describe`` names a group; ``name_of`` a tensor that no call made."""
+
+    def __init__(
+        self,
+        describe: Callable[[OverloadInfo, CallCounter], Group],
+        name_of: Callable[[torch.Tensor], Named],
+        is_optimizing: Callable[[], bool],
+        unwritten: Unwritten,
+    ) -> None:
+        self.writer: ValuesWriter | None = None
+        """``None``: nothing is written now."""
+        self.device = DeviceDigests()
+        self.memory = Memory(self.device.digest)
+        self.failures = 0
+        """Calls that could not be dealt with; they are marked as not digested."""
+        self._describe = describe
+        self._name_of = name_of
+        self._is_optimizing = is_optimizing
+        self._unwritten = unwritten
+        self._plans: dict[Any, Plan | None] = {}
+        self._groups: dict[CallCounter, int] = {}
+        self._serial = 0
+        self._lock = threading.RLock()
+        self._later = Later(self.device)
+
+    def plan(self, info: OverloadInfo) -> Plan | None:
+        """What is digested of the calls of an overload."""
+        if info.func not in self._plans:
+            self._plans[info.func] = plan_of(info.func, info.access, self._spell)
+        return self._plans[info.func]
+
+    def _spell(self, text: str) -> int:
+        return self.writer.numbers(text) if self.writer is not None else 0
+
+    def not_digested(self, info: OverloadInfo, counter: CallCounter) -> None:
+        """A call was made in which nothing is computed: of fake tensors."""
+        if self.writer is not None:
+            self.writer.call(self._group(self.writer, info, counter), 0, 0, marks=_NOT_READ | _NOT_WRITTEN)
+
+    def _group(self, writer: ValuesWriter, info: OverloadInfo, counter: CallCounter) -> int:
+        group = self._groups.get(counter)
+        if group is None:
+            group = self._groups[counter] = writer.group(self._describe(info, counter))
+        return group
+
+    # --- before the call ---
+
+    def before(
+        self, plan: Plan, info: OverloadInfo, asked: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None
+    ) -> Reading | None:
+        """Digest what a call is about to read."""
+        writer = self.writer
+        if writer is None:
+            return None
+        reading = Reading(self._unwritten.reads_seen)
+        memory = self.memory
+        is_optimizing = self._is_optimizing()
+        if memory.samples_always is is_optimizing:
+            memory.samples_always = not is_optimizing
+            memory.phase += 1
+        try:
+            if plan.has_numbers or kwargs:
+                reading.numbers = plan.numbers(args, kwargs)
+            skips_self = plan.reads_self is not None and not plan.reads_self(args, kwargs or {})
+            for position, name, role in plan.reads:
+                if position >= 0:
+                    if position == 0 and skips_self:
+                        continue
+                    value = args[position] if position < len(args) else kwargs.get(name) if kwargs else None
+                else:
+                    value = kwargs.get(name) if kwargs else None
+                if value is not None:
+                    self._read(reading, plan, role, value)
+            if asked is not None and DRAW in info.readers:
+                self._draw(writer, info, asked, args, kwargs)
+        except Exception:
+            self.failures += 1
+            reading.marks |= _NOT_READ
+        return reading
+
+    def _read(self, reading: Reading, plan: Plan, role: int, value: Any) -> None:
+        kind = type(value)
+        if kind is list or kind is tuple:
+            for item in value:
+                if item is not None:
+                    self._read(reading, plan, role, item)
+            return
+        if kind is not _Tensor and kind is not _Parameter and not isinstance(value, _Tensor):
+            return
+        if kind is not _Tensor and kind is not _Parameter and seams.dispatches_itself(kind):
+            self._read_whole(reading, value)
+            return
+        try:
+            stored = self.memory.stored(value)
+            if stored.is_fresh:
+                if role in PARTIAL or plan.moves:
+                    reading.hands_on_unwritten = plan.moves
+                    return  # unwritten memory that it does not use
+                stored.is_fresh = False
+            digest, changed = self.memory.read(value, stored)
+        except (NotImplementedError, RuntimeError):  # a layout without a storage, or without one shape
+            self._read_whole(reading, value)
+            return
+        if digest is None:
+            reading.marks |= _NOT_READ
+            return
+        origin = stored.origin
+        if origin is None or changed:
+            origin = stored.origin = self._enter(value, digest, changed)
+        reading.digests.append(digest)
+        reading.origins.append(origin)
+
+    def _read_whole(self, reading: Reading, value: Any) -> None:
+        """A tensor whose parts are tensors: sparse, or a subclass of somebody's."""
+        digest = digests.digest(value)
+        if digest is None:
+            reading.marks |= _NOT_READ
+            return
+        reading.digests.append(digest)
+        origin = self._origin_of_parts(value)
+        reading.origins.append(self._enter(value, digest, False) if origin is None else origin)
+
+    def _origin_of_parts(self, value: Any) -> int | None:
+        parts = digests.parts_of(value)
+        found = []
+        for part in parts:
+            identity = storages.storage_id(part)
+            stored = self.memory.live.get(identity)
+            if stored is None or stored.origin is None:
+                return None
+            found.append(stored.origin)
+        return max(found) if found else None
+
+    def _enter(self, value: Any, digest: Any, changed: bool) -> int:
+        """An entry for a tensor whose bytes come from no recorded call."""
+        assert self.writer is not None
+        kind, name, position = self._name_of(value)
+        if changed:
+            kind = ValueKind.OUTSIDE_CHANGE
+        if type(digest) is Slot:
+            origin = self.writer.entry(kind, name, 0, position)
+            self._later.awaits_entry(origin, digest)
+            return origin
+        return self.writer.entry(kind, name, digest, position)
+
+    def _draw(self, writer: ValuesWriter, info: OverloadInfo, asked: Any, args: Any, kwargs: Any) -> None:
+        drawn = asked[list(info.readers).index(DRAW)]
+        if drawn is MISSING:
+            return
+        name = drawn[0]
+        generator = next(
+            (value for value in (*args, *(kwargs or {}).values()) if isinstance(value, torch.Generator)), None
+        )
+        if generator is None:
+            device = (kwargs or {}).get("device")
+            if device is None:
+                tensor = info.primary(args, kwargs or {})
+                device = tensor.device if tensor is not None else seams.default_device()
+            _, generator = seams.default_generator(torch.device(device))
+        state = b"" if generator is None else state_of(generator)
+        writer.draw(str(name), digest_bytes(state) if state else 0)
+
+    # --- after the call ---
+
+    def after(
+        self,
+        plan: Plan,
+        info: OverloadInfo,
+        counter: CallCounter,
+        reading: Reading,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any] | None,
+        result: Any,
+    ) -> None:
+        """Digest what a call wrote, and hand all of it to the writer."""
+        writer = self.writer
+        if writer is None:
+            return
+        with self._lock:
+            self._serial += 1
+            marks = reading.marks | plan.marks
+            if self._unwritten.reads_seen != reading.unwritten_reads:
+                marks |= _READ_UNWRITTEN
+            outcome = Outcome(plan, reading, self._serial)
+            try:
+                self._collect(outcome, args, kwargs or {}, result)
+                marks |= outcome.marks
+            except Exception:
+                self.failures += 1
+                marks |= _NOT_WRITTEN
+            keeps = next(
+                (one.origin for one in outcome.written if one.origin is not None and one.origin not in reading.origins),
+                None,
+            )
+            group = self._group(writer, info, counter)
+            inputs, outputs = reading.digests, outcome.digests
+            is_pending = bool(outcome.targets) or Slot in map(type, inputs) or Slot in map(type, outputs)
+            index = writer.call(
+                group,
+                0 if is_pending else fold(inputs),
+                0 if is_pending else fold(outputs),
+                reading.origins,
+                reading.numbers,
+                int(marks),
+                keeps,
+                pending=is_pending,
+            )
+            if is_pending:
+                self._later.awaits(index, inputs, outputs)
+            for stored in outcome.written:
+                stored.origin = index
+            if outcome.targets:
+                self._later.when_read(writer, index, outcome.targets)
+
+    def _collect(self, outcome: Outcome, args: Any, kwargs: Mapping[str, Any], result: Any) -> None:
+        """Digest everything that a call wrote."""
+        plan = outcome.plan
+        if plan.gives_unwritten:
+            for value in (result, args[0] if plan.access.grows and args else None):
+                if isinstance(value, _Tensor):
+                    self._gave(outcome, value)
+            return
+        if plan.moves and is_late_copy(args, kwargs, result):
+            outcome.is_late = True
+            outcome.digests += outcome.reading.digests  # what was read stands for what will be there
+        for position, name, role in plan.written:
+            value = args[position] if 0 <= position < len(args) else kwargs.get(name)
+            if value is not None:
+                self._wrote(outcome, role, value)
+        if plan.scratch and isinstance(result, (tuple, list)):
+            for place, value in enumerate(result):
+                if place in plan.scratch and isinstance(value, _Tensor):
+                    outcome.written.append(self.memory.stored(value))
+                else:
+                    self._wrote(outcome, _WRITES, value)
+            return
+        self._wrote(outcome, _WRITES, result)
+
+    def _gave(self, outcome: Outcome, value: torch.Tensor) -> None:
+        """Memory was given out unwritten: ``empty`` and its like, a storage that grew."""
+        stored = self.memory.stored(value)
+        stored.known.clear()
+        stored.stamp = outcome.serial
+        stored.is_fresh = not storages.fills_uninitialized_memory()
+        stored.is_outside = stored.was_handed_out
+        outcome.written.append(stored)
+
+    def _wrote(self, outcome: Outcome, role: int, value: Any) -> None:
+        """Digest one output, or several."""
+        kind = type(value)
+        if kind is list or kind is tuple:
+            for item in value:
+                if item is not None:
+                    self._wrote(outcome, role, item)
+            return
+        if kind is not _Tensor and kind is not _Parameter and not isinstance(value, _Tensor):
+            if isinstance(value, (bool, int, float, complex)):
+                outcome.digests.append(digest_bytes(repr(value).encode()))
+            return
+        if any(value is other for other in outcome.seen):
+            return
+        outcome.seen.append(value)
+        if kind is not _Tensor and kind is not _Parameter and seams.dispatches_itself(kind):
+            self._wrote_whole(outcome, value)
+            return
+        try:
+            stored = self.memory.stored(value)
+            outcome.written.append(stored)
+            if outcome.is_late or (outcome.plan.is_collective and not outcome.plan.is_wait):
+                stored.known.clear()
+                stored.stamp = outcome.serial
+                if not outcome.is_late:
+                    outcome.targets.append(Target(value, stored))
+                return
+            if outcome.reading.hands_on_unwritten:
+                stored.is_fresh = True
+            elif stored.is_fresh and role not in PARTIAL and value.nbytes >= storages.storage_bytes(value):
+                stored.is_fresh = False
+            if stored.is_fresh and (role in PARTIAL or outcome.reading.hands_on_unwritten):
+                stored.known.clear()
+                stored.stamp = outcome.serial
+                return  # what was not written holds what was there
+            outcome.add(self.memory.wrote(value, stored, outcome.serial))
+        except (NotImplementedError, RuntimeError):
+            self._wrote_whole(outcome, value)
+
+    def _wrote_whole(self, outcome: Outcome, value: Any) -> None:
+        """A tensor whose parts are tensors."""
+        outcome.add(digests.digest(value))
+        for part in digests.parts_of(value):
+            stored = self.memory.stored(part)
+            stored.known.clear()
+            stored.stamp = outcome.serial
+            outcome.written.append(stored)
+
+    def digest_now(self, tensor: torch.Tensor) -> Any:
+        """The digest of a tensor that no call is about: remembered where its bytes are what they were."""
+        try:
+            if not seams.dispatches_itself(type(tensor)):
+                return self.memory.read(tensor, self.memory.stored(tensor))[0]
+        except (NotImplementedError, RuntimeError):
+            pass
+        return digests.digest(tensor)
+
+    def moment_later(self, kind: ValueKind, name: str, slot: Slot, position: int) -> None:
+        """A state whose digest is on a device."""
+        self._later.awaits_moment(kind, name, slot, position)
+
+    def settle(self) -> None:
+        """The step ended: what was awaited is fetched, or given up."""
+        if self.writer is not None:
+            with self._lock:
+                self._later.settle(self.writer)

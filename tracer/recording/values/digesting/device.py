@@ -1,0 +1,111 @@
+"""Digests of tensors on a device: they stay there until the step ends, so that no call waits.
+
+Sums are gathered in one tensor a device and fetched by one copy. Where Triton is there, a sum is one launch; elsewhere
+a few ops of torch. What is launched here is seen by no mode and draws nothing; it uses the current stream, as the call
+does that it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tracer.recording.torch_private import seams
+from tracer.recording.values.digesting import mix
+from tracer.recording.values.digesting.digests import digest, unseen
+from tracer.recording.values.digesting.memory import seed_of
+
+_ROOM = 4096
+_WITH_MEMORY = frozenset({"cuda", "xpu", "mps", "npu", "privateuseone"})
+
+
+class Slot:
+    """A digest that is not on the host yet."""
+
+    __slots__ = ("place", "row", "seed", "value")
+
+    def __init__(self, row: torch.Tensor, place: int, seed: int) -> None:
+        self.row: torch.Tensor | None = row
+        self.place = place
+        self.seed = seed
+        self.value = 0
+        """The digest, once it was fetched."""
+
+
+class DeviceDigests:
+    """Digests that wait on their devices."""
+
+    def __init__(self) -> None:
+        self._rows: dict[torch.device, tuple[torch.Tensor, int]] = {}
+        self._slots: list[Slot] = []
+        self._add: Callable[[torch.Tensor, torch.Tensor], None] | None = None
+
+    def digest(self, tensor: torch.Tensor) -> int | Slot | None:
+        """The digest of any tensor: at once on the host, later for a dense one on a device; ``None``: it has none."""
+        if tensor.is_cpu:
+            return digest(tensor)
+        if tensor.device.type not in _WITH_MEMORY or seams.dispatches_itself(type(tensor)) or is_capturing(tensor):
+            return digest(tensor)
+        try:
+            if tensor.layout is not torch.strided or tensor.is_nested or tensor.is_quantized:
+                return None
+            return self._launch(tensor)
+        except (RuntimeError, NotImplementedError):
+            return None
+
+    def _launch(self, tensor: torch.Tensor) -> Slot:
+        with unseen():
+            row, place = self._rows.get(tensor.device, (None, _ROOM))
+            if row is None or place == _ROOM:
+                row, place = torch.zeros(_ROOM, dtype=torch.int64, device=tensor.device), 0
+            self._rows[tensor.device] = (row, place + 1)
+            slot = Slot(row, place, seed_of(tensor.dtype, tensor.shape))
+            self._slots.append(slot)
+            if tensor.numel():
+                self._adder(tensor.device)(tensor, row[place : place + 1])
+            return slot
+
+    def _adder(self, device: torch.device) -> Callable[[torch.Tensor, torch.Tensor], None]:
+        if self._add is None:
+            self._add = _add_by_torch
+            if device.type == "cuda":
+                try:
+                    from tracer.recording.values.digesting.triton_mix import add_mixed_sum
+
+                    self._add = add_mixed_sum
+                except ImportError:
+                    pass
+        return self._add
+
+    def fetch(self) -> None:
+        """Bring every sum to the host: this waits for the devices."""
+        slots, self._slots, self._rows = self._slots, [], {}
+        fetched: dict[int, Any] = {}
+        with unseen():
+            for slot in slots:
+                row = slot.row
+                assert row is not None
+                if id(row) not in fetched:
+                    wait_for(row.device)
+                    fetched[id(row)] = row.tolist()
+                slot.value = mix.finished(fetched[id(row)][slot.place], slot.seed)
+        for slot in slots:
+            slot.row = None
+
+
+def _add_by_torch(tensor: torch.Tensor, total: torch.Tensor) -> None:
+    total += mix.mixed_sum(tensor)
+
+
+def is_capturing(tensor: torch.Tensor) -> bool:
+    """Is a CUDA graph being captured? Nothing may be launched beside it."""
+    return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
+
+
+def wait_for(device: torch.device) -> None:
+    """Wait until every stream of ``device`` is done."""
+    synchronize = getattr(getattr(torch, device.type, None), "synchronize", None)
+    if synchronize is not None:
+        synchronize() if device.type == "mps" else synchronize(device)

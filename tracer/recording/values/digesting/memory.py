@@ -1,0 +1,155 @@
+"""The digest of a tensor in the host's memory: xxh3 over its elements in logical order, seeded by dtype and shape.
+
+Memory is read where it lies, by its address: no op runs, no autograd, no version is counted, no generator is asked. A
+tensor that is not contiguous is brought into order piece by piece, so that no large copy is made of it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+import xxhash
+
+_Base = torch._C.TensorBase
+_address_of: Any = _Base.data_ptr  # not torch.Tensor's: that one tells who watches memory that is handed out
+_is_contiguous: Any = _Base.is_contiguous
+_is_neg: Any = _Base.is_neg
+_is_conj: Any = _Base.is_conj
+_strides_of: Any = _Base.stride
+_xxh3: Any = xxhash.xxh3_64_intdigest
+_char = ctypes.c_char
+
+#: Pieces of this many bytes are brought into order at a time.
+_PIECE = 1 << 22
+#: Above so many bytes, repetitions that lie in memory once (``expand``) are read once.
+_MOST_REPEATED = 1 << 26
+_TILE = 128
+_UNITS: dict[int, Any] = {
+    1: np.dtype("u1"),
+    2: np.dtype("<u2"),
+    4: np.dtype("<u4"),
+    8: np.dtype("<u8"),
+    16: np.dtype("<c16"),
+}
+_MOST_SEEDS = 1 << 16
+
+_seeds: dict[Any, int] = {}
+_buffers: dict[int, Any] = {}
+
+
+def seed_of(dtype: torch.dtype, shape: Any, more: str = "") -> int:
+    """What sets tensors of another dtype or shape apart, be their bytes the same."""
+    key = (dtype, shape, more)
+    seed = _seeds.get(key)
+    if seed is None:
+        if len(_seeds) >= _MOST_SEEDS:
+            _seeds.clear()
+        seed = _seeds[key] = int(_xxh3(f"{dtype} {tuple(shape)} {more}".encode()))
+    return seed
+
+
+def digest_bytes(data: Any, seed: int = 0) -> int:
+    """The digest of bytes; never 0, which stands for none."""
+    return _xxh3(data, seed) or 1
+
+
+def buffer_at(address: int, size: int) -> Any:
+    """``size`` bytes at ``address``, where they lie."""
+    kind = _buffers.get(size)
+    if kind is None:
+        if len(_buffers) >= _MOST_SEEDS:
+            _buffers.clear()
+        kind = _buffers[size] = _char * size
+    return kind.from_address(address)
+
+
+def digest_strided(tensor: torch.Tensor) -> int | None:
+    """The digest of a strided tensor of the host; ``None`` where its memory is gone."""
+    shape, dtype = tensor.shape, tensor.dtype
+    seed = _seeds.get((dtype, shape, "")) or seed_of(dtype, shape)
+    size = tensor.nbytes
+    if not size:
+        return seed or 1
+    address = _address_of(tensor)
+    if not address:
+        return None
+    flips = _is_neg(tensor) or (dtype.is_complex and _is_conj(tensor))
+    if flips and not (dtype.is_complex or dtype.is_floating_point):
+        return None  # of an integer, a sign is more than a bit
+    if _is_contiguous(tensor) and not flips:
+        return _xxh3(buffer_at(address, size), seed) or 1
+    return _digest_in_order(tensor, address, seed)
+
+
+def _digest_in_order(tensor: torch.Tensor, address: int, seed: int) -> int:
+    itemsize = tensor.itemsize
+    shape, strides = list(tensor.shape), list(_strides_of(tensor))
+    if tensor.nbytes > _MOST_REPEATED and 0 in strides:
+        kept = [axis for axis, stride in enumerate(strides) if stride]
+        repeated = [axis for axis in range(len(shape)) if axis not in kept]
+        seed = seed_of(tensor.dtype, tensor.shape, f"repeated {repeated}")
+        shape, strides = [shape[axis] for axis in kept], [strides[axis] for axis in kept]
+    span = (sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)) + 1) * itemsize
+    memory = np.ndarray(
+        shape, _UNITS[itemsize], buffer=buffer_at(address, span), strides=[stride * itemsize for stride in strides]
+    )
+    signs = _signs_to_flip(tensor)
+    if memory.nbytes <= _PIECE:
+        return _xxh3(_flipped(_in_order(memory), signs), seed) or 1
+    state = xxhash.xxh3_64(seed=seed)
+    for piece in _pieces(memory):
+        state.update(_flipped(_in_order(piece), signs))
+    return state.intdigest() or 1
+
+
+def _pieces(memory: Any) -> Iterator[Any]:
+    """Parts of ``memory`` that follow each other in logical order, none much larger than a piece."""
+    if memory.nbytes <= _PIECE or not memory.ndim:
+        yield memory
+        return
+    rows = max(1, _PIECE // max(1, memory.nbytes // memory.shape[0]))
+    for first in range(0, memory.shape[0], rows):
+        part = memory[first : first + rows]
+        if part.nbytes > 2 * _PIECE and part.ndim > 1:
+            yield from _pieces(part[0])  # a row by itself is too large: ``rows`` is 1
+        else:
+            yield part
+
+
+def _in_order(memory: Any) -> Any:
+    """A contiguous copy. Two axes that changed places are copied tile by tile, which caches like better."""
+    if memory.ndim < 2 or memory.shape[-1] <= _TILE or memory.strides[-1] <= memory.itemsize:
+        return np.ascontiguousarray(memory)
+    copied = np.empty(memory.shape, memory.dtype)
+    for index in np.ndindex(*memory.shape[:-2]):
+        source, target = memory[index], copied[index]
+        for row in range(0, source.shape[0], _TILE):
+            for column in range(0, source.shape[1], _TILE):
+                tile = slice(row, row + _TILE), slice(column, column + _TILE)
+                target[tile] = source[tile]
+    return copied
+
+
+def _signs_to_flip(tensor: torch.Tensor) -> tuple[int, bool, bool]:
+    """Width of a part of an element; is its sign to be flipped, and that of an imaginary part?"""
+    is_complex = tensor.dtype.is_complex
+    negative, conjugate = bool(_is_neg(tensor)), is_complex and bool(_is_conj(tensor))
+    return (tensor.itemsize // 2 if is_complex else tensor.itemsize), negative, negative != conjugate
+
+
+def _flipped(copied: Any, signs: tuple[int, bool, bool]) -> Any:
+    """The values that a lazy negation or conjugation stands for."""
+    width, real, imaginary = signs
+    if not real and not imaginary:
+        return copied
+    parts = copied.reshape(-1).copy().view(_UNITS[width])
+    bit = _UNITS[width].type(1 << (8 * width - 1))
+    if real:
+        parts[0::2] ^= bit
+    if imaginary:
+        parts[1::2] ^= bit
+    return parts

@@ -1,0 +1,65 @@
+"""What loaders give and what schedulers and scalers hold: functions of torch's that tell while somebody listens."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import Any, Protocol
+
+from tracer.recording.patching import Call
+from tracer.recording.watchers import Target, Watchers
+from tracer.trace.values import ValueKind
+
+
+class Feeding(Protocol):
+    """Who wants to know."""
+
+    def loader_iterates(self, call: Call) -> None:
+        """A loader made an iterator."""
+
+    def loader_gave(self, call: Call) -> None:
+        """An iterator of a loader gave a batch."""
+
+    def steps(self, kind: ValueKind, thing: Any) -> None:
+        """A scheduler or a scaler moved on."""
+
+
+def _functions() -> list[Target]:
+    loading = sys.modules.get("torch.utils.data.dataloader")
+    scheduling = sys.modules.get("torch.optim.lr_scheduler")
+    scaling = sys.modules.get("torch.amp.grad_scaler")
+    iterator, loader = (getattr(loading, name, None) for name in ("_BaseDataLoaderIter", "DataLoader"))
+    plateau, scheduler = (getattr(scheduling, name, None) for name in ("ReduceLROnPlateau", "LRScheduler"))
+    scaler = getattr(scaling, "GradScaler", None)
+    return [
+        Target([(loader, "__iter__")], after=lambda to, call: to.loader_iterates(call)),
+        Target([(iterator, "__next__")], after=lambda to, call: to.loader_gave(call)),
+        Target([(scheduler, "step")], after=lambda to, call: to.steps(ValueKind.SCHEDULER, call.first)),
+        Target([(plateau, "step")], after=lambda to, call: to.steps(ValueKind.SCHEDULER, call.first)),
+        Target([(scaler, "update")], after=lambda to, call: to.steps(ValueKind.SCALER, call.first)),
+    ]
+
+
+#: The replacements of this process.
+FEEDING: Watchers[Feeding] = Watchers(_functions)
+
+
+class Weakly:
+    """Objects that are held as long as they live elsewhere, each with a word."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, tuple[weakref.ref[Any], str]] = {}
+
+    def add(self, thing: Any, word: str) -> None:
+        """Remember ``thing``."""
+        key = id(thing)
+        self._held[key] = (weakref.ref(thing, lambda _: self._held.pop(key, None)), word)
+
+    def word(self, thing: Any) -> str | None:
+        """What was said of ``thing``."""
+        found = self._held.get(id(thing))
+        return found[1] if found is not None and found[0]() is thing else None
+
+    def living(self) -> list[tuple[Any, str]]:
+        """All that live still, in the order in which they came."""
+        return [(thing, word) for reference, word in list(self._held.values()) if (thing := reference()) is not None]

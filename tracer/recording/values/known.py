@@ -1,0 +1,223 @@
+"""What is known of the bytes of tensors: their digest, and where they came from.
+
+Kept by storage, whose identity a weak reference reserves, and never by tensor: not even a weak reference is held on one
+(``torch.utils.swap_tensors`` would refuse it). A digest holds for one geometry (address, dtype, shape, strides) of a
+storage, until an op writes to that storage or the tensor's version says that somebody did.
+
+Bytes can also change while no op writes: NumPy, a foreign kernel, another thread. So a remembered digest is verified
+each time that it is used: in whole where memory is small, was handed out, or was never written by a recorded call; else
+by its first and last bytes, in the optimizer once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tracer.recording.torch_private import storages
+from tracer.recording.values.digesting.memory import buffer_at, digest_bytes
+
+_Base = torch._C.TensorBase
+_address_of: Any = _Base.data_ptr
+_strides_of: Any = _Base.stride
+_identify = storages.storage_id_of_strided
+
+#: Memory of so many bytes is verified in whole.
+_SMALL = 1024
+#: Of larger memory, so many bytes at either end.
+_SAMPLE = 128
+#: Geometries of one storage that are remembered.
+_MOST_KNOWN = 8
+_PRUNE_AT_LEAST = 4096
+_NO_VERSION = -1
+
+
+class Known:
+    """The digest of one geometry of a storage."""
+
+    __slots__ = ("address", "checked", "digest", "dtype", "sample", "shape", "span", "stamp", "strides", "version")
+
+    def __init__(self, tensor: Any, address: int, version: int, stamp: int, digest: Any) -> None:
+        self.address = address
+        self.dtype = tensor.dtype
+        self.shape = tensor.shape
+        self.strides = None if tensor.is_contiguous() else _strides_of(tensor)
+        """``None``: contiguous."""
+        self.version = version
+        self.stamp = stamp
+        self.digest = digest
+        self.checked = 0
+        """In which phase it was verified last."""
+        self.span = 0
+        """Bytes from the first element's to the last one's; 0: not on the host."""
+        self.sample = 0
+
+    def fits(self, tensor: Any) -> bool:
+        """Is ``tensor``, at the same address of the same storage, the same elements?"""
+        if tensor.dtype is not self.dtype or tensor.shape != self.shape:
+            return False
+        if self.strides is None:
+            return bool(tensor.is_contiguous())
+        return bool(_strides_of(tensor) == self.strides)
+
+
+class Stored:
+    """One storage that lives."""
+
+    __slots__ = (
+        "identity",
+        "is_fresh",
+        "is_outside",
+        "known",
+        "origin",
+        "reference",
+        "stamp",
+        "waiting",
+        "was_handed_out",
+    )
+
+    def __init__(self, identity: int, reference: int) -> None:
+        self.identity = identity
+        self.reference = reference
+        self.stamp = 0
+        """Number of the recorded call that wrote it last."""
+        self.origin: int | None = None
+        """The call or entry that its bytes came from; ``None``: not told yet."""
+        self.is_fresh = False
+        """Was it given out unwritten, and neither written in whole nor read since?"""
+        self.was_handed_out = False
+        """Has NumPy, another library or a foreign kernel its address?"""
+        self.is_outside = True
+        """May its bytes change while no op writes? Until a recorded call wrote it, and after it was handed out."""
+        self.known: list[Known] = []
+        self.waiting: Callable[[torch.Tensor], None] | None = None
+        """Told, of the tensor, before it is read: a collective that wrote it is over by then."""
+
+
+class Memory:
+    """Every storage that a recording met and that lives."""
+
+    def __init__(self, digest: Callable[[torch.Tensor], Any]) -> None:
+        """``digest`` gives that of a tensor as it is now."""
+        self._digest = digest
+        self.live: dict[int, Stored] = {}
+        self.phase = 1
+        """Which phase the program is in, by count: within an optimizer's, larger memory is verified once."""
+        self.samples_always = True
+        self._prune_at = _PRUNE_AT_LEAST
+
+    # --- what watches memory that is handed out asks of a listener ---
+
+    def escaped(self, tensor: Any) -> None:
+        """The memory of ``tensor`` is in other hands."""
+        identity = storages.storage_id(tensor)
+        stored = self.live.get(identity)
+        if stored is not None:
+            stored.is_outside = stored.was_handed_out = True
+
+    def give_up_all(self) -> None:
+        """Any memory may be in other hands."""
+        for stored in self.live.values():
+            stored.is_outside = stored.was_handed_out = True
+
+    # --- storages ---
+
+    def stored(self, tensor: Any) -> Stored:
+        """What is known of the storage of ``tensor``; raises ``NotImplementedError`` for one without."""
+        identity = _identify(tensor)
+        found = self.live.get(identity)
+        if found is None:
+            if len(self.live) >= self._prune_at:
+                self.prune()
+            found = self.live[identity] = Stored(identity, storages.weak_storage(tensor))
+        return found
+
+    def prune(self) -> None:
+        """Forget storages that are gone."""
+        gone = [identity for identity, one in self.live.items() if storages.is_expired(one.reference)]
+        for identity in gone:
+            storages.free_weak_storage(self.live.pop(identity).reference)
+        self._prune_at = max(_PRUNE_AT_LEAST, 2 * len(self.live))
+
+    def forget(self) -> None:
+        """Forget all."""
+        for one in self.live.values():
+            storages.free_weak_storage(one.reference)
+        self.live.clear()
+
+    # --- digests ---
+
+    def read(self, tensor: Any, stored: Stored) -> tuple[Any, bool]:
+        """The digest of ``tensor`` as its bytes are now, and whether they changed while no op wrote."""
+        if stored.waiting is not None:
+            wait, stored.waiting = stored.waiting, None
+            wait(tensor)
+        address = _address_of(tensor)
+        version = _version_of(tensor)
+        known = None
+        for one in stored.known:
+            if one.address == address and one.fits(tensor):
+                known = one
+                break
+        if known is None:
+            return self._remember(tensor, stored, address, version), False
+        if known.version != version or known.stamp != stored.stamp:
+            # Written, by a recorded call or by somebody who counts versions.
+            stored.known.remove(known)
+            return self._remember(tensor, stored, address, version), False
+        if self._holds(known, stored, tensor):
+            return known.digest, False
+        before = known.digest
+        stored.known.clear()
+        digest = self._remember(tensor, stored, address, version)
+        return digest, type(digest) is int and digest != before
+
+    def wrote(self, tensor: Any, stored: Stored, call: int) -> Any:
+        """The digest of ``tensor``, which recorded call number ``call`` just wrote."""
+        if stored.stamp != call:
+            stored.stamp = call
+            stored.known.clear()
+            stored.is_outside = stored.was_handed_out
+        return self._remember(tensor, stored, _address_of(tensor), _version_of(tensor))
+
+    def _remember(self, tensor: Any, stored: Stored, address: int, version: int) -> Any:
+        digest = self._digest(tensor)
+        known = Known(tensor, address, version, stored.stamp, digest)
+        if type(digest) is int and address and tensor.is_cpu:
+            size = tensor.nbytes
+            if known.strides is not None:
+                pairs = zip(known.shape, known.strides, strict=True)
+                size = (sum((count - 1) * stride for count, stride in pairs) + 1) * tensor.itemsize if size else 0
+            known.span = size
+            known.checked = self.phase
+            if size > _SMALL:
+                known.sample = _sample(address, size)
+        if len(stored.known) >= _MOST_KNOWN:
+            stored.known.pop(0)
+        stored.known.append(known)
+        return digest
+
+    def _holds(self, known: Known, stored: Stored, tensor: Any) -> bool:
+        size = known.span
+        if not size:  # on a device, where a comparison would wait for it
+            return known.digest is not None and not stored.was_handed_out
+        if size <= _SMALL or stored.is_outside:
+            return bool(self._digest(tensor) == known.digest)
+        if not self.samples_always and known.checked == self.phase:
+            return True
+        known.checked = self.phase
+        return _sample(known.address, size) == known.sample
+
+
+def _sample(address: int, size: int) -> int:
+    """A number for the first and the last bytes of some memory."""
+    return digest_bytes(buffer_at(address, _SAMPLE)) ^ (digest_bytes(buffer_at(address + size - _SAMPLE, _SAMPLE), 1))
+
+
+def _version_of(tensor: Any) -> int:
+    try:
+        return int(tensor._version)
+    except RuntimeError:  # an inference tensor counts none
+        return _NO_VERSION

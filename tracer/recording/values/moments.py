@@ -1,0 +1,181 @@
+"""States as they are at a moment: parameters, gradients, what an optimizer keeps, generators, batches.
+
+Read as an optimizer is about to step, and once more when the recording ends. Nothing is asked that draws, starts a
+device or keeps a tensor.
+"""
+
+from __future__ import annotations
+
+import marshal
+import random
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from tracer.recording.calls.modules import ModuleStack
+from tracer.recording.randomness.generators import state_of
+from tracer.recording.torch_private import seams, storages
+from tracer.recording.values.calls import CallValues, Named
+from tracer.recording.values.digesting.device import Slot
+from tracer.recording.values.digesting.memory import digest_bytes
+from tracer.trace.values import ValueKind, fold, text_digest
+
+_Tensor = torch.Tensor
+_NUMBERS = (int, float, bool, complex, str, type(None))
+#: Of a scheduler and a scaler, what says where they stand.
+_MOST_FIELDS = 64
+
+
+class Moments:
+    """Writes the states of one recording."""
+
+    def __init__(self, calls: CallValues, modules: ModuleStack) -> None:
+        self._calls = calls
+        self._modules = modules
+        self._batches: dict[int, Named] = {}
+        """What a loader gave last, by identity of its storages."""
+        self._owned: dict[int, Named] = {}
+        """Parameters and buffers, likewise."""
+        self._modules_seen = 0
+
+    def named(self, tensor: torch.Tensor) -> Named:
+        """What is known of a tensor that no recorded call made."""
+        name, _ = self._modules.parameter(tensor)
+        if name or isinstance(tensor, torch.nn.Parameter):
+            return ValueKind.PARAMETER, name, -1
+        batch = self._batches.get(storages.storage_id(tensor))
+        if batch is not None:
+            return batch
+        if self._modules_seen != self._modules.count:
+            self._modules_seen = self._modules.count
+            self._owned = {storages.storage_id(one): (kind, path, -1) for kind, path, one in self._states()}
+        return self._owned.get(storages.storage_id(tensor), (ValueKind.OUTSIDE, "", -1))
+
+    def _states(self) -> Iterator[tuple[ValueKind, str, torch.Tensor]]:
+        """Every parameter and buffer of a module that was met; what is shared, under its first name last."""
+        found = [(ValueKind.BUFFER, path, buffer) for path, buffer in self._buffers()]
+        for path, module in self._modules.alive():
+            for name, parameter in module._parameters.items():
+                if isinstance(parameter, _Tensor):
+                    found.append((ValueKind.PARAMETER, f"{path}.{name}" if path else name, parameter))
+        yield from reversed(found)
+
+    def _buffers(self) -> Iterator[tuple[str, torch.Tensor]]:
+        for path, module in self._modules.alive():
+            for name, buffer in module._buffers.items():
+                if isinstance(buffer, _Tensor):
+                    yield (f"{path}.{name}" if path else name), buffer
+
+    # --- what is said ---
+
+    def _say(self, kind: ValueKind, name: str, tensor: torch.Tensor, position: int = -1) -> Any:
+        writer = self._calls.writer
+        digest = self._calls.digest_now(tensor)
+        if digest is None or writer is None:
+            return None
+        if type(digest) is Slot:
+            self._calls.moment_later(kind, name, digest, position)
+        else:
+            writer.moment(kind, name, digest, position)
+        return digest
+
+    def _say_text(self, kind: ValueKind, name: str, text: str) -> None:
+        if self._calls.writer is not None:
+            self._calls.writer.moment(kind, name, text_digest(text), text=text)
+
+    def before_step(self, optimizer: Any) -> None:
+        """``optimizer`` is about to step: what it is going to read."""
+        for number, group in enumerate(optimizer.param_groups):
+            for key, value in group.items():
+                if key != "params" and isinstance(value, (*_NUMBERS, tuple)):
+                    self._say_text(ValueKind.HYPERPARAMETER, f"{key} of group {number}", repr(value))
+                elif isinstance(value, _Tensor):
+                    self._say(ValueKind.HYPERPARAMETER, f"{key} of group {number}", value)
+            for place, parameter in enumerate(group["params"]):
+                name = self._modules.parameter(parameter)[0] or f"parameter {place} of group {number}"
+                self._say(ValueKind.PARAMETER, name, parameter)
+                if parameter.grad is not None:
+                    self._say(ValueKind.GRADIENT, name, parameter.grad)
+                state = optimizer.state.get(parameter)
+                for key, value in (state or {}).items():
+                    if isinstance(value, _Tensor):
+                        self._say(ValueKind.OPTIMIZER_STATE, f"{key} of {name}", value)
+                    elif isinstance(value, _NUMBERS):
+                        self._say_text(ValueKind.OPTIMIZER_STATE, f"{key} of {name}", repr(value))
+        self.buffers()
+        self.generators()
+
+    def at_the_end(self) -> None:
+        """Recording ends: what it leaves behind."""
+        for kind, name, tensor in self._states():
+            self._say(kind, name, tensor)
+        self.generators()
+
+    def buffers(self) -> None:
+        """Every buffer of a module that was met."""
+        for name, buffer in self._buffers():
+            self._say(ValueKind.BUFFER, name, buffer)
+
+    def generators(self) -> None:
+        """Every generator that the process has anyway: torch's, Python's, NumPy's if it is loaded."""
+        writer = self._calls.writer
+        if writer is None:
+            return
+        for name, generator in seams.default_generators():
+            state = state_of(generator)
+            if state:
+                writer.moment(ValueKind.GENERATOR, name, digest_bytes(state))
+        writer.moment(ValueKind.GENERATOR, "python", digest_bytes(marshal.dumps(random.getstate(), 2)))
+        hidden = getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
+        if hidden is not None:
+            kind, keys, *rest = hidden.get_state(legacy=True)
+            writer.moment(
+                ValueKind.GENERATOR, "numpy", fold((digest_bytes(keys.tobytes()), text_digest(f"{kind} {rest}")))
+            )
+
+    def batch(self, name: str, position: int, batch: Any) -> None:
+        """A loader gave ``batch``, its number ``position``."""
+        writer = self._calls.writer
+        if writer is None:
+            return
+        found: list[int] = []
+        self._batches.clear()
+        for path, leaf in _leaves(batch, ""):
+            if isinstance(leaf, _Tensor):
+                digest = self._calls.digest_now(leaf)
+                self._batches[storages.storage_id(leaf)] = (ValueKind.BATCH, f"{name}{path and ', '}{path}", position)
+                if type(digest) is int:
+                    found.append(digest)
+            elif isinstance(leaf, (*_NUMBERS, bytes)):
+                found.append(text_digest(repr(leaf)))
+        writer.moment(ValueKind.BATCH, name, fold(found), position)
+
+    def state(self, kind: ValueKind, thing: Any) -> None:
+        """The numbers that a scheduler or a scaler keeps."""
+        name = type(thing).__name__
+        fields = list(vars(thing).items())[:_MOST_FIELDS]
+        said = [f"{key.lstrip('_')}={value!r}" for key, value in fields if _is_numbers(value)]
+        self._say_text(kind, name, ", ".join(said))
+        for key, value in fields:
+            if isinstance(value, _Tensor):
+                self._say(kind, f"{key.lstrip('_')} of {name}", value)
+
+
+def _is_numbers(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(isinstance(one, _NUMBERS) for one in value)
+    return isinstance(value, _NUMBERS)
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """What a batch is made of, each with its way: ``[0]``, ``['labels']``."""
+    if isinstance(value, dict) or (hasattr(value, "keys") and hasattr(value, "__getitem__")):
+        for key in value.keys():  # noqa: SIM118  (a mapping of somebody's need not iterate)
+            yield from _leaves(value[key], f"{path}[{key!r}]")
+    elif isinstance(value, (list, tuple)):
+        for place, one in enumerate(value):
+            yield from _leaves(one, f"{path}[{place}]")
+    else:
+        yield path, value

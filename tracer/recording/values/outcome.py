@@ -1,0 +1,62 @@
+"""What one call reads and writes, while it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from tracer.recording.values.known import Stored
+from tracer.recording.values.later import Target
+from tracer.recording.values.plans import Plan
+from tracer.trace.values import Mark
+
+
+class Reading:
+    """What one call reads, from before it until it returned."""
+
+    __slots__ = ("digests", "hands_on_unwritten", "marks", "numbers", "origins", "unwritten_reads")
+
+    def __init__(self, unwritten_reads: int) -> None:
+        self.unwritten_reads = unwritten_reads
+        """Reads of unwritten memory that were seen before it."""
+        self.digests: list[Any] = []
+        self.origins: list[int] = []
+        self.numbers = 0
+        self.marks = 0
+        self.hands_on_unwritten = False
+        """Is it a copy of unwritten memory?"""
+
+
+class Outcome:
+    """What one call wrote, while it is collected."""
+
+    __slots__ = ("digests", "is_late", "marks", "plan", "reading", "seen", "serial", "targets", "written")
+
+    def __init__(self, plan: Plan, reading: Reading, serial: int) -> None:
+        self.plan = plan
+        self.reading = reading
+        self.serial = serial
+        self.is_late = False
+        """Is it a copy to the host that is under way still?"""
+        self.digests: list[Any] = []
+        self.marks = 0
+        self.written: list[Stored] = []
+        self.seen: list[Any] = []
+        self.targets: list[Target] = []
+        """Where a collective writes that may not be over."""
+
+    def add(self, digest: Any) -> None:
+        """One more output; ``None``: it could not be digested."""
+        if digest is None:
+            self.marks |= int(Mark.OUTPUT_NOT_DIGESTED)
+        else:
+            self.digests.append(digest)
+
+
+def is_late_copy(args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> bool:
+    """Is a copy from a device to the host asked not to wait?"""
+    is_asked = bool(kwargs.get("non_blocking")) or (len(args) > 2 and args[2] is True)
+    sources = [value for value in args[:2] if isinstance(value, torch.Tensor)]
+    return is_asked and isinstance(result, torch.Tensor) and result.is_cpu and not all(one.is_cpu for one in sources)

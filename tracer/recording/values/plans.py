@@ -1,0 +1,173 @@
+"""What of the calls of one overload is digested: decided once, by its schema and by what ``accesses`` knows of it."""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from tracer.recording.memory import accesses
+from tracer.recording.memory.accesses import Access
+from tracer.recording.torch_private import seams
+from tracer.trace.values import Mark
+
+#: Share memory with an argument though no schema says so, or make a tensor of what Python holds: views, no events.
+_VIEWS = accesses.names("""
+    _unsafe_view unsafe_split unsafe_chunk unsafe_split_with_sizes lift lift_fresh set_ set_data data detach_
+    requires_grad_ retain_grad record_stream
+    """)
+#: Hand what they read to Python.
+_TO_HOST = frozenset({"_local_scalar_dense", "item", "equal", "is_nonzero", "allclose", "_is_all_true", "_is_any_true"})
+_COLLECTIVES = frozenset({"c10d", "_c10d_functional", "c10d_functional", "_c10d_functional_autograd"})
+#: What an op hands to its own backward and to nobody else, by its name in schemas: parts of it stay unwritten.
+_SCRATCH = accesses.names("""
+    workspace reserve reserveSpace reserve_space philox_seed philox_offset rng_state unused debug_attn_mask
+    """)
+#: The same among the results of ops whose schema does not name them: its place.
+_SCRATCH_AT = {
+    "mkldnn_rnn_layer": 3,
+    "_cudnn_rnn": 3,
+    "miopen_rnn": 3,
+    "cudnn_batch_norm": 3,
+    "_batch_norm_with_update": 3,
+    "_batch_norm_with_update_functional": 3,
+    "_batch_norm_no_update": 3,
+}
+_PLAIN = (int, float, bool, complex, str, type(None))
+_MOST_TEXTS = 4096
+#: Only part of the argument is read or written, as data say.
+PARTIAL = frozenset({accesses.SCATTERS, accesses.ACCUMULATES, accesses.GATHERS, accesses.SELECTS})
+
+
+class Plan:
+    """What is digested of each call of an overload."""
+
+    __slots__ = (
+        "_spell",
+        "_texts",
+        "access",
+        "argument_names",
+        "gives_unwritten",
+        "has_numbers",
+        "is_collective",
+        "is_wait",
+        "marks",
+        "moves",
+        "reads",
+        "reads_self",
+        "scratch",
+        "written",
+    )
+
+    def __init__(self, func: Any, access: Access, spell: Callable[[str], int]) -> None:
+        """``spell`` gives the digest of a text of numbers."""
+        schema = func._schema
+        namespace, _, rest = str(func).partition(".")
+        name = rest.partition(".")[0]
+        self._spell = spell
+        self._texts: dict[bytes, int] = {}
+        self.access = access
+        self.argument_names = tuple(argument.name for argument in schema.arguments)
+        self.is_collective = namespace in _COLLECTIVES
+        self.is_wait = self.is_collective and name == "wait_tensor"
+        self.gives_unwritten = access.allocates or access.grows
+        """Its result is memory that nobody wrote."""
+        self.moves = access.moves or access.copies
+        """Does it hand on what it reads, unwritten memory included?"""
+        self.reads = tuple(
+            entry
+            for entry in access.arguments
+            if entry[2] != accesses.WRITES and entry[1] not in _SCRATCH and not self.is_wait
+        )
+        """Position, name and role of what is read."""
+        self.reads_self = access.reads_self if access.ignores_self_at is not None else None
+        self.written = tuple(
+            (-1 if argument.kwarg_only else position, argument.name, _role_of(access, position, argument))
+            for position, argument in enumerate(schema.arguments)
+            if argument.alias_info is not None and argument.alias_info.is_write and "Tensor" in str(argument.type)
+        )
+        """Position, name and role of what is written."""
+        self.scratch = frozenset(
+            place for place, one in enumerate(schema.returns) if one.name in _SCRATCH or place == _SCRATCH_AT.get(name)
+        )
+        """Places of results that are not digested."""
+        self.has_numbers = any(
+            "Tensor" not in str(argument.type) or (str(argument.type) == "Tensor" and position)
+            for position, argument in enumerate(schema.arguments)
+        )
+        self.marks = (
+            (Mark.COLLECTIVE if self.is_collective else 0)
+            | (Mark.UNWRITTEN if self.gives_unwritten else 0)
+            | (Mark.TO_HOST if name in _TO_HOST else 0)
+        )
+
+    def numbers(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> int:
+        """The digest of the numbers among a call's arguments; 0 without."""
+        found = [value if type(value) in _PLAIN else _listed(value) for value in args]
+        if kwargs:
+            for name, value in kwargs.items():
+                kept = value if type(value) in _PLAIN else _listed(value)
+                if kept is not None:
+                    found += (name, kept)
+        try:
+            key = marshal.dumps(found, 2)
+        except ValueError:  # a number of another library
+            return self._spell(self._text(args, kwargs))
+        known = self._texts.get(key)
+        if known is None:
+            known = self._spell(self._text(args, kwargs))
+            if len(self._texts) < _MOST_TEXTS:
+                self._texts[key] = known
+        return known
+
+    def _text(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> str:
+        """The numbers in words: ``alpha=1, 0.5``, by the names that the schema gives."""
+        named = [*zip(self.argument_names, args, strict=False), *(kwargs or {}).items()]
+        found = []
+        for name, value in named:
+            kept = value if type(value) in _PLAIN else _listed(value)
+            if kept is not None:
+                found.append(f"{name}={kept!r}")
+        return ", ".join(found)
+
+
+def _listed(value: Any) -> Any:
+    """A list of numbers as it is, without what is none; ``None`` for anything but numbers."""
+    kind = type(value)
+    if kind is list or kind is tuple:
+        if not value:
+            return None
+        first = type(value[0])
+        if first in _PLAIN and first is not type(None):
+            return list(value)
+        return None
+    if isinstance(value, (int, float, complex)):  # NumPy's float is one, a symbolic number is none
+        return repr(value)
+    return None
+
+
+def plan_of(func: Any, access: Access, spell: Callable[[str], int]) -> Plan | None:
+    """The plan for an overload; ``None`` where its calls are no events: views, questions about sizes."""
+    schema = getattr(func, "_schema", None)
+    if schema is None or isinstance(func, seams.HigherOrderOperator):
+        return None
+    name = str(func).partition(".")[2].partition(".")[0]
+    if name in _VIEWS or torch.Tag.inplace_view in func.tags:
+        return None
+    if any(one.alias_info is not None and not one.alias_info.is_write for one in schema.returns):
+        return None
+    gives = any("Tensor" in str(one.type) for one in schema.returns)
+    writes = any(one.alias_info is not None and one.alias_info.is_write for one in schema.arguments)
+    if not gives and not writes and not access.arguments:
+        return None
+    return Plan(func, access, spell)
+
+
+def _role_of(access: Access, position: int, argument: Any) -> int:
+    at = -1 if argument.kwarg_only else position
+    for where, name, role in access.arguments:
+        if where == at and name == argument.name:
+            return role
+    return accesses.UPDATES

@@ -1,0 +1,145 @@
+"""Digests of one recording: when they begin and end, the file, and who is told of what."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tracer.recording.calls.groups import CallCounter, OverloadInfo
+from tracer.recording.calls.modules import ModuleStack
+from tracer.recording.calls.optimizers import OptimizerWatch
+from tracer.recording.memory.escapes import ESCAPES
+from tracer.recording.memory.unwritten import Memory as Unwritten
+from tracer.recording.patching import Call
+from tracer.recording.sites import Sites, spell
+from tracer.recording.values.calls import CallValues
+from tracer.recording.values.feeding import FEEDING, Weakly
+from tracer.recording.values.moments import Moments
+from tracer.trace.model import Environment
+from tracer.trace.values import Group, Header, ValueKind, ValuesWriter
+
+#: The algorithms behind the digests: on the host, and on devices.
+DIGEST = "xxh3-64 mix-64"
+
+
+class ValuesRecording:
+    """Keeps digests from ``start`` to ``stop``, any number of times, in one file."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        name: str,
+        tracer_version: str,
+        modules: ModuleStack,
+        optimizer: OptimizerWatch,
+        unwritten: Unwritten,
+        sites: Sites,
+        working_directory: str,
+    ) -> None:
+        self.path = path
+        self._name = name
+        self._tracer_version = tracer_version
+        self._optimizer = optimizer
+        self._sites = sites
+        self._working_directory = working_directory
+        self._writer: ValuesWriter | None = None
+        self.calls = CallValues(
+            self._describe, lambda tensor: self.moments.named(tensor), lambda: optimizer.active, unwritten
+        )
+        self.moments = Moments(self.calls, modules)
+        self._iterators = Weakly()
+        self._moving = Weakly()
+
+    @property
+    def failed(self) -> str:
+        """Why the file ends early: the disk was full, say; empty while all is well."""
+        return self._writer.failed if self._writer is not None else ""
+
+    def start(self, environment: Environment) -> None:
+        """Begin, or go on; raises ``TraceError`` where the file cannot be written."""
+        if self._writer is None:
+            rank, world = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
+            header = Header(
+                name=self._name,
+                rank=int(rank) if rank.isdigit() else None,
+                world_size=int(world) if world.isdigit() else None,
+                digest=DIGEST,
+                environment=environment,
+                tracer_version=self._tracer_version,
+            )
+            self._writer = ValuesWriter(self.path, header)
+            self.calls.writer = self._writer
+            self.moments.generators()
+            self._writer.step(self._optimizer.steps + 1)
+        else:
+            self._writer.reopen()
+            self.calls.writer = self._writer
+        ESCAPES.add(self.calls.memory)
+        FEEDING.add(self)
+        self._optimizer.before_step = self._before_step
+
+    def stop(self, partial: str = "") -> None:
+        """Say how all stands, and close the file; ``partial``: why the recording is not whole."""
+        FEEDING.discard(self)
+        ESCAPES.discard(self.calls.memory)
+        self._optimizer.before_step = None
+        with suppress(Exception):  # a module of somebody's may refuse to be read
+            self.moments.at_the_end()
+        self.calls.settle()
+        self.calls.memory.forget()
+        self.calls.writer = None
+        if self._writer is not None:
+            self._writer.close(partial)
+
+    def step_ended(self, count: int) -> None:
+        """Optimizer step number ``count`` ended."""
+        writer = self.calls.writer
+        if writer is not None:
+            self.calls.settle()
+            self.calls.memory.prune()
+            writer.step(count + 1)
+
+    def _before_step(self, optimizer: Any) -> None:
+        if self.calls.writer is None:
+            return
+        with suppress(Exception):  # an optimizer of somebody's may keep anything
+            self.moments.before_step(optimizer)
+        for thing, kind in self._moving.living():
+            with suppress(Exception):
+                self.moments.state(ValueKind(kind), thing)
+
+    def _describe(self, info: OverloadInfo, counter: CallCounter) -> Group:
+        origin = counter.origin
+        return Group(
+            op=info.name,
+            phase=origin.phase,
+            module=origin.scope.path,
+            location=spell(origin.site, self._working_directory),
+            function=origin.site.function,
+            called_from=spell(origin.called_from, self._working_directory),
+        )
+
+    # --- what loaders, schedulers and scalers tell ---
+
+    def loader_iterates(self, call: Call) -> None:
+        """A loader made an iterator, which is known by the line that asked for it."""
+        site = self._sites.users_own(call.frame)
+        word = f"DataLoader at {spell(site, self._working_directory)}" if site.path else "DataLoader"
+        if call.result is not None:
+            self._iterators.add(call.result, word)
+
+    def loader_gave(self, call: Call) -> None:
+        """An iterator gave a batch."""
+        iterator = call.first
+        given = getattr(iterator, "_num_yielded", 0)
+        with torch.no_grad():
+            self.moments.batch(self._iterators.word(iterator) or "DataLoader", max(0, given - 1), call.result)
+
+    def steps(self, kind: ValueKind, thing: Any) -> None:
+        """A scheduler or a scaler moved on: from now on it is read at every step."""
+        self._moving.add(thing, str(kind))
