@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.divergence.recorded import Recorder, Run, d
-from tracer.divergence import are_ranks, compare_replicas
+from tests.divergence.recorded import Recorder, Run, Tensor, d
+from tracer.divergence import RootCause, are_ranks, compare_recordings, compare_replicas
+from tracer.names import Phase
 from tracer.trace.values import ValueKind
 
 
@@ -26,7 +27,8 @@ def rank(run: Run, drifts: int | None = None, gradients: int | None = None, shar
 
 
 def test_ranks_that_stay_together_do_not_drift(record: Recorder) -> None:
-    assert compare_replicas([record(rank, header={"rank": n, "world_size": 3}) for n in range(3)]) is None
+    found = compare_replicas([record(rank, header={"rank": n, "world_size": 3}) for n in range(3)])
+    assert (found.ranks, found.steps, found.are_replicas, found.drift) == ((0, 1, 2), 5, True, None)
 
 
 @pytest.mark.parametrize(("gradients", "said"), [(2, True), (None, False)])
@@ -35,14 +37,56 @@ def test_a_rank_that_drifts_is_told_with_step_and_parameter(
 ) -> None:
     ranks = [record(rank, header={"rank": n, "world_size": 3}) for n in (0, 2)]
     ranks.insert(1, record(rank, drifts=3, gradients=gradients, header={"rank": 1, "world_size": 3}))
-    drift = compare_replicas(ranks)
+    drift = compare_replicas(ranks).drift
     assert drift is not None
     assert (drift.step, drift.name, drift.parameters, drift.ranks) == (3, "b", 1, ((0, 2), (1,)))
     assert drift.gradients_differ is said
 
 
 def test_shards_are_not_replicas(record: Recorder) -> None:
-    assert compare_replicas([record(rank, shard=n) for n in range(2)]) is None
+    found = compare_replicas([record(rank, shard=n) for n in range(2)])
+    assert (found.are_replicas, found.drift) == (False, None)
+
+
+def test_ranks_without_parameters_are_not_compared(record: Recorder) -> None:
+    assert compare_replicas([record(no_parameters), record(no_parameters)]).steps == 0
+
+
+def no_parameters(run: Run) -> None:
+    run.call("ones.default", line=1)
+
+
+def data_parallel(run: Run, me: int, forgotten: int = -1) -> None:
+    """A step of data-parallel training: other batches, gradients brought together, but for one step."""
+    weight = run.enter(ValueKind.PARAMETER, "fc.weight", "w")
+    for step in range(4):
+        run.writer.step(step)
+        batch = run.enter(ValueKind.BATCH, "loader", ("batch", me, step), step)
+        grad = run.call("mm.default", batch, weight, line=10)
+        if step != forgotten:
+            reduced = d("reduced", step)
+            grad = Tensor(reduced, run.enter(ValueKind.OUTSIDE, "", 0).origin)
+        run.writer.moment(ValueKind.PARAMETER, "fc.weight", weight.digest)
+        run.writer.moment(ValueKind.GRADIENT, "fc.weight", grad.digest)
+        weight = run.call("add_.Tensor", weight, grad, line=20, phase=Phase.OPTIMIZER)
+
+
+@pytest.mark.parametrize("forgotten", [-1, 1])
+def test_two_ranks_are_held_against_each_other_by_their_parameters(record: Recorder, forgotten: int) -> None:
+    one, two = (
+        record(data_parallel, me=me, forgotten=forgotten, header={"rank": me, "world_size": 2}) for me in range(2)
+    )
+    found = compare_recordings(one, two)
+    assert found.replicas is not None
+    assert found.replicas.are_replicas
+    assert found.agrees == (forgotten < 0)
+    if forgotten >= 0:
+        assert found.replicas.drift is not None
+        assert (found.replicas.drift.step, found.replicas.drift.gradients_differ) == (2, True)
+        (root,) = found.roots
+        assert (root.cause, root.step, root.location) == (RootCause.COLLECTIVE, 1, "train.py:20")
+    else:
+        assert found.roots == ()
 
 
 def test_ranks_of_one_job_are_not_two_runs(record: Recorder) -> None:

@@ -1,9 +1,10 @@
-"""``tracer diff``: two traces, or one trace for two targets."""
+"""``tracer diff``: two traces, with their values where they have them, or one trace for two targets."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,22 +17,27 @@ from tracer.names import Verdict
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from tracer.divergence import Divergence, Recording
     from tracer.gate.comparing import Comparison, Difference
+    from tracer.trace import Trace
 
 FAILED = 1
-#: Differences that are printed; JSON has them all.
-_SHOWN = 60
+#: The word of --fail-on for values that part.
+PARTED = "parted"
 
 EXAMPLES = """\b
 Examples:
   tracer diff old.json new.json --backend cuda
+  tracer diff first.trace.json second.trace.json
+  tracer diff whole.trace.json resumed.trace.json --align-step 100=0 --fail-on parted
   tracer diff trace.json --torch 2.4,2.13 --backend cuda
   tracer diff trace.json --backend cuda,npu
 
-Exit code 1, with --fail-on: a finding is new or worse, and of a verdict that is named there."""
+Exit code 1, with --fail-on: a finding is new or worse, and of a verdict that is named there; or, for "parted", the
+values of the two runs part."""
 
 
-@click.command("diff", epilog=EXAMPLES, short_help="Say what changed between two traces, or two targets of one.")
+@click.command("diff", epilog=EXAMPLES, short_help="Say where two runs part, and what changed between two traces.")
 @click.argument("old", metavar="OLD", shell_complete=completing.files)
 @click.argument("new", metavar="[NEW]", required=False, shell_complete=completing.files)
 @click.option(
@@ -57,52 +63,140 @@ Exit code 1, with --fail-on: a finding is new or worse, and of a verdict that is
     help="Judge under these settings, or under two.",
 )
 @click.option(
+    "--align-step",
+    metavar="A=B",
+    help="Hold OLD's step A against NEW's step B: a resumed run. By itself where NEW begins with OLD's parameters of a"
+    " later step.",
+)
+@click.option(
     "--fail-on",
     metavar="V[,V]",
     shell_complete=completing.verdicts_and_new,
-    help="Exit with 1 when a finding of these verdicts is new or worse.",
+    help='Exit with 1 when a finding of these verdicts is new or worse; with "parted", when values part.',
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
 def command(
-    old: str, new: str | None, backend: str, version: str, settings: str, fail_on: str | None, form: str
+    old: str,
+    new: str | None,
+    backend: str,
+    version: str,
+    settings: str,
+    align_step: str | None,
+    fail_on: str | None,
+    form: str,
 ) -> int:
-    """Judge OLD and NEW, and say which findings are new, gone, worse or better.
+    """Say where the runs of OLD and NEW part, if both have values (tracer run --values), and which findings changed.
 
-    Findings are matched by what was recorded: op, phase, module, file and function. With one trace, name two targets.
+    The first call that differs is told with its cause, then which findings are new, gone, worse or better. Findings
+    are matched by what was recorded: op, phase, module, file and function. With one trace, name two targets.
     """
     pairs = [_pair(text, name) for text, name in ((backend, "backend"), (version, "torch"), (settings, "settings"))]
     if new is None and not any(one != other for one, other in pairs):
         raise UsageError("one trace and one target do not differ", hint="name a second trace, or two with a comma")
-    verdicts = _verdicts(fail_on)
-    with progress("judging"):
-        from tracer.gate.comparing import compare_judgements
-        from tracer.session import judge
-        from tracer.trace import compare_draws, load_trace
-
-        traces = [load_trace(old)]
-        traces.append(load_trace(new) if new is not None else traces[0])
-        reports = [
-            judge(trace, backend=pairs[0][side], torch=pairs[1][side], settings=pairs[2][side])
-            for side, trace in enumerate(traces)
-        ]
-        draws = [
-            (difference.generator, difference.ahead, difference.second or difference.first)
-            for difference in compare_draws(*traces)
-        ]
-        compared = compare_judgements(reports[0].judgement, reports[1].judgement, draws)
+    steps = _steps(align_step)
+    on_parting, verdicts = _fail_on(fail_on)
+    with progress("comparing"):
+        recordings = _recordings(old, new, needed=on_parting or steps is not None)
+        traces = _traces(old, new, recordings)
+        compared = _compare(traces, pairs) if traces is not None else None
+        parted = _parted(recordings, steps, traces, pairs) if recordings is not None else None
     if form == "json":
-        import msgspec
-
-        show(msgspec.json.format(msgspec.json.encode(compared), indent=2).decode("utf-8"))
+        show(_json(parted, compared))
     else:
         from tracer.report.terminal.terminal import printed
 
-        show(printed(lambda width: _parts(compared)))
-    return (
-        FAILED
-        if any(_is_worse(difference) and difference.after in verdicts for difference in compared.differences)
-        else 0
-    )
+        show(printed(lambda width: _parts(parted, compared)))
+    if parted is not None and on_parting and not parted.agrees:
+        return FAILED
+    differences = compared.differences if compared is not None else ()
+    return FAILED if any(_is_worse(one) and one.after in verdicts for one in differences) else 0
+
+
+def _recordings(old: str, new: str | None, *, needed: bool) -> tuple[Recording, Recording] | None:
+    """Both with values; ``None`` where one has none, or there is one trace alone."""
+    from tracer.divergence import has_values, read_recording
+
+    paths = (old, new) if new is not None else (old,)
+    lacking = [path for path in paths if not has_values(path)]
+    wants = needed or any(path.endswith(".values") for path in paths)
+    if wants and (lacking or new is None):
+        which = f"{lacking[0]} has none" if lacking else "there is one recording"
+        raise UsageError(
+            f"two recordings with values are needed, and {which}", hint="record with `tracer run --values`"
+        )
+    return (read_recording(old), read_recording(new)) if new is not None and not lacking else None
+
+
+def _traces(old: str, new: str | None, recordings: tuple[Recording, Recording] | None) -> list[Trace] | None:
+    """The two traces, or one twice; ``None`` where a run was killed before it wrote one."""
+    from tracer.trace import load_trace
+
+    if recordings is not None:
+        found = [recording.trace for recording in recordings]
+        return [trace for trace in found if trace is not None] if None not in found else None
+    first = load_trace(old)
+    return [first, load_trace(new) if new is not None else first]
+
+
+def _compare(traces: list[Trace], pairs: list[tuple[str, str]]) -> Comparison:
+    """The findings of both sides against each other."""
+    from tracer.gate.comparing import compare_judgements
+    from tracer.session import judge
+    from tracer.trace import compare_draws
+
+    reports = [
+        judge(trace, backend=pairs[0][side], torch=pairs[1][side], settings=pairs[2][side])
+        for side, trace in enumerate(traces)
+    ]
+    draws = [(one.generator, one.ahead, one.second or one.first) for one in compare_draws(*traces)]
+    return compare_judgements(reports[0].judgement, reports[1].judgement, draws)
+
+
+def _parted(
+    recordings: tuple[Recording, Recording],
+    steps: tuple[int, int] | None,
+    traces: list[Trace] | None,
+    pairs: list[tuple[str, str]],
+) -> Divergence:
+    """Where the values part, with what the tables say of the first trace as it was recorded."""
+    from tracer.divergence import compare_recordings
+    from tracer.session import judge
+
+    findings = None
+    if traces is not None:
+        report = judge(traces[0], backend=pairs[0][0], torch=pairs[1][0], settings=pairs[2][0])
+        findings = report.findings
+    return compare_recordings(*recordings, align_step=steps, findings=findings)
+
+
+def _json(parted: Divergence | None, compared: Comparison | None) -> str:
+    """Values first where there are any; the findings' fields stand beside them."""
+    import msgspec
+
+    told: dict[str, Any] = {}
+    if compared is not None:
+        told |= msgspec.to_builtins(compared)
+    if parted is not None:
+        from tracer.divergence.json_form import json_form
+
+        values = json_form(parted)
+        told = {**values, **told, "changed_settings": values["settings"]}
+    return msgspec.json.format(msgspec.json.encode(told), indent=2).decode("utf-8")
+
+
+def _parts(parted: Divergence | None, compared: Comparison | None) -> Iterator[RenderableType]:
+    """What is printed, from the top."""
+    from tracer.report.terminal.comparison_text import comparison_parts
+    from tracer.report.terminal.divergence_text import divergence_parts
+    from tracer.report.terminal.terminal import Prose, heading
+
+    if parted is not None:
+        yield from divergence_parts(parted)
+        yield heading("Findings")
+    if compared is not None:
+        yield from comparison_parts(compared)
+    else:
+        yield Prose("There is no trace on one side, so findings were not compared.")
 
 
 def _pair(text: str, name: str) -> tuple[str, str]:
@@ -113,66 +207,29 @@ def _pair(text: str, name: str) -> tuple[str, str]:
     return parts[0], parts[-1]
 
 
-def _verdicts(fail_on: str | None) -> frozenset[Verdict]:
+def _steps(text: str | None) -> tuple[int, int] | None:
+    """``A=B``, two numbers of steps."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"\s*(\d{1,18})\s*=\s*(\d{1,18})\s*", text, re.ASCII)
+    if match is None:
+        raise UsageError(f"--align-step {text!r} names no two steps", hint="write A=B, as in --align-step 100=0")
+    return int(match[1]), int(match[2])
+
+
+def _fail_on(text: str | None) -> tuple[bool, frozenset[Verdict]]:
+    """Whether values that part fail, and which verdicts of findings do."""
     from tracer.gate.gating import parse_fail_on
 
-    if fail_on is None:
-        return frozenset()
-    verdicts, any_new = parse_fail_on(fail_on)
-    return frozenset(Verdict) if any_new else verdicts
+    words = [word.strip() for word in text.split(",")] if text is not None else []
+    others = [word for word in words if word != PARTED]
+    if not others:
+        return PARTED in words, frozenset()
+    verdicts, any_new = parse_fail_on(",".join(others))
+    return PARTED in words, frozenset(Verdict) if any_new else verdicts
 
 
 def _is_worse(one: Difference) -> bool:
     from tracer.gate.comparing import Kind
 
     return one.kind in (Kind.NEW, Kind.WORSENED)
-
-
-def _parts(compared: Comparison) -> Iterator[RenderableType]:
-    """What is printed, from the top."""
-    from tracer.gate.comparing import Kind
-    from tracer.report.terminal.terminal import Prose, hanging, heading, indented
-    from tracer.report.wording.plain import one_line
-    from tracer.report.wording.words import plural
-
-    counts: dict[str, int] = {}
-    for difference in compared.differences:
-        counts[difference.kind.value] = counts.get(difference.kind.value, 0) + 1
-    as_told = {Kind.RECOUNTED.value: "with another count"}
-    told = ", ".join(f"{count:,} {as_told.get(kind, kind)}" for kind, count in counts.items()) or "no finding changed"
-    yield Prose(f"{told[0].upper()}{told[1:]}; {plural(compared.same, 'finding')} the same.", style="bold")
-    for label, target in (("before", compared.before), ("after", compared.after)):
-        yield Prose(f"{label}: {target.backend}, torch {target.torch}, settings {target.settings}")
-    for kind in counts:
-        yield heading(kind.capitalize())
-        members = [difference for difference in compared.differences if difference.kind.value == kind]
-        for number, one in enumerate(members[:_SHOWN], 1):
-            yield hanging("-", one_line(_told(one), 400))
-            after = members[number] if number < min(len(members), _SHOWN) else None
-            if one.remedy and _is_worse(one) and (after is None or after.remedy != one.remedy):
-                # once below all that it is for: another backend's remedy is often the same for each op
-                yield indented(one_line(one.remedy, 400), 4, style="dim")
-        if len(members) > _SHOWN:
-            yield indented(f"and {len(members) - _SHOWN:,} more; --format json has them all")
-    if compared.settings:
-        yield heading("Settings and versions")
-        for setting in compared.settings:
-            yield indented(one_line(f"{setting.name}: {setting.before} -> {setting.after}", 400))
-    if compared.draws:
-        yield heading("Random draws")
-        for sentence in compared.draws:
-            yield indented(one_line(sentence, 400))
-
-
-def _told(one: Difference) -> str:
-    """``train.py:10 aten.mm: deterministic -> raises, 12 calls``."""
-    verdicts = f"{one.before or 'no finding'} -> {one.after or 'no finding'}"
-    if one.mode_before is not one.mode_after and None not in (one.before, one.after):
-        verdicts += f" (under the mode {one.mode_before} -> {one.mode_after})"
-    calls = f"{one.calls_after or one.calls_before:,}"
-    if one.calls_before and one.calls_after and one.calls_before != one.calls_after:
-        calls = f"{one.calls_before:,} -> {one.calls_after:,}"
-    place = f"{one.place} " if one.place else ""
-    module = f" in {one.module}" if one.module else ""
-    word = "call" if calls == "1" else "calls"
-    return f"{place}{one.op} {one.phase}{module}: {verdicts}, {calls} {word}"

@@ -79,6 +79,7 @@ class Classifier:
             Way.NUMBERS: self._numbers,
             Way.READ: self._read,
             Way.WROTE: self._wrote,
+            Way.RANKS: self._of_ranks,
         }[one.way](one)
         return self._judged(found)
 
@@ -205,6 +206,10 @@ class Classifier:
                 why=reasons.of_settings(self.settings),
             )
         return msgspec.structs.replace(root, cause=RootCause.KERNEL, why=reasons.of_kernel(root, marks))
+
+    def _of_ranks(self, one: Candidate) -> Root:
+        """An optimizer that reads otherwise on two ranks."""
+        return msgspec.structs.replace(self._plain(one.node), cause=RootCause.COLLECTIVE, why=reasons.RANKS)
 
     def _structure(self, one: Candidate) -> Root:
         gap = self.pairs.gaps[one.node - self.pairs.size]

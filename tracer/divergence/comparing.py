@@ -10,14 +10,16 @@ import numpy as np
 from tracer.divergence.causes import Classifier, Tables, place
 from tracer.divergence.changed_settings import changed_settings
 from tracer.divergence.matching.differing import Differences, differences
-from tracer.divergence.matching.following import Candidate, Following, follow
+from tracer.divergence.matching.following import Candidate, Following, Way, follow
 from tracer.divergence.matching.pairing import Pairs, pair
-from tracer.divergence.model import Divergence, Parting, Place, Root
+from tracer.divergence.model import Divergence, Parting, Place, Replicas, Root
 from tracer.divergence.recordings import Recording
+from tracer.divergence.replicas import are_ranks, compare_replicas
 from tracer.divergence.resuming import begins_of, resumed
 from tracer.divergence.strip import states, strip
 from tracer.errors import TraceError
 from tracer.findings import Finding
+from tracer.names import Phase
 from tracer.trace.values import Values
 
 #: Places at which the sequences part that are told, and calls that are told of each continuation.
@@ -43,17 +45,18 @@ def compare_recordings(
             f"{first.name} and {second.name} were digested in two ways ({one.header.digest}, {two.header.digest})",
             hint="record both on the same kind of device",
         )
-    begins = begins_of(one, two, align_step)
+    replicas = compare_replicas((first, second)) if are_ranks(first, second) else None
+    begins = begins_of(one, two, align_step) if replicas is None else None
     pairs = pair(one, two, begins.calls if begins else (0, 0), is_resumed=begins is not None)
     found = differences(pairs)
-    following = follow(pairs, found)
+    following = follow(pairs, found) if replicas is None else follow_ranks(pairs, found, replicas)
     changed = changed_settings(first, second)
     classifier = Classifier(pairs, (first, second), changed, Tables(first, findings))
     roots = tuple(_roots(following, pairs, found, classifier))
     state = states(pairs, found, following)
     undigested = found.undigested & ~found.any
     return Divergence(
-        agrees=not roots,
+        agrees=not roots if replicas is None else replicas.drift is None,
         calls_compared=pairs.size,
         calls=(len(one), len(two)),
         roots=roots,
@@ -67,9 +70,28 @@ def compare_recordings(
         not_digested=int(undigested.sum()),
         settings=changed,
         resumed=resumed(pairs, begins, roots) if begins else None,
+        replicas=replicas,
         strip=strip(pairs, state),
         names=(first.name, second.name),
     )
+
+
+def follow_ranks(pairs: Pairs, found: Differences, replicas: Replicas) -> Following:
+    """Of two ranks, the first call of an optimizer that is not the same, where their parameters drift apart.
+
+    All that is before it reads other data by right, and is brought together by collectives.
+    """
+    ends = np.arange(pairs.size + len(pairs.gaps), dtype=np.int64)
+    if replicas.drift is None:
+        return Following((), ends, frozenset())
+    phases = np.array([group.phase is Phase.OPTIMIZER for group in pairs.first.groups], np.bool_)
+    rows = np.flatnonzero(phases[pairs.first.group[pairs.at[0]]] & found.any)
+    if not len(rows):
+        return Following((), ends, frozenset())
+    node = int(rows[0])
+    ends[found.any.nonzero()[0]] = node
+    way = Way.RANKS if found.inputs[node] else Way.NUMBERS if found.numbers[node] else Way.WROTE
+    return Following((Candidate(node, way, way),), ends, frozenset())
 
 
 def _roots(following: Following, pairs: Pairs, found: Differences, classifier: Classifier) -> Iterator[Root]:

@@ -66,7 +66,7 @@ class Root(msgspec.Struct, frozen=True, kw_only=True):
 
     cause: RootCause
     step: int
-    """As the recordings count steps: optimizer steps that had ended before, from 0."""
+    """The optimizer step, as the recordings number them."""
     call: int
     """Index of the call in the first recording, from 0; in the second where only that has it."""
     op: str
@@ -167,6 +167,32 @@ class Span(msgspec.Struct, frozen=True, gc=False):
     count: int
 
 
+class Drift(msgspec.Struct, frozen=True, kw_only=True):
+    """Replicas that should agree after a step, and do not."""
+
+    step: int
+    """The first step at whose update they differ already: they parted in the step before."""
+    name: str
+    """The first parameter that does."""
+    parameters: int
+    """Parameters that differ then."""
+    ranks: tuple[tuple[int, ...], ...]
+    """Ranks by what they have, the most first."""
+    gradients_differ: bool | None = None
+    """Did the gradients of that parameter differ in the step before? ``None``: not recorded."""
+
+
+class Replicas(msgspec.Struct, frozen=True, kw_only=True):
+    """Ranks of one job, held against each other."""
+
+    ranks: tuple[int, ...]
+    steps: int
+    """Steps of which parameters were compared; 0: none, and nothing is known."""
+    are_replicas: bool
+    """Did all parameters agree to begin with? If not, they are shards, or not meant to agree."""
+    drift: Drift | None = None
+
+
 class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     """Two recordings with values, compared."""
 
@@ -189,6 +215,9 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     """Compared calls of which it is not known whether they agree."""
     settings: tuple[Changed, ...] = ()
     resumed: Resumed | None = None
+    replicas: Replicas | None = None
+    """For two ranks of one job, which read other data by right: only their parameters are held against each other, and
+    ``roots`` tells where the optimizer read or wrote otherwise first."""
     strip: tuple[Span, ...] = ()
     """All calls in order, for a picture."""
     names: tuple[str, str] = ("", "")
@@ -197,18 +226,3 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     def first(self) -> Root | None:
         """Where the runs part first."""
         return self.roots[0] if self.roots else None
-
-
-class Drift(msgspec.Struct, frozen=True, kw_only=True):
-    """Replicas that should agree after a step, and do not."""
-
-    step: int
-    """The first step before which they differ."""
-    name: str
-    """The first parameter that does."""
-    parameters: int
-    """Parameters that differ then."""
-    ranks: tuple[tuple[int, ...], ...]
-    """Ranks by what they have, the most first."""
-    gradients_differ: bool | None = None
-    """Did the gradients of that parameter differ in the step before? ``None``: not recorded."""

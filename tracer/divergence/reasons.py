@@ -16,6 +16,9 @@ from tracer.trace.values import Mark, ValueKind, Values
 COLLECTIVE = (
     "what this process gave agrees in both runs, and what came back differs: the other processes gave otherwise"
 )
+RANKS = (
+    "it is the first call of an optimizer that reads otherwise on the two ranks: what it reads was not brought together"
+)
 NOT_DIGESTED = "it reads something that could not be digested, so what differs first is not known"
 CHANGED_OUTSIDE = (
     "the calls that wrote what it reads agree in both runs, and yet it reads other bytes: something that is no op wrote"
@@ -47,6 +50,8 @@ def of_tables(root: Root) -> str:
         return f"; the table calls it {root.verdict}{named}, and is wrong here"
     if root.verdict in (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL, Verdict.RAISES):
         return f"; the table knows of it{named}: {root.verdict}"
+    if root.verdict is Verdict.UNKNOWN:
+        return f"; the table does not know{named}"
     return f"; the table calls it {root.verdict}{named}"
 
 

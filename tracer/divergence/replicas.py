@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 
-from tracer.divergence.model import Drift
+from tracer.divergence.model import Drift, Replicas
 from tracer.divergence.recordings import Recording
 from tracer.trace.values import ValueKind, Values
 
@@ -21,27 +22,33 @@ def are_ranks(first: Recording, second: Recording) -> bool:
     return same_job and None not in (one.rank, two.rank) and one.rank != two.rank
 
 
-def compare_replicas(recordings: Sequence[Recording]) -> Drift | None:
-    """The first step before which parameters that were the same on all ranks are not; ``None`` where they stay so.
+def compare_replicas(recordings: Sequence[Recording]) -> Replicas:
+    """The first step at which parameters that were the same on all ranks are not.
 
     Parameters that differ from the start are shards, or are not meant to agree: where any does, nothing is claimed.
     """
+    ranks = tuple(
+        place if one.values.header.rank is None else one.values.header.rank for place, one in enumerate(recordings)
+    )
     sides = [_by_step(one.values, ValueKind.PARAMETER) for one in recordings]
     steps = [step for step in sides[0] if all(step in side for side in sides)] if sides else []
-    if not steps or _differing([side[steps[0]] for side in sides]):
-        return None
+    same = bool(steps) and not _differing([side[steps[0]] for side in sides])
+    found = Replicas(ranks=ranks, steps=len(steps), are_replicas=same)
+    if not same:
+        return found
     for before, step in pairwise(steps):
         digests = [side[step] for side in sides]
         differing = _differing(digests)
         if differing:
-            return Drift(
+            drift = Drift(
                 step=step,
                 name=differing[0],
                 parameters=len(differing),
-                ranks=_ranks(recordings, [digest[differing[0]] for digest in digests]),
+                ranks=_alike(ranks, [digest[differing[0]] for digest in digests]),
                 gradients_differ=_gradients(recordings, before, differing[0]),
             )
-    return None
+            return msgspec.structs.replace(found, drift=drift)
+    return found
 
 
 def _by_step(values: Values, kind: ValueKind) -> dict[int, dict[str, int]]:
@@ -61,11 +68,10 @@ def _differing(digests: Sequence[_Digests]) -> list[str]:
     return [name for name in names if len({one[name] for one in digests}) > 1]
 
 
-def _ranks(recordings: Sequence[Recording], digests: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+def _alike(ranks: Sequence[int], digests: Sequence[int]) -> tuple[tuple[int, ...], ...]:
     groups: dict[int, list[int]] = {}
-    for place, (recording, digest) in enumerate(zip(recordings, digests, strict=True)):
-        rank = recording.values.header.rank
-        groups.setdefault(digest, []).append(place if rank is None else rank)
+    for rank, digest in zip(ranks, digests, strict=True):
+        groups.setdefault(digest, []).append(rank)
     return tuple(map(tuple, sorted(groups.values(), key=len, reverse=True)))
 
 

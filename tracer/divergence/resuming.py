@@ -107,7 +107,9 @@ def _missing(pairs: Pairs, begins: Begins) -> Iterator[NotRestored]:
         lost = [name for name in names if (kind, name) not in theirs]
         other = [name for name in names if (kind, name) in theirs and theirs[kind, name][0] != ours[kind, name][0]]
         if lost and not there:
-            yield NotRestored(kind=kind, name=names[0], why=f"the resumed run has none ({len(names):,} were there)")
+            yield NotRestored(
+                kind=kind, name=names[0], why=f"the resumed run has none, and the other has {len(names):,}"
+            )
         elif lost or other:
             name = (lost or other)[0]
             yield NotRestored(

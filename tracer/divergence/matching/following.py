@@ -30,6 +30,8 @@ class Way(Word):
     WROTE = "wrote"
     """All that it read agrees."""
     GAP = "gap"
+    RANKS = "ranks"
+    """The first call of an optimizer that reads otherwise on two ranks."""
 
 
 class Candidate(NamedTuple):

@@ -1,0 +1,1 @@
+"""What is said of several runs that were compared by their values."""
