@@ -23,6 +23,7 @@ from tracer.names import (
 )
 from tracer.trace.model import BlindSpot, Environment, FactValue, TraceSource
 from tracer.trace.process import Allocation, Draw, Generator, Loader
+from tracer.trace.regions import Region
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -282,5 +283,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """Deterministic calls of ops that no rule names, by the evidence for them."""
     training: Training = Training.UNKNOWN
     """Does the recording hold an optimizer's step?"""
+    regions: tuple[Region, ...] = ()
+    """What was compiled, or captured in CUDA graphs, with the kernels that it came to."""
     watched_from_start: bool | None = None
     """Was the process watched from its start, so that every seed was seen? ``None``: not known."""

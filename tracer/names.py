@@ -365,6 +365,8 @@ class Prerequisite(Word):
     """Deterministic mode is on: without it the edited line varies as well."""
     NOTHING_RAISES = "nothing-raises"
     """What raises under this setting was changed, or set right, before."""
+    BEFORE_COMPILING = "before-compiling"
+    """It is made before anything is compiled: kernels are chosen then."""
 
 
 class Differs(Word):

@@ -11,6 +11,7 @@ import pytest
 
 from tests.build import call, trace
 from tests.cli.command import Command, process, tracer_process
+from tests.report.test_compiled_section import compiled_trace
 from tracer.report.files.formats import FORMATS
 from tracer.trace import Trace, TraceSource
 
@@ -154,3 +155,14 @@ def test_what_no_format_holds_is_refused_in_one_line(
     assert done.code == 2
     assert said in done.err
     assert len(done.err.splitlines()) == 1
+
+
+def test_report_shows_one_region_on_request(tracer: Command, tmp_path: Path) -> None:
+    file = tmp_path / "trace.json"
+    compiled_trace().save(file)
+    done = tracer("report", str(file), "--region", "0/0 forward")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("≠ Region 0/0 forward")
+    wrong = tracer("report", str(file), "--region", "2/0")
+    assert wrong.code == 2
+    assert "the trace has 0/0 forward, 1/0" in wrong.err

@@ -9,8 +9,19 @@ import pytest
 from tests import build
 from tracer import judge
 from tracer.findings import Finding
-from tracer.names import Backend, Cause, DeterministicMode, EvidenceKind, Phase, Shown, UnknownReason, Verdict
+from tracer.names import (
+    Backend,
+    Cause,
+    DeterministicMode,
+    EvidenceKind,
+    Phase,
+    Prerequisite,
+    Shown,
+    UnknownReason,
+    Verdict,
+)
 from tracer.report import Report
+from tracer.report.wording.naming import needs_in_words
 from tracer.trace.region_names import KernelLanguage
 from tracer.trace.regions import Kernel
 
@@ -230,6 +241,15 @@ def test_a_launched_triton_kernel_is_judged_by_its_source() -> None:
         kernel = build.kernel("add", language=KernelLanguage.USER_TRITON, device="cuda", atomic=atomic, ops=())
         call = build.call("triton.add", facts=facts, kernels=("add",))
         assert verdicts(judge(build.trace(call, launched=(kernel,))))[0] is says
+
+
+def test_the_plan_says_that_the_mode_must_be_on_before_anything_is_compiled() -> None:
+    (change,) = judged(build.kernel()).plan
+    assert change.sets == {"deterministic_mode": "on"}
+    assert [need.kind for need in change.needs] == [Prerequisite.BEFORE_COMPILING]
+    assert needs_in_words(change) == [
+        "Make it before anything is compiled: what was compiled without it must be compiled anew"
+    ]
 
 
 def test_every_call_is_counted_once_whatever_it_was_compiled_to() -> None:

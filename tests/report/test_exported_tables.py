@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.build import call, draw, environment, report, trace
+from tests.build import call, draw, environment, region, report, trace
 from tests.report.samples import HOSTILE, full_report, hostile_process_report, process_report
 from tracer import judge
 from tracer.errors import ReportError
@@ -25,10 +25,12 @@ HEADERS = {
     "findings": "backend,torch,rule,op,phase,module,location,function,called_from,count,verdict,"
     "deterministic_mode,cause,remedy,evidence",
     "calls": "backend,torch,op,runs_as,phase,module,location,function,called_from,node,count,verdict,"
-    "deterministic_mode,rule,cause,reason,device,dtype,facts",
+    "deterministic_mode,rule,cause,reason,device,dtype,facts,region",
     "modules": "backend,torch,module,calls,raises,nondeterministic,conditional,unknown,seeded,deterministic",
     "settings": "kind,name,value,differs",
     "draws": "generator,op,phase,module,location,function,called_from,count,origin,seeded_at",
+    "regions": "region,function,location,backend,device,direction,origin,executions,ops,inside,why,kernel,language,"
+    "calls,adds_atomically,kernel_ops,choice,by_stopwatch",
 }
 needs_pyarrow = pytest.mark.skipif(util.find_spec("pyarrow") is None, reason="pyarrow is not installed")
 
@@ -43,6 +45,7 @@ def judged(**fields: Any) -> Report:
         host_draws=(draw(count=2),),
         environment=environment(cudnn_benchmark=True, variables={"PYTHONHASHSEED": "0"}),
         differing_settings=("cudnn_benchmark",),
+        regions=(region(),),
     )
     return judge(made, backend="cuda", **fields)
 

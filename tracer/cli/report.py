@@ -8,6 +8,7 @@ import click
 
 from tracer.cli import completing
 from tracer.cli.destinations import destinations
+from tracer.cli.output import show
 from tracer.cli.progress import progress
 from tracer.cli.verbosity import detail_of, verbosity
 from tracer.cli.writing import render_report, write_rendered
@@ -64,7 +65,7 @@ Exit code 3 says that a trace is partial: the report is written, and speaks for 
     "--table",
     metavar="T",
     shell_complete=completing.tables,
-    help="What CSV and Parquet hold: findings (the default), calls, modules, settings or draws.",
+    help="What CSV and Parquet hold: findings (the default), calls, modules, settings, draws or regions.",
 )
 @click.option(
     "-o",
@@ -80,6 +81,7 @@ Exit code 3 says that a trace is partial: the report is written, and speaks for 
     metavar="GLOB",
     help="Judge these files, lines, functions or modules for cpu: they run on the host.",
 )
+@click.option("--region", metavar="ID", help="Show one region of compiled code whole, as text: its ops and kernels.")
 @click.option("--strict", is_flag=True, help="Call a torch newer than the tables unknown; guess nothing.")
 @verbosity
 def command(
@@ -92,6 +94,7 @@ def command(
     output: str | None,
     targets: str | None,
     host: tuple[str, ...],
+    region: str | None,
     strict: bool,
     quiet: bool,
     verbose: bool,
@@ -118,7 +121,14 @@ def command(
         if targets is not None:
             others = targets_named(targets, report.target.torch)
             report.portability = judge_targets(trace, others, settings=settings, strict=strict, host=named)
-        rendered = render_report(report, wanted, table=table or "findings", detail=detail)
+        if region is not None:
+            from tracer.report.terminal.compiled_text import region_text
+
+            told = region_text(report, region)
+        rendered = [] if region is not None else render_report(report, wanted, table=table or "findings", detail=detail)
+    if region is not None:
+        show(told)
+        return PARTIAL if trace.partial else 0
     write_rendered(report, rendered)
     if not quiet and (written := [str(path) for _, path in wanted if path is not None]):
         click.echo(f"tracer: wrote {', '.join(written)}", err=True)

@@ -142,6 +142,7 @@ def judge_calls(
         source_lines=trace.source_lines,
         training=trace.training,
         unnamed=unnamed_calls(counted, rulings),
+        regions=trace.regions,
         watched_from_start=trace.watched_from_start,
     )
     return judgement, tuple(judged)

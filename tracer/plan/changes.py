@@ -81,7 +81,11 @@ def make_plan(judgement: Judgement) -> tuple[Change, ...]:
     drafts = [draft for write in _WRITERS for draft in write(plan)]
     drafts += _leave_unfilled(judgement)
     codes = importing_once(draft.code.strip() for draft in drafts)
-    needs = needs_of([Asking(draft.sets, draft.needs, draft.raises_in_mode) for draft in drafts], judgement.target)
+    asking = [
+        Asking(draft.sets, draft.needs, draft.raises_in_mode, any(one.regions for one in plan.told(draft.findings)))
+        for draft in drafts
+    ]
+    needs = needs_of(asking, judgement.target)
     return tuple(
         _numbered(number, draft._replace(code=code), plan, needed)
         for number, (draft, code, needed) in enumerate(zip(drafts, codes, needs, strict=True), 1)

@@ -18,6 +18,8 @@ class Asking(NamedTuple):
     needs: tuple[Prerequisite, ...] = ()
     raises_in_mode: bool = False
     """Does it take away what deterministic mode would refuse?"""
+    is_compiled: bool = False
+    """Does it close findings about compiled calls?"""
 
 
 def needs_of(asking: Sequence[Asking], target: Target) -> list[tuple[Need, ...]]:
@@ -32,6 +34,9 @@ def needs_of(asking: Sequence[Asking], target: Target) -> list[tuple[Need, ...]]
             # A switch of torch works under warn_only as well.
             holds = target.conditions.get(MODE) in (DeterministicMode.ON.value, DeterministicMode.WARN.value)
             found.append(Need(kind=Prerequisite.DETERMINISTIC_MODE, setting=MODE, changes=made, holds=holds))
+        if asker.is_compiled and asker.sets:
+            setting = MODE if MODE in asker.sets else next(iter(asker.sets))
+            found.append(Need(kind=Prerequisite.BEFORE_COMPILING, setting=setting))
         if MODE in asker.sets:
             if CUBLAS_VARIABLE in makers and CUBLAS_VARIABLE not in asker.sets:
                 found.append(

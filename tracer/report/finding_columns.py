@@ -218,6 +218,20 @@ COLUMNS: tuple[FindingColumn, ...] = (
         detail=Detail("Autograd node", Look.CODE),
     ),
     FindingColumn(
+        name="regions",
+        cell=lambda row: "\n".join(row.finding.regions),
+        in_files=False,
+        part=Part.PLACE,
+        detail=Detail("Compiled, in region", Look.CODE_LINES),
+    ),
+    FindingColumn(
+        name="kernels",
+        cell=lambda row: "\n".join(row.finding.kernels),
+        in_files=False,
+        part=Part.PLACE,
+        detail=Detail("Kernels", Look.CODE_LINES),
+    ),
+    FindingColumn(
         name="facts",
         cell=lambda row: _facts(tuple(row.finding.facts.items())),
         in_files=False,

@@ -21,7 +21,8 @@ class Report(ReportView):
         return formats.render("html", self)
 
     def to_csv(self, table: str = "findings") -> str:
-        """One row a finding, or an entry of another ``table``: ``calls``, ``modules``, ``settings``, ``draws``.
+        """One row a finding, or an entry of another ``table``: ``calls``, ``modules``, ``settings``, ``draws``,
+        ``regions``.
 
         The headers are those of ``tracer.report.files.exported_tables``; no cell is a formula. Raises ``ReportError``
         for a table that does not exist.

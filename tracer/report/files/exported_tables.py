@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tracer.judging.calls.call_findings import JudgedCall
     from tracer.report.view import ReportView
     from tracer.trace.process import Draw
+    from tracer.trace.regions import Kernel, Region
 
 FINDINGS = "findings"
 
@@ -80,6 +81,13 @@ class _Setting(NamedTuple):
     differs: bool
 
 
+class _Kernel(NamedTuple):
+    """A kernel in its region; ``None`` for a region of which none was seen."""
+
+    region: Region
+    kernel: Kernel | None
+
+
 def table_named(name: str) -> ExportedTable:
     """The table called ``name``; ``ReportError`` for a name that is none."""
     if name not in TABLES:
@@ -136,6 +144,16 @@ def _draws(report: ReportView) -> Iterator[Draw]:
     return iter(report.draws)
 
 
+def _regions(report: ReportView) -> Iterator[_Kernel]:
+    for region in report.judgement.regions:
+        yield from (_Kernel(region, kernel) for kernel in region.kernels or (None,))
+
+
+def _known(value: bool | None) -> str:
+    """``true``, ``false``, or nothing where it is not known."""
+    return "" if value is None else _spelled(value)
+
+
 def _verdict_column(verdict: Verdict) -> Column[_Module]:
     return Column(name=verdict.value, cell=lambda row: row.counts.get(verdict, 0), holds=Holds.NUMBER)
 
@@ -161,6 +179,7 @@ CALLS: tuple[Column[_Call], ...] = (
     Column(name="device", cell=lambda row: str(row.judged.group.facts.get("device", ""))),
     Column(name="dtype", cell=lambda row: str(row.judged.group.facts.get("dtype", ""))),
     Column(name="facts", cell=lambda row: row.facts),
+    Column(name="region", cell=lambda row: row.judged.group.region or ""),  # empty for a call that ran eagerly
 )
 
 #: A row a module path, the worst first; an empty ``module`` stands for calls outside modules.
@@ -195,6 +214,28 @@ DRAWS: tuple[Column[Draw], ...] = (
     Column(name="seeded_at", cell=lambda draw: draw.seeded_at),
 )
 
+#: A row a kernel of a region of compiled code, and one for a region of which no kernel was seen.
+REGIONS: tuple[Column[_Kernel], ...] = (
+    Column(name="region", cell=lambda row: row.region.id),
+    Column(name="function", cell=lambda row: row.region.function),
+    Column(name="location", cell=lambda row: row.region.location),
+    Column(name="backend", cell=lambda row: row.region.backend),
+    Column(name="device", cell=lambda row: row.region.device),
+    Column(name="direction", cell=lambda row: row.region.direction.value),
+    Column(name="origin", cell=lambda row: row.region.origin.value),
+    Column(name="executions", cell=lambda row: row.region.executions, holds=Holds.NUMBER),
+    Column(name="ops", cell=lambda row: row.region.ops, holds=Holds.NUMBER),
+    Column(name="inside", cell=lambda row: row.region.inside.value),  # how much of it was seen
+    Column(name="why", cell=lambda row: row.region.why.value if row.region.why else ""),  # why no more
+    Column(name="kernel", cell=lambda row: row.kernel.name if row.kernel else ""),
+    Column(name="language", cell=lambda row: row.kernel.language.value if row.kernel else ""),
+    Column(name="calls", cell=lambda row: row.kernel.calls if row.kernel else 0, holds=Holds.NUMBER),  # a run
+    Column(name="adds_atomically", cell=lambda row: _known(row.kernel.atomic if row.kernel else None)),
+    Column(name="kernel_ops", cell=lambda row: "; ".join(row.kernel.ops) if row.kernel else ""),
+    Column(name="choice", cell=lambda row: row.kernel.choice if row.kernel else ""),
+    Column(name="by_stopwatch", cell=lambda row: _known(row.kernel.by_stopwatch if row.kernel else None)),
+)
+
 #: Tables by the name that ``--table`` takes.
 TABLES: Mapping[str, ExportedTable] = {
     FINDINGS: ExportedTable(finding_columns.in_files, _findings),
@@ -202,4 +243,5 @@ TABLES: Mapping[str, ExportedTable] = {
     "modules": ExportedTable(lambda: MODULES, _modules),
     "settings": ExportedTable(lambda: SETTINGS, _settings),
     "draws": ExportedTable(lambda: DRAWS, _draws),
+    "regions": ExportedTable(lambda: REGIONS, _regions),
 }

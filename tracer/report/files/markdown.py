@@ -14,7 +14,7 @@ from tracer.findings import Change, Finding
 from tracer.plan import name_of, place_of
 from tracer.report.folding import rows_of
 from tracer.report.wording.headline import headline
-from tracer.report.wording.naming import advice_of, needs_in_words, runs_as_of, worth
+from tracer.report.wording.naming import advice_of, compiled_in, needs_in_words, runs_as_of, worth
 from tracer.report.wording.plain import one_line, visible
 from tracer.report.wording.words import VERDICTS, by_severity, plural, target_words
 
@@ -114,7 +114,7 @@ def _findings(findings: tuple[Finding, ...]) -> Iterator[str]:
             str(row.deterministic_mode),
             f"{row.count:,}",
             f"{what} {row.phase}{runs_as_of(row)}" if row.op else what,
-            place_of(row),
+            f"{place_of(row)} ({compiled_in(row)})" if row.regions else place_of(row),
             row.remedy,
         )
         yield f"| {' | '.join(_said(cell) for cell in cells)} |"

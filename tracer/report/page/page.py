@@ -14,6 +14,7 @@ from tracer.report.finding_columns import backend_of
 from tracer.report.page.model_map import Block, model_map
 from tracer.report.page.process_page import process_context
 from tracer.report.page.reproduce import command
+from tracer.report.regions import region_rows, regions_sentence
 from tracer.report.wording.acceptance import gate_in_words
 from tracer.report.wording.answers import answers, evidence_counts, unnamed_sentence
 from tracer.report.wording.environment_rows import environment_rows
@@ -35,6 +36,9 @@ MODULE_ROWS = 12
 PLAN_ROWS = 100
 #: The plan's first changes, shown unfolded.
 PLAN_OPEN = 6
+#: Regions of compiled code that are listed, and kernels and ops of one.
+MOST_REGIONS = 60
+MOST_IN_REGION = 60
 #: A part of a bar that was counted at all is never thinner than this, in percent.
 _THINNEST = 1.2
 
@@ -139,7 +143,19 @@ def page_context(report: ReportView, blocks: tuple[Block, ...]) -> dict[str, Any
         "environment": environment_rows(report.environment, judgement.differing_settings),
         "sources": judgement.sources,
         "ranks": page_ranks(report.ranks),
+        **_compiled(report),
         **process_context(report),
+    }
+
+
+def _compiled(report: ReportView) -> dict[str, Any]:
+    """The regions of compiled code, the worst first."""
+    rows = region_rows(report)
+    return {
+        "regions": rows[:MOST_REGIONS],
+        "regions_more": max(0, len(rows) - MOST_REGIONS),
+        "regions_told": regions_sentence(report),
+        "most_in_region": MOST_IN_REGION,
     }
 
 

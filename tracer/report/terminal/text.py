@@ -17,6 +17,7 @@ from tracer.findings import Change, Finding
 from tracer.names import Detail, Verdict
 from tracer.plan import name_of, place_of
 from tracer.report.folding import rows_of
+from tracer.report.terminal.compiled_text import compiled_parts
 from tracer.report.terminal.process_text import process_parts
 from tracer.report.terminal.ranks_text import ranks_parts
 from tracer.report.terminal.terminal import Prose, hanging, heading, indented, printed
@@ -25,6 +26,7 @@ from tracer.report.wording.headline import headline
 from tracer.report.wording.naming import (
     advice_of,
     calls_by_op,
+    compiled_in,
     counted,
     needs_in_words,
     ops_behind,
@@ -99,6 +101,7 @@ def _parts(
     yield from _findings(report, width, limit, detail is Detail.WHOLE)
     if detail is Detail.WHOLE:
         yield from _reasons(report.findings)
+    yield from compiled_parts(report, whole=detail is Detail.WHOLE)
     yield from process_parts(report)
     yield from ranks_parts(report)
     yield from _blind_spots(report)
@@ -185,6 +188,8 @@ def _place(finding: Finding) -> Prose:
     text.append(f"{f' {phase}' if phase else ''}\n{one_line(place_of(finding), _LONGEST)}", style="not bold")
     if finding.runs_as:
         text.append(f"\nruns as {one_line(name_of(finding.runs_as), _LONGEST)}", style="not bold")
+    if finding.regions:
+        text.append(f"\n{one_line(compiled_in(finding), _LONGEST)}", style="not bold")
     if ops_behind(finding):
         text.append(f"\nfor {one_line(calls_by_op(finding.ops, 3), _LONGEST)}", style="not bold dim")
     if finding.module and (finding.location or finding.called_from):

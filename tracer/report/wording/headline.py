@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tracer.names import SEVERITY, About, BlindSpotKind, Cause, Training, Verdict
 from tracer.plan import Step, step_of
 from tracer.report.wording.naming import is_call
+from tracer.trace.region_names import RegionInside
 
 if TYPE_CHECKING:
     from tracer.report.view import ReportView
@@ -36,6 +37,10 @@ _UNSEEN = {
     BlindSpotKind.HIGHER_ORDER: "bodies of higher-order ops",
     BlindSpotKind.SUBCLASS: "tensor subclasses",
 }
+
+
+#: Regions whose calls are in no tally.
+_NOT_SEEN = (RegionInside.UNSEEN, RegionInside.KERNELS)
 
 
 def headline(report: ReportView) -> tuple[Verdict, str]:
@@ -75,6 +80,8 @@ def headline(report: ReportView) -> tuple[Verdict, str]:
 def unseen(report: ReportView) -> tuple[str, ...]:
     """What of the program went by unseen, a few words each: a seed may lie in it, or a whole step."""
     kinds = {spot.kind for spot in report.blind_spots}
+    if any(region.executions and region.inside in _NOT_SEEN for region in report.judgement.regions):
+        kinds.add(BlindSpotKind.COMPILED)
     before = ("what ran before recording",) if report.judgement.watched_from_start is False else ()
     return (*before, *dict.fromkeys(words for kind, words in _UNSEEN.items() if kind in kinds))
 

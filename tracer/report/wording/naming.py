@@ -52,6 +52,8 @@ def needs_in_words(change: Change) -> list[str]:
 
 
 def _in_words(need: Need) -> str:
+    if need.kind is Prerequisite.BEFORE_COMPILING:
+        return "Make it before anything is compiled: what was compiled without it must be compiled anew"
     if need.kind is Prerequisite.NOTHING_RAISES:
         if need.setting:
             return f"Make {_numbered(need.changes)} with it: without {need.setting} calls raise"
@@ -75,6 +77,17 @@ def _numbered(changes: Sequence[int]) -> str:
     told = [f"{run[0]} to {run[-1]}" if len(run) > 2 else " and ".join(map(str, run)) for run in runs]
     spelt = " and ".join(filter(None, (", ".join(told[:-1]), told[-1])))
     return f"change{'s' * (len(changes) > 1)} {spelt}"
+
+
+def compiled_in(finding: Finding) -> str:
+    """Where compiled calls ran, and the kernel: ``compiled, region 0/0 forward: cpp_fused_index_add_0``; else empty."""
+    if not finding.regions:
+        return ""
+    more = f" and {len(finding.regions) - 1} more" if len(finding.regions) > 1 else ""
+    named = ", ".join(finding.kernels[:2]) + (
+        f" and {len(finding.kernels) - 2} more" if len(finding.kernels) > 2 else ""
+    )
+    return f"compiled, region {finding.regions[0]}{more}{f': {named}' if named else ''}"
 
 
 def answer_of(finding: Finding) -> str:

@@ -1,0 +1,139 @@
+"""What was compiled has its place on the page, in the terminal, in CSV and JSON, and none where nothing was."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from html import unescape
+
+import pytest
+
+from tests import build
+from tracer import judge
+from tracer.errors import ReportError
+from tracer.names import DeterministicMode, Phase, Verdict
+from tracer.report import Report
+from tracer.report.regions import region_rows, regions_sentence
+from tracer.report.terminal.compiled_text import region_text
+from tracer.report.wording.headline import headline
+from tracer.trace import Trace
+from tracer.trace.region_names import Direction, KernelLanguage, RegionGap, RegionInside, RegionOrigin
+
+PUT = "aten.index_put.default"
+KERNEL = "cpp_fused_index_add_0"
+LINE = "atomic_add_vec<float, 2, 1>(out_ptr0, tmp8, tmp6);"
+FLOAT = {"device": "cpu", "dtype": "float32"}
+
+
+def compiled_trace() -> Trace:
+    """A region with a kernel that adds atomically and one that is called, and a region that was not seen."""
+    seen = build.region(
+        deterministic_mode=DeterministicMode.OFF,
+        direction=Direction.FORWARD,
+        executions=30,
+        ops=2,
+        kernels=(
+            build.kernel(original_ops=("aten.index_add",), lines=(LINE,)),
+            build.kernel(
+                "extern_kernels.mm", language=KernelLanguage.EXTERN, atomic=None, ops=("aten.mm.default",), calls=2
+            ),
+        ),
+    )
+    unseen = build.region(
+        "1/0",
+        inside=RegionInside.UNSEEN,
+        why=RegionGap.EARLIER,
+        origin=RegionOrigin.EARLIER,
+        kernels=(),
+        ops=0,
+        function="attend",
+    )
+    calls = (
+        build.call(PUT, facts=FLOAT | {"arg.accumulate": True}, region=seen.id, kernels=(KERNEL,), count=30),
+        build.call("aten.mm.default", facts=FLOAT, region=seen.id, kernels=("extern_kernels.mm",), count=60),
+        build.call("aten.add.Tensor", facts=FLOAT, phase=Phase.OPTIMIZER),
+    )
+    return build.trace(*calls, regions=(seen, unseen), environment=build.environment(num_threads=2))
+
+
+@pytest.fixture(scope="module")
+def made() -> Report:
+    return judge(compiled_trace())
+
+
+def section(made: Report) -> str:
+    """The text of the page's section; empty where it does not stand."""
+    found = re.search(r'<section id="compiled".*?</section>', made.to_html(), re.DOTALL)
+    text = re.sub(r"<[^>]*>", " ", re.sub(r"<wbr>|\u200b", "", found.group())) if found else ""
+    return " ".join(unescape(text).split())
+
+
+def test_the_worst_region_stands_first_with_its_kernels_and_ops(made: Report) -> None:
+    first, second = region_rows(made)
+    assert (first.id, first.verdict, first.gap) == ("0/0 forward", Verdict.NONDETERMINISTIC, "")
+    assert [(kernel.name, kernel.adds) for kernel in first.kernels] == [
+        (KERNEL, "adds atomically"),
+        ("extern_kernels.mm", ""),
+    ]
+    assert [(op.op, op.calls, op.verdict) for op in first.ops] == [
+        ("aten.index_put", 30, Verdict.NONDETERMINISTIC),
+        ("aten.mm", 60, Verdict.DETERMINISTIC),
+    ]
+    assert (second.verdict, second.ops) == (Verdict.UNKNOWN, ())
+    assert second.gap == "Its inside was not seen: it was compiled before recording began"
+    assert regions_sentence(made) == (
+        "2 regions of compiled code, the inside of 1 seen, 1 with a kernel that adds atomically."
+    )
+
+
+def test_the_page_and_the_terminal_tell_of_regions_and_of_nothing_where_nothing_was_compiled(made: Report) -> None:
+    for text in (section(made), made.to_text(width=200, color=False)):
+        assert "Compiled code" in text
+        assert KERNEL in text
+        assert "adds atomically" in text
+        assert "Its inside was not seen: it was compiled before recording began." in text
+    eager = judge(build.trace())
+    assert section(eager) == ""
+    assert "Compiled code" not in eager.to_text(width=200, color=False)
+
+
+def test_a_finding_names_region_and_kernel_in_every_format(made: Report) -> None:
+    said = f"compiled, region 0/0 forward: {KERNEL}"
+    assert said in made.to_text(width=300, color=False)
+    (found,) = [one for one in json.loads(made.to_json())["judgement"]["findings"] if one["op"] == PUT]
+    assert (found["regions"], found["kernels"], found["shown"]) == (["0/0 forward"], [KERNEL], "adds-atomically")
+    assert [region["id"] for region in json.loads(made.to_json())["judgement"]["regions"]] == ["0/0 forward", "1/0"]
+    assert f"`{KERNEL}` adds atomically." in found["why"]
+
+
+def test_the_calls_table_gains_the_region_at_its_end(made: Report) -> None:
+    rows = list(csv.reader(io.StringIO(made.to_csv("calls"))))
+    assert rows[0][-1] == "region"
+    assert [row[-1] for row in rows[1:]] == ["0/0 forward", "0/0 forward", ""]
+
+
+def test_a_table_of_regions_has_a_row_a_kernel(made: Report) -> None:
+    rows = list(csv.DictReader(io.StringIO(made.to_csv("regions"))))
+    assert [(row["region"], row["kernel"], row["adds_atomically"]) for row in rows] == [
+        ("0/0 forward", KERNEL, "true"),
+        ("0/0 forward", "extern_kernels.mm", ""),
+        ("1/0", "", ""),
+    ]
+
+
+def test_one_region_whole_has_its_lines_of_code_where_the_trace_holds_them(made: Report) -> None:
+    text = region_text(made, "0/0 forward", width=100, color=False)
+    assert LINE in text
+    assert "extern_kernels.mm: eager kernel, called, called 2 times a run" in text
+    assert "aten.index_put forward, 30 calls: nondeterministic → deterministic under the mode" in text
+    with pytest.raises(ReportError, match="there is no region '9/9'"):
+        region_text(made, "9/9")
+
+
+def test_a_region_that_was_not_seen_stands_in_the_headline_although_nothing_else_says_so() -> None:
+    unseen = build.region(inside=RegionInside.UNSEEN, kernels=(), ops=0)
+    call = build.call("aten.add.Tensor", facts=FLOAT, phase=Phase.OPTIMIZER)
+    made = judge(build.trace(call, regions=(unseen,), watched_from_start=True))
+    assert headline(made)[1] == "No risk found (not seen: compiled code)"

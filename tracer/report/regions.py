@@ -1,0 +1,214 @@
+"""Compiled code in words: each region with its ops, its kernels and what of them varies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from tracer.names import SEVERITY, DeterministicMode, Verdict
+from tracer.plan import name_of
+from tracer.report.wording.words import plural
+from tracer.trace.region_names import Direction, KernelLanguage, RegionGap, RegionInside, RegionKind, RegionOrigin
+from tracer.trace.regions import Kernel, Region
+
+if TYPE_CHECKING:
+    from tracer.judging.calls.call_findings import JudgedCall
+    from tracer.report.view import ReportView
+
+LANGUAGES: Mapping[KernelLanguage, str] = {
+    KernelLanguage.CPP: "generated C++",
+    KernelLanguage.TRITON: "generated Triton",
+    KernelLanguage.TEMPLATE: "template",
+    KernelLanguage.EXTERN: "eager kernel, called",
+    KernelLanguage.FALLBACK: "eager kernel, called",
+    KernelLanguage.USER_TRITON: "your Triton kernel",
+    KernelLanguage.OTHER: "kernel",
+}
+_ORIGINS: Mapping[RegionOrigin, str] = {
+    RegionOrigin.COMPILED: "compiled while it was recorded",
+    RegionOrigin.CACHE: "its code came from a cache",
+    RegionOrigin.EARLIER: "compiled before recording began",
+    RegionOrigin.UNKNOWN: "",
+}
+_GAPS: Mapping[RegionGap, str] = {
+    RegionGap.EARLIER: "it was compiled before recording began",
+    RegionGap.BACKEND: "only its backend can read the code that it makes",
+    RegionGap.FORMAT: "this torch tells of it in a form that is not known here",
+    RegionGap.HOOKS: "this torch lacks what a recorder listens to",
+    RegionGap.NEVER_RAN: "it did not run while recording",
+}
+_INSIDE: Mapping[RegionInside, str] = {
+    RegionInside.OPS_AND_KERNELS: "",
+    RegionInside.OPS: "Which kernels its ops went into was not seen",
+    RegionInside.KERNELS: "Its ops were not seen, its kernels were",
+    RegionInside.DISPATCHED: "Its ops ran one by one, and were counted as eager ones are",
+    RegionInside.UNSEEN: "Its inside was not seen",
+}
+
+
+class KernelRow(NamedTuple):
+    """One kernel of a region."""
+
+    name: str
+    made_of: str
+    """What it is: generated C++, a template, an eager kernel."""
+    adds: str
+    """``adds atomically``, ``adds nothing atomically``, or nothing where no source is there to read."""
+    ops: str
+    """The ops that went into it."""
+    calls: int
+    choice: str
+    """What autotuning chose, and whether with a stopwatch."""
+    lines: tuple[str, ...]
+    """Its source's lines that show it, where the trace holds them."""
+
+    @property
+    def varies(self) -> bool:
+        """Does it add atomically?"""
+        return self.adds == ADDS
+
+
+class OpRow(NamedTuple):
+    """Calls of one op at one place of a region."""
+
+    op: str
+    phase: str
+    place: str
+    module: str
+    calls: int
+    verdict: Verdict
+    in_mode: Verdict
+    kernels: str
+
+
+class RegionRow(NamedTuple):
+    """One region."""
+
+    id: str
+    title: str
+    """What was compiled, and where it begins."""
+    told: str
+    """How often it ran, for what and by what it was compiled, what is in it."""
+    gap: str
+    """What of it was not seen, and why; empty for one that was seen whole."""
+    verdict: Verdict
+    """The worst of its calls; unknown where they were not seen."""
+    kernels: tuple[KernelRow, ...]
+    ops: tuple[OpRow, ...]
+    """Worst first; empty for a report without its trace."""
+
+    @property
+    def varies(self) -> bool:
+        """Does a kernel of it add atomically?"""
+        return any(kernel.varies for kernel in self.kernels)
+
+
+ADDS = "adds atomically"
+_ADDS_NOTHING = "adds nothing atomically"
+
+
+def region_rows(report: ReportView) -> list[RegionRow]:
+    """The regions, the worst first, then those that ran most often."""
+    by_region: dict[str, list[JudgedCall]] = {}
+    for call in report.calls if report.has_calls else ():
+        if call.group.region is not None:
+            by_region.setdefault(call.group.region, []).append(call)
+    rows = [(region, _row(region, by_region.get(region.id, []))) for region in report.judgement.regions]
+    rows.sort(key=lambda row: (SEVERITY.index(row[1].verdict), -row[0].executions, row[0].id))
+    return [row for _, row in rows]
+
+
+def regions_sentence(report: ReportView) -> str:
+    """How much was compiled, and how much of it was seen; empty where nothing was."""
+    regions = [region for region in report.judgement.regions if region.kind is RegionKind.COMPILED]
+    if not regions:
+        return ""
+    seen = sum(region.inside in (RegionInside.OPS_AND_KERNELS, RegionInside.OPS) for region in regions)
+    adding = sum(any(kernel.atomic for kernel in region.kernels) for region in regions)
+    dispatched = sum(region.inside is RegionInside.DISPATCHED for region in regions)
+    parts = [f"{plural(len(regions), 'region')} of compiled code, the inside of {seen} seen"]
+    if dispatched:
+        parts.append(f"{dispatched} counted op by op")
+    if adding:
+        parts.append(f"{adding} with a kernel that adds atomically")
+    return f"{', '.join(parts)}."
+
+
+def _row(region: Region, calls: list[JudgedCall]) -> RegionRow:
+    verdicts = {call.ruling.verdict for call in calls}
+    gap = _gap(region)
+    if not verdicts:
+        verdicts = {Verdict.UNKNOWN if gap and region.inside is not RegionInside.DISPATCHED else Verdict.DETERMINISTIC}
+    if not calls and any(kernel.atomic for kernel in region.kernels):
+        verdicts = {Verdict.NONDETERMINISTIC}
+    ops = sorted((_op(call) for call in calls), key=lambda row: (SEVERITY.index(row.verdict), -row.calls, row.op))
+    return RegionRow(
+        region.id,
+        _title(region),
+        _told(region),
+        gap,
+        min(verdicts, key=SEVERITY.index),
+        tuple(_kernel(kernel) for kernel in sorted(region.kernels, key=lambda one: not one.atomic)),
+        tuple(ops),
+    )
+
+
+def _title(region: Region) -> str:
+    what = region.function or "compiled code"
+    return f"{what} at {region.location}" if region.location else what
+
+
+def _told(region: Region) -> str:
+    return "; ".join(filter(None, _facts(region)))
+
+
+def _facts(region: Region) -> Iterator[str]:
+    if region.kind is RegionKind.CUDA_GRAPH:
+        yield f"a CUDA graph, replayed {plural(region.executions, 'time')}"
+    else:
+        half = "" if region.direction is Direction.INFERENCE else f"{region.direction}, "
+        yield f"{half}ran {plural(region.executions, 'time')}"
+        by = f" by {region.backend}" if region.backend else ""
+        yield f"compiled{by} for {region.device}" if region.device else f"compiled{by}"
+    if _ORIGINS[region.origin]:
+        yield _ORIGINS[region.origin]
+    if region.deterministic_mode not in (None, DeterministicMode.OFF):
+        yield f"under deterministic mode ({region.deterministic_mode})"
+    if region.mode:
+        yield f"mode {region.mode}"
+    if region.recompiles:
+        guard = f", since {region.guard}" if region.guard else ""
+        yield f"compiled again after {region.recompiles}{guard}"
+    if region.kernels:
+        yield f"{plural(region.ops, 'op')} in {plural(len(region.kernels), 'kernel')}"
+    elif region.ops:
+        yield plural(region.ops, "op")
+
+
+def _gap(region: Region) -> str:
+    said = _INSIDE[region.inside]
+    why = _GAPS[region.why] if region.why is not None else ""
+    return f"{said}: {why}" if said and why else said
+
+
+def _kernel(kernel: Kernel) -> KernelRow:
+    adds = "" if kernel.atomic is None else ADDS if kernel.atomic else _ADDS_NOTHING
+    choice = kernel.choice
+    if kernel.by_stopwatch:
+        choice = f"{choice}, chosen with a stopwatch" if choice else "chosen with a stopwatch"
+    made_of = ", ".join(dict.fromkeys(name_of(op) for op in kernel.original_ops or kernel.ops))
+    return KernelRow(kernel.name, LANGUAGES[kernel.language], adds, made_of, kernel.calls, choice, kernel.lines)
+
+
+def _op(call: JudgedCall) -> OpRow:
+    group, ruling = call
+    return OpRow(
+        name_of(group.op),
+        group.phase.value,
+        group.location or "place not recorded",
+        group.module,
+        group.count,
+        ruling.verdict,
+        ruling.verdict_in_deterministic_mode,
+        ", ".join(group.kernels),
+    )
