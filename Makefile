@@ -49,6 +49,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/threads.py --runs 20
 	$(BIN)/python benchmarks/judging.py
 	$(BIN)/python benchmarks/unknown.py
+	$(BIN)/python benchmarks/values.py
 
 # Without --quiet, which hides the warnings from --strict too.
 docs: $(DOCS_STAMP)

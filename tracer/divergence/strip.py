@@ -18,18 +18,27 @@ from tracer.trace.values import Values
 MOST_SPANS = 4000
 
 _STATES = (State.AGREES, State.NOT_DIGESTED, State.FOLLOWS, State.ROOT)
+_Lane = tuple[Phase, str]
+_Words = tuple[Callable[[str], str], bool]
+#: How lanes are named, ever more coarsely: what of a module's path is told, and whether the phase is.
+_WORDS: tuple[_Words, ...] = (
+    (lambda path: path, True),
+    (lambda path: path.partition(".")[0], True),
+    (lambda path: "", True),
+    (lambda path: "", False),
+)
 _AGREES, _NOT_DIGESTED, _FOLLOWS, _ROOT = range(4)
 
 
 def strip(pairs: Pairs, state: Ints) -> tuple[Span, ...]:
     """Stretches of one state, step, phase and module: whole modules or, where they are too many, ever less of them."""
-    spans: list[Span] = []
-    for module in (lambda path: path, lambda path: path.partition(".")[0], lambda path: ""):
-        spans = list(_spans(pairs, state, module, by_phase=True))
-        if len(spans) <= MOST_SPANS:
-            return tuple(spans)
-    spans = list(_spans(pairs, state, lambda path: "", by_phase=False))
-    return tuple(spans if len(spans) <= MOST_SPANS else _merged(spans))
+    steps = steps_of(pairs.first, pairs.at[0])
+    for module, by_phase in _WORDS:
+        lanes = _lanes(pairs.first, module, by_phase)
+        edges = _edges(pairs, state, steps, lanes[0])
+        if len(edges) + len(pairs.gaps) <= MOST_SPANS:
+            return tuple(_spans(pairs, state, steps, edges, lanes, (module, by_phase)))
+    return tuple(_few(pairs, state, steps, edges))
 
 
 def states(pairs: Pairs, found: Differences, following: Following) -> Ints:
@@ -42,33 +51,46 @@ def states(pairs: Pairs, found: Differences, following: Following) -> Ints:
     return state
 
 
-def _spans(pairs: Pairs, state: Ints, module: Callable[[str], str], *, by_phase: bool) -> Iterator[Span]:
+def _edges(pairs: Pairs, state: Ints, steps: Ints, lane_of_group: Ints) -> Ints:
+    """Where stretches begin, and the end."""
+    lane = lane_of_group[pairs.first.group[pairs.at[0]]]
+    begins = np.zeros(pairs.size + 1, np.bool_)
+    begins[[0, pairs.size]] = True
+    begins[1:-1] |= (state[1:] != state[:-1]) | (lane[1:] != lane[:-1]) | (steps[1:] != steps[:-1])
+    begins[np.searchsorted(pairs.at[0], [gap.first for gap in pairs.gaps])] = True
+    return np.flatnonzero(begins)
+
+
+def _spans(
+    pairs: Pairs, state: Ints, steps: Ints, edges: Ints, lanes: tuple[Ints, list[_Lane]], words: _Words
+) -> Iterator[Span]:
     first, second = pairs.first, pairs.second
-    lanes = _lanes(first, module, by_phase)
+    of_second = _lanes(second, *words) if pairs.gaps else lanes
     at = pairs.at[0]
-    steps = steps_of(first, at)
-    lane = lanes[0][first.group[at]]
-    changes = np.flatnonzero((np.diff(state) != 0) | (np.diff(lane) != 0) | (np.diff(steps) != 0)) + 1
-    places = [int(np.searchsorted(at, gap.first)) for gap in pairs.gaps]
-    edges = sorted({0, pairs.size, *changes.tolist(), *places})
-    gaps = dict(zip(places, pairs.gaps, strict=True))
-    for begin, end in zip(edges, [*edges[1:], None], strict=True):
+    gaps = {int(np.searchsorted(at, gap.first)): gap for gap in pairs.gaps}
+    for begin, end in pairwise((*edges.tolist(), pairs.size)):
         gap = gaps.get(begin)
         if gap is not None:
-            yield from _alone(first, gap.first, gap.first_end, State.ONLY_FIRST, module, by_phase)
-            yield from _alone(second, gap.second, gap.second_end, State.ONLY_SECOND, module, by_phase)
-        if end is not None and end > begin:
-            phase, path = lanes[1][int(lane[begin])]
+            yield from _alone(first, gap.first, gap.first_end, State.ONLY_FIRST, lanes)
+            yield from _alone(second, gap.second, gap.second_end, State.ONLY_SECOND, of_second)
+        if end > begin:
+            phase, path = lanes[1][int(lanes[0][first.group[at[begin]]])]
             yield Span(_STATES[int(state[begin])], int(steps[begin]), phase, path, int(at[begin]), end - begin)
 
 
-def _alone(
-    values: Values, begin: int, end: int, state: State, module: Callable[[str], str], by_phase: bool
-) -> Iterator[Span]:
+def _few(pairs: Pairs, state: Ints, steps: Ints, edges: Ints) -> Iterator[Span]:
+    """Neighbours joined until there are few enough; what says the most stands, so that no root is lost."""
+    kept = np.unique(np.append(edges[:: -(-len(edges) // MOST_SPANS)], pairs.size))
+    worst = np.maximum.reduceat(state, kept[:-1]) if len(kept) > 1 else np.empty(0, np.int64)
+    for begin, end, says in zip(kept[:-1].tolist(), kept[1:].tolist(), worst.tolist(), strict=True):
+        call = int(pairs.at[0][begin])
+        yield Span(_STATES[says], int(steps[begin]), Phase.OTHER, "", call, end - begin)
+
+
+def _alone(values: Values, begin: int, end: int, state: State, lanes: tuple[Ints, list[_Lane]]) -> Iterator[Span]:
     """Calls that one side alone has, in stretches."""
     if begin == end:
         return
-    lanes = _lanes(values, module, by_phase)
     lane = lanes[0][values.group[begin:end]]
     steps = steps_of(values, np.arange(begin, end))
     edges = [0, *(np.flatnonzero((np.diff(lane) != 0) | (np.diff(steps) != 0)) + 1).tolist(), end - begin]
@@ -77,9 +99,9 @@ def _alone(
         yield Span(state, int(steps[one]), phase, path, begin + one, two - one)
 
 
-def _lanes(values: Values, module: Callable[[str], str], by_phase: bool) -> tuple[Ints, list[tuple[Phase, str]]]:
+def _lanes(values: Values, module: Callable[[str], str], by_phase: bool) -> tuple[Ints, list[_Lane]]:
     """For each group the number of its lane, and the lanes."""
-    numbers: dict[tuple[Phase, str], int] = {}
+    numbers: dict[_Lane, int] = {}
     found = [
         numbers.setdefault((group.phase if by_phase else Phase.OTHER, module(group.module)), len(numbers))
         for group in values.groups
@@ -93,13 +115,3 @@ def steps_of(values: Values, calls: Ints) -> Ints:
     rows = np.searchsorted(starts, calls, side="right") - 1
     found: Ints = np.where(rows >= 0, np.concatenate(([0], numbers))[rows + 1], 0).astype(np.int64)
     return found
-
-
-def _merged(spans: list[Span]) -> Iterator[Span]:
-    """Neighbours joined until there are few enough; the state that says the most stands."""
-    order = [*_STATES, State.ONLY_FIRST, State.ONLY_SECOND]
-    size = -(-len(spans) // MOST_SPANS)
-    for at in range(0, len(spans), size):
-        several = spans[at : at + size]
-        worst = max(several, key=lambda one: (one.state is State.ROOT, order.index(one.state)))
-        yield Span(worst.state, several[0].step, Phase.OTHER, "", several[0].call, sum(one.count for one in several))

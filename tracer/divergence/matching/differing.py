@@ -13,6 +13,9 @@ import numpy as np
 from tracer.divergence.matching.pairing import Attached, Flags, Ints, Pairs, attach
 from tracer.trace.values import Mark, Values
 
+#: Calls whose origins are looked at together: few enough for memory, enough for speed.
+_AT_ONCE = 1 << 17
+
 _UNKNOWN = int(Mark.INPUT_NOT_DIGESTED | Mark.OUTPUT_NOT_DIGESTED)
 
 
@@ -83,7 +86,9 @@ def explained_by(pairs: Pairs, found: Differences) -> Ints:
         entries = _blamed_entries(pairs, found, side, values)
         _keep(values, calls, entries)
         left = rows[parents[rows] < 0]
-        parents[left] = _first_blamed(values, pairs.at[side][left], calls, entries, parents[left])
+        for begin in range(0, len(left), _AT_ONCE):
+            some = left[begin : begin + _AT_ONCE]
+            parents[some] = _first_blamed(values, pairs.at[side][some], calls, entries)
     return parents
 
 
@@ -118,13 +123,14 @@ def _keep(values: Values, calls: Ints, entries: Ints) -> None:
             calls[call] = calls[origin] if origin >= 0 else entries[-1 - origin]
 
 
-def _first_blamed(values: Values, at: Ints, calls: Ints, entries: Ints, parents: Ints) -> Ints:
-    """The first of each call's origins that is to blame."""
+def _first_blamed(values: Values, at: Ints, calls: Ints, entries: Ints) -> Ints:
+    """The first of each call's origins that is to blame; -1 where none is."""
+    result = np.full(len(at), -1, np.int64)
     starts = values.origin_start[at]
     counts = values.origin_start[at + 1] - starts
     total = int(counts.sum())
     if not total:
-        return parents
+        return result
     owner = np.repeat(np.arange(len(at)), counts)
     offset = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
     origin = values.origins[np.repeat(starts, counts) + offset].astype(np.int64)
@@ -134,7 +140,6 @@ def _first_blamed(values: Values, at: Ints, calls: Ints, entries: Ints, parents:
     blamed[~made] = entries[-1 - origin[~made]]
     hit = np.flatnonzero(blamed >= 0)
     owners, first = np.unique(owner[hit], return_index=True)
-    result: Ints = parents.copy()
     result[owners] = blamed[hit[first]]
     return result
 
