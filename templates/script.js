@@ -105,6 +105,10 @@ function start(data) {
   // What a gate let pass, by the position of the finding; of the report's own target alone.
   const accepted = new Map(data.accepted);
   const acceptance = (row) => (chosen ? undefined : data.strings[accepted.get(row[2])]);
+  // Seeded draws of like modules are one row until it is unfolded: its first finding stands for the others.
+  const folded = data.targets.map(({ folds }) => new Map(folds.flatMap((group) => group.map((index) => [index, group]))));
+  const unfolded = new Set();
+  const foldOf = (row) => folded[chosen].get(row[2]);
   const addressOf = (row) => `${chosen ? `target-${chosen + 1}-` : ""}finding-${numberOf(row)}`;
 
   function badge(name) {
@@ -125,6 +129,24 @@ function start(data) {
     return button;
   }
 
+  // Shows each finding of a row that stands for several, or takes them back.
+  function unfolder(row) {
+    const group = foldOf(row);
+    if (!group || group[0] !== row[2]) return null;
+    const words = () => (unfolded.has(group) ? "one row again" : `and ${(group.length - 1).toLocaleString("en")} more seeded draws`);
+    const button = element("button", words(), "unfold faint");
+    button.type = "button";
+    button.setAttribute("aria-expanded", String(unfolded.has(group)));
+    button.addEventListener("click", (event) => {
+      event.stopPropagation();
+      if (!unfolded.delete(group)) unfolded.add(group);
+      button.textContent = words();
+      button.setAttribute("aria-expanded", String(unfolded.has(group)));
+      table.draw();
+    });
+    return button;
+  }
+
   // A column of the table shows the field that it is named by, and more beside it.
   function column(field, show, order = (value) => value, type = "string") {
     return {
@@ -141,7 +163,12 @@ function start(data) {
   const columns = [
     column("verdict", (_, row) => (acceptance(row) ? lines(opener(row), "accepted") : opener(row)), (name) => severity[name], "num"),
     column("deterministic_mode", (name) => badge(name), (name) => severity[name], "num"),
-    column("op", (value, row) => lines(breakable(value, "code"), text(row, "cause"))),
+    column("op", (value, row) => {
+      const cell = lines(breakable(value, "code"), text(row, "cause"));
+      const more = unfolder(row);
+      if (more) cell.append(more);
+      return cell;
+    }),
     column("phase", (value) => element("span", value), (name) => phases[name] ?? data.phases.length, "num"),
     column("module", (value) => breakable(value, "code")),
     column("location", (value, row) => {
@@ -261,7 +288,7 @@ function start(data) {
 
   document.querySelector("#rows tbody").addEventListener("click", (event) => {
     const line = event.target.closest("tr[id*=finding-]");
-    if (!line || String(getSelection()) || event.target.closest("a")) return;
+    if (!line || String(getSelection()) || event.target.closest("a, .unfold")) return;
     toggle(table.row(line));
   });
 
@@ -301,14 +328,23 @@ function start(data) {
       (word) => haystack("places", row[0], searched, inPlace).includes(word) || haystack("rulings", row[1], ruled, inRuling).includes(word),
     );
   }
-  table.search.fixed("filters", (_, row) => matches(row));
+  let onPaper = false;
+  const stands = (row) => {
+    const group = foldOf(row);
+    return !group || group[0] === row[2] || onPaper || unfolded.has(group) || !matches(data.targets[chosen].rows[group[0]]);
+  };
+  table.search.fixed("filters", (_, row) => matches(row) && stands(row));
 
   function say() {
     const { recordsDisplay, recordsTotal } = table.page.info();
     const all = recordsTotal.toLocaleString("en");
     const { more, name } = data.targets[chosen];
-    const told = recordsDisplay === recordsTotal ? `All ${all} shown` : `${recordsDisplay.toLocaleString("en")} of ${all} match`;
-    shown.textContent = told + (more ? `; ${more.toLocaleString("en")} more are in a report for ${name}` : "");
+    const rows = data.targets[chosen].rows;
+    const hidden = folded[chosen].size ? rows.filter((row) => matches(row) && !stands(row)).length : 0;
+    const met = recordsDisplay + hidden;
+    const counted = met === recordsTotal ? `All ${all} shown` : `${met.toLocaleString("en")} of ${all} match`;
+    control("folded").textContent = hidden ? "Seeded draws of like modules are one row." : "";
+    shown.textContent = counted + (more ? `; ${more.toLocaleString("en")} more are in a report for ${name}` : "");
   }
 
   let waiting = 0;
@@ -531,6 +567,11 @@ function start(data) {
     if (chosen !== Number(found[1] ?? 1) - 1) choose(Number(found[1] ?? 1) - 1);
     const row = table.row(Number(found[2]) - 1);
     if (!row.any()) return;
+    const group = foldOf(row.data());
+    if (group && group[0] !== row.index()) {
+      unfolded.add(group);
+      table.draw(false);
+    }
     let position = table.rows({ order: "applied", search: "applied" }).indexes().toArray().indexOf(row.index());
     if (position < 0) {
       control("clear").click();
@@ -542,7 +583,8 @@ function start(data) {
   }
 
   table.on("draw", say);
-  say();
+  if (folded.some(({ size }) => size)) table.draw();  // the first drawing knew of no filter
+  else say();
   addEventListener("hashchange", openFromAddress);
   openFromAddress();
 
@@ -551,9 +593,13 @@ function start(data) {
   let length = 0;
   addEventListener("beforeprint", () => {
     length = table.page.len();
+    onPaper = true;
     table.page.len(Math.min(2000, data.targets[chosen].rows.length)).draw(false);
   });
-  addEventListener("afterprint", () => length && table.page.len(length).draw(false));
+  addEventListener("afterprint", () => {
+    onPaper = false;
+    if (length) table.page.len(length).draw(false);
+  });
 }
 
 for (const button of document.querySelectorAll(".plan .copy, #environment .copy")) {

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.build import finding, report
 from tracer.findings import Finding
+from tracer.gate.baseline import Acceptance, AcceptedBy
 from tracer.report.folding import rows_of
+from tracer.report.page.table_data import findings_json
 from tracer.report.wording.naming import runs_as_of
 
 
@@ -27,6 +31,13 @@ def test_draws_of_modules_that_differ_by_a_number_are_one_row() -> None:
 def test_draws_whose_remedy_or_verdict_differs_stay_apart() -> None:
     unlike = [draw(0), draw(1, remedy="Another."), draw(2, deterministic_mode="nondeterministic")]
     assert rows_of(unlike) == tuple(unlike)
+
+
+def test_what_a_gate_let_pass_and_what_it_did_not_are_not_one_row_of_the_page() -> None:
+    made = report(finding(), *map(draw, range(4)))
+    assert json.loads(findings_json(made))["targets"][0]["folds"] == [[1, 2, 3, 4]]
+    made.accepted = tuple(Acceptance(finding=place, by=AcceptedBy.BASELINE) for place in (2, 4))
+    assert json.loads(findings_json(made))["targets"][0]["folds"] == [[1, 3], [2, 4]]
 
 
 def test_text_and_markdown_fold_and_files_for_programs_do_not() -> None:

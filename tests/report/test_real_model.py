@@ -35,7 +35,7 @@ CONTROLS = """
 DRIVEN = {
     *("skip", "nav", "number", "copy", "choose", "phase", "module", "summary", "at", "only", "search", "by-verdict"),
     *("by-phase", "by-cause", "by-about", "by-module", "sort-by", "clear", "chip", "heading", "opener", "length"),
-    *("dt-paging-button", "finding", "to-finding"),
+    *("dt-paging-button", "finding", "to-finding", "unfold"),
 }
 LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
@@ -107,6 +107,8 @@ def test_every_control_does_what_it_says(opened: Opened, deep_page: Path) -> Non
     total = shown(page)
     narrow = page.viewport_size["width"] < 860
     page.locator("#map .block[data-path='transformer.h']").click()
+    page.select_option("#by-verdict", "seeded")
+    page.wait_for_selector("button.unfold")
     page.locator(".opener").first.click()
     assert set(page.evaluate(CONTROLS)) == DRIVEN
     page.click("#clear")
@@ -216,6 +218,26 @@ def test_every_control_does_what_it_says(opened: Opened, deep_page: Path) -> Non
     first = page.locator("#rows tbody tr[id]").first.get_attribute("id")
     page.locator(".dt-paging-button", has_text="2").first.click()
     assert page.locator("#rows tbody tr[id]").first.get_attribute("id") != first
+
+    # Seeded draws of like modules are one row, and each by itself again.
+    page.click("#clear")
+    opened.matched(f"All {total} shown")
+    page.select_option("#by-verdict", "seeded")
+    page.wait_for_function("() => document.getElementById('shown').textContent.includes('match')")
+    unfold = page.locator("button.unfold").first
+    more = int(re.sub(r"\D", "", unfold.inner_text()))
+    assert more > 20
+    met = shown(page)
+    assert "one row" in page.inner_text("#folded")
+    rows = int(page.evaluate("document.querySelectorAll('#rows tbody tr[id]').length"))
+    unfold.click()
+    assert unfold.get_attribute("aria-expanded") == "true"
+    assert page.locator("#rows tbody tr[id]").count() == min(50, rows + more)
+    assert shown(page) == met
+    unfold.click()
+    assert page.locator("#rows tbody tr[id]").count() == rows
+    page.click("#clear")
+    opened.matched(f"All {total} shown")
 
     # A row opens to all that is known; its address opens it again.
     page.fill("#search", "cuda-efficient-attention-backward")

@@ -1,13 +1,13 @@
 """Findings as rows for reading: seeded draws of like modules are one row, and bury nothing that can differ.
 
-Findings stay what they are: CSV, JSON, SARIF and the page's own table have each of them.
+Findings stay what they are: CSV, JSON and SARIF have each, and so has the page's table when unfolded.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -21,10 +21,19 @@ DRAWS = "random draws"
 
 def rows_of(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """``findings`` in their order; seeded draws in modules that differ by a number alone are one row."""
-    groups: dict[object, list[Finding]] = {}
+    known = tuple(findings)
+    groups = ([known[place] for place in group] for group in groups_of(known))
+    return tuple(group[0] if len(group) == 1 else _folded(group) for group in groups)
+
+
+def groups_of(findings: Iterable[Finding], told: Mapping[int, str] | None = None) -> tuple[tuple[int, ...], ...]:
+    """The positions from 0 of the findings of each row; what is ``told`` of them differently keeps them apart."""
+    told = told or {}
+    groups: dict[object, list[int]] = {}
     for place, one in enumerate(findings):
-        groups.setdefault(_kind_of(one) if _is_seeded_draw(one) else place, []).append(one)
-    return tuple(group[0] if len(group) == 1 else _folded(group) for group in groups.values())
+        kind = (*_kind_of(one), told.get(place)) if _is_seeded_draw(one) else place
+        groups.setdefault(kind, []).append(place)
+    return tuple(map(tuple, groups.values()))
 
 
 def _is_seeded_draw(one: Finding) -> bool:

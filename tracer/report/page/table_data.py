@@ -18,6 +18,7 @@ from tracer.findings import Finding, Judgement
 from tracer.names import SEVERITY, Phase
 from tracer.report.column import Cell, Holds
 from tracer.report.finding_columns import Judged, Part, details, on_page, rows
+from tracer.report.folding import groups_of
 from tracer.report.page.model_map import Block, worst_inside
 from tracer.report.page.reproduce import command
 from tracer.report.wording.acceptance import accepted_in_words
@@ -102,14 +103,18 @@ def _target(
 ) -> dict[str, Any]:
     """One target's name, command, colours and rows; the report's own rows stand beside all others'."""
     target = judgement.target
+    shown = judgement.findings if own is not None else judgement.findings[:MOST_ROWS_ELSEWHERE]
+    # What a gate let pass never stands for what it did not.
+    accepted = {one.finding: accepted_in_words(one) for one in report.accepted or ()} if own is not None else {}
     tally = judgement.tally
     return {
         "name": visible(f"{target.backend}, torch {target.torch}"),
         "backend": target.backend.value,
         "torch": visible(target.torch),
         "command": visible(command(report, target)),
-        "rows": made.of(judgement, judgement.findings[:MOST_ROWS_ELSEWHERE]) if own is None else [],
+        "rows": made.of(judgement, shown) if own is None else [],
         "more": max(0, len(judgement.findings) - MOST_ROWS_ELSEWHERE) if own is None else 0,
+        "folds": [group for group in groups_of(shown, accepted) if len(group) > 1],
         "map": worst_inside(tally.by_module, blocks),
         "phases": {
             phase.value: next(i for i, verdict in enumerate(SEVERITY) if counts.get(verdict))
