@@ -2,7 +2,8 @@
 
 A kernel's name does not tell (``_scatter_gather_elementwise_kernel`` both adds and assigns), its instructions do. The
 code for the device that the build was made to believe in is taken out of the wheel's libraries, and each kernel's
-instructions are told by their opcodes, as ``nvdisasm`` names them. Needs the packages ``lz4`` and ``zstandard``.
+instructions are told by their opcodes, as ``nvdisasm`` names them. Needs the packages of the extra
+``bench`` (``pip install -e '.[bench]'``).
 """
 
 from __future__ import annotations
