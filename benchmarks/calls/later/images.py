@@ -65,10 +65,10 @@ def _unpooled() -> Iterator[_Made]:
 
 def _unpool1d(x: torch.Tensor) -> torch.Tensor:
     small, places = F.max_pool1d(x, 3, return_indices=True)
-    return F.max_unpool1d(small, places, 3)
+    return F.max_unpool1d(small, places, (3,))
 
 
-def _unpool2d(x: torch.Tensor) -> torch.Tensor:
+def _unpool2d(x: torch.Tensor) -> Any:
     small, places = F.max_pool2d(x, 2, return_indices=True)
     return nn.MaxUnpool2d(2)(small, places, output_size=x.shape)
 
@@ -91,7 +91,7 @@ def _padded() -> Iterator[_Made]:
     yield "pads in conv", partial(_conv_padded, mode="replicate"), (image,)
 
 
-def _conv_padded(x: torch.Tensor, mode: str) -> Any:
+def _conv_padded(x: torch.Tensor, mode: Any) -> Any:
     torch.manual_seed(0)
     return nn.Conv2d(2, 3, 3, padding=2, padding_mode=mode).to(x.device)(x)
 

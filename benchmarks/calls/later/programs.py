@@ -82,12 +82,12 @@ def _contrastive(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 def _aligned() -> Iterator[_Made]:
     frames, targets = leaf(10, 2, 5), torch.randint(1, 5, (2, 3))
-    yield "aligned ctc tuples", lambda x, y: F.ctc_loss(x.log_softmax(2), y, (10, 10), (3, 3)), (frames, targets)
+    yield "aligned ctc tuples", lambda x, y: _ctc(x.log_softmax(2), y, (10, 10), (3, 3)), (frames, targets)
     yield "aligned ctc joined", _ctc_joined, (frames, targets.flatten())
-    yield "aligned ctc int32", lambda x, y: F.ctc_loss(x.log_softmax(2), y, (10, 10), (2, 3)), (frames, targets.int())
+    yield "aligned ctc int32", lambda x, y: _ctc(x.log_softmax(2), y, (10, 10), (2, 3)), (frames, targets.int())
     yield (
         "aligned ctc blank",
-        lambda x, y: F.ctc_loss(x.log_softmax(2), y, (9, 10), (3, 2), blank=4),
+        lambda x, y: _ctc(x.log_softmax(2), y, (9, 10), (3, 2), blank=4),
         (
             frames,
             targets.clamp(max=3),
@@ -95,16 +95,16 @@ def _aligned() -> Iterator[_Made]:
     )
     yield (
         "aligned ctc double",
-        lambda x, y: F.ctc_loss(x.log_softmax(2), y, (10, 8), (3, 3)),
+        lambda x, y: _ctc(x.log_softmax(2), y, (10, 8), (3, 3)),
         (
             leaf(10, 2, 5, dtype=torch.float64),
             targets,
         ),
     )
-    yield "aligned ctc unbatched", lambda x, y: F.ctc_loss(x.log_softmax(1), y, (10,), (3,)), (leaf(10, 5), targets[0])
+    yield "aligned ctc unbatched", lambda x, y: _ctc(x.log_softmax(1), y, (10,), (3,)), (leaf(10, 5), targets[0])
     yield (
         "aligned ctc without gradient",
-        lambda x, y: F.ctc_loss(x.log_softmax(2), y, (10, 10), (3, 3)),
+        lambda x, y: _ctc(x.log_softmax(2), y, (10, 10), (3, 3)),
         (
             frames.detach(),
             targets,
@@ -122,8 +122,13 @@ def _aligned() -> Iterator[_Made]:
     )
 
 
+def _ctc(x: torch.Tensor, y: torch.Tensor, frames: Any, labels: Any, **options: Any) -> torch.Tensor:
+    """``ctc_loss`` with its lengths as tuples, which its annotation does not have."""
+    return F.ctc_loss(x, y, frames, labels, **options)
+
+
 def _ctc_joined(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    return F.ctc_loss(x.log_softmax(2), y, (10, 10), (3, 3), reduction="sum")
+    return _ctc(x.log_softmax(2), y, (10, 10), (3, 3), reduction="sum")
 
 
 def _looked_up() -> Iterator[_Made]:
@@ -211,7 +216,7 @@ def _trained() -> Iterator[_Made]:
     yield "trained experts", _experts, (leaf(6, 4), leaf(4, 3))
 
 
-def _step(x: torch.Tensor, make: Callable[[], nn.Module], optimizer: str = "AdamW", **options: Any) -> torch.Tensor:
+def _step(x: torch.Tensor, make: Callable[[], nn.Module], optimizer: str = "AdamW", **options: Any) -> Any:
     torch.manual_seed(0)
     model = make().to(x.device)
     steps = getattr(torch.optim, optimizer)(model.parameters(), lr=0.01, **options)
