@@ -25,6 +25,7 @@ from docs.making.tables_page import tables_page
 from tests.tables.samples import HEAD
 from tracer.cli.main import COMMANDS
 from tracer.cli.main import tracer as command_line
+from tracer.tables.compilers.loading import load_compilers
 from tracer.tables.lint.rule_lint import lint_table
 from tracer.tables.loading import load_libraries, load_tables, parse_table
 from tracer.tables.settings.rows import CATEGORIES, load_rows
@@ -66,6 +67,7 @@ def test_the_page_of_tables_is_up_to_date() -> None:
 
 def test_the_page_of_tables_has_a_line_for_each_rule() -> None:
     rules = [rule.id for table in load_tables().values() for rule in table.rule]
+    rules += [rule.id for table in load_compilers().values() for rule in table.rule]
     rules += [rule.id for rule in load_libraries().rule]
     rules += [row.id for category in CATEGORIES for row in load_rows().row if row.category == category]
     assert re.findall(r"^\| `([a-z0-9-]+)` \|", tables_page(), re.MULTILINE) == rules
@@ -76,6 +78,7 @@ def test_every_rule_has_a_page_under_the_same_headings() -> None:
     index = made.pop("index.md")
     rules = {rule.id for table in load_tables().values() for rule in table.rule}
     rules |= {rule.id for rule in load_libraries().rule} | {row.id for row in load_rows().row}
+    rules |= {rule.id for table in load_compilers().values() for rule in table.rule}
     assert {name.removesuffix(".md") for name in made} == rules
     assert set(re.findall(r"^- \[([a-z0-9-]+)\]\(\1\.md\)", index, re.MULTILINE)) == rules
     for name, text in made.items():

@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 from tracer.names import Backend, Differs
 from tracer.report.terminal.rule_text import from_to, rows_in_short
+from tracer.tables.compilers.answers import with_compiled
 from tracer.tables.examples import Examples, load_examples, program
 from tracer.tables.explaining import Row, Span, spans
 from tracer.tables.loading import load_libraries, load_tables
-from tracer.tables.model import LibraryRule, Rule, Table
+from tracer.tables.model import AnsweredRule, LibraryRule, Rule, Table
 from tracer.tables.overview import is_inherited
 from tracer.tables.settings.rows import CATEGORIES, RESERVED, load_rows
 from tracer.tables.settings.rows import Row as SettingRow
@@ -30,6 +31,7 @@ HEADINGS = (
 INDEX = "index.md"
 _MADE = f"Made from the determinism tables. [All rules and settings]({INDEX})"
 _NO_EXAMPLE = "None: its ops come with packages that torch does not bring."
+_COMPILED = "Any function with such a call behind `torch.compile`; `tracer run` shows the kernels that it becomes."
 _NO_CALL = (
     "No call makes it: `tracer doctor` looks at a process, `tracer run` at a script, and `tracer explain {id}` says"
     " what both hold it against."
@@ -56,6 +58,10 @@ def rule_pages() -> Iterator[Page]:
         for rule in table.rule:
             told = spans(rule, table.reviewed)
             yield _page(rule.id, told, _of_rule(rule, told, backend, examples, heirs.get(rule.id, ())))
+    compiled = [(backend, rule) for backend, table in with_compiled(tables).items() for rule in table.compiled]
+    for backend, one in compiled:
+        told = spans(one, one.reviewed)
+        yield _page(one.id, told, _of_rule(one, told, backend, examples, ()))
     for rule in libraries.rule:
         told = spans(rule, libraries.reviewed)
         yield _page(rule.id, told, _of_rule(rule, told, None, examples, ()))
@@ -63,7 +69,7 @@ def rule_pages() -> Iterator[Page]:
     for row in settings.row:
         told = spans(row, settings.reviewed) if row.case else ()
         yield _page(row.id, told, _of_row(row, told))
-    yield Page(INDEX, _index(tables.values(), libraries.rule, settings.row))
+    yield Page(INDEX, _index(tables.values(), [one for _, one in compiled], libraries.rule, settings.row))
 
 
 def _page(id: str, told: Sequence[Span], sections: Mapping[str, str]) -> Page:
@@ -96,7 +102,7 @@ def _of_rule(
     if backend and is_inherited(rule):
         where.append(f"Taken over from {_links([rule.id.removeprefix(f'{backend}-')])}")
     example = examples.of(rule)
-    shown = _NO_EXAMPLE
+    shown = _COMPILED if isinstance(rule, AnsweredRule) else _NO_EXAMPLE
     if example is not None:
         shown = _block("python", program(example, backend or Backend.CUDA))
         if example.cuda_only:
@@ -168,7 +174,12 @@ def _grid(rows: tuple[Row, ...], rest: str) -> str:
     return "\n".join(lines)
 
 
-def _index(tables: Iterable[Table], libraries: Sequence[LibraryRule], rows: Sequence[SettingRow]) -> str:
+def _index(
+    tables: Iterable[Table],
+    compiled: Sequence[AnsweredRule],
+    libraries: Sequence[LibraryRule],
+    rows: Sequence[SettingRow],
+) -> str:
     parts = [
         "# Rules and settings, a page each",
         "Made from the determinism tables. [What the tables cover](../tables.md) counts them; `tracer explain` prints"
@@ -176,11 +187,14 @@ def _index(tables: Iterable[Table], libraries: Sequence[LibraryRule], rows: Sequ
     ]
     for table in tables:
         parts += [f"## {table.backend}", "\n".join(map(_line, table.rule))]
+    for name in dict.fromkeys(rule.compiler for rule in compiled):
+        ours = [rule for rule in compiled if rule.compiler == name]
+        parts += [f"## Compiled by {name.capitalize()}", "\n".join(map(_line, ours))]
     parts += ["## Libraries", "\n".join(map(_line, libraries))]
     for category in CATEGORIES:
-        ours = [row for row in rows if row.category == category]
-        if ours:
-            lines = [f"- {_links([row.id])}: `{row.name}`" for row in ours]
+        named = [row for row in rows if row.category == category]
+        if named:
+            lines = [f"- {_links([row.id])}: `{row.name}`" for row in named]
             parts += [f"## Settings: {category}", "\n".join(lines)]
     return "\n\n".join(parts) + "\n"
 

@@ -9,13 +9,15 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from tracer.names import SEVERITY, Differs, EvidenceKind, Verdict
+from tracer.tables.compilers.answers import with_compiled
+from tracer.tables.compilers.loading import load_compilers
 from tracer.tables.explaining import Span, spans
 from tracer.tables.loading import load_libraries, load_tables
 from tracer.tables.model import Rule, Table
 from tracer.tables.overview import GRADES, by_version, is_inherited, strongest, summarise
 from tracer.tables.settings.rows import CATEGORIES, load_rows
 from tracer.tables.translation import load_translations
-from tracer.tables.versions import RELEASES
+from tracer.tables.versions import RELEASES, reviewed_in_words
 
 HEAD = """\
 # What the tables cover
@@ -37,6 +39,7 @@ def tables_page() -> str:
     lines = [HEAD, *_backends(tables, history), *_absence(tables), *_versions(tables, history)]
     for table in tables:
         lines += [f"## {table.backend}", "", *_rules(table.rule, history), ""]
+    lines += _compiled()
     libraries = load_libraries()
     history = {id(rule): spans(rule, libraries.reviewed) for rule in libraries.rule}
     lines += [
@@ -103,6 +106,21 @@ def _absence(tables: list[Table]) -> Iterator[str]:
             for one in seen.counted:
                 yield f"- {', '.join(f'`{kernel}`' for kernel in one.kernels)}: {one.why} ({one.ref})"
             yield ""
+
+
+def _compiled() -> Iterator[str]:
+    """What compilers make of ops."""
+    for name, compiler in load_compilers().items():
+        yield f"## Compiled by {name.capitalize()}\n"
+        backends, versions = " and ".join(map(str, compiler.backends)), reviewed_in_words(compiler.reviewed)
+        yield f"What becomes of an op in code that `torch.compile` makes on {backends}, reviewed for torch {versions}."
+        yield "Where an eager kernel is called, the verdicts are those of the backend's own rule for it. An op without"
+        yield "a rule is inlined into a loop that adds nothing atomically, or called as it is. Where a trace holds the"
+        yield "generated code, that is stronger evidence (`generated`).\n"
+        rules = [rule for table in with_compiled(load_tables()).values() for rule in table.compiled]
+        history = {id(rule): spans(rule, rule.reviewed) for rule in rules}
+        yield from _rules(tuple(rules), history)
+        yield ""
 
 
 def _is_open(span: Span) -> bool:

@@ -13,12 +13,16 @@ if TYPE_CHECKING:
 
 
 def chosen(backend: str | None) -> Mapping[Backend, Table]:
-    """The table of ``backend``, or every table where none is named. Raises ``UsageError`` in one line."""
+    """The table of ``backend``, or every table where none is named, with what compilers make of ops there.
+
+    Raises ``UsageError`` in one line.
+    """
+    from tracer.tables.compilers.answers import with_compiled
     from tracer.tables.loading import existing_tables, load_table, load_tables
 
     if backend is None:
-        return load_tables()
+        return with_compiled(load_tables())
     if backend not in map(str, existing_tables()):
         known = ", ".join(map(str, existing_tables()))
         raise UsageError(f"there is no table for {backend!r}", hint=f"tables exist for {known}")
-    return {Backend(backend): load_table(Backend(backend))}
+    return with_compiled({Backend(backend): load_table(Backend(backend))})

@@ -49,6 +49,7 @@ def command(name: str, backend: str | None, version: str | None) -> int:
     from tracer.report.terminal.row_text import row_explanation
     from tracer.report.terminal.rule_text import explanation_parts
     from tracer.report.terminal.terminal import printed
+    from tracer.tables.compilers.answers import with_compiled
     from tracer.tables.examples import load_examples
     from tracer.tables.explaining import explain
     from tracer.tables.loading import load_tables
@@ -57,7 +58,7 @@ def command(name: str, backend: str | None, version: str | None) -> int:
     from tracer.tables.settings.rows import load_rows
     from tracer.tables.translation import load_translations
 
-    asked, settings, tables = version or _version_here(), load_rows(), load_tables()
+    asked, settings, tables = version or _version_here(), load_rows(), with_compiled(load_tables())
     known = chosen(backend)
     rows = [row for row in find_rows(name, settings) if not row.backends or known.keys() & set(row.backends)]
     texts = []

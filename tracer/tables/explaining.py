@@ -175,8 +175,9 @@ def _explanation(
     there = [rule for rule in candidates if rule is not None]
     told: list[tuple[Rule, Span | None]] = []
     for rule in {rule.id: rule for rule in (*rules, *there)}.values():
-        history = spans(rule, table.reviewed) if place in ("reviewed", "newer") else ()
-        told.append((rule, next((s for s in history if minor in _releases_of(s, known)), None)))
+        history = spans(rule, table.reviewed_for(rule)) if place in ("reviewed", "newer") else ()
+        releases = reviewed_releases(table.reviewed_for(rule))
+        told.append((rule, next((s for s in history if minor in _releases_of(s, releases)), None)))
     return Explanation(table.backend, version, place, table, tuple(told), becomes, its_own)
 
 

@@ -172,6 +172,8 @@ def _misspelt(table: Table) -> Iterator[tuple[str, str]]:
         yield "$.backend", "a table is for a backend, not for `recorded`"
     if table.dispatched is not None:
         yield "$.dispatched", "what was seen of builds stands in a file of its own"
+    if table.compiled:
+        yield "$.compiled", "what compilers make of ops stands in tables of theirs"
     if table.libraries:
         yield "$.libraries", f"rules for libraries stand in {_LIBRARIES}"
     if table.ask and table.ask.count("{op}") + 1 != len(table.ask.split("{")):

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 
 from tracer.errors import UsageError
 from tracer.names import Backend
-from tracer.tables.model import Rule, Table
+from tracer.tables.model import AnsweredRule, Rule, Table
 from tracer.tables.settings.rows import Row, load_rows
 from tracer.tables.translation import Translation, Translations
 
@@ -60,8 +60,8 @@ def is_torchs(name: str) -> bool:
 
 
 def rules_of(table: Table) -> tuple[Rule, ...]:
-    """The rules that hold on a table's backend, its own before those for libraries."""
-    return (*table.rule, *table.libraries)
+    """The rules that hold on a table's backend: its own, those for libraries, those for what compilers make of ops."""
+    return (*table.rule, *table.libraries, *table.compiled)
 
 
 def refusal(text: str, tables: Mapping[Backend, Table]) -> UsageError:
@@ -86,7 +86,11 @@ def spelled(text: str) -> str:
 
 def _stands(rule: Rule, table: Table, name: str) -> bool:
     """Whether no better rule speaks in ``rule``'s place: for an overload, only one does."""
-    return name.count(".") != 2 or name.startswith(("torch", "lib")) or table.find(name) in (rule, None)
+    if name.count(".") != 2 or name.startswith(("torch", "lib")):
+        return True
+    if isinstance(rule, AnsweredRule):
+        return name in rule.ops or all(name not in other.ops for other in table.compiled)
+    return table.find(name) in (rule, None)
 
 
 def _is(rule: Rule, name: str) -> bool:

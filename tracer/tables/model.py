@@ -100,6 +100,14 @@ class LibraryRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True, o
     """Backends that it speaks of; empty: every one."""
 
 
+class AnsweredRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A compiler's rule with a backend's own answers in place of what it calls; see ``tables.compilers.answers``."""
+
+    compiler: str
+    reviewed: str
+    """Versions of torch that the compiler's table was written for."""
+
+
 class LibraryTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The rules for ops outside torch's own namespaces: a table that is not of one backend."""
 
@@ -201,6 +209,12 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Library rules that hold on this backend. Not a field of a file: loading sets it."""
     dispatched: Dispatched | None = None
     """What builds of torch were seen to launch here. Not a field of a file: loading sets it."""
+    compiled: tuple[AnsweredRule, ...] = ()
+    """What compilers make of ops here. Not a field of a file, and for readers alone: ``compilers.answers`` sets it."""
+
+    def reviewed_for(self, rule: Rule) -> str:
+        """The versions of torch that ``rule``, one of those that hold here, was written for."""
+        return rule.reviewed if isinstance(rule, AnsweredRule) else self.reviewed
 
     def find(self, op: str) -> Rule | None:
         """The rule for a recorded overload: one that names it, else one that names its packet.

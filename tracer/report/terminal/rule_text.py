@@ -22,7 +22,7 @@ from tracer.report.wording.plain import one_line
 from tracer.report.wording.words import UNKNOWN_REASONS, VERDICTS, plural
 from tracer.tables.examples import NO_EXAMPLES, Examples
 from tracer.tables.explaining import Explanation, Row, Span, in_words, spans
-from tracer.tables.model import Rule, Table
+from tracer.tables.model import AnsweredRule, Rule, Table
 from tracer.tables.overview import GRADES, TableSummary, strongest
 from tracer.tables.settings.rows import Row as SettingRow
 from tracer.tables.translation import STAYS
@@ -68,7 +68,7 @@ def rule_parts(rule: Rule, table: Table, width: int, examples: Examples = NO_EXA
     """One rule whole: for each span of versions its conditions, then its words, evidence and example."""
     yield Text(rule.id, style="bold underline")
     yield from _names(rule)
-    told = spans(rule, table.reviewed)
+    told = spans(rule, table.reviewed_for(rule))
     for number, span in enumerate(told):
         if number == 0 or width < _GRID_FROM:  # a grid ends with an empty line of its own
             yield Text()
@@ -120,8 +120,8 @@ def _overview(summaries: Sequence[TableSummary]) -> Grid:
 def rules_parts(table: Table, width: int) -> Iterator[RenderableType]:
     """One table's rules, a line each, for the newest version that it was reviewed for; in a narrow terminal two."""
     newest = reviewed_releases(table.reviewed)[-1]
-    yield Prose(f"{table.backend}, torch {newest}: {plural(len(table.rule), 'rule')}", style="bold")
-    told = [(rule, spans(rule, table.reviewed)[-1]) for rule in table.rule]
+    yield Prose(f"{table.backend}, torch {newest}: {plural(len(table.rule), 'rule')}{_compiled(table)}", style="bold")
+    told = [(rule, spans(rule, table.reviewed_for(rule))[-1]) for rule in (*table.rule, *table.compiled)]
     if width < _RULES_FROM:
         for rule, span in told:
             yield Prose(rule.id, overflow="fold")
@@ -141,6 +141,11 @@ def rules_parts(table: Table, width: int) -> Iterator[RenderableType]:
         " in a source, documented, or the vendor's list of kernels.",
         style="dim",
     )
+
+
+def _compiled(table: Table) -> str:
+    """How many rules more speak of compiled calls."""
+    return f", and {len(table.compiled)} of what compilers make of ops" if table.compiled else ""
 
 
 def _letter(rule: Rule) -> str:
@@ -187,6 +192,8 @@ def _without_rule(explanation: Explanation) -> str:
 
 def _rule_now(rule: Rule, span: Span, table: Table, width: int) -> Iterator[RenderableType]:
     yield Text(rule.id, style="bold")
+    if isinstance(rule, AnsweredRule):
+        yield Padding(Prose(f"Compiled by {rule.compiler.capitalize()}, in place of the rules above."), (0, 0, 0, 2))
     yield from _names(rule, _OPS_SHOWN)
     by_call = len(span.rows) > 1 or any(row.route for row in span.rows)
     yield Padding(_verdict_line("By default", span.as_is), (0, 0, 0, 2))
@@ -293,7 +300,7 @@ def from_to(span: Span) -> str:
 
 def _history(rule: Rule, table: Table) -> str:
     """The versions at which a rule's answer changed, with the answer before and after under each setting."""
-    history = spans(rule, table.reviewed)
+    history = spans(rule, table.reviewed_for(rule))
     if len(history) == 1:
         return f"the same from {history[0].first} to {history[0].last}."
     changes = []
