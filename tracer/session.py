@@ -142,6 +142,11 @@ class DeterminismTracer:
         recorded = self._recorder.values
         return None if recorded is None else recorded.path
 
+    def end_values(self, partial: str) -> None:
+        """Close the file of digests, saying why it is not whole; from a signal's handler as well."""
+        if self._recorder.values is not None:
+            self._recorder.values.end(partial)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trace to ``path``, and the digests, where they are kept, to a file beside it.
 

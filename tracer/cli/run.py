@@ -21,7 +21,8 @@ Examples:
 
 Steps are counted by finished optimizer steps, from 0: 0:1 is all until the
 first one has ended, 5:8 is steps 5, 6 and 7. Under torchrun each rank writes a
-file of its own, trace.rank0.json and so on. The exit code is the script's."""
+file of its own, trace.rank0.json and so on. With --values a file of digests
+stands beside it, trace.values, for tracer diff. The exit code is the script's."""
 
 
 @click.command(
@@ -41,6 +42,7 @@ file of its own, trace.rank0.json and so on. The exit code is the script's."""
 )
 @click.option("--steps", "window", metavar="A:B", default=":", help="Record these optimizer steps only.")
 @click.option("--exit-after-steps", is_flag=True, help="End the script when they are recorded.")
+@click.option("--values", is_flag=True, help="Keep digests of what every call reads and writes, beside the trace.")
 @click.option("--with-source", is_flag=True, help="Keep the text of your own lines that findings can name.")
 @click.option("--eager", is_flag=True, help="Run what torch.compile would compile op by op, to see its ops.")
 @click.option("-m", "as_module", is_flag=True, help="SCRIPT is a module's name, as for python -m.")
@@ -50,6 +52,7 @@ def command(
     output: Path,
     window: str,
     exit_after_steps: bool,
+    values: bool,
     with_source: bool,
     eager: bool,
     as_module: bool,
@@ -67,6 +70,11 @@ def command(
     rank = current_rank()
     output = path_of_rank(output, rank)
     check_writable(output)
+    beside: Path | None = None
+    if values:
+        from tracer.trace.values import values_path
+
+        check_writable(beside := values_path(output))
     return run_script(
         script,
         args,
@@ -76,5 +84,6 @@ def command(
         exit_after_steps=exit_after_steps,
         with_source=with_source,
         eager=eager,
+        values=beside,
         rank=rank,
     )

@@ -20,6 +20,11 @@ def banners_of(trace: Trace, target: Target, target_tables: TargetTables, strict
             "Recorded with compilation switched off (--eager): what torch.compile would have compiled ran op by op,"
             " and its kernels are not judged."
         )
+    if any(source.values for source in trace.sources):
+        yield (
+            "Digests of what every call read and wrote were kept beside the trace: `tracer diff` holds them against"
+            " another run's."
+        )
     for name in target_tables.missing():
         yield f"There is no table for {name}: its calls are unknown."
     for bound in target_tables.used():

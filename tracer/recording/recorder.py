@@ -230,6 +230,7 @@ class Recorder:
             world_size=int(world) if world.isdigit() else None,
             optimizer_steps=self.optimizer.steps or self.optimizer.compiled_steps,
             calls=calls,
+            values=self.values is not None,
             partial=self.partial,
         )
 

@@ -40,6 +40,8 @@ class ScriptRecording:
         self.exit_after = exit_after
         self.source_folder: str | None = None
         """The folder below which lines of code are kept with the trace; ``None`` keeps none."""
+        self.values: Path | None = None
+        """Where digests go; ``None`` keeps none."""
         self.is_eager = False
         """Is compilation to be switched off?"""
         self.is_writing = False
@@ -69,7 +71,7 @@ class ScriptRecording:
         from tracer.runner.window import StepWindow
         from tracer.session import DeterminismTracer
 
-        recorder = DeterminismTracer(name=self.name)
+        recorder = DeterminismTracer(name=self.name, values=self.values or False)
         recorder.watch = self._watch
         if self._watch is not None:
             self._watch.torch_loaded(sys._getframe(1))
@@ -137,6 +139,7 @@ class ScriptRecording:
         else:
             window.close()
         partial = "" if window.complete else ended_by or window.blocked or self.steps.missed(window.finished)
+        window.recorder.end_values(partial)
         self._write(window, partial)
         self._end_watch()
         self.is_writing = False

@@ -28,15 +28,16 @@ def run_script(
     exit_after_steps: bool = False,
     with_source: bool = False,
     eager: bool = False,
+    values: Path | None = None,
     rank: Rank | None = None,
 ) -> int:
     """Run ``target`` as Python would, write its trace to ``output``, and return the script's exit code.
 
     The trace is written when the last of ``steps`` was recorded, and anew when the script ends, whatever ends it,
     short of ``os._exit`` and ``SIGKILL`` in the recorded part; where something cut it short it says so.
-    ``sys.argv``, ``sys.path`` and ``__main__`` stay the script's, as threads and exit
-    handlers of the script go on using them. Raises ``UsageError`` if there is nothing to run, and
-    ``TraceError`` if the trace cannot be written.
+    ``sys.argv``, ``sys.path`` and ``__main__`` stay the script's, as threads and exit handlers of the script go on
+    using them. ``values`` is where digests go, if they are wanted. Raises ``UsageError`` if there is nothing to run,
+    and ``TraceError`` if the trace cannot be written.
     """
     name = target if as_module else os.path.basename(os.path.normpath(target))
     # The script may change the working directory.
@@ -44,6 +45,7 @@ def run_script(
         name, Path(os.path.abspath(output)), output, steps, rank=rank, exit_after=exit_after_steps
     )
     recording.is_eager = eager
+    recording.values = None if values is None else Path(os.path.abspath(values))
     recording.source_folder = os.getcwd() if with_source else None
     ended_by, code = "", 0
     problem: BaseException | None = None

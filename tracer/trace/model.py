@@ -133,5 +133,7 @@ class TraceSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Dispatched calls recorded."""
     eager: bool = False
     """Was compilation switched off for the recording (``tracer run --eager``)?"""
+    values: bool = False
+    """Were digests of what calls read and wrote kept, in the file beside the trace (``tracer run --values``)?"""
     partial: str = ""
     """Why recording ended early (``interrupted``, an exception's class); empty for a whole one."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
+from tracer.recording import patching
 from tracer.recording.calls.arguments import MISSING
 from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
@@ -46,6 +48,8 @@ class CallValues:
     ) -> None:
         self.writer: ValuesWriter | None = None
         """``None``: nothing is written now."""
+        self.is_paused = False
+        """Are calls made now that are none of the program's?"""
         self.device = DeviceDigests()
         self.memory = Memory(self.device.digest)
         self.failures = 0
@@ -59,6 +63,7 @@ class CallValues:
         self._serial = 0
         self._lock = threading.RLock()
         self._later = Later(self.device)
+        _LIVING.add(self)
 
     def plan(self, info: OverloadInfo) -> Plan | None:
         """What is digested of the calls of an overload."""
@@ -87,7 +92,7 @@ class CallValues:
     ) -> Reading | None:
         """Digest what a call is about to read."""
         writer = self.writer
-        if writer is None:
+        if writer is None or self.is_paused:
             return None
         reading = Reading(self._unwritten.reads_seen)
         memory = self.memory
@@ -348,3 +353,15 @@ class CallValues:
         if self.writer is not None:
             with self._lock:
                 self._later.settle(self.writer)
+
+
+#: Every one that lives: in a forked child, which the mode follows into, each falls silent.
+_LIVING: weakref.WeakSet[CallValues] = weakref.WeakSet()
+
+
+def _fall_silent() -> None:
+    for one in tuple(_LIVING):
+        one.writer = None
+
+
+patching.in_children(_fall_silent)

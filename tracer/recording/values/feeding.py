@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from tracer.recording.patching import Call
@@ -20,8 +21,21 @@ class Feeding(Protocol):
     def loader_gave(self, call: Call) -> None:
         """An iterator of a loader gave a batch."""
 
+    def transports(self, begins: bool) -> None:
+        """The process takes what a worker sends; when, and what for, is a matter of time."""
+
     def steps(self, kind: ValueKind, thing: Any) -> None:
         """A scheduler or a scaler moved on."""
+
+
+def _transporting(inner: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    for listener in FEEDING.listeners:
+        listener.transports(True)
+    try:
+        return inner(*args, **kwargs)
+    finally:
+        for listener in FEEDING.listeners:
+            listener.transports(False)
 
 
 def _functions() -> list[Target]:
@@ -29,11 +43,13 @@ def _functions() -> list[Target]:
     scheduling = sys.modules.get("torch.optim.lr_scheduler")
     scaling = sys.modules.get("torch.amp.grad_scaler")
     iterator, loader = (getattr(loading, name, None) for name in ("_BaseDataLoaderIter", "DataLoader"))
+    several = getattr(loading, "_MultiProcessingDataLoaderIter", None)
     plateau, scheduler = (getattr(scheduling, name, None) for name in ("ReduceLROnPlateau", "LRScheduler"))
     scaler = getattr(scaling, "GradScaler", None)
     return [
         Target([(loader, "__iter__")], after=lambda to, call: to.loader_iterates(call)),
         Target([(iterator, "__next__")], after=lambda to, call: to.loader_gave(call)),
+        Target([(several, "_try_get_data")], around=_transporting),
         Target([(scheduler, "step")], after=lambda to, call: to.steps(ValueKind.SCHEDULER, call.first)),
         Target([(plateau, "step")], after=lambda to, call: to.steps(ValueKind.SCHEDULER, call.first)),
         Target([(scaler, "update")], after=lambda to, call: to.steps(ValueKind.SCALER, call.first)),

@@ -88,11 +88,15 @@ class Moments:
     def before_step(self, optimizer: Any) -> None:
         """``optimizer`` is about to step: what it is going to read."""
         for number, group in enumerate(optimizer.param_groups):
+            others = []
             for key, value in group.items():
-                if key != "params" and isinstance(value, (*_NUMBERS, tuple)):
-                    self._say_text(ValueKind.HYPERPARAMETER, f"{key} of group {number}", repr(value))
-                elif isinstance(value, _Tensor):
+                if isinstance(value, _Tensor):
                     self._say(ValueKind.HYPERPARAMETER, f"{key} of group {number}", value)
+                elif key == "lr":
+                    self._say_text(ValueKind.HYPERPARAMETER, f"lr of group {number}", repr(value))
+                elif _is_numbers(value):
+                    others.append(f"{key}={value!r}")
+            self._say_text(ValueKind.HYPERPARAMETER, f"others of group {number}", ", ".join(others))
             for place, parameter in enumerate(group["params"]):
                 name = self._modules.parameter(parameter)[0] or f"parameter {place} of group {number}"
                 self._say(ValueKind.PARAMETER, name, parameter)

@@ -23,10 +23,11 @@ _TO_HOST = frozenset({"_local_scalar_dense", "item", "equal", "is_nonzero", "all
 _COLLECTIVES = frozenset({"c10d", "_c10d_functional", "c10d_functional", "_c10d_functional_autograd"})
 #: What an op hands to its own backward and to nobody else, by its name in schemas: parts of it stay unwritten.
 _SCRATCH = accesses.names("""
-    workspace reserve reserveSpace reserve_space philox_seed philox_offset rng_state unused debug_attn_mask
+    workspace reserve reserveSpace reserve_space philox_seed philox_offset rng_state unused debug_attn_mask log_alpha
     """)
 #: The same among the results of ops whose schema does not name them: its place.
 _SCRATCH_AT = {
+    "_ctc_loss": 1,
     "mkldnn_rnn_layer": 3,
     "_cudnn_rnn": 3,
     "miopen_rnn": 3,
@@ -35,6 +36,12 @@ _SCRATCH_AT = {
     "_batch_norm_with_update_functional": 3,
     "_batch_norm_no_update": 3,
 }
+#: Arguments that these write though their schema does not say so: statistics that training keeps.
+_UNTOLD = frozenset({"running_mean", "running_var"})
+_WRITES_UNTOLD = accesses.names("""
+    native_batch_norm cudnn_batch_norm miopen_batch_norm batch_norm_update_stats batch_norm_gather_stats
+    batch_norm_gather_stats_with_counts
+    """)
 _PLAIN = (int, float, bool, complex, str, type(None))
 _MOST_TEXTS = 4096
 #: Only part of the argument is read or written, as data say.
@@ -86,7 +93,8 @@ class Plan:
         self.written = tuple(
             (-1 if argument.kwarg_only else position, argument.name, _role_of(access, position, argument))
             for position, argument in enumerate(schema.arguments)
-            if argument.alias_info is not None and argument.alias_info.is_write and "Tensor" in str(argument.type)
+            if (argument.alias_info is not None and argument.alias_info.is_write and "Tensor" in str(argument.type))
+            or (name in _WRITES_UNTOLD and argument.name in _UNTOLD)
         )
         """Position, name and role of what is written."""
         self.scratch = frozenset(

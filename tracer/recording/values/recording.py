@@ -96,6 +96,14 @@ class ValuesRecording:
         if self._writer is not None:
             self._writer.close(partial)
 
+    def end(self, partial: str) -> None:
+        """Close the file once more, now that it is known why the recording is not whole; in the middle of a call, if
+        need be. An empty reason changes nothing in a file that is closed."""
+        self.calls.writer = None
+        if self._writer is not None and (partial or not self._writer.is_closed):
+            self._writer.reopen()
+            self._writer.close(partial)
+
     def step_ended(self, count: int) -> None:
         """Optimizer step number ``count`` ended."""
         writer = self.calls.writer
@@ -139,6 +147,10 @@ class ValuesRecording:
         given = getattr(iterator, "_num_yielded", 0)
         with torch.no_grad():
             self.moments.batch(self._iterators.word(iterator) or "DataLoader", max(0, given - 1), call.result)
+
+    def transports(self, begins: bool) -> None:
+        """Calls that only take over what a worker sent are none of the program's."""
+        self.calls.is_paused = begins
 
     def steps(self, kind: ValueKind, thing: Any) -> None:
         """A scheduler or a scaler moved on: from now on it is read at every step."""

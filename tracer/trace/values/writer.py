@@ -194,6 +194,11 @@ class ValuesWriter:
             self._file.close()
             self._file = None
 
+    @property
+    def is_closed(self) -> bool:
+        """Was the end written, or writing given up?"""
+        return self._file is None
+
     def reopen(self) -> None:
         """Go on after ``close``: the end is taken away, and what comes is put in its place."""
         if self._file is not None or self.failed or os.getpid() != self._pid:

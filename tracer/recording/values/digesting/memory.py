@@ -75,8 +75,8 @@ def digest_strided(tensor: torch.Tensor) -> int | None:
     if not size:
         return seed or 1
     address = _address_of(tensor)
-    if not address:
-        return None
+    if not address:  # zeros that have no memory, or memory that is gone
+        return digest_bytes(bytes(size), seed) if tensor._is_zerotensor() else None
     flips = _is_neg(tensor) or (dtype.is_complex and _is_conj(tensor))
     if flips and not (dtype.is_complex or dtype.is_floating_point):
         return None  # of an integer, a sign is more than a bit

@@ -1,0 +1,86 @@
+"""Torch's own operator database under digests, in a process of its own: what each call read and wrote, as JSON.
+
+    MALLOC_PERTURB_=85 python -m tests.recording.values.opinfo
+
+Run twice, with other bytes in fresh memory, the digests agree but where unwritten memory was read; and no argument
+changes that its overload does not say it writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.samples import UNWRITTEN, dtypes_of, operator_database, samples_of, tensors
+from tests.recording.values.reading import rows
+from tracer import DeterminismTracer
+from tracer.recording.values.calls import CallValues
+from tracer.recording.values.digesting.digests import digest
+from tracer.trace.values import read_values
+
+
+def watch_for_untold_writes(untold: set[str]) -> None:
+    """Put into ``untold`` each overload that changes an argument of which its plan does not know."""
+    before, after = CallValues.before, CallValues.after
+    held: dict[int, list[tuple[torch.Tensor, int | None]]] = {}
+
+    def looks(self: CallValues, plan: Any, info: Any, asked: Any, args: Any, kwargs: Any) -> Any:
+        reading = before(self, plan, info, asked, args, kwargs)
+        told = [args[at] if 0 <= at < len(args) else (kwargs or {}).get(name) for at, name, _ in plan.written]
+        known = {id(one) for one in tensors(told)}
+        held[id(reading)] = [(one, digest(one)) for one in tensors((args, kwargs)) if id(one) not in known]
+        return reading
+
+    def looks_again(self: CallValues, plan: Any, info: Any, counter: Any, reading: Any, *rest: Any) -> None:
+        for tensor, was in held.pop(id(reading)):
+            if not plan.written and digest(tensor) != was:
+                untold.add(info.name)
+        after(self, plan, info, counter, reading, *rest)
+
+    CallValues.before, CallValues.after = looks, looks_again  # type: ignore[method-assign]
+
+
+def main(samples: int) -> None:
+    """Run the first ``samples`` of each entry and dtype, and print what was found."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    untold: set[str] = set()
+    watch_for_untold_writes(untold)
+    found: dict[str, list[Any]] = {}
+    failures = 0
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "run.values")
+        tracer = DeterminismTracer(values=path)
+        began: list[tuple[str, int]] = []
+        for op in operator_database():
+            if op.name in UNWRITTEN:
+                continue
+            for dtype in dtypes_of(op, "cpu"):
+                try:
+                    prepared = [(sample.name, sample.prepared()) for sample in samples_of(op, "cpu", dtype, samples)]
+                except Exception:
+                    continue
+                for name, run in prepared:
+                    with tracer:
+                        assert tracer._recorder.values is not None
+                        values = tracer._recorder.values.calls
+                        assert values.writer is not None
+                        began.append((name, values.writer.calls))
+                        with contextlib.suppress(Exception):  # a refusal is no business of digests
+                            run()
+                        failures = values.failures
+        calls = rows(read_values(path))
+        for (name, first), (_, last) in zip(began, [*began[1:], ("", len(calls))], strict=True):
+            found[name] = [[row.op, row.inputs, row.outputs, int(row.marks)] for row in calls[first:last]]
+    json.dump({"found": found, "untold": sorted(untold), "failures": failures}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2)
