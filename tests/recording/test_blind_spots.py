@@ -6,6 +6,7 @@ import sys
 import threading
 import types
 import warnings
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -29,36 +30,44 @@ def test_an_ordinary_step_has_no_blind_spot() -> None:
 
 
 @pytest.mark.skipif(not seams.KEEPS_COMPILED_CODE, reason="this torch has no modes that let compiled code be")
-def test_compiled_code_with_fullgraph_keeps_working_and_is_reported() -> None:
+def test_a_backend_that_compiles_nothing_leaves_no_blind_spot_and_its_ops_are_counted() -> None:
     net = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
     compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
     x = torch.randn(2, 4)
-    expected = compiled(x)
 
     def step() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
-            assert torch.equal(compiled(x), expected)
+            assert torch.equal(compiled(x), net(x))
             compiled(x).sum().backward()
 
     tracer = record(step, net)
-    found = spots(tracer, BlindSpotKind.COMPILED)
-    assert [("Sequential is compiled" in spot.detail, spot.count) for spot in found] == [(True, 1), (True, 1)]
+    assert not spots(tracer, BlindSpotKind.COMPILED)
     assert not spots(tracer, BlindSpotKind.COMPILE_FELL_BACK)
+    assert sum(group.count for group in tracer.trace.calls if group.op == "aten.relu.default") == 3
+    (region,) = tracer.trace.regions
+    assert (region.backend, region.inside, region.fullgraph) == ("aot_eager", "dispatched", True)
     assert net[0].weight.grad is not None
 
 
 @pytest.mark.skipif(not seams.KEEPS_COMPILED_CODE, reason="this torch has no modes that let compiled code be")
-def test_a_compiled_function_is_reported_at_the_line_that_called_it() -> None:
-    compiled = torch.compile(lambda x: x.sin() + 1, backend="eager", fullgraph=True)
+def test_a_function_that_an_unknown_backend_compiles_is_reported_at_the_line_that_called_it() -> None:
+    def made_here(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., object]:
+        return graph.forward
+
+    compiled = torch.compile(lambda x: x.sin() + 1, backend=made_here, fullgraph=True)
 
     def step() -> None:
         for _ in range(3):
             compiled(torch.ones(2))  # compiled call
 
-    (spot,) = spots(record(step), BlindSpotKind.COMPILED)
+    tracer = record(step)
+    (spot,) = spots(tracer, BlindSpotKind.COMPILED)
     assert spot.count == 3
+    assert "by the backend made_here" in spot.detail
     assert int(spot.location.rpartition(":")[2]) == line_of(step, "# compiled call")
+    (region,) = tracer.trace.regions
+    assert (region.backend, region.inside, region.why) == ("made_here", "unseen", "other-backend")
 
 
 @pytest.mark.skipif(not seams.KEEPS_COMPILED_CODE, reason="this torch has no modes that let compiled code be")

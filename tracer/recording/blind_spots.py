@@ -19,14 +19,16 @@ import torch
 
 from tracer.names import BlindSpotKind
 from tracer.recording.calls.modules import OWN_HOOK
+from tracer.recording.compiled.compilations import CompiledCode
 from tracer.recording.compiled.eager import is_compilation_off
 from tracer.recording.patching import Call
 from tracer.recording.process.children import ForkWatch, on_process, on_program
 from tracer.recording.sites import Sites, spell
 from tracer.recording.stepping_aside import without_recording
-from tracer.recording.torch_private import seams
+from tracer.recording.torch_private import compile_seams, seams
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.model import BlindSpot
+from tracer.trace.region_names import RegionOrigin
 
 #: What has memory of its own: a tensor that is shared with it was given away by a method that is watched.
 _WRITES_ITS_OWN = (BlindSpotKind.DATALOADER, BlindSpotKind.OTHER_PROCESS)
@@ -96,7 +98,21 @@ class BlindSpots:
         if "torch._dynamo.eval_frame" in sys.modules and WATCHES.look_late():
             self._on_dynamo()
             # Its first call went by before anything was watched.
-            self.note(*_compiled("a function that was first compiled here"), sys._getframe(1))
+            noted = _compiled("a function that was first compiled here")
+            if noted is not None:
+                self.note(*noted, sys._getframe(1))
+
+    def region_unseen(self, code: CompiledCode, frame: FrameType | None) -> None:
+        """A compiled region ran whose inside is not known."""
+        if code.origin is RegionOrigin.EARLIER:
+            detail = (
+                "code that was compiled before recording began: only ops that its kernels hand back to torch are seen"
+            )
+        else:
+            detail = (
+                "compiled code whose graph torch did not tell: only ops that its kernels hand back to torch are seen"
+            )
+        self.note(BlindSpotKind.COMPILED, detail, frame)
 
     def module_on_other_thread(self, module: torch.nn.Module) -> None:
         """A module ran on a thread that is not recorded."""
@@ -114,12 +130,19 @@ class BlindSpots:
         )
 
 
-def _compiled(name: str) -> tuple[BlindSpotKind, str]:
+def _compiled(name: str, backend: str = compile_seams.INDUCTOR) -> tuple[BlindSpotKind, str] | None:
+    """What is to be said of ``name``, which ``backend`` compiles; ``None`` where its regions say it themselves."""
     if is_compilation_off():
         return BlindSpotKind.COMPILE_FELL_BACK, f"{name} is compiled, and ran eagerly because --eager was asked for"
-    if not seams.KEEPS_COMPILED_CODE or seams.dispatch_modes_keep_compiled():
-        return BlindSpotKind.COMPILED, f"{name} is compiled: only ops that its kernels hand back to torch are seen"
-    return BlindSpotKind.COMPILE_FELL_BACK, f"{name} is compiled, and ran eagerly because a dispatch mode was active"
+    if seams.KEEPS_COMPILED_CODE and not seams.dispatch_modes_keep_compiled():
+        return (
+            BlindSpotKind.COMPILE_FELL_BACK,
+            f"{name} is compiled, and ran eagerly because a dispatch mode was active",
+        )
+    if backend in compile_seams.DISPATCHING or (backend == compile_seams.INDUCTOR and compile_seams.SEES_REGIONS):
+        return None
+    by = "" if backend == compile_seams.INDUCTOR else f" by the backend {backend}"
+    return BlindSpotKind.COMPILED, f"{name} is compiled{by}: only ops that its kernels hand back to torch are seen"
 
 
 def _called_in(frame: FrameType) -> Any | None:
@@ -136,13 +159,14 @@ def _on_compiled_call(call: Call) -> tuple[BlindSpotKind, str] | None:
     for cell in getattr(function, "__closure__", None) or ():
         if isinstance(cell.cell_contents, torch.nn.Module):  # torch wraps modules of its own in a function
             function = cell.cell_contents
+    backend = compile_seams.backend_of(call.frame.f_locals.get("callback"))
     owner = getattr(function, "__self__", function)
     if isinstance(owner, torch.nn.Module):
-        return _compiled(type(owner).__qualname__)
+        return _compiled(type(owner).__qualname__, backend)
     if str(getattr(function, "__module__", "")).startswith("torch._higher_order_ops"):
         return None  # torch's own compilation of a higher-order op, whose body is seen
     name = getattr(function, "__qualname__", "a function")
-    return _compiled(name)
+    return _compiled(name, backend)
 
 
 def _on_thread(call: Call) -> tuple[BlindSpotKind, str] | None:

@@ -19,6 +19,8 @@ from tracer.recording.calls.formulas import changed_by_recording
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.calls.modules import ModuleStack
 from tracer.recording.calls.optimizers import OptimizerWatch
+from tracer.recording.compiled.executions import RUNS, Executions
+from tracer.recording.compiled.listing import RegionList
 from tracer.recording.memory.escapes import ESCAPES
 from tracer.recording.memory.tracking import Tracking
 from tracer.recording.mode import RecordingMode
@@ -94,6 +96,11 @@ class Recorder:
         self.blind_spots.on_compiled_call = self.optimizer.compiled_code_runs
         self.blind_spots.on_unseen = self.tracking.give_up_all
         self.watch = ProcessWatch(frames, self._variables) if watch is None else watch
+        self.executions = Executions(self.attribution, lambda: self.watch.compilations)
+        self.executions.on_run = self.tracking.give_up_all
+        self.executions.on_unseen = self.blind_spots.region_unseen
+        self.regions = RegionList(frames, asked, self._working_directory)
+        self.watch.on_compiler = self._compiler_loaded
         self._moments = RecordingState(self.attribution, self.mode)
         self.generators = GeneratorRecord(frames, self._working_directory, self._moments.phase)
         self._environment: Environment | None = None
@@ -114,6 +121,8 @@ class Recorder:
             self.optimizer.install()
             undo.callback(self.blind_spots.stop)
             self.blind_spots.start()
+            undo.callback(self.executions.stop)
+            self.executions.start()
             self.attribution.start()
             undo.callback(self.watch.log.recording_ended)
             self.watch.log.recording_began(self._moments)
@@ -149,7 +158,12 @@ class Recorder:
     def trace(self, version: str) -> Trace:
         """What was recorded so far, as a trace."""
         counted = sorted(self._counted(), key=lambda pair: pair[1].order)
-        groups = merge_groups(self._group(info, counter) for info, counter in counted)
+        runs = list(self.executions.runs.values())
+        log = self.watch.compilations
+        regions = self.regions.regions(log, runs) if log is not None else ()
+        in_order = [(counter.order, self._group(info, counter)) for info, counter in counted]
+        in_order += self.regions.groups(runs)
+        groups = merge_groups(group for _, group in sorted(in_order, key=lambda pair: pair[0]))
         self.generators.look()
         return Trace(
             tracer_version=version,
@@ -165,8 +179,13 @@ class Recorder:
             machine_numbers=self.watch.numbers.listed(self._own_files()),
             allocations=merge_counted(self.tracking.allocations(self._working_directory)),
             unwritten_reads=merge_counted(self.tracking.unwritten_reads(self._working_directory)),
+            regions=regions,
             overlaps=merge_counted(self.tracking.overlapping_writes(self._working_directory)),
         )
+
+    def _compiler_loaded(self) -> None:
+        RUNS.look_again()
+        leave_to_python()
 
     def _own_files(self) -> list[str]:
         """Files of the user's own that ran while recording."""

@@ -8,6 +8,7 @@ over the function's line table; the line is worked out once per distinct key.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable
@@ -45,6 +46,8 @@ _STDLIB = tuple(
 _SITE_MARKERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 #: Code without a file of its own.
 _GENERATED = ("<torch_package", "<string>", "<frozen", "<__array_function__", "<attrs ")
+#: What torch.compile calls its files, wherever its cache is: a hash.
+_GENERATED_NAME = re.compile(r"c[a-z2-7]{51}\.py$")
 _WALK_LIMIT = 400
 #: What a tensor subclass wraps every call in: passed over, or all calls of a program would bear its one line.
 WRAPPER = "__torch_function__"
@@ -72,7 +75,9 @@ def is_torchs_own(filename: str) -> bool:
 
 def is_compiled_file(filename: str) -> bool:
     """Was ``filename`` written by torch.compile?"""
-    return filename.startswith("<eval_with_key>") or "torchinductor_" in filename or "/inductor_cache/" in filename
+    if filename.startswith("<eval_with_key>") or "torchinductor_" in filename or "/inductor_cache/" in filename:
+        return True
+    return _GENERATED_NAME.match(os.path.basename(filename)) is not None
 
 
 class Sites:

@@ -29,6 +29,8 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     atomic: bool | None = None
     """Does its source add, or combine otherwise, atomically in floating point? ``None`` where there is no source to
     read: an extern kernel, a fallback."""
+    is_parallel: bool | None = None
+    """Do several threads run it at once? A kernel that one thread runs adds in one order. ``None``: not known."""
     lines: tuple[str, ...] = ()
     """The lines of its source that show it; only where source was asked for (``--with-source``)."""
     choice: str = ""
@@ -72,7 +74,8 @@ class Region(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     by_compiled_autograd: bool = False
     """Did compiled autograd make it of a whole backward pass?"""
     executions: int = 0
-    """How often it ran while recording; of a CUDA graph, its replays."""
+    """How often it ran while recording; of a CUDA graph, its replays. 0 where its ops are dispatched one by one, or
+    where it is not seen."""
     recompiles: str = ""
     """``Region.id`` of the region of the same function that did not serve, and for which this was compiled."""
     guard: str = ""

@@ -281,7 +281,7 @@ class ModuleStack:
             lead = self.scope.path
             path = lead if seams.is_generated_module(module) else ".".join(part for part in (lead, name) if part)
         else:
-            path = name
+            path = "" if seams.is_generated_module(module) else name
         if inner is not module:
             self._known[id(module)] = _Known(module, path, self._kind_of(type(inner)))
         self._learn(inner, path)

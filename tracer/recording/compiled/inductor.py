@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
 from tracer.names import EventKind, Subsystem
+from tracer.recording.compiled.compilations import CompileLog
+from tracer.recording.compiled.hidden_hooks import HOOKS
 from tracer.recording.patching import Call
 from tracer.recording.process.events import EventLog
 from tracer.recording.process.settings import deterministic_mode, read_settings
-from tracer.recording.torch_private import seams
+from tracer.recording.torch_private import compile_seams, seams
 from tracer.recording.watchers import Target, Watchers
 from tracer.tables.settings.rows import load_rows
 from tracer.trace.model import FactValue
@@ -25,9 +27,13 @@ class InductorWatch:
     Code that falls back to eager compiles nothing, and leaves no event.
     """
 
-    def __init__(self, events: EventLog) -> None:
+    def __init__(self, events: EventLog, on_compiler: Callable[[], None] = lambda: None) -> None:
+        """``on_compiler`` is called when the compiler was loaded."""
         self._events = events
+        self.on_compiler = on_compiler
         self._starts = 0
+        self.log = CompileLog()
+        """What was compiled: graphs and code."""
         self.settings: dict[str, FactValue] = {}
         """Inductor's settings as they stood when it first compiled, and what ``torch.compile`` was told on top."""
 
@@ -35,6 +41,7 @@ class InductorWatch:
         """Begin to watch; as many ``stop`` as ``start`` end it."""
         self._starts += 1
         if self._starts == 1:
+            self.log.start()
             _INDUCTOR.add(self)
 
     def stop(self) -> None:
@@ -42,6 +49,7 @@ class InductorWatch:
         self._starts -= 1
         if self._starts == 0:
             _INDUCTOR.discard(self)
+            self.log.stop()
 
     def look_again(self) -> None:
         """Watch what was loaded since: torch loads its compiler when it is first used."""
@@ -67,8 +75,27 @@ def _plain(value: Any) -> FactValue | None:
 
 
 def _on_wrapper(watch: InductorWatch, call: Call) -> None:
-    watch.compiles(call.frame, getattr(call.first, "config", {}))
+    config = getattr(call.first, "config", {})
+    watch.compiles(call.frame, config)
+    compile_seams.load_compiler()
     watch.look_again()
+    watch.on_compiler()
+    dynamic = getattr(call.first, "dynamic", None)
+    watch.log.graph_handed_over(
+        call, graph=call.args[1], backend=compile_seams.INDUCTOR, config=config, dynamic=dynamic
+    )
+
+
+def _on_torch_compile(watch: InductorWatch, call: Call) -> None:
+    """``torch.compile`` is called: dynamo is loaded the next moment, and watched before it reads anything."""
+    compile_seams.load_dynamo()
+    watch.look_again()
+
+
+def _on_other_backend(watch: InductorWatch, call: Call) -> None:
+    backend = str(getattr(call.first, "compiler_name", "")) or "unnamed"
+    dynamic = getattr(call.first, "dynamic", None)
+    watch.log.graph_handed_over(call, graph=call.args[1], backend=backend, config={}, dynamic=dynamic)
 
 
 def _on_compile(watch: InductorWatch, call: Call) -> None:
@@ -84,9 +111,28 @@ _WRAPPER_CODE = getattr(vars(seams.inductor_wrapper or type).get("__call__"), "_
 
 def _entries() -> list[Target]:
     module, name = seams.INDUCTOR_ENTRY
+    kernels, scheduling, define = compile_seams.CPP_KERNELS
+    compiler, compile_one = compile_seams.COMPILER
     return [
+        Target([(seams.inductor_wrapper, "__init__")], before=_on_torch_compile),
+        Target([(compile_seams.other_backend, "__init__")], before=_on_torch_compile),
+        Target([(compile_seams.frame_compiler(), "__call__")], around=HOOKS.compiling),
         Target([(seams.inductor_wrapper, "__call__")], before=_on_wrapper),
         Target([(sys.modules.get(module), name)], before=_on_compile),
+        Target([(compile_seams.other_backend, "__call__")], before=_on_other_backend),
+        Target(
+            [(sys.modules.get(compiler), compile_one)],
+            before=lambda watch, call: watch.log.compile_begins(call),
+            after=lambda watch, call: watch.log.compile_ended(call),
+        ),
+        Target(
+            [(compile_seams.compiled_graph_class(), "post_compile")],
+            before=lambda watch, call: watch.log.code_is_ready(call),
+        ),
+        Target(
+            [(getattr(sys.modules.get(kernels), scheduling, None), define)],
+            after=lambda watch, call: watch.log.kernel_written(call),
+        ),
     ]
 
 

@@ -23,6 +23,7 @@ from tracer.recording.sites import Sites
 from tracer.trace.model import Environment
 
 if TYPE_CHECKING:
+    from tracer.recording.compiled.compilations import CompileLog
     from tracer.recording.compiled.inductor import InductorWatch
     from tracer.recording.process.first_uses import FirstUses
     from tracer.recording.randomness.loaders import LoaderLog
@@ -43,6 +44,8 @@ class ProcessWatch:
         self.loaders: LoaderLog | None = None
         """The loaders that were iterated; ``None`` while torch is not loaded."""
         self._inductor: InductorWatch | None = None
+        self.on_compiler: Callable[[], None] = lambda: None
+        """Called when torch's compiler was loaded."""
         self.numbers = NumberLog(sites, self._working_directory, self.log)
         self._variables = VariableEvents(self.log, variables, self._look)
         self._depth = 0
@@ -71,7 +74,7 @@ class ProcessWatch:
 
         self.log.first_use(Subsystem.TORCH, frame)
         self._first_uses = FirstUses(self.log)
-        self._inductor = self._inductor or InductorWatch(self.log)
+        self._inductor = self._inductor or InductorWatch(self.log, lambda: self.on_compiler())
         self.loaders = self.loaders or LoaderLog(self._sites, self._working_directory)
         for watch in (self._first_uses, SettingEvents(self.log), self._inductor, self.loaders):
             watch.start()
@@ -89,6 +92,11 @@ class ProcessWatch:
             while self._stops:
                 self._stops.pop()()
             self._first_uses = None
+
+    @property
+    def compilations(self) -> CompileLog | None:
+        """What was compiled; ``None`` while torch is not loaded."""
+        return None if self._inductor is None else self._inductor.log
 
     def with_inductor(self, environment: Environment) -> Environment:
         """``environment`` with the settings that Inductor compiled under: later ones change nothing that it made."""

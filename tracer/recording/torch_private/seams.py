@@ -54,6 +54,8 @@ dispatch_mode_count: Callable[[], int] = find(torch._C, "_len_torch_dispatch_sta
 #: Take the top dispatch mode off the stack and put one on it; without them a recorder goes on top of the script's
 #: own modes.
 pop_mode: Callable[[], Any] | None = getattr(_python_dispatch, "_pop_mode", None)
+#: Which dispatch mode is at a place of this thread's stack.
+_mode_at: Callable[[int], Any] | None = find(torch._C, "_get_dispatch_stack_at")
 _without_modes: Callable[[], Any] | None = getattr(_python_dispatch, "_disable_current_modes", None)
 push_mode: Callable[[Any], None] | None = getattr(_python_dispatch, "_push_mode", None)
 #: A context in which no ``__torch_function__`` is called.
@@ -192,11 +194,16 @@ def is_engine_frame(frame: FrameType) -> bool:
 
 def dispatch_modes_keep_compiled() -> bool:
     """Does every active dispatch mode let compiled code stay compiled?"""
-    get = find(torch._C, "_get_dispatch_stack_at")
-    if get is None:
+    if _mode_at is None:
         return False
-    modes = (get(index) for index in range(dispatch_mode_count()))
+    modes = (_mode_at(index) for index in range(dispatch_mode_count()))
     return all(getattr(type(mode), "ignore_compile_internals", lambda: False)() for mode in modes)
+
+
+def top_mode() -> Any | None:
+    """The innermost dispatch mode of this thread; ``None`` without one, or where torch does not tell."""
+    count = dispatch_mode_count()
+    return _mode_at(count - 1) if count and _mode_at is not None else None
 
 
 def is_compiled_module(module: torch.nn.Module) -> bool:

@@ -1,0 +1,145 @@
+"""Regions that Inductor compiled: seen within, at the program's lines, and compiled as without the recorder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.recording.compiled.programs import Ran, groups, line_of, ran
+from tracer.names import BlindSpotKind, DeterministicMode, Phase
+from tracer.trace.region_names import Direction, RegionInside, RegionOrigin
+
+pytestmark = pytest.mark.usefixtures("inductor")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("program")
+
+
+@pytest.fixture(scope="module")
+def compiled(inductor: None, folder: Path) -> Ran:
+    """The program's first run, with the recorder: everything is compiled."""
+    return ran(folder, record=True)
+
+
+@pytest.fixture(scope="module")
+def without(compiled: Ran, folder: Path) -> Ran:
+    """The second, without it."""
+    return ran(folder, record=False)
+
+
+@pytest.fixture(scope="module")
+def moved(without: Ran, folder: Path) -> Ran:
+    """The third, with it, after seven lines were put on top of the file: everything comes from the cache."""
+    return ran(folder, record=True, moved_by=7)
+
+
+def test_what_was_compiled_with_the_recorder_is_found_in_the_cache_without_it(compiled: Ran, without: Ran) -> None:
+    assert (compiled.hits, compiled.misses) == (0, 2)
+    assert (without.hits, without.misses) == (2, 0)
+
+
+def test_what_was_compiled_without_the_recorder_is_found_in_the_cache_with_it(folder: Path) -> None:
+    text = ran.__globals__["PROGRAM"].replace("summed.sum()", "summed.sum() * 2")
+    first = ran(folder, record=False, text=text, steps=1)
+    second = ran(folder, record=True, text=text, steps=1)
+    assert (first.hits, first.misses, second.hits, second.misses) == (0, 2, 2, 0)
+
+
+def test_losses_and_gradients_are_the_same_bits(compiled: Ran, without: Ran) -> None:
+    assert all(torch.equal(a, b) for a, b in zip(compiled.losses, without.losses, strict=True))
+    for mine, other in zip(compiled.net.parameters(), without.net.parameters(), strict=True):
+        assert torch.equal(mine.grad, other.grad)
+
+
+def test_forward_and_backward_are_two_regions_that_ran_as_often_as_the_step(compiled: Ran) -> None:
+    assert compiled.trace is not None
+    regions = compiled.trace.regions
+    assert [one.direction for one in regions] == [Direction.FORWARD, Direction.BACKWARD]
+    for one in regions:
+        assert (one.executions, one.inside, one.why) == (3, RegionInside.OPS_AND_KERNELS, None)
+        assert (one.backend, one.device, one.origin) == ("inductor", "cpu", RegionOrigin.COMPILED)
+        assert (one.fullgraph, one.dynamic, one.deterministic_mode) == (True, False, DeterministicMode.OFF)
+        assert one.function == "Net.forward"
+    assert {spot.kind for spot in compiled.trace.blind_spots} <= {BlindSpotKind.OTHER_THREAD}
+
+
+def test_every_op_of_a_region_is_counted_as_often_as_it_ran(compiled: Ran) -> None:
+    assert compiled.trace is not None
+    for region in compiled.trace.regions:
+        counted = sum(group.count for group in compiled.trace.calls if group.region == region.id)
+        assert counted == region.ops * region.executions > 0
+
+
+def test_kernels_that_torch_calls_for_a_region_are_not_counted_beside_its_ops(compiled: Ran) -> None:
+    assert compiled.trace is not None
+    eager = [group for group in compiled.trace.calls if group.region is None]
+    assert not [group for group in eager if ".out" in group.op or group.op.startswith("aten.addmm")]
+
+
+def test_an_addition_at_indices_names_its_line_and_a_kernel_that_adds_atomically(compiled: Ran) -> None:
+    (group,) = groups(compiled, "aten.index_put.")
+    assert line_of(group) == compiled.lines["adds"]
+    assert (group.phase, group.facts["arg.accumulate"], group.facts["dtype"]) == (Phase.FORWARD, True, "float32")
+    assert _atomic(compiled, group.region, group.kernels)
+
+
+def test_the_gradient_of_a_look_up_names_the_line_that_looked_up_and_its_module(compiled: Ran) -> None:
+    (group,) = groups(compiled, "aten._unsafe_masked_index_put_accumulate") or groups(
+        compiled, "aten.embedding_dense_backward"
+    )
+    assert line_of(group) == compiled.lines["looks up"]
+    assert (group.phase, group.module) == (Phase.BACKWARD, "Net.table")
+    assert _atomic(compiled, group.region, group.kernels)
+
+
+def test_a_call_in_a_module_of_torchs_own_bears_the_line_of_the_program_and_the_modules_path(compiled: Ran) -> None:
+    products = groups(compiled, "aten.addmm.") + groups(compiled, "aten.mm.")
+    assert {line_of(group) for group in products} == {compiled.lines["multiplies"]}
+    assert {group.module for group in products} == {"Net.rest.0"}
+    assert {kernel for group in products for kernel in group.kernels} == {"extern_kernels.addmm", "extern_kernels.mm"}
+
+
+def test_a_region_from_the_cache_bears_the_lines_of_today(compiled: Ran, moved: Ran) -> None:
+    assert moved.trace is not None
+    assert {one.origin for one in moved.trace.regions} == {RegionOrigin.CACHE}
+    assert moved.lines["adds"] == compiled.lines["adds"] + 7
+    for op in ("aten.index_put.", "aten.embedding.", "aten.addmm.", "aten._unsafe_masked_index_put_accumulate"):
+        then, now = groups(compiled, op), groups(moved, op)
+        assert [line_of(group) + 7 for group in then] == [line_of(group) for group in now]
+        assert [(group.phase, group.count, group.facts) for group in then] == [
+            (group.phase, group.count, group.facts) for group in now
+        ]
+    assert moved.trace.regions[0].location == f"program_of_test.py:{_line(compiled.trace.regions[0].location) + 7}"
+
+
+def test_a_region_from_the_cache_names_the_kernel_that_adds_atomically(moved: Ran) -> None:
+    for op in ("aten.index_put.", "aten._unsafe_masked_index_put_accumulate"):
+        for group in groups(moved, op):
+            assert _atomic(moved, group.region, group.kernels)
+
+
+def test_code_that_was_compiled_before_recording_began_is_named_and_its_kernels_are_read(moved: Ran) -> None:
+    from tests.recording.lines import record
+
+    function = torch.compile(moved.net)
+    rows, targets = torch.randint(0, 64, (512,)), torch.randint(0, 8, (512,))
+    function(rows, targets)
+    trace = record(lambda: function(rows, targets)).trace
+    (region,) = trace.regions
+    assert (region.origin, region.inside, region.why) == ("earlier", "kernels", "compiled-earlier")
+    assert any(kernel.atomic for kernel in region.kernels)
+    assert [spot.count for spot in trace.blind_spots if spot.kind is BlindSpotKind.COMPILED] == [1]
+
+
+def _atomic(run: Ran, region: str | None, kernels: tuple[str, ...]) -> list[str]:
+    assert run.trace is not None
+    (found,) = (one for one in run.trace.regions if one.id == region)
+    return [kernel.name for kernel in found.kernels if kernel.name in kernels and kernel.atomic]
+
+
+def _line(location: str) -> int:
+    return int(location.rpartition(":")[2])

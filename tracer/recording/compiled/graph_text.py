@@ -1,0 +1,185 @@
+"""The text of a graph as AOTAutograd handed it over: its calls, each with what the text says of its arguments.
+
+The text is Python that ``torch.fx`` printed, so Python's own parser reads it; the lines of the program stand in
+comments. Of torch it needs nothing. Checked on the text of torch 2.13.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+_PLACE = re.compile(r"^# File: (?P<path>.+?):(?P<line>\d+) in (?P<function>.+?), code: ?(?P<code>.*)$")
+_NO_PLACE = "# No stacktrace found"
+_TENSOR = re.compile(
+    r"^(?P<dtype>[a-z]\w*)\[(?P<shape>[^\]]*)\](?:\[(?P<stride>[^\]]*)\])?(?P<device>[a-z]\w*(?::\d+)?)?"
+)
+
+
+class Place(NamedTuple):
+    """A line of the program as it was when the graph was made."""
+
+    path: str
+    line: int
+    function: str
+    code: str
+    """The line's text."""
+
+
+class Value(NamedTuple):
+    """A tensor as an annotation describes it: ``f32[8, 16][16, 1]cpu``."""
+
+    dtype: str
+    """torch.fx's short name: ``f32``, ``i64``, ``b8``."""
+    shape: tuple[int | None, ...]
+    """``None`` for a size that is not fixed."""
+    stride: tuple[int | None, ...] | None
+    device: str
+
+
+class Name(NamedTuple):
+    """A constant of torch: ``torch.float32``, ``device(type='cpu')`` as its type, ``inf``."""
+
+    text: str
+
+
+class Unread(NamedTuple):
+    """An argument of which the text tells nothing that is used here: a number that is not fixed, a list of results."""
+
+    text: str
+
+
+class Node(NamedTuple):
+    """One call of the graph."""
+
+    name: str
+    op: str
+    """``aten.index_put.default``, ``higher_order.triton_kernel_wrapper_mutation``."""
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    result: Value | None
+    place: Place | None
+
+
+class Graph(NamedTuple):
+    """What one text holds."""
+
+    inputs: tuple[str, ...]
+    nodes: tuple[Node, ...]
+    has_unfixed_sizes: bool
+
+
+def read_graph(text: str) -> Graph:
+    """The graph that ``text`` prints. Raises ``ValueError`` for a text of another form."""
+    try:
+        module = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
+        raise ValueError(f"the text of a graph cannot be parsed: {problem}") from problem
+    forward = next(
+        (one for one in ast.walk(module) if isinstance(one, ast.FunctionDef) and one.name == "forward"), None
+    )
+    if forward is None:
+        raise ValueError("the text of a graph has no function `forward`")
+    places = _places(text)
+    values: dict[str, Value | None] = {}
+    inputs = []
+    for argument in forward.args.args[1:]:
+        inputs.append(argument.arg)
+        values[argument.arg] = _annotated(argument.annotation)
+    nodes = []
+    for statement in forward.body:
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            target, call, result = statement.target.id, statement.value, _annotated(statement.annotation)
+        elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            if not isinstance(statement.targets[0], ast.Name):
+                continue
+            target, call, result = statement.targets[0].id, statement.value, None
+        else:
+            continue
+        if isinstance(call, ast.Constant) and call.value is None:
+            continue  # `x = None`: the last use has gone by
+        values[target] = result
+        if isinstance(call, ast.Call) and (op := _op(call.func)):
+            nodes.append(
+                Node(
+                    target,
+                    op,
+                    tuple(_read(one, values) for one in call.args),
+                    {one.arg: _read(one.value, values) for one in call.keywords if one.arg},
+                    result,
+                    places.get(statement.lineno),
+                )
+            )
+    unfixed = any(value is not None and None in value.shape for value in values.values())
+    return Graph(tuple(inputs), tuple(nodes), unfixed)
+
+
+def _places(text: str) -> dict[int, Place]:
+    """The place of each line of the text: the comment above it and above all that follow."""
+    places: dict[int, Place] = {}
+    place: Place | None = None
+    for number, line in enumerate(text.splitlines(), start=1):
+        stripped = line.strip()
+        if stripped.startswith("#"):
+            found = _PLACE.match(stripped)
+            if found is not None:
+                place = Place(found["path"], int(found["line"]), found["function"], found["code"].strip())
+            elif stripped.startswith(_NO_PLACE):
+                place = None
+        elif place is not None and stripped:
+            places[number] = place
+    return places
+
+
+def _op(function: ast.expr) -> str:
+    """``torch.ops.aten.add.Tensor`` as traces spell it; empty for what is no op (``operator.getitem``, a number)."""
+    parts: list[str] = []
+    while isinstance(function, ast.Attribute):
+        parts.insert(0, function.attr)
+        function = function.value
+    if not isinstance(function, ast.Name) or function.id != "torch" or len(parts) < 3 or parts[0] != "ops":
+        return ""
+    return ".".join(parts[1:])
+
+
+def _annotated(annotation: ast.expr | None) -> Value | None:
+    if not isinstance(annotation, ast.Constant) or not isinstance(annotation.value, str):
+        return None
+    found = _TENSOR.match(annotation.value)
+    if found is None:
+        return None
+    stride = found["stride"]
+    return Value(
+        found["dtype"],
+        tuple(_sizes(found["shape"])),
+        None if stride is None else tuple(_sizes(stride)),
+        found["device"] or "",
+    )
+
+
+def _sizes(text: str) -> Iterator[int | None]:
+    for part in text.split(",") if text.strip() else ():
+        part = part.strip()
+        yield int(part) if part.isdigit() else None
+
+
+def _read(node: ast.expr, values: dict[str, Value | None]) -> Any:
+    """An argument: a tensor by its annotation, a plain value as it is."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Name):
+        if node.id in values:
+            value = values[node.id]
+            return Unread(node.id) if value is None else value
+        return Name(node.id)
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return [_read(one, values) for one in node.elts]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+        return -node.operand.value  # type: ignore[operator]
+    if isinstance(node, ast.Attribute):
+        return Name(ast.unparse(node))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "device":
+        return Name(ast.unparse(node))
+    return Unread(ast.unparse(node))

@@ -1,0 +1,181 @@
+"""The code that Inductor wrote for a region: its kernels, what they were made of, and which of them add atomically.
+
+The code is Python that holds each kernel's source as a text. A name or a comment says what a kernel was made of, its
+source whether it adds atomically. Checked on the code of torch 2.13, and on samples of 2.9's Triton code.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tracer.trace.region_names import KernelLanguage
+
+#: What adds, or swaps in, whichever comes first, in C++ and in Triton. The maximum of several numbers, their minimum
+#: and bits set are the same in every order.
+_ATOMIC_CPP = re.compile(r"\batomic_add(?:_vec)?\b\s*(?:<[^;(]*>)?\s*\(\s*&?\s*(?P<pointer>\w+)?")
+_ATOMIC_TRANSPOSE = re.compile(r"\btranspose_mxn<[^>]*\btrue\b[^>]*>\s*\(")
+_ATOMIC_TRITON = re.compile(r"\b(?:tl|language|libdevice)\.atomic_(?:add|xchg|cas)\s*\(\s*(?P<pointer>\w+)?")
+_PARALLEL = re.compile(r"#pragma\s+omp\s+(?:parallel|for)|\bat::parallel_for\b")
+_POINTER_OF_INTEGERS = re.compile(
+    r"\b(?:u?int\d*_t|int|long|bool|unsigned\s+char)\s*\*\s*(?:__restrict__\s*)?(?P<name>\w+)"
+)
+_SIGNATURE = re.compile(r"'(?P<name>\w+)'\s*:\s*'\*(?P<type>[a-z]\w*)'")
+_ORIGINAL = re.compile(r"Original ATen: \[(?P<ops>[^\]]*)\]")
+_FRAGMENT = re.compile(r"#\s+%(?P<name>\w+)\b.*=\s*call_function\[")
+_ASYNC = {
+    "cpp_pybinding": KernelLanguage.CPP,
+    "cpp": KernelLanguage.CPP,
+    "triton": KernelLanguage.TRITON,
+    "multi_kernel": KernelLanguage.TRITON,
+}
+_EXTERN = re.compile(
+    r"\b(?P<name>extern_kernels\.\w+|(?:aten|torch\.ops\.\w+|inductor_ops|_quantized|mkldnn\w*)\.\w+(?:\.\w+)*)\("
+)
+#: Bookkeeping of the generated code that is spelled as a call of an op.
+_NOT_KERNELS = ("inductor_ops._alloc_from_pool", "torch.ops.inductor._alloc_from_pool")
+
+
+class KernelText(NamedTuple):
+    """One kernel of the code."""
+
+    name: str
+    language: KernelLanguage
+    source: str
+    """Empty for what the code calls and does not hold."""
+    original_ops: tuple[str, ...]
+    """What its comment says that it was made of: ``aten.index_add``."""
+    nodes: tuple[str, ...]
+    """The graph's own names of the calls that went into it, where a comment tells them."""
+    calls: int
+
+    @property
+    def atomic(self) -> bool | None:
+        """Does it add atomically to numbers that are rounded? ``None`` without a source."""
+        return None if not self.source else bool(atomic_lines(self.source, self.language))
+
+    @property
+    def is_parallel(self) -> bool | None:
+        """Do several threads run it? ``None``: without a source, or where that is not said in it."""
+        if not self.source:
+            return None
+        return bool(_PARALLEL.search(self.source)) if self.language is KernelLanguage.CPP else True
+
+
+def read_kernels(code: str) -> tuple[KernelText, ...]:
+    """The kernels of ``code`` in the order of their first call. Raises ``ValueError`` for code of another form."""
+    try:
+        module = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
+        raise ValueError(f"generated code cannot be parsed: {problem}") from problem
+    call = next((one for one in ast.walk(module) if isinstance(one, ast.FunctionDef) and one.name == "call"), None)
+    if call is None:
+        raise ValueError("generated code has no function `call`")
+    lines = code.splitlines()
+    sources = dict(_sources(module, lines))
+    bodies = [
+        one
+        for one in ast.walk(module)
+        if isinstance(one, ast.FunctionDef) and (one is call or one.name.startswith("partition_"))
+    ]
+    found: dict[str, KernelText] = {}
+    for body in bodies:
+        for number in range(body.lineno, (body.end_lineno or body.lineno) + 1):
+            line = lines[number - 1]
+            if line.lstrip().startswith("#"):
+                continue
+            for name in _called(line, sources):
+                known = found.get(name)
+                if known is not None:
+                    found[name] = known._replace(calls=known.calls + 1)
+                    continue
+                language, source, comment = sources.get(name, (_language_of(name), "", ""))
+                said = _comment_above(lines, number - 1) if not source or not comment else comment
+                found[name] = KernelText(name, language, source, _originals(said), _nodes(said), 1)
+    return tuple(found.values())
+
+
+def atomic_lines(source: str, language: KernelLanguage) -> tuple[str, ...]:
+    """The lines of ``source`` that add atomically in floating point."""
+    if language is KernelLanguage.CPP:
+        integers = {found["name"] for found in _POINTER_OF_INTEGERS.finditer(source)}
+        patterns: tuple[re.Pattern[str], ...] = (_ATOMIC_CPP, _ATOMIC_TRANSPOSE)
+    else:
+        integers = {
+            found["name"] for found in _SIGNATURE.finditer(source) if found["type"].startswith(("i", "u", "b1"))
+        } - {found["name"] for found in _SIGNATURE.finditer(source) if found["type"].startswith(("fp", "bf"))}
+        patterns = (_ATOMIC_TRITON,)
+    lines = []
+    for line in source.splitlines():
+        for pattern in patterns:
+            found = pattern.search(line)
+            if found is not None and found.groupdict().get("pointer") not in integers:
+                lines.append(line.strip())
+                break
+    return tuple(lines)
+
+
+def _sources(module: ast.Module, lines: list[str]) -> Iterator[tuple[str, tuple[KernelLanguage, str, str]]]:
+    """Name -> language, source and comment of each kernel that the code holds."""
+    for statement in module.body:
+        if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+            continue
+        value = statement.value
+        if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
+            continue
+        name = statement.targets[0].id
+        language = _ASYNC.get(value.func.attr)
+        texts = [one.value for one in value.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+        if language is None or not texts:
+            continue
+        source = max(texts, key=len)
+        comment = _comment_above(lines, statement.lineno - 1)
+        if language is KernelLanguage.TRITON:
+            if "template" in source and "triton_heuristics.template" in source:
+                language = KernelLanguage.TEMPLATE
+            elif "triton_heuristics.user_autotune" in source:
+                language = KernelLanguage.USER_TRITON
+        elif "at::native" not in source and re.search(r"\bmicro_gemm|cpp_micro_gemm|kernel_micro_gemm", source):
+            language = KernelLanguage.TEMPLATE
+        yield name, (language, source, comment)
+
+
+def _called(line: str, sources: dict[str, tuple[KernelLanguage, str, str]]) -> Iterator[str]:
+    for found in re.finditer(r"\b(\w+)(?:\.run)?\(", line):
+        if found[1] in sources:
+            yield found[1]
+    for found in _EXTERN.finditer(line):
+        name = found["name"].removeprefix("torch.ops.")
+        if found["name"] not in _NOT_KERNELS:
+            yield name
+
+
+def _language_of(name: str) -> KernelLanguage:
+    return KernelLanguage.EXTERN if name.startswith("extern_kernels.") else KernelLanguage.FALLBACK
+
+
+def _comment_above(lines: list[str], index: int) -> str:
+    """The block of comments that ends above ``lines[index]``; lines that name the stream may stand between."""
+    end = index
+    while end > 0 and not lines[end - 1].lstrip().startswith("#") and index - end < 3 and _is_filler(lines[end - 1]):
+        end -= 1
+    start = end
+    while start > 0 and lines[start - 1].lstrip().startswith("#"):
+        start -= 1
+    return "\n".join(lines[start:end])
+
+
+def _is_filler(line: str) -> bool:
+    stripped = line.strip()
+    return not stripped or stripped.startswith(("stream", "del ", "with "))
+
+
+def _originals(comment: str) -> tuple[str, ...]:
+    found = _ORIGINAL.search(comment)
+    return tuple(one.strip() for one in found["ops"].split(",") if one.strip()) if found is not None else ()
+
+
+def _nodes(comment: str) -> tuple[str, ...]:
+    return tuple(found["name"] for found in _FRAGMENT.finditer(comment))

@@ -1,0 +1,113 @@
+"""Which kernels a graph's calls went into.
+
+For code that was compiled here the compiler tells (C++), or a comment above the kernel does (Triton). C++ that comes
+from a cache bears only names: then a call belongs to the kernels that are called after what it was made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import NamedTuple
+
+from tracer.recording.compiled.graph_text import Node
+from tracer.recording.compiled.kernel_text import KernelText
+from tracer.trace.region_names import KernelLanguage
+
+#: What the op of a graph can have been before it was decomposed, where a kernel's name says that instead.
+_MADE_OF: Mapping[str, tuple[str, ...]] = {
+    "index_put": ("index_add", "index_put", "index_select", "index", "embedding_dense_backward", "gather"),
+    "_unsafe_index_put": ("index_put", "upsample", "grid_sampler", "embedding_dense_backward"),
+    "_unsafe_masked_index_put_accumulate": ("embedding_dense_backward", "index_put", "grid_sampler"),
+    "scatter_add": ("scatter_add", "gather_backward", "gather"),
+    "scatter_reduce": ("scatter_reduce", "scatter_add", "index_reduce"),
+}
+#: Ops that one extern kernel stands for.
+_ALIASES: Mapping[str, tuple[str, ...]] = {
+    "mm": ("mm", "addmm", "linear"),
+    "addmm": ("addmm", "mm", "linear"),
+    "bmm": ("bmm", "baddbmm"),
+    "baddbmm": ("baddbmm", "bmm"),
+    "convolution": ("convolution", "_convolution"),
+    "bias_addmm": ("addmm",),
+    "_mkl_linear": ("addmm", "mm", "linear"),
+    "_linear_pointwise": ("addmm", "mm", "linear"),
+    "_convolution_pointwise": ("convolution",),
+    "index_put_": ("index_put", "_unsafe_index_put", "_unsafe_masked_index_put_accumulate"),
+    "scatter_reduce_": ("scatter_reduce", "scatter_add"),
+    "scatter_add_": ("scatter_add",),
+    "scatter_": ("scatter",),
+}
+
+
+class Matching(NamedTuple):
+    """Kernels of calls, and calls of kernels."""
+
+    texts: tuple[KernelText, ...]
+    kernels: dict[str, tuple[str, ...]]
+    """By a call's name in the graph."""
+    ops: dict[str, tuple[str, ...]]
+    """By a kernel's name: the ops that went into it."""
+    told: Set[str]
+    """Kernels of which the compiler itself said what went into them."""
+
+
+def match_kernels(nodes: Sequence[Node], kernels: Iterable[KernelText], told: Mapping[str, Set[str]]) -> Matching:
+    """``told``: by a kernel's name, the graph's names of the calls that went into it, where the compiler said so."""
+    texts = tuple(kernels)
+    by_name = {node.name: node for node in nodes}
+    went: dict[str, list[str]] = {}
+    sure: set[str] = set()
+    for kernel in texts:
+        names = [name for name in (*told.get(kernel.name, ()), *kernel.nodes) if name in by_name]
+        if names:
+            sure.add(kernel.name)
+        for name in dict.fromkeys(names):
+            went.setdefault(name, []).append(kernel.name)
+    for kernel in texts:
+        if kernel.name in sure:
+            continue
+        is_call = kernel.language in (KernelLanguage.EXTERN, KernelLanguage.FALLBACK)
+        for node in nodes:
+            if (is_call or node.name not in went) and _may_be(node, kernel):
+                went.setdefault(node.name, []).append(kernel.name)
+    _leave_no_addition_out(nodes, texts, went, sure)
+    ops: dict[str, dict[str, None]] = {}
+    for node in nodes:
+        for kernel_name in went.get(node.name, ()):
+            ops.setdefault(kernel_name, {})[node.op] = None
+    order = {kernel.name: number for number, kernel in enumerate(texts)}
+    return Matching(
+        texts,
+        {name: tuple(sorted(set(found), key=lambda one: order[one])) for name, found in went.items()},
+        {name: tuple(found) for name, found in ops.items()},
+        sure,
+    )
+
+
+def _base(op: str) -> str:
+    return op.split(".")[1] if op.count(".") else op
+
+
+def _may_be(node: Node, kernel: KernelText) -> bool:
+    base = _base(node.op)
+    if kernel.language in (KernelLanguage.EXTERN, KernelLanguage.FALLBACK):
+        called = kernel.name.removesuffix(".default").split(".")
+        name = called[1] if len(called) > 1 else called[0]
+        return base == name or base in _ALIASES.get(name, ())
+    if node.op.startswith("higher_order.triton_kernel_wrapper"):
+        return kernel.language is KernelLanguage.USER_TRITON
+    words = f"_{kernel.name}_"
+    return any(f"_{one}_" in words for one in (base, *_MADE_OF.get(base, ())))
+
+
+def _leave_no_addition_out(
+    nodes: Sequence[Node], texts: Sequence[KernelText], went: dict[str, list[str]], sure: Set[str]
+) -> None:
+    """A kernel that adds atomically was made of a call that adds at indices, whatever its name says."""
+    adding = [node for node in nodes if _base(node.op) in _MADE_OF]
+    for kernel in texts:
+        if not kernel.atomic or kernel.name in sure:
+            continue
+        if not any(kernel.name in went.get(node.name, ()) for node in adding):
+            for node in adding:
+                went.setdefault(node.name, []).append(kernel.name)

@@ -1,0 +1,282 @@
+"""Regions and their call groups, made of what was compiled and what ran."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from tracer.names import Phase
+from tracer.recording.calls import facts
+from tracer.recording.compiled.compilations import CompiledCode, CompileLog, Program
+from tracer.recording.compiled.executions import Run
+from tracer.recording.compiled.graph_facts import GraphFacts
+from tracer.recording.compiled.graph_text import Graph, Node, read_graph
+from tracer.recording.compiled.kernel_text import KernelText, atomic_lines, read_kernels
+from tracer.recording.compiled.kernels_of_calls import Matching, match_kernels
+from tracer.recording.compiled.program_lines import Frame, ProgramLines, Step, read_module, read_stack
+from tracer.recording.sites import LIBRARY, NOWHERE, USER, Site, Sites, spell
+from tracer.recording.torch_private import compile_seams
+from tracer.trace.model import CallGroup, FactValue
+from tracer.trace.region_names import Direction, RegionGap, RegionInside, RegionOrigin
+from tracer.trace.regions import Kernel, Region
+
+_OPTIMIZERS = os.path.join("torch", "optim", "")
+
+
+class Inside(NamedTuple):
+    """What is known of one region's code, read once."""
+
+    graph: Graph | None
+    steps: tuple[Step | None, ...]
+    """Of each call of the graph, where it belongs in the program."""
+    matching: Matching
+    facts: tuple[dict[str, FactValue], ...]
+
+
+class RegionList:
+    """Reads each code once; a recording is asked for its trace more than once."""
+
+    def __init__(self, sites: Sites, asked: Mapping[str, frozenset[str]], working_directory: str) -> None:
+        self._sites = sites
+        self._facts = GraphFacts(asked, working_directory)
+        self._working_directory = working_directory
+        self._inside: dict[int, tuple[CompiledCode, Inside]] = {}
+        self._ids: dict[int, str] = {}
+        self.keeps_lines = False
+        """Are lines of generated code kept with the kernels?"""
+
+    def regions(self, log: CompileLog, runs: Iterable[Run]) -> tuple[Region, ...]:
+        """Every region that ran, and those that were compiled and did not."""
+        ran = sorted(runs, key=lambda run: run.order)
+        met = list(dict.fromkeys(run.code for run in ran))
+        codes = [*met, *(code for code in log.codes if code not in set(met) and code.text)]
+        self._name(codes)
+        regions = [self._region(code, [run for run in ran if run.code is code], codes) for code in codes]
+        regions += (self._of_backend(one) for one in log.programs if one.backend != compile_seams.INDUCTOR)
+        return tuple(regions)
+
+    def _of_backend(self, program: Program) -> Region:
+        """What another backend than Inductor was handed: its ops come one by one, or nobody knows what it makes."""
+        site = self._function_site(program)
+        is_dispatched = program.backend in compile_seams.DISPATCHING
+        return Region(
+            id=f"{program.compile_id} {program.backend}",
+            function=site.function,
+            location=spell(site, self._working_directory),
+            backend=program.backend,
+            dynamic=program.dynamic,
+            fullgraph=program.fullgraph,
+            origin=RegionOrigin.COMPILED,
+            inside=RegionInside.DISPATCHED if is_dispatched else RegionInside.UNSEEN,
+            why=None if is_dispatched else RegionGap.BACKEND,
+        )
+
+    def groups(self, runs: Iterable[Run]) -> Iterator[tuple[int, CallGroup]]:
+        """The calls of every region that ran, each with the position of the region's first execution."""
+        for run in runs:
+            inside = self._read(run.code)
+            if inside.graph is None or not run.count:
+                continue
+            forward = self._names_of_forward(run.code)
+            for number, node in enumerate(inside.graph.nodes):
+                yield run.order, self._group(run, inside, number, node, node.name in forward)
+
+    # --- groups ---
+
+    def _group(self, run: Run, inside: Inside, number: int, node: Node, is_repeated: bool) -> CallGroup:
+        step = inside.steps[number]
+        location, called_from, in_optimizer = self._place(run, step)
+        return CallGroup(
+            op=node.op,
+            phase=self._phase(run, is_repeated, in_optimizer),
+            module=self._module(run, step),
+            location=spell(location, self._working_directory),
+            function=location.function,
+            called_from=spell(called_from, self._working_directory) if called_from != location else "",
+            count=run.count,
+            facts=inside.facts[number],
+            region=self._ids[id(run.code)],
+            kernels=inside.matching.kernels.get(node.name, ()),
+        )
+
+    def _phase(self, run: Run, is_repeated: bool, in_optimizer: bool) -> Phase:
+        if run.in_optimizer or in_optimizer:
+            return Phase.OPTIMIZER
+        if run.code.direction is Direction.BACKWARD:
+            return Phase.RECOMPUTE if is_repeated else Phase.BACKWARD
+        if _is_of_compiled_autograd(run.code):
+            return Phase.BACKWARD
+        if run.in_engine:
+            return Phase.RECOMPUTE
+        if run.code.direction is Direction.FORWARD or run.scope.is_module:
+            return Phase.FORWARD
+        return Phase.OTHER
+
+    def _place(self, run: Run, step: Step | None) -> tuple[Site, Site, bool]:
+        """Location, the user's own line that led there, and whether an optimizer of torch's made the call."""
+        frames = step.frames if step is not None else ()
+        in_optimizer = any(_OPTIMIZERS in frame.path for frame in frames)
+        outside = [site for frame in frames if (site := self._site(frame)).kind in (LIBRARY, USER)]
+        if not outside:
+            return run.site, run.called_from if run.site.kind == LIBRARY else NOWHERE, in_optimizer
+        location = outside[-1]
+        if location.kind == USER:
+            return location, NOWHERE, in_optimizer
+        own = next((site for site in reversed(outside) if site.kind == USER), run.called_from)
+        return location, own, in_optimizer
+
+    def _site(self, frame: Frame) -> Site:
+        kind = self._sites.kind_of(frame.path)
+        return Site(os.path.join(self._working_directory, frame.path), frame.line, frame.function, kind)
+
+    def _module(self, run: Run, step: Step | None) -> str:
+        """The module's path: below the one that ran the region, else below the class of the one that it is in."""
+        module = step.module if step is not None else None
+        lead = run.scope.path if run.scope.is_module else module.root if module is not None else ""
+        return ".".join(part for part in (lead, module.path if module is not None else "") if part)
+
+    # --- one code ---
+
+    def _read(self, code: CompiledCode) -> Inside:
+        known = self._inside.get(id(code))
+        if known is not None:
+            return known[1]
+        try:
+            graph = read_graph(code.text) if code.text else None
+        except ValueError:
+            graph = None
+        try:
+            kernels = read_kernels(code.source) if code.source else ()
+        except ValueError:
+            kernels = ()
+        nodes = graph.nodes if graph is not None else ()
+        inside = Inside(
+            graph,
+            tuple(self._steps(code, nodes)),
+            match_kernels(nodes, kernels, code.kernels),
+            tuple(self._facts.of(node) for node in nodes),
+        )
+        self._inside[id(code)] = (code, inside)
+        return inside
+
+    def _steps(self, code: CompiledCode, nodes: tuple[Node, ...]) -> Iterator[Step | None]:
+        if code.details:
+            for node in nodes:
+                stack, modules = code.details.get(node.name, (None, None))
+                frames = read_stack(stack)
+                if not frames and node.place is not None:
+                    frames = (Frame(*node.place),)
+                yield Step(frames, read_module(modules)) if frames or modules else None
+            return
+        if code.program is None:
+            yield from (Step((Frame(*node.place),), None) if node.place else None for node in nodes)
+            return
+        lines = ProgramLines(code.program.steps)
+        yield from lines.match((node.place for node in nodes), backwards=code.direction is Direction.BACKWARD)
+
+    def _names_of_forward(self, code: CompiledCode) -> frozenset[str]:
+        """Names of the forward's calls, which its backward repeats rather than keep what they gave."""
+        if code.direction is not Direction.BACKWARD or code.program is None:
+            return frozenset()
+        for other, inside in list(self._inside.values()):
+            if other.program is code.program and other.direction is Direction.FORWARD and inside.graph is not None:
+                own = inside.graph
+                return frozenset(node.name for node in own.nodes)
+        return frozenset()
+
+    # --- regions ---
+
+    def _name(self, codes: list[CompiledCode]) -> None:
+        taken = set(self._ids.values())
+        for code in codes:
+            if id(code) in self._ids:
+                continue
+            base = name = f"{code.compile_id or 'earlier'} {code.direction}"
+            number = 1
+            while name in taken:
+                number += 1
+                name = f"{base} {number}"
+            taken.add(name)
+            self._ids[id(code)] = name
+
+    def _region(self, code: CompiledCode, runs: list[Run], codes: list[CompiledCode]) -> Region:
+        inside = self._read(code)
+        program = code.program
+        site = self._function_site(program)
+        first = runs[0] if runs else None
+        told, why = self._seen(code, inside)
+        older = code.guard[0]
+        return Region(
+            id=self._ids[id(code)],
+            function=site.function,
+            location=spell(site, self._working_directory),
+            called_from=spell(first.called_from, self._working_directory) if first is not None else "",
+            backend=program.backend if program is not None else "inductor",
+            device=",".join(facts.device_word(device) for device in code.devices),
+            direction=code.direction,
+            mode=_mode_of(code),
+            dynamic=inside.graph.has_unfixed_sizes if inside.graph is not None else None,
+            fullgraph=program.fullgraph if program is not None else None,
+            options=code.settings,
+            deterministic_mode=code.mode,
+            origin=code.origin,
+            uses_cuda_graphs=code.uses_cuda_graphs,
+            by_compiled_autograd=_is_of_compiled_autograd(code),
+            executions=sum(run.count for run in runs),
+            recompiles=next(
+                (self._ids[id(one)] for one in codes if one.compile_id == older and one.direction is code.direction),
+                older,
+            ),
+            guard=code.guard[1],
+            inside=told,
+            why=why if runs or why is not None else RegionGap.NEVER_RAN,
+            ops=len(inside.graph.nodes) if inside.graph is not None else 0,
+            kernels=tuple(self._kernel(kernel, inside, code) for kernel in inside.matching.texts),
+        )
+
+    def _seen(self, code: CompiledCode, inside: Inside) -> tuple[RegionInside, RegionGap | None]:
+        kernels = bool(inside.matching.texts)
+        if inside.graph is not None:
+            # A graph of views alone has no kernel; else code without one is of a form that is not read.
+            if kernels or not code.source:
+                return RegionInside.OPS_AND_KERNELS, None
+            return RegionInside.OPS, RegionGap.FORMAT
+        why = RegionGap.EARLIER if code.origin is RegionOrigin.EARLIER else RegionGap.FORMAT
+        return (RegionInside.KERNELS if kernels else RegionInside.UNSEEN), why
+
+    def _kernel(self, kernel: KernelText, inside: Inside, code: CompiledCode) -> Kernel:
+        ops = inside.matching.ops.get(kernel.name, ())
+        return Kernel(
+            name=kernel.name,
+            language=kernel.language,
+            device=facts.device_word(code.devices[0]) if len(code.devices) == 1 else "",
+            calls=kernel.calls,
+            ops=ops,
+            original_ops=kernel.original_ops,
+            is_matched=kernel.name in inside.matching.told,
+            atomic=kernel.atomic,
+            is_parallel=kernel.is_parallel,
+            lines=atomic_lines(kernel.source, kernel.language) if self.keeps_lines and kernel.source else (),
+        )
+
+    def _function_site(self, program: Program | None) -> Site:
+        compiled = program.code if program is not None else None
+        if compiled is None:
+            return NOWHERE
+        path = os.path.join(self._working_directory, compiled.co_filename)
+        name = getattr(compiled, "co_qualname", compiled.co_name)
+        return Site(path, compiled.co_firstlineno, name, self._sites.kind_of(compiled.co_filename))
+
+
+def _is_of_compiled_autograd(code: CompiledCode) -> bool:
+    return code.compile_id.startswith("!")
+
+
+def _mode_of(code: CompiledCode) -> str:
+    """What ``torch.compile`` was told as a mode comes to settings; the name is told from them."""
+    options = code.program.options if code.program is not None else {}
+    autotunes = options.get("max_autotune") is True
+    if options.get("triton.cudagraphs") is True:
+        return "max-autotune" if autotunes else "reduce-overhead"
+    return "max-autotune-no-cudagraphs" if autotunes else ""

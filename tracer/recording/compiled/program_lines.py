@@ -1,0 +1,157 @@
+"""The lines of the program behind a compiled graph: fresh ones, with module paths, from the graph that dynamo made.
+
+Dynamo reads the program anew in every process; what AOTAutograd made of it may come from a cache, and then bears the
+lines of the day on which it was compiled. The two are matched by the text of the lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from tracer.recording.compiled.graph_text import Place
+
+_FRAME = re.compile(r'^\s*File "(?P<path>.+)", line (?P<line>\d+), in (?P<function>.+)$')
+_STEP = re.compile(r"\._modules\['(?P<key>[^']+)'\]|\.(?P<name>\w+)|\[(?P<index>\d+|'[^']+')\]")
+
+
+class Frame(NamedTuple):
+    """One line of a stack."""
+
+    path: str
+    line: int
+    function: str
+    code: str
+
+
+class Module(NamedTuple):
+    """The module that a call was made in."""
+
+    root: str
+    """Class of the module that the path begins at; empty where it is the one whose method was compiled."""
+    path: str
+    """Path from there; empty for that module itself."""
+
+
+class Step(NamedTuple):
+    """One call of the graph that dynamo made."""
+
+    frames: tuple[Frame, ...]
+    """Outermost first."""
+    module: Module | None
+
+
+def read_stack(text: str | None) -> tuple[Frame, ...]:
+    """The frames of a stack as torch keeps it with a call: ``File "x.py", line 3, in f``, then the line."""
+    frames: list[Frame] = []
+    lines = (text or "").splitlines()
+    for number, line in enumerate(lines):
+        found = _FRAME.match(line)
+        if found is not None:
+            code = lines[number + 1].strip() if number + 1 < len(lines) else ""
+            if _FRAME.match(code):
+                code = ""
+            frames.append(Frame(found["path"], int(found["line"]), found["function"], code))
+    return tuple(frames)
+
+
+def read_module(stack: Any) -> Module | None:
+    """The innermost of torch's ``nn_module_stack``."""
+    entries = [entry for entry in (stack or {}).values() if isinstance(entry, tuple) and len(entry) == 2]
+    if not entries:
+        return None
+    head, *steps = _dotted(str(entries[-1][0]))
+    first, *above = _dotted(str(entries[0][0]))
+    cls = entries[0][1]
+    if head != first or above or head == "L['self']":
+        return Module("", ".".join(steps))
+    return Module(getattr(cls, "__name__", str(cls).rpartition(".")[2]), ".".join(steps))
+
+
+def _dotted(name: str) -> tuple[str, ...]:
+    """``L['self']._modules['layers'][0]`` as ``("L['self']", "layers", "0")``."""
+    head = re.match(r"^[LG]\['[^']+'\]|^\w+", name)
+    if head is None:
+        return (name,)
+    steps = [found["key"] or found["name"] or found["index"].strip("'") for found in _STEP.finditer(name, head.end())]
+    return (head[0], *(step for step in steps if step not in ("_modules", "__dict__")))
+
+
+class ProgramLines:
+    """Steps of one program, and where the calls of a graph that was made of it belong."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._steps = steps
+        self._by_line: dict[tuple[str, str, str], list[int]] = {}
+        for number, step in enumerate(steps):
+            if step.frames:
+                frame = step.frames[-1]
+                self._by_line.setdefault((frame.path, frame.function, frame.code), []).append(number)
+
+    def match(self, places: Iterable[Place | None], *, backwards: bool) -> list[Step | None]:
+        """For each of ``places``, in the graph's order, the step that it was made of; ``None`` where none is alike.
+
+        Where a line is met in several modules, or stands twice in a function, the order decides: calls follow each
+        other as the program has them, in a backward graph the other way round.
+        """
+        met = list(places)
+        ranks = _ranks(place for place in met if place is not None)
+        found: list[Step | None] = []
+        at = len(self._steps) if backwards else -1
+        for place in met:
+            number = None if place is None else self._nearest(place, ranks[place], at, backwards)
+            if number is None:
+                found.append(None)
+                continue
+            at = min(at, number) if backwards else max(at, number)
+            found.append(self._in_common(number))
+        return found
+
+    def _in_common(self, number: int) -> Step:
+        """The step; where its line makes calls in several modules, which of them is not told: what they share is."""
+        step = self._steps[number]
+        modules = []
+        for neighbours in (range(number, len(self._steps)), range(number - 1, -1, -1)):
+            for other in neighbours:
+                if self._steps[other].frames != step.frames:
+                    break
+                modules.append(self._steps[other].module)
+        if len(set(modules)) == 1:
+            return step
+        known = [module for module in modules if module is not None]
+        if len(known) < len(modules) or len({module.root for module in known}) > 1:
+            return step._replace(module=None)
+        parts = []
+        for names in zip(*(module.path.split(".") for module in known), strict=False):
+            if len(set(names)) > 1:
+                break
+            parts.append(names[0])
+        return step._replace(module=Module(known[0].root, ".".join(parts)))
+
+    def _nearest(self, place: Place, rank: tuple[int, int], at: int, backwards: bool) -> int | None:
+        candidates = self._by_line.get((place.path, place.function, place.code), ())
+        lines = sorted({self._steps[number].frames[-1].line for number in candidates})
+        if len(lines) > 1:
+            # The same text at several lines of one function: the first of then is the first of now.
+            exact = place.line in lines and rank[1] != len(lines)
+            line = place.line if exact else lines[min(rank[0], len(lines) - 1)]
+            candidates = [number for number in candidates if self._steps[number].frames[-1].line == line]
+        if not candidates:
+            return None
+        if backwards:
+            return next((number for number in reversed(candidates) if number <= at), candidates[0])
+        return next((number for number in candidates if number >= at), candidates[-1])
+
+
+def _ranks(places: Iterable[Place]) -> dict[Place, tuple[int, int]]:
+    """Of each place: which it is of the lines of one function that have its text, and how many there are."""
+    lines: dict[tuple[str, str, str], set[int]] = {}
+    known: set[Place] = set(places)
+    for place in known:
+        lines.setdefault((place.path, place.function, place.code), set()).add(place.line)
+    ranks = {}
+    for place in known:
+        ordered = sorted(lines[(place.path, place.function, place.code)])
+        ranks[place] = (ordered.index(place.line), len(ordered))
+    return ranks

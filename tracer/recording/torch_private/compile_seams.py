@@ -1,0 +1,151 @@
+"""``seams``, continued: torch's private names behind what its compiler made, each feature-tested.
+
+Checked on torch 2.13.0; where a name is missing, a region's inside is not seen, and the trace says so.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+from contextlib import suppress
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+
+from tracer.recording.torch_private import seams
+
+#: Where compiled regions live, and the function that compiles one graph.
+OUTPUT_CODE = "torch._inductor.output_code"
+COMPILER = ("torch._inductor.compile_fx", "_compile_fx_inner")
+#: Told of each C++ kernel with what went into it. Triton's say so in comments.
+CPP_KERNELS = ("torch._inductor.codegen.cpp", "CppScheduling", "define_kernel")
+#: The logger that is handed graphs as texts, also those of code that comes from a cache.
+TRACE_LOG = logging.getLogger("torch.__trace")
+#: What ``torch.compile`` hands each graph to where another backend was asked for.
+other_backend: Any = seams.find(torch, "_TorchCompileWrapper")
+
+#: What a trace calls torch's own compiler as a backend.
+INDUCTOR = "inductor"
+#: Backends that compile nothing: what they run is dispatched op by op.
+DISPATCHING = frozenset({"eager", "aot_eager", "aot_eager_decomp_partition", "aot_eager_default_partitioner"})
+#: Can regions be seen at all? Where a dispatch mode makes compiled code run eagerly there are none.
+SEES_REGIONS = seams.KEEPS_COMPILED_CODE and seams.inductor_wrapper is not None
+
+#: Short names of dtypes that torch.fx has no table for in every release.
+_DTYPES = {
+    "f64": "float64",
+    "f32": "float32",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "i64": "int64",
+    "i32": "int32",
+    "i16": "int16",
+    "i8": "int8",
+    "u8": "uint8",
+    "u16": "uint16",
+    "u32": "uint32",
+    "u64": "uint64",
+    "b8": "bool",
+    "c32": "complex32",
+    "c64": "complex64",
+    "c128": "complex128",
+    "f8e4m3fn": "float8_e4m3fn",
+    "f8e5m2": "float8_e5m2",
+    "f8e4m3fnuz": "float8_e4m3fnuz",
+    "f8e5m2fnuz": "float8_e5m2fnuz",
+    "f8e8m0fnu": "float8_e8m0fnu",
+}
+
+
+def dtype_of(short: str) -> torch.dtype:
+    """The dtype that torch.fx abbreviates so. Raises ``LookupError`` for one that this torch does not have."""
+    found = getattr(torch, _DTYPES.get(short, short), None)
+    if not isinstance(found, torch.dtype):
+        raise LookupError(short)
+    return found
+
+
+def overload(name: str) -> Any | None:
+    """The op that a graph's text calls ``aten.add.Tensor``; ``None`` for one that this process has not loaded."""
+    space, _, rest = name.partition(".")
+    if space == "higher_order":
+        return seams.find(torch.ops, "higher_order", rest)
+    packet, _, which = rest.partition(".")
+    try:
+        found = getattr(getattr(torch.ops, space), packet)
+        return getattr(found, which or "default")
+    except (AttributeError, RuntimeError):
+        return None
+
+
+def compiled_graph_class() -> Any | None:
+    """The class of what Inductor returns for a graph, where it was loaded; it is called at every execution."""
+    return getattr(sys.modules.get(OUTPUT_CODE), "CompiledFxGraph", None)
+
+
+def frame_compiler() -> Any | None:
+    """What dynamo calls to read a function of the program, where it was loaded."""
+    return getattr(sys.modules.get("torch._dynamo.convert_frame"), "CatchErrorsWrapper", None)
+
+
+def load_dynamo() -> None:
+    """Load what is about to be loaded: ``torch.compile`` was called."""
+    with suppress(ImportError):
+        importlib.import_module("torch._dynamo")
+
+
+def load_compiler() -> None:
+    """Load what is about to be loaded: the parts of Inductor that a compilation goes through."""
+    for name in (OUTPUT_CODE, COMPILER[0], CPP_KERNELS[0]):
+        with suppress(ImportError):
+            importlib.import_module(name)
+
+
+def compile_id() -> str:
+    """torch's number of the running compilation, ``0/1``, ``!0/3/0`` for one of compiled autograd; empty without."""
+    context = seams.find(sys.modules.get("torch._guards"), "CompileContext")
+    current = getattr(context, "current_compile_id", None)
+    found = current() if current is not None else None
+    return "" if found is None else str(found)
+
+
+def compiled_function(frame: FrameType | None) -> tuple[CodeType | None, bool | None]:
+    """The code that dynamo compiles above ``frame``, and whether it is to be compiled whole."""
+    for _ in range(100):
+        if frame is None:
+            break
+        local = frame.f_locals if frame.f_code.co_name == "_compile" else {}
+        code = local.get("code")
+        if isinstance(code, CodeType) and frame.f_code.co_filename.endswith("convert_frame.py"):
+            whole = local.get("one_graph")
+            return code, whole if isinstance(whole, bool) else None
+        frame = frame.f_back
+    return None, None
+
+
+def graph_as_text(graph: Any) -> str:
+    """A graph as torch prints it for its own trace."""
+    try:
+        return str(graph.print_readable(print_output=False, include_stride=True, include_device=True))
+    except TypeError:  # before about torch 2.5
+        return str(graph.print_readable(print_output=False))
+
+
+def backend_of(callback: Any) -> str:
+    """The name of the backend behind what dynamo calls for a frame; ``unnamed`` where it has none."""
+    for _ in range(10):
+        inner = next(
+            (
+                found
+                for name in ("_torchdynamo_orig_backend", "_torchdynamo_orig_callable", "_torchdynamo_orig_callable_")
+                if (found := getattr(callback, name, None)) is not None
+            ),
+            None,
+        )
+        if inner is None:
+            break
+        callback = inner
+    name = getattr(callback, "compiler_name", None) or getattr(callback, "__name__", None)
+    return str(name) if name else "unnamed"
