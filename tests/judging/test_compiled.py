@@ -10,6 +10,7 @@ from tests import build
 from tracer import judge
 from tracer.findings import Finding
 from tracer.names import (
+    About,
     Backend,
     Cause,
     DeterministicMode,
@@ -22,7 +23,7 @@ from tracer.names import (
 )
 from tracer.report import Report
 from tracer.report.wording.naming import needs_in_words
-from tracer.trace.region_names import KernelLanguage
+from tracer.trace.region_names import KernelLanguage, RegionInside
 from tracer.trace.regions import Kernel
 
 PUT = "aten.index_put.default"
@@ -250,6 +251,17 @@ def test_the_plan_says_that_the_mode_must_be_on_before_anything_is_compiled() ->
     assert needs_in_words(change) == [
         "Make it before anything is compiled: what was compiled without it must be compiled anew"
     ]
+
+
+def test_kernels_of_a_region_whose_ops_were_not_seen_are_findings_of_the_process() -> None:
+    cached = build.region(inside=RegionInside.KERNELS, deterministic_mode=DeterministicMode.OFF, executions=3)
+    trace = build.trace(build.call("aten.mul.Tensor"), regions=(cached,))
+    (found,) = [one for one in judge(trace).findings if one.about is About.COMPILED]
+    assert (found.verdict, found.deterministic_mode) == (Verdict.NONDETERMINISTIC, Verdict.DETERMINISTIC)
+    assert (found.kernels, found.regions, found.count) == ((KERNEL,), (cached.id,), 3)
+    assert {"deterministic_mode": "on"}.items() <= judge(trace).planned_settings.items()
+    assert not [one for one in judge(trace, settings="deterministic").findings if one.about is About.COMPILED]
+    assert not [one for one in judge(trace, backend="cuda").findings if one.about is About.COMPILED]
 
 
 def test_every_call_is_counted_once_whatever_it_was_compiled_to() -> None:
