@@ -104,6 +104,13 @@ def test_settings_that_no_kernel_reads_do_not(record: Recorder) -> None:
     assert [one.name for one in found.settings] == ["PYTHONHASHSEED"]
 
 
+def test_a_setting_that_one_side_could_not_read_is_not_known_to_differ(record: Recorder) -> None:
+    one = trace(environment=environment(num_threads=None, settings={"torch.backends.x": True, "a": 1}))
+    two = trace(environment=environment(num_threads=8, settings={"a": 2}))
+    found = compare_recordings(record(trace=one), record(trace=two))
+    assert [one.name for one in found.settings] == ["a"]
+
+
 def test_a_setting_alone_is_no_root(record: Recorder) -> None:
     one, two = (trace(environment=environment(num_threads=n)) for n in (1, 8))
     found = compare_recordings(record(trace=one), record(trace=two))

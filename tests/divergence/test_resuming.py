@@ -10,6 +10,7 @@ import pytest
 from tests.divergence.recorded import Recorder, Run, program
 from tracer.divergence import Divergence, RootCause, compare_recordings
 from tracer.errors import TraceError
+from tracer.names import Phase
 from tracer.trace.values import ValueKind
 
 STATES = {
@@ -94,6 +95,36 @@ def test_parameters_that_were_not_restored_are_named_where_the_step_is_told(reco
     found = resumed(record, (2, 2), weight="other")
     assert found.resumed is not None
     assert [(one.kind, one.name) for one in found.resumed.not_restored] == [(ValueKind.PARAMETER, "fc.weight")]
+
+
+@pytest.mark.parametrize(
+    ("phase", "module", "kind", "cause"),
+    [
+        (Phase.FORWARD, "bn", ValueKind.BUFFER, RootCause.INITIAL_STATE),
+        (Phase.OPTIMIZER, "", ValueKind.OPTIMIZER_STATE, RootCause.INITIAL_STATE),
+        (Phase.OTHER, "", ValueKind.DATA_POSITION, RootCause.INPUT_DATA),
+    ],
+)
+@pytest.mark.parametrize("made_by", ["call", "entry"])
+def test_what_was_made_before_the_restart_and_is_another_one_is_told_by_where_it_is_read(
+    record: Recorder, phase: Phase, module: str, kind: ValueKind, cause: RootCause, made_by: str
+) -> None:
+    def body(run: Run, first_step: int, value: int) -> None:
+        run.writer.step(0)
+        made = run.call("zeros.default", line=1, numbers=f"{value}")
+        if made_by == "entry":
+            made = run.enter(ValueKind.OUTSIDE, "", value)
+        for step in range(first_step, 5):
+            run.writer.step(step - first_step)
+            run.call("ones.default", line=2)
+            if step >= 3:
+                run.call("add.Tensor", made, line=3, phase=phase, module=module)
+
+    whole, resumed = record(body, first_step=0, value=1), record(body, first_step=2, value=2)
+    found = compare_recordings(whole, resumed, align_step=(2, 0))
+    assert found.resumed is not None
+    assert [(one.cause, one.location, one.same_cause) for one in found.roots] == [(cause, "train.py:3", 1)]
+    assert [one.kind for one in found.resumed.not_restored] == [kind]
 
 
 def test_two_runs_from_one_start_are_no_resume(record: Recorder) -> None:

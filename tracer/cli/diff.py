@@ -29,7 +29,7 @@ EXAMPLES = """\b
 Examples:
   tracer diff old.json new.json --backend cuda
   tracer diff first.trace.json second.trace.json
-  tracer diff whole.trace.json resumed.trace.json --align-step 100=0 --fail-on parted
+  tracer diff whole.trace.json resumed.trace.json --align-step 101=1 --fail-on parted
   tracer diff trace.json --torch 2.4,2.13 --backend cuda
   tracer diff trace.json --backend cuda,npu
 
@@ -72,7 +72,8 @@ values of the two runs part."""
     "--fail-on",
     metavar="V[,V]",
     shell_complete=completing.verdicts_and_new,
-    help='Exit with 1 when a finding of these verdicts is new or worse; with "parted", when values part.',
+    help='Exit with 1 when a finding of these verdicts is new or worse; with "parted", when values part, or a resumed'
+    " run did not get everything back.",
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
 def command(
@@ -106,7 +107,8 @@ def command(
         from tracer.report.terminal.terminal import printed
 
         show(printed(lambda width: _parts(parted, compared)))
-    if parted is not None and on_parting and not parted.agrees:
+    lacks = parted is not None and parted.resumed is not None and parted.resumed.not_restored
+    if parted is not None and on_parting and (lacks or not parted.agrees):
         return FAILED
     differences = compared.differences if compared is not None else ()
     return FAILED if any(_is_worse(one) and one.after in verdicts for one in differences) else 0
@@ -213,7 +215,7 @@ def _steps(text: str | None) -> tuple[int, int] | None:
         return None
     match = re.fullmatch(r"\s*(\d{1,18})\s*=\s*(\d{1,18})\s*", text, re.ASCII)
     if match is None:
-        raise UsageError(f"--align-step {text!r} names no two steps", hint="write A=B, as in --align-step 100=0")
+        raise UsageError(f"--align-step {text!r} names no two steps", hint="write A=B, as in --align-step 101=1")
     return int(match[1]), int(match[2])
 
 

@@ -13,7 +13,7 @@ from tracer.divergence.matching.pairing import Pairs, texts_of
 from tracer.divergence.model import Changed, Place, Root, RootCause
 from tracer.divergence.recordings import Recording
 from tracer.findings import Finding
-from tracer.names import SEVERITY, About, Verdict
+from tracer.names import SEVERITY, About, Phase, Verdict
 from tracer.trace.values import Group, Mark, ValueKind, Values
 
 #: What a thing that came in different makes a root.
@@ -111,9 +111,10 @@ class Classifier:
         if Mark.READ_UNWRITTEN in self._marks(one.node) and what.kind is ValueKind.OUTSIDE:
             return self._unwritten(root)
         root = msgspec.structs.replace(root, cause=cause, kind=what.kind, name=what.name)
+        is_first = root.step <= int(values.steps[1][0]) if len(values.steps[1]) else not root.step
         if what.kind is ValueKind.BATCH:
             return reasons.with_batch(root, self.pairs.first, self.pairs.second, position)
-        return msgspec.structs.replace(root, why=reasons.of_entry(what.kind, what.name, root.step))
+        return msgspec.structs.replace(root, why=reasons.of_entry(what.kind, what.name, root.step, is_first=is_first))
 
     def _drawn(self, one: Candidate) -> Root:
         first = self.pairs.first
@@ -122,7 +123,9 @@ class Classifier:
         root = msgspec.structs.replace(
             self._plain(one.node), cause=RootCause.DRAW, kind=ValueKind.GENERATOR, name=name, earlier=earlier
         )
-        return msgspec.structs.replace(root, why=reasons.of_draw(root, self.recordings))
+        return msgspec.structs.replace(
+            root, why=reasons.of_draw(root, self.recordings, is_resumed=self.pairs.is_resumed)
+        )
 
     def _numbers(self, one: Candidate) -> Root:
         root = self._plain(one.node)
@@ -145,11 +148,24 @@ class Classifier:
         origin = self._unwritten_origin(int(self.pairs.at[0][one.node]))
         if Mark.READ_UNWRITTEN in marks or origin is not None:
             return self._unwritten(root, origin)
+        if self.pairs.is_resumed and (one.row >= 0 or self.pairs.reads_from_before(one.node)):
+            entered = self._entered(one) if one.row >= 0 else None
+            return entered if entered is not None and entered.kind is not ValueKind.OUTSIDE else self._kept_from(root)
         if one.row >= 0:
             return self._entered(one)
         if self._is_in_doubt(one.node, marks):
             return msgspec.structs.replace(root, why=reasons.NOT_DIGESTED)
         return msgspec.structs.replace(root, cause=RootCause.OUTSIDE_CHANGE, why=reasons.CHANGED_OUTSIDE)
+
+    def _kept_from(self, root: Root) -> Root:
+        """A resumed run reads what was there before it went on, and it is another one: where it reads it says what."""
+        if root.phase is Phase.OPTIMIZER:
+            kind, cause, name = ValueKind.OPTIMIZER_STATE, RootCause.INITIAL_STATE, ""
+        elif root.phase is Phase.OTHER and not root.module:
+            kind, cause, name = ValueKind.DATA_POSITION, RootCause.INPUT_DATA, ""
+        else:
+            kind, cause, name = ValueKind.BUFFER, RootCause.INITIAL_STATE, root.module
+        return msgspec.structs.replace(root, cause=cause, kind=kind, name=name, why=reasons.of_kept(kind))
 
     def _is_in_doubt(self, node: int, marks: Mark) -> bool:
         """Did something that was not digested have a part in it?"""

@@ -34,11 +34,11 @@ def _of_environments(ours: Environment, theirs: Environment) -> Iterator[Changed
             continue
         one, two = (side.get(name) for side in sides)
         if name not in ("variables", "settings"):
-            if one != two:
+            if one != two and None not in (one, two):  # what could not be read on one side is not known to differ
                 yield Changed(name=name, first=_text(one), second=_text(two))
             continue
         one, two = one or {}, two or {}
-        for key in sorted({*one, *two}):
+        for key in sorted({*one, *two} if name == "variables" else {*one} & {*two}):
             if one.get(key) != two.get(key):
                 yield Changed(name=key, first=_text(one.get(key)), second=_text(two.get(key)))
 

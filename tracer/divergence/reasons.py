@@ -62,7 +62,7 @@ def of_settings(changed: Sequence[Changed]) -> str:
     return f"all that it read agrees, and what it wrote differs, while the runs differ in {told}{more}"
 
 
-def of_entry(kind: ValueKind, name: str, step: int) -> str:
+def of_entry(kind: ValueKind, name: str, step: int, *, is_first: bool) -> str:
     """Something that no recorded call wrote."""
     named = f" {name}" if name else ""
     if kind is ValueKind.OUTSIDE_CHANGE:
@@ -71,7 +71,7 @@ def of_entry(kind: ValueKind, name: str, step: int) -> str:
         made = f" ({name})" if name else ""
         return f"it reads data from outside the recorded calls{made}, and they are others"
     words = {ValueKind.OPTIMIZER_STATE: "optimizer state", ValueKind.GRADIENT: "gradient"}
-    when = "before the first step" if not step else f"when it was first read, in step {step}"
+    when = "before the first step" if is_first else f"when it was first read, in step {step}"
     return f"the {words.get(kind, kind.value)}{named} was another one {when}"
 
 
@@ -114,12 +114,12 @@ def _elsewhere(first: dict[int, int], second: dict[int, int], position: int) -> 
 def of_numbers(first: str, second: str) -> str:
     """Numbers among the arguments."""
     if first and second:
-        one, two = _parted(first, second)
+        one, two = parted(first, second)
         return f"a number among its arguments is another one: {one} and {two}"
     return "a number among its arguments is another one"
 
 
-def _parted(first: str, second: str) -> tuple[str, str]:
+def parted(first: str, second: str) -> tuple[str, str]:
     """The words that differ, where the texts are lists of equally many."""
     ours, theirs = first.split(", "), second.split(", ")
     if len(ours) != len(theirs):
@@ -128,7 +128,16 @@ def _parted(first: str, second: str) -> tuple[str, str]:
     return ", ".join(one for one, _ in apart), ", ".join(two for _, two in apart)
 
 
-def of_draw(root: Root, recordings: tuple[Recording, Recording]) -> str:
+def of_kept(kind: ValueKind) -> str:
+    """What a resumed run reads that was there before it went on."""
+    words = {
+        ValueKind.OPTIMIZER_STATE: "what the optimizer kept of the steps before",
+        ValueKind.DATA_POSITION: "data that were made before the resumed part",
+    }
+    return f"it reads {words.get(kind, 'a state of this module from the steps before')}, and the resumed run has others"
+
+
+def of_draw(root: Root, recordings: tuple[Recording, Recording], *, is_resumed: bool = False) -> str:
     """A generator in another state, and since when."""
     told = f"the generator {root.name} was in another state"
     if root.earlier is not None:
@@ -137,6 +146,8 @@ def of_draw(root: Root, recordings: tuple[Recording, Recording]) -> str:
             f"{told}, though both runs drew alike before: after {root.earlier.op} at {place} something that is no"
             " recorded call moved or seeded it"
         )
+    if is_resumed:
+        return f"{told} where the resumed run goes on: it was not restored"
     seeded = _seeded(root.name, recordings[0])
     return f"{told} before its first recorded draw{seeded}"
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from tracer.divergence.matching.pairing import Pairs
 from tracer.divergence.model import NotRestored, Resumed, Root, RootCause
+from tracer.divergence.reasons import parted
 from tracer.errors import TraceError
 from tracer.trace.values import ValueKind, Values, fold
 
@@ -86,6 +87,8 @@ def resumed(pairs: Pairs, begins: Begins, roots: Iterable[Root]) -> Resumed:
     missing = {(one.kind, one.name): one for one in _missing(pairs, begins)}
     for root in roots:
         kind = _OF_CAUSE.get(root.cause)
+        if root.cause is RootCause.INPUT_DATA and root.kind is ValueKind.OUTSIDE:
+            continue  # NumPy or a constant: no checkpoint holds them
         if kind is None and root.cause is RootCause.INITIAL_STATE and root.kind is not None:
             kind = root.kind
         if kind is not None and not any(known is kind for known, _ in missing):
@@ -121,7 +124,8 @@ def _why(ours: tuple[int, str], theirs: tuple[int, str] | None, count: int) -> s
     if theirs is None:
         return f"the resumed run does not have it ({count:,} such)"
     if ours[1] and theirs[1]:
-        return f"it was {ours[1]}, and is {theirs[1]} in the resumed run"
+        one, two = parted(ours[1], theirs[1])
+        return f"it was {one}, and is {two} in the resumed run"
     return f"the resumed run has another one ({count:,} such)"
 
 

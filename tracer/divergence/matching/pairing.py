@@ -34,11 +34,23 @@ class Pairs(NamedTuple):
     """The node of each call on each side; -1 for a call that is not compared."""
     begins: tuple[int, int]
     """Where the compared part begins on each side."""
+    is_resumed: bool = False
+    """Is the second a resumed run, held against a later part of the first?"""
 
     @property
     def size(self) -> int:
         """How many calls stand against one another."""
         return len(self.at[0])
+
+    def reads_from_before(self, node: int) -> bool:
+        """Does either call of a pair read what was made before the compared part?"""
+        for side, values in enumerate((self.first, self.second)):
+            nodes = self.nodes[side]
+            for origin in values.origins_of(int(self.at[side][node])).tolist():
+                made = origin if origin >= 0 else int(values.entries.call[-1 - origin])
+                if made < len(nodes) and nodes[made] < 0:
+                    return True
+        return False
 
     def is_gap(self, node: int) -> bool:
         return node >= self.size
@@ -70,7 +82,7 @@ def pair(first: Values, second: Values, begins: tuple[int, int] = (0, 0), *, is_
         _spread([match.first for match in shifted], [match.length for match in shifted]),
         _spread([match.second for match in shifted], [match.length for match in shifted]),
     )
-    return Pairs(first, second, at, kept, _nodes(first, second, at, kept), begins)
+    return Pairs(first, second, at, kept, _nodes(first, second, at, kept), begins, is_resumed)
 
 
 def _counting(

@@ -45,6 +45,8 @@ def headline(found: Divergence, first: str = "the first run", second: str = "the
         return f"{_capital(second)} and {first} have no call in common to compare."
     if found.not_digested:
         told += f", as far as they were digested ({found.not_digested:,} were not)"
+    if found.resumed is not None and found.resumed.not_restored:
+        told += ", but not everything was restored"
     return f"{told}."
 
 
@@ -52,7 +54,8 @@ def place_of(root: Root) -> str:
     """``step 3, forward, at train.py:41 (aten.index_put_.default)``."""
     phase = f", {root.phase}" if root.phase is not Phase.OTHER else ""
     where = f", at {root.location}" if root.location else ""
-    return f"step {root.step}{phase}{where} ({root.op})"
+    of = " of the second run" if root.only_second else ""
+    return f"step {root.step}{of}{phase}{where} ({root.op})"
 
 
 def consequence(root: Root) -> str:
@@ -79,7 +82,7 @@ def caveats(found: Divergence) -> list[str]:
     ]
     if found.not_digested and found.first is not None:
         told.append(f"{plural(found.not_digested, 'call')} could not be digested: whether they agree is not known.")
-    if found.agrees and found.calls_compared:
+    if found.agrees and found.calls_compared and found.replicas is None:
         told.append("Agreement of two runs is no proof that a third agrees.")
     return told
 
@@ -101,7 +104,8 @@ def _of_replicas(found: Divergence) -> str:
         False: "; its gradients agreed in the step before",
         None: "",
     }[drift.gradients_differ]
-    return f"{ranks} of one job drift apart: by step {drift.step} {drift.name}{more} differs{gradient}."
+    differ = "differ" if more else "differs"
+    return f"{ranks} of one job drift apart: by step {drift.step} {drift.name}{more} {differ}{gradient}."
 
 
 def _capital(text: str) -> str:
