@@ -223,6 +223,7 @@ def loaded_by(statement: str) -> set[str]:
 HEAVY = {"torch", "pandas", "numpy", "jinja2", "rich", "itables"}
 
 
+@pytest.mark.fresh_interpreter
 @pytest.mark.parametrize(
     ("statement", "unwanted"),
     [

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tracer.tables import loading
 
 RULE = """
@@ -63,6 +65,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.fresh_interpreter
 def test_a_rule_that_one_block_adds_is_proven_judged_explained_and_has_a_page(tmp_path: Path) -> None:
     folder = tmp_path / "tables"
     folder.mkdir()

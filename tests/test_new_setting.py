@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tracer.tables.settings.rows import ROWS
 
 KEY = "torch.backends.mkldnn.deterministic"
@@ -88,6 +90,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.fresh_interpreter
 def test_a_setting_that_one_block_declares_is_read_watched_judged_planned_made_and_put_back(tmp_path: Path) -> None:
     table = tmp_path / "environment.toml"
     table.write_text(ROWS.read_text(encoding="utf-8") + ROW, encoding="utf-8")

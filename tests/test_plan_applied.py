@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.cli.command import process
 from tracer import Trace, judge
 from tracer.names import Verdict
 from tracer.plan import promised
@@ -30,9 +29,15 @@ def recorded(folder: Path, name: str, lines: str = "") -> Trace:
     """The bundled step in a process of its own, after ``lines``."""
     path = folder / f"{name}.json"
     script = f"import os\n{lines}\n{STEP.format(path=str(path))}"
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+    done = process("-c", script, cwd=ROOT)
+    assert done.code == 0, done.err
     return Trace.load(path)
+
+
+@pytest.fixture(scope="module")
+def unplanned(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    """The step as it is, before any plan."""
+    return recorded(tmp_path_factory.mktemp("unplanned"), "before")
 
 
 def at_risk(report: Report) -> set[str]:
@@ -42,8 +47,10 @@ def at_risk(report: Report) -> set[str]:
 
 
 @pytest.mark.parametrize("backend", ["cuda", "cpu", "recorded"])
-def test_the_plans_lines_leave_no_risk_but_where_the_plan_says_that_some_stays(tmp_path: Path, backend: str) -> None:
-    before = judge(recorded(tmp_path, "before"), backend=backend)
+def test_the_plans_lines_leave_no_risk_but_where_the_plan_says_that_some_stays(
+    unplanned: Trace, tmp_path: Path, backend: str
+) -> None:
+    before = judge(unplanned, backend=backend)
     lines = "\n".join(change.code for change in before.plan if change.sets and change.code)
     assert bool(lines) is bool(before.planned_settings)
     after = judge(recorded(tmp_path, "after", lines), backend=backend)
@@ -58,9 +65,8 @@ def test_the_plans_lines_leave_no_risk_but_where_the_plan_says_that_some_stays(t
         assert str(made) == str(value), name
 
 
-def test_what_a_plan_says_would_stay_is_what_asks_for_an_edit(tmp_path: Path) -> None:
-    trace = recorded(tmp_path, "before")
-    report = judge(trace, backend="cuda")
+def test_what_a_plan_says_would_stay_is_what_asks_for_an_edit(unplanned: Trace) -> None:
+    report = judge(unplanned, backend="cuda")
     edits = {Step.RAISES, Step.NOT_FIXED, Step.UNKNOWN, Step.MEMORY, Step.LATE, Step.LOADING}
     stays = {one.location for one in report.findings if step_of(one, report.target) in edits}
-    assert stays == at_risk(judge(trace, backend="cuda", settings=report.planned_settings))
+    assert stays == at_risk(judge(unplanned, backend="cuda", settings=report.planned_settings))

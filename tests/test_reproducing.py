@@ -261,10 +261,11 @@ def test_what_it_cannot_reach_is_said(words: str) -> None:
         assert any(words in sentence for sentence in done.could_not_set)
 
 
+@pytest.mark.fresh_interpreter
 @pytest.mark.parametrize(("value", "is_said"), [("0", False), ("random", True)])
 def test_a_random_hash_seed_is_said(value: str, is_said: bool, tmp_path: Path) -> None:
     code = "import tracer\nprint(*tracer.reproducible(0).could_not_set, sep='\\n')"
-    done = process("-c", code, cwd=tmp_path, PYTHONHASHSEED=value)
+    done = process("-c", code, cwd=tmp_path, fresh=True, PYTHONHASHSEED=value)
     assert (done.code, "PYTHONHASHSEED=0" in done.out) == (0, is_said), done.err
 
 
@@ -296,9 +297,10 @@ def test_a_device_that_starts_inside_goes_on_as_it_would_have_started(
     assert seeded == (["machine", 11] if waits else ["machine"])
 
 
+@pytest.mark.fresh_interpreter
 def test_numpy_is_not_imported_for_it_and_that_is_said(tmp_path: Path) -> None:
     code = "import sys, warnings\nwarnings.simplefilter('ignore')\nsys.modules['numpy'] = None\nimport tracer\n"
-    done = process("-c", f"{code}print(*tracer.reproducible(0).could_not_set)", cwd=tmp_path)
+    done = process("-c", f"{code}print(*tracer.reproducible(0).could_not_set)", cwd=tmp_path, fresh=True)
     assert done.code == 0, done.err
     assert "NumPy was not imported yet" in done.out
     assert "default_rng" not in done.out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ PLAIN = {
     name: value
     for name, value in os.environ.items()
     if name not in ("RANK", "WORLD_SIZE", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM", "TRACER_DEBUG")
+    and not name.startswith(("ATEN_", "PYTEST_"))
 }
 
 
@@ -44,21 +46,21 @@ class Command:
 
 
 #: Variables that a process may be given after torch was loaded: nothing reads them before.
-_LATE = {"PYTHONPATH", "COLUMNS", "NO_COLOR", "FORCE_COLOR", "TERM", "RANK", "WORLD_SIZE", "CUBLAS_WORKSPACE_CONFIG"}
+LATE = {"PYTHONPATH", "COLUMNS", "NO_COLOR", "FORCE_COLOR", "TERM", "RANK", "WORLD_SIZE", "CUBLAS_WORKSPACE_CONFIG"}
 
 
-def process(*args: str | Path, cwd: Path, module: bool = False, fresh: bool = True, **environ: str) -> Finished:
+def process(*args: str | Path, cwd: Path, module: bool = False, fresh: bool = False, **environ: str) -> Finished:
     """``python ARGS``, or ``python -m tracer ARGS``, as a process of its own.
 
-    ``fresh``: an interpreter that has loaded nothing. Else, and where every variable can come late, one that begins
-    with torch loaded: an exit code and what was recorded are the same, what is imported when is not.
+    It looks as if it had loaded nothing, but begins with torch in memory. ``fresh``: an interpreter that is new indeed,
+    which only tests with the mark ``fresh_interpreter`` start.
     """
-    if not fresh and environ.keys() <= _LATE and hasattr(os, "fork"):
-        env = {**PLAIN, **environ}
-        return FORKING.run([str(one) for one in args], cwd=cwd, env=env, module="tracer" if module else "")
-    command = [sys.executable, *(["-m", "tracer"] if module else []), *map(str, args)]
+    line = [*(["-m", "tracer"] if module else []), *map(str, args)]
+    if not fresh:
+        assert environ.keys() <= LATE, "something may read these variables before a fork can set them"
+        return FORKING.run(line, cwd=cwd, env={**PLAIN, **environ})
     done = subprocess.run(
-        command,
+        [sys.executable, *line],
         cwd=cwd,
         env={**PLAIN, **environ},
         stdin=subprocess.DEVNULL,
@@ -69,11 +71,22 @@ def process(*args: str | Path, cwd: Path, module: bool = False, fresh: bool = Tr
     return Finished(done.returncode, done.stdout, done.stderr)
 
 
-def tracer_process(*args: str | Path, cwd: Path, **environ: str) -> Finished:
+def tracer_process(*args: str | Path, cwd: Path, fresh: bool = False, **environ: str) -> Finished:
     """``python -m tracer ARGS`` as a process."""
-    return process(*args, cwd=cwd, module=True, **environ)
+    return process(*args, cwd=cwd, module=True, fresh=fresh, **environ)
+
+
+def ranks(*args: str | Path, cwd: Path, count: int = 2) -> list[Finished]:
+    """``python -m tracer ARGS`` as each rank of one job, at the same time, with the variables that torchrun sets."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    job = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    envs = [{**PLAIN, **job, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count)]
+    return FORKING.together([["-m", "tracer", *map(str, args)]] * count, cwd=cwd, envs=envs)
 
 
 def both(cwd: Path, *line: str | Path, **environ: str) -> tuple[Finished, Finished]:
-    """The same command line through Python and through ``tracer run``."""
-    return process(*line, cwd=cwd, **environ), tracer_process("run", "-o", "t.json", *line, cwd=cwd, **environ)
+    """The same command line through Python itself and through ``tracer run``."""
+    plain = process(*line, cwd=cwd, fresh=True, **environ)
+    return plain, tracer_process("run", "-o", "t.json", *line, cwd=cwd, **environ)

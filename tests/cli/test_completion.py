@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.shell_completion import ShellComplete
 
-from tests.cli.command import PLAIN, Command
+from tests.cli.command import PLAIN, Command, process
 from tracer.cli.completion import INSTALL, SHELLS, VARIABLE
 from tracer.cli.main import COMMANDS, tracer
 
@@ -96,6 +96,7 @@ def test_a_shell_that_is_not_known_is_one_line(args: tuple[str, ...], tracer: Co
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
+@pytest.mark.fresh_interpreter
 def test_bash_itself_completes_with_the_script(tmp_path: Path) -> None:
     """The printed script is sourced, and its function called as bash calls it."""
     (tmp_path / "tracer").write_text(f'#!/bin/sh\nexec {sys.executable} -m tracer "$@"\n')
@@ -118,5 +119,5 @@ def test_what_completes_imports_no_torch(tmp_path: Path) -> None:
         "assert [one.value for one in found] == ['cuda-put'], found\n"
         "assert not {'torch', 'pandas', 'rich'} & sys.modules.keys()\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
+    done = process("-c", code, cwd=tmp_path)
+    assert (done.code, done.err) == (0, "")

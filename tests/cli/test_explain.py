@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Command, tracer_process
+from tests.cli.command import Command, process, tracer_process
 
 
 @pytest.mark.parametrize(
@@ -143,14 +143,14 @@ def test_torch_is_not_imported(tmp_path: Path) -> None:
         "import sys\nfrom tracer.cli.main import main\n"
         "try:\n    main(['explain', 'torch.cumsum'])\nexcept SystemExit:\n    assert 'torch' not in sys.modules\n"
     )
-    from tests.cli.command import process
-
     done = process("-c", code, cwd=tmp_path)
     assert (done.code, done.err) == (0, "")
 
 
+@pytest.mark.fresh_interpreter
 def test_a_terminal_that_cannot_spell_a_sign_gets_a_question_mark(tmp_path: Path) -> None:
-    done = tracer_process("explain", "cuda-kthvalue", "--torch", "2.6", cwd=tmp_path, PYTHONIOENCODING="ascii")
+    line = ("explain", "cuda-kthvalue", "--torch", "2.6")
+    done = tracer_process(*line, cwd=tmp_path, fresh=True, PYTHONIOENCODING="ascii")
     assert (done.code, done.err) == (0, "")
     assert "? conditional" in done.out
 

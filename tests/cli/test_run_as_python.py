@@ -37,6 +37,7 @@ def workplace(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.fresh_interpreter
 @pytest.mark.parametrize(
     "line",
     [
@@ -55,11 +56,14 @@ def test_the_script_sees_what_python_shows_it(workplace: Path, line: tuple[str, 
     assert json.loads(traced.out) == json.loads(plain.out)
 
 
+@pytest.mark.fresh_interpreter
 def test_a_class_of_main_pickles_and_reaches_a_spawned_process(tmp_path: Path) -> None:
-    plain, traced = both(tmp_path, SCRIPTS / "pickles.py")
+    plain = process(SCRIPTS / "pickles.py", cwd=tmp_path, fresh=True)
+    traced = tracer_process("run", SCRIPTS / "pickles.py", cwd=tmp_path, fresh=True)
     assert traced.out == plain.out == "[Sample(number=2), Sample(number=4)]\n"
 
 
+@pytest.mark.fresh_interpreter
 def test_an_error_has_the_exit_code_and_the_traceback_that_python_gives_it(tmp_path: Path) -> None:
     plain, traced = both(tmp_path, SCRIPTS / "fails.py", "op")
     assert traced.code == plain.code == 1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import SCRIPTS, both, process, tracer_process
+from tests.cli.command import SCRIPTS, process, tracer_process
 from tracer.trace import Trace
 
 
@@ -37,7 +37,8 @@ def test_steps_are_a_window_of_optimizer_steps(
 
 
 def test_losses_are_the_same_with_and_without(tmp_path: Path) -> None:
-    plain, traced = both(tmp_path, SCRIPTS / "train.py", "3")
+    plain = process(SCRIPTS / "train.py", "3", cwd=tmp_path)
+    traced = tracer_process("run", "-o", "t.json", SCRIPTS / "train.py", "3", cwd=tmp_path)
     assert traced.out == plain.out
     trace = Trace.load(tmp_path / "t.json")
     assert trace.sources[0].name == "train.py"
@@ -65,8 +66,9 @@ def test_a_mode_of_the_scripts_own_stays_its_own(tmp_path: Path) -> None:
     assert Trace.load(tmp_path / "trace.json").sources[0].optimizer_steps == 1
 
 
+@pytest.mark.fresh_interpreter
 def test_torch_is_imported_by_the_script_and_the_settings_are_those_of_the_step(tmp_path: Path) -> None:
-    done = tracer_process("run", SCRIPTS / "sets_threads.py", cwd=tmp_path)
+    done = tracer_process("run", SCRIPTS / "sets_threads.py", cwd=tmp_path, fresh=True)
     assert done.out == "1\n", done.err
     environment = Trace.load(tmp_path / "trace.json").environment
     assert environment.deterministic_mode == "on"

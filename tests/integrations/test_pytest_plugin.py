@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from tests.cli.command import process
 
 TESTS = """
 import pytest
@@ -65,11 +64,9 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def pytest_in(folder: Path, *options: str) -> Run:
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
-    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=180)
-    return Run(done.returncode, done.stdout + done.stderr)
+def pytest_in(folder: Path, *options: str, fresh: bool = False) -> Run:
+    done = process("-m", "pytest", "-p", "no:cacheprovider", *options, cwd=folder, fresh=fresh)
+    return Run(done.code, done.out + done.err)
 
 
 def test_a_marked_test_fails_for_its_findings_and_others_do_not(project: Path) -> None:
@@ -80,7 +77,7 @@ def test_a_marked_test_fails_for_its_findings_and_others_do_not(project: Path) -
     assert "INTERNALERROR" not in done.out
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+@pytest.mark.parametrize("workers", [(), pytest.param(("-n", "2"), marks=pytest.mark.fresh_interpreter)])
 def test_one_report_holds_what_every_worker_recorded(project: Path, workers: tuple[str, ...]) -> None:
     done = pytest_in(project, "-q", "--determinism-report", "out.json", "--determinism-backend", "cuda", *workers)
     assert "determinism report on 5 recordings: out.json" in done.out
@@ -99,12 +96,13 @@ NAMES = (
 )
 
 
+@pytest.mark.fresh_interpreter
 def test_nothing_is_loaded_where_it_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "test_none.py").write_text(
         "import sys\n\ndef test():\n    assert not {'torch', 'msgspec', 'pandas'} & set(sys.modules)\n",
         encoding="utf-8",
     )
-    done = pytest_in(tmp_path, "-q")
+    done = pytest_in(tmp_path, "-q", fresh=True)
     assert done.code == 0, done.out
 
 

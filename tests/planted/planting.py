@@ -22,7 +22,7 @@ import torch
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from tests.cli.command import process
+from tests.cli.command import LATE, process
 from tracer import Trace, judge
 from tracer.names import Verdict
 from tracer.report import Report
@@ -53,25 +53,40 @@ def planted_in(script: Path) -> list[Planted]:
     return found
 
 
-def report_on(script: Path, folder: Path) -> Report:
-    """Run ``script`` in ``folder`` under ``tracer run``, and judge its trace as it asks."""
+def said_in(script: Path) -> dict[str, list[str]]:
+    """What its comments ask for, by kind."""
     said: dict[str, list[str]] = {"judge": [], "run": [], "env": [], "torch": []}
     for line in script.read_text(encoding="utf-8").splitlines():
         if directive := _DIRECTIVE.match(line):
             said[directive[1]] += directive[2].split()
+    return said
+
+
+def variables_of(script: Path) -> dict[str, str]:
+    """The environment variables that it is started with."""
+    return dict(one.split("=", 1) for one in said_in(script)["env"])
+
+
+def report_on(script: Path, folder: Path) -> Report:
+    """Run ``script`` in ``folder`` under ``tracer run``, and judge its trace as it asks."""
+    said, given = said_in(script), variables_of(script)
     if any(Version(torch.__version__) not in SpecifierSet(one, prereleases=True) for one in said["torch"]):
         pytest.skip(f"needs torch {said['torch'][0]}")
     shutil.copy(script, folder)
     command = ["run", "-o", "trace.json", *said["run"], script.name]
-    given = dict(one.split("=", 1) for one in said["env"])
-    done = process(*command, cwd=folder, module=True, fresh=False, PYTHONPATH=str(HERE.parents[1]), **given)
+    fresh = not given.keys() <= LATE
+    done = process(*command, cwd=folder, module=True, fresh=fresh, PYTHONPATH=str(HERE.parents[1]), **given)
     assert done.code == 0, done.err
     return judge(Trace.load(folder / "trace.json"), **dict(one.split("=", 1) for one in said["judge"]))
 
 
 def of(area: str, scripts: list[Path]) -> list[Any]:
     """Those of ``scripts`` that lie in folder ``area``, as parameters: a module an area, so that workers share them."""
-    return [pytest.param(path, id=path.stem) for path in scripts if path.parent.name == area]
+    chosen = (path for path in scripts if path.parent.name == area)
+    fresh = pytest.mark.fresh_interpreter
+    return [
+        pytest.param(path, id=path.stem, marks=[] if variables_of(path).keys() <= LATE else [fresh]) for path in chosen
+    ]
 
 
 def expect_found(script: Path, folder: Path) -> None:

@@ -43,6 +43,7 @@ def _nothing() -> None:
     pass
 
 
+@pytest.mark.fresh_interpreter
 def test_each_way_to_start_a_process_is_a_blind_spot_and_no_training() -> None:
     with DeterminismTracer() as tracer:
         torch.ones(2).sum()
@@ -64,6 +65,7 @@ def test_each_way_to_start_a_process_is_a_blind_spot_and_no_training() -> None:
     assert tracer.trace.training is Training.ELSEWHERE
 
 
+@pytest.mark.fresh_interpreter
 def test_what_starts_after_the_recording_is_not_told() -> None:
     with DeterminismTracer() as tracer:
         torch.ones(2).sum()

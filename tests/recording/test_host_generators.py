@@ -7,7 +7,6 @@ import inspect
 import os
 import pickle
 import random
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.cli.command import tracer_process
 from tests.recording.lines import line_of, record
 from tracer import DeterminismTracer, Trace
 from tracer.names import EventKind, NumberSource, NumberUse, SeedOrigin
@@ -327,9 +327,8 @@ def test_a_watch_from_the_processs_start_knows_that_nobody_seeded(tmp_path: Any)
         "from random import random\nimport torch\nimport numpy\n"
         "random()\nnumpy.random.rand()\nnumpy.random.seed(1)\nnumpy.random.rand()\n"
     )
-    command = [sys.executable, "-m", "tracer", "run", "-o", "trace.json", "script.py"]
-    environment = os.environ | {"PYTHONPATH": os.getcwd()}
-    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=120)
+    done = tracer_process("run", "-o", "trace.json", "script.py", cwd=tmp_path)
+    assert done.code == 0, done.err
     trace = Trace.load(tmp_path / "trace.json")
     assert trace.watched_from_start
     found = [(draw.op, draw.location, draw.origin, draw.seeded_at) for draw in trace.host_draws]

@@ -6,6 +6,7 @@ import gc
 import random
 import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from torch.utils.data import (
 from torch.utils.data.distributed import DistributedSampler
 
 from tests.bits import random_state, seed_everything
+from tests.cli.command import process
 from tests.recording.lines import line_of, record
 from tracer import DeterminismTracer
 from tracer.names import BlindSpotKind, SeedOrigin
@@ -244,9 +246,7 @@ def test_workers_that_are_not_forked_cannot_be_watched() -> None:
     assert (found.start_method, found.workers_seen) == ("spawn", False)
 
 
-def test_asking_for_the_start_method_does_not_settle_it() -> None:
-    import subprocess
-    import sys
+def test_asking_for_the_start_method_does_not_settle_it(tmp_path: Path) -> None:
 
     code = (
         "import multiprocessing, sys; from torch.utils.data import DataLoader\n"
@@ -256,7 +256,8 @@ def test_asking_for_the_start_method_does_not_settle_it() -> None:
         "assert log.listed()[0].start_method == multiprocessing.get_all_start_methods()[0]\n"
         "assert multiprocessing.get_start_method(allow_none=True) is None\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    done = process("-c", code, cwd=tmp_path)
+    assert done.code == 0, done.err
 
 
 @pytest.mark.skipif(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tests.bits import bits
+from tests.cli.command import process
 from tests.recording.lines import line_of, record
 from tracer import DeterminismTracer
 from tracer.names import EventKind, Phase
@@ -318,7 +318,7 @@ def test_a_step_with_settings_that_change_gives_the_same_bits() -> None:
     assert [bits(one) for one in run(True)] == [bits(one) for one in run(False)]
 
 
-def test_compiled_code_that_sets_deterministic_mode_outlives_the_watch() -> None:
+def test_compiled_code_that_sets_deterministic_mode_outlives_the_watch(tmp_path: Path) -> None:
     code = (
         "import torch\n"
         "from tracer import DeterminismTracer\n"
@@ -333,5 +333,5 @@ def test_compiled_code_that_sets_deterministic_mode_outlives_the_watch() -> None
         "f(torch.ones(2))\n"
         "print(torch.are_deterministic_algorithms_enabled())"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout == "True\n", done.stderr
+    done = process("-c", code, cwd=tmp_path)
+    assert done.out == "True\n", done.err

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import enum
-import os
-import subprocess
 import sys
 import types
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 import torch
 
+from tests.cli.command import process
 from tracer.names import About, Cause
 from tracer.recording.process.environment import capture_environment
 from tracer.recording.process.settings import read_settings
 from tracer.tables.loading import named_variables
 from tracer.tables.settings.rows import Row, load_rows
+
+ROOT = Path(__file__).parents[2]
 
 
 def row(**fields: Any) -> Row:
@@ -100,22 +102,16 @@ def test_asking_imports_nothing(module: types.ModuleType) -> None:
 
     module.__getattr__ = imports  # type: ignore[method-assign]
     assert read("settings_of_a_test.lazy.setting") is None
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import sys, torch\n"
-            "from tracer.recording.process.settings import read_settings\n"
-            "from tests.recording.test_settings import row\n"
-            "before = set(sys.modules)\n"
-            "found = read_settings([row(read='torch._inductor.config.max_autotune'), row(read='torch.onnx.name')])\n"
-            "print(found, set(sys.modules) - before, torch.cuda.is_initialized())",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
+    code = (
+        "import sys, torch\n"
+        "from tracer.recording.process.settings import read_settings\n"
+        "from tests.recording.test_settings import row\n"
+        "before = set(sys.modules)\n"
+        "found = read_settings([row(read='torch._inductor.config.max_autotune'), row(read='torch.onnx.name')])\n"
+        "print(found, set(sys.modules) - before, torch.cuda.is_initialized())"
     )
-    assert done.stdout == "({}, {}) set() False\n"
+    done = process("-c", code, cwd=ROOT)
+    assert done.out == "({}, {}) set() False\n", done.err
 
 
 def test_neither_settings_nor_variables_nor_events_import_torch() -> None:
@@ -125,10 +121,8 @@ def test_neither_settings_nor_variables_nor_events_import_torch() -> None:
     code += "tracer.recording.process.settings.read_settings(load_rows().row)\n"
     code += "watch = tracer.recording.process.watch.ProcessWatch(tracer.recording.sites.Sites(), ['A'])\n"
     code += "watch.enter()\nimport os\nos.environ['A'] = '1'\nassert len(watch.log.listed()) == 1\nwatch.leave()\n"
-    done = subprocess.run(
-        [sys.executable, "-c", code + "print('torch' in sys.modules)"], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "False\n"
+    done = process("-c", code + "print('torch' in sys.modules)", cwd=ROOT)
+    assert done.out == "False\n", done.err
 
 
 def test_variables_are_those_of_the_rows_that_are_set() -> None:
@@ -167,9 +161,8 @@ def test_what_asking_would_settle_is_asked_after_calls_only() -> None:
         "    torch.ones(3).sum()\n"
         "print(torch.backends.cpu.get_cpu_capability(), tracer.trace.environment.settings)"
     )
-    environ = {name: value for name, value in os.environ.items() if name != "ATEN_CPU_CAPABILITY"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
-    assert done.stdout.startswith(("DEFAULT ", "NO AVX "))  # torch 2.4 has the second name for it
+    done = process("-c", code, cwd=ROOT)
+    assert done.out.startswith(("DEFAULT ", "NO AVX "))  # torch 2.4 has the second name for it
     asked = read_settings(load_rows().row, before_calls=True)[0]
     assert "torch.backends.cpu.get_cpu_capability" not in asked
     assert "torch.cuda.tunable.is_enabled" not in read_settings(load_rows().row)[0]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import msgspec
 import pytest
 
 from tests.build import finding, report
+from tests.cli.command import process
 from tests.report.samples import full_report, process_report
 from tracer.errors import ReportError
 from tracer.report.files.formats import FORMATS, encoded, render
@@ -115,14 +114,8 @@ print([name for name in ("torch", "pandas", "numpy", "jinja2", "rich", "itables"
     ],
 )
 def test_a_format_loads_only_what_it_needs(act: str, loaded: list[str]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", LOADED.format(act=act)],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parents[2],
-        check=True,
-    )
-    assert done.stdout.strip() == str(loaded)
+    done = process("-c", LOADED.format(act=act), cwd=Path(__file__).parents[2])
+    assert done.out.strip() == str(loaded), done.err
 
 
 def test_a_report_says_what_it_is_in_one_line() -> None:

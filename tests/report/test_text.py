@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.build import finding, report
+from tests.cli.command import process
 from tests.report.samples import full_report
 from tracer.report.wording.plain import breaks
 
@@ -87,15 +86,9 @@ def test_what_is_left_out_is_counted() -> None:
 
 def piped(**variables: str) -> str:
     script = "from tests.report.samples import full_report; print(full_report().to_text(), end='')"
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-        cwd=Path(__file__).parents[2],
-        env={**os.environ, "PYTHONUTF8": "1", **variables},
-    )
-    return done.stdout
+    done = process("-c", script, cwd=Path(__file__).parents[2], **variables)
+    assert done.code == 0, done.err
+    return done.out
 
 
 def test_a_pipe_gets_no_escape_and_the_asked_for_width() -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.cli.command import process
 from tests.tables.samples import HEAD, rule_text, table
 from tracer.errors import TableError
 from tracer.names import Backend, Verdict
@@ -137,8 +136,8 @@ def test_loading_imports_neither_torch_nor_pandas() -> None:
         "import sys; from tracer.tables.loading import load_tables; import tracer.judging; load_tables();"
         "print(sorted({'torch', 'pandas', 'numpy', 'jinja2'} & set(sys.modules)))"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
+    found = process("-c", code, cwd=Path(__file__).parents[2])
+    assert found.out.strip() == "[]", found.err
 
 
 @pytest.mark.parametrize("backend", existing_tables(), ids=str)

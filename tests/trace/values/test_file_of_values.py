@@ -147,6 +147,7 @@ while True:
 """
 
 
+@pytest.mark.fresh_interpreter
 def test_a_run_that_is_killed_at_any_moment_leaves_a_file_that_can_be_read(tmp_path: Path) -> None:
     """One run that writes without pause, stopped and looked at 50 times; at last it is killed."""
     path = tmp_path / "run.values"
@@ -170,6 +171,7 @@ def test_a_run_that_is_killed_at_any_moment_leaves_a_file_that_can_be_read(tmp_p
         assert seen
 
 
+@pytest.mark.fresh_interpreter
 def test_what_leaves_without_a_word_leaves_what_it_had(tmp_path: Path) -> None:
     path = tmp_path / "run.values"
     program = (

@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 
 _PLACE = re.compile(r"^# File: (?P<path>.+?):(?P<line>\d+) in (?P<function>.+?), code: ?(?P<code>.*)$")
 _NO_PLACE = "# No stacktrace found"
-#: The class bears the name of the function that was traced, and `<lambda>` is no name for Python's parser.
-_CLASS = re.compile(r"^(?P<indent> *)class [^(\n]+\(", re.MULTILINE)
 _TENSOR = re.compile(
     r"^(?P<dtype>[a-z]\w*)\[(?P<shape>[^\]]*)\](?:\[(?P<stride>[^\]]*)\])?(?P<device>[a-z]\w*(?::\d+)?)?"
 )
@@ -76,7 +74,7 @@ class Graph(NamedTuple):
 def read_graph(text: str) -> Graph:
     """The graph that ``text`` prints. Raises ``ValueError`` for a text of another form."""
     try:
-        module = ast.parse(_CLASS.sub(r"\g<indent>class Graph(", text))
+        module = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
         raise ValueError(f"the text of a graph cannot be parsed: {problem}") from problem
     forward = next(

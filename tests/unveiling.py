@@ -1,0 +1,144 @@
+"""Modules that are loaded and yet not there: a process that has torch in memory looks as if it had not imported it.
+
+A server loads what scripts import, hides it, and forks. In the child an ``import`` brings a module back, and the
+modules that its first import had loaded, one by one, through the finders and loaders that any import goes through: who
+waits for an import of torch is told when the script's line runs.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib.util
+import sys
+from collections.abc import Iterable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+
+class Veil:
+    """What was loaded, which of it each module's import brought along, and the way back."""
+
+    def __init__(self) -> None:
+        self._needs: dict[str, dict[str, None]] = {}
+        """A module -> what it imported as it loaded, in that order."""
+        self.hidden: dict[str, ModuleType] = {}
+        self._put_there: dict[str, list[str]] = {}
+        """What a module's code put into ``sys.modules`` itself: the parts of a C extension."""
+
+    def load(self, names: Iterable[str]) -> None:
+        """Import ``names`` and note what each module imports as it loads."""
+        noting = _Noting(self._needs)
+        plain = builtins.__import__
+
+        def noted(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> ModuleType:
+            module = plain(name, globals, locals, fromlist, level)
+            if noting.loading:
+                package = (globals or {}).get("__package__") or (globals or {}).get("__name__", "")
+                whole = importlib.util.resolve_name("." * level + name, package) if level else name
+                inner = (f"{whole}.{one}" for one in fromlist or ())
+                self._needs[noting.loading[-1]].update(dict.fromkeys((whole, *inner)))
+            return module
+
+        sys.meta_path.insert(0, noting)
+        builtins.__import__ = noted
+        try:
+            for name in names:
+                importlib.import_module(name)
+        finally:
+            builtins.__import__ = plain
+            sys.meta_path.remove(noting)
+
+    def draw(self, *libraries: str) -> None:
+        """Hide ``libraries``, and each module whose import loads one of them."""
+        found = {name for name in sys.modules if name.partition(".")[0] in libraries}
+        grown = 0
+        while grown != len(found):
+            grown = len(found)
+            found |= {name for name, needs in self._needs.items() if not found.isdisjoint(needs)}
+        self.hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name in found}
+        for name, module in self.hidden.items():
+            package, _, last = name.rpartition(".")
+            if name not in self._needs:
+                while package and package not in self._needs:
+                    package = package.rpartition(".")[0]
+                self._put_there.setdefault(package, []).append(name)
+            elif package in self.hidden and vars(self.hidden[package]).get(last) is module:
+                delattr(self.hidden[package], last)  # as before it is imported; an import sets it
+        sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """As a finder: the hidden module of this name."""
+        module = self.hidden.get(name)
+        if module is None:
+            return None
+        true = module.__spec__
+        spec = ModuleSpec(name, _Revealing(module, self._reveal), origin=true and true.origin)
+        spec.submodule_search_locations = true and true.submodule_search_locations
+        return spec
+
+    def _reveal(self, name: str) -> None:
+        """``name`` is back: so must be what its import had loaded."""
+        self.hidden.pop(name, None)
+        for part in self._put_there.get(name, ()):
+            if part in self.hidden:
+                sys.modules[part] = self.hidden.pop(part)
+        for needed in self._needs.get(name, ()):
+            if needed.rpartition(".")[2].startswith("test_") and needed in self.hidden:
+                sys.modules[needed] = self.hidden.pop(needed)  # pytest in a child would load such a file by itself
+            elif needed in self.hidden:
+                importlib.import_module(needed)
+
+
+class _Noting(MetaPathFinder):
+    """Keeps a stack of the modules whose code runs."""
+
+    def __init__(self, needs: dict[str, dict[str, None]]) -> None:
+        self.loading: list[str] = []
+        self._needs = needs
+        self._asking: set[str] = set()
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name in self._asking or name.partition(".")[0] in sys.stdlib_module_names:
+            return None
+        if self.loading:
+            self._needs[self.loading[-1]][name] = None
+        self._asking.add(name)
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._asking.remove(name)
+        if spec is not None and hasattr(spec.loader, "exec_module"):
+            self._watch(spec.loader, name)
+        return spec
+
+    def _watch(self, loader: Any, name: str) -> None:
+        plain = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            loader.__dict__.pop("exec_module", None)
+            self._needs.setdefault(name, {})
+            self.loading.append(name)
+            try:
+                plain(module)
+            finally:
+                self.loading.pop()
+
+        loader.__dict__["exec_module"] = exec_module
+
+
+class _Revealing(Loader):
+    """Hands a hidden module out as if its code had just run."""
+
+    def __init__(self, module: ModuleType, reveal: Any) -> None:
+        self._module = module
+        self._spec = module.__spec__
+        self._reveal = reveal
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        vars(module)["__spec__"] = self._spec  # torch has modules that refuse to be set things
+        self._reveal(module.__name__)
