@@ -277,16 +277,17 @@ def made(folder: Path = FOLDER) -> str:
     kept = builds.releases
     seen = seen_ops(builds)
     return "\n".join(
-        _lines(kept, confirmed(builds, table, folder), vouched(seen, table, kept), rest(seen, table, kept))
+        lines_of(kept, confirmed(builds, table, folder), vouched(seen, table, kept), rest(seen, table, kept))
     )
 
 
-def _lines(
+def lines_of(
     kept: list[str],
     rules: Mapping[str, str],
     spans: Mapping[tuple[str, str], list[str]],
     others: Mapping[str, list[str]],
 ) -> Iterator[str]:
+    """The file's lines."""
     yield "# Made by `python -m benchmarks.dispatched --write` from tests/data/dispatched; a test makes it again."
     yield f'schema = {SCHEMA}\nbackend = "cuda"\nbuilds = {json.dumps(kept)}\ndevice = "{DEVICE}"\n'
     yield "[rules]"
