@@ -96,6 +96,11 @@ def test_code_that_was_seen_to_add_nothing_atomically_lets_the_op_off() -> None:
     assert verdicts(judged(build.kernel(atomic=False))) == (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
 
 
+def test_a_kernel_that_one_thread_runs_adds_in_one_order_atomically_or_not() -> None:
+    assert verdicts(judged(build.kernel(is_parallel=False)))[0] is Verdict.DETERMINISTIC
+    assert verdicts(judged(build.kernel(is_parallel=None)))[0] is Verdict.NONDETERMINISTIC
+
+
 def test_where_no_code_was_seen_the_table_speaks() -> None:
     found = only(judged(into=()))
     assert (found.verdict, found.shown) == (Verdict.NONDETERMINISTIC, None)

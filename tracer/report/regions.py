@@ -64,7 +64,7 @@ class KernelRow(NamedTuple):
 
     @property
     def varies(self) -> bool:
-        """Does it add atomically?"""
+        """Does it add atomically, on several threads?"""
         return self.adds == ADDS
 
 
@@ -105,6 +105,7 @@ class RegionRow(NamedTuple):
 
 ADDS = "adds atomically"
 _ADDS_NOTHING = "adds nothing atomically"
+_ONE_THREAD = "adds atomically on one thread, so in one order"
 
 
 def region_rows(report: ReportView) -> list[RegionRow]:
@@ -124,7 +125,7 @@ def regions_sentence(report: ReportView) -> str:
     if not regions:
         return ""
     seen = sum(region.inside in (RegionInside.OPS_AND_KERNELS, RegionInside.OPS) for region in regions)
-    adding = sum(any(kernel.atomic for kernel in region.kernels) for region in regions)
+    adding = sum(any(kernel.adds_in_any_order for kernel in region.kernels) for region in regions)
     dispatched = sum(region.inside is RegionInside.DISPATCHED for region in regions)
     parts = [f"{plural(len(regions), 'region')} of compiled code, the inside of {seen} seen"]
     if dispatched:
@@ -139,7 +140,7 @@ def _row(region: Region, calls: list[JudgedCall]) -> RegionRow:
     gap = _gap(region)
     if not verdicts:
         verdicts = {Verdict.UNKNOWN if gap and region.inside is not RegionInside.DISPATCHED else Verdict.DETERMINISTIC}
-    if not calls and any(kernel.atomic for kernel in region.kernels):
+    if not calls and any(kernel.adds_in_any_order for kernel in region.kernels):
         verdicts = {Verdict.NONDETERMINISTIC}
     ops = sorted((_op(call) for call in calls), key=lambda row: (SEVERITY.index(row.verdict), -row.calls, row.op))
     return RegionRow(
@@ -148,7 +149,7 @@ def _row(region: Region, calls: list[JudgedCall]) -> RegionRow:
         _told(region),
         gap,
         min(verdicts, key=SEVERITY.index),
-        tuple(_kernel(kernel) for kernel in sorted(region.kernels, key=lambda one: not one.atomic)),
+        tuple(_kernel(kernel) for kernel in sorted(region.kernels, key=lambda one: not one.adds_in_any_order)),
         tuple(ops),
     )
 
@@ -192,7 +193,9 @@ def _gap(region: Region) -> str:
 
 
 def _kernel(kernel: Kernel) -> KernelRow:
-    adds = "" if kernel.atomic is None else ADDS if kernel.atomic else _ADDS_NOTHING
+    adds = "" if kernel.atomic is None else ADDS if kernel.adds_in_any_order else _ADDS_NOTHING
+    if kernel.atomic and not kernel.adds_in_any_order:
+        adds = _ONE_THREAD
     choice = kernel.choice
     if kernel.by_stopwatch:
         choice = f"{choice}, chosen with a stopwatch" if choice else "chosen with a stopwatch"

@@ -39,6 +39,11 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Was that chosen by timing candidates in this or in an earlier process? ``None``: could not be told, or nothing
     was chosen."""
 
+    @property
+    def adds_in_any_order(self) -> bool | None:
+        """Do several threads add atomically, so that the order varies? ``None`` where there is no source to read."""
+        return None if self.atomic is None else self.atomic and self.is_parallel is not False
+
 
 class Region(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A piece of code that was compiled, or captured, and runs as one. Forward and backward are two regions."""

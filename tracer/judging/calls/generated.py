@@ -73,7 +73,7 @@ class GeneratedCode:
 
 _CLAIMS = {
     Shown.ADDS_ATOMICALLY: "it adds atomically",
-    Shown.NO_ATOMICS: "it adds nothing atomically",
+    Shown.NO_ATOMICS: "no two threads add to one number",
     Shown.CALLED: "an eager kernel, called",
     Shown.TIMED: "chosen by timing several",
 }
@@ -81,7 +81,7 @@ _CLAIMS = {
 
 def _shows(kernel: Kernel, shown: Shown | None) -> bool:
     if shown is Shown.ADDS_ATOMICALLY:
-        return kernel.atomic is True
+        return kernel.adds_in_any_order is True
     if shown is Shown.CALLED:
         return kernel.language in _CALLED
     if shown is Shown.TIMED:
@@ -97,7 +97,7 @@ def _sentence(kernels: tuple[str, ...], shown: Shown) -> str:
     many = len(kernels) > 1
     return {
         Shown.ADDS_ATOMICALLY: f"{who} {'add' if many else 'adds'} atomically.",
-        Shown.NO_ATOMICS: f"{who} {'add' if many else 'adds'} nothing atomically.",
+        Shown.NO_ATOMICS: f"{who} {'add' if many else 'adds'} nothing in an order that varies.",
         Shown.CALLED: f"The compiled code calls {who}.",
         Shown.TIMED: f"{who} {'were' if many else 'was'} chosen with a stopwatch.",
     }[shown]

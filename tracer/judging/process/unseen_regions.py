@@ -35,7 +35,7 @@ def region_findings(scene: TraceUnderTarget) -> Iterator[Finding]:
         if region.inside is not RegionInside.KERNELS or not region.executions or not _runs(region, scene):
             continue
         for kernel in region.kernels:
-            if kernel.atomic:
+            if kernel.adds_in_any_order:
                 yield _finding(kernel, region, scene)
 
 

@@ -45,6 +45,10 @@ class Name(NamedTuple):
     text: str
 
 
+#: A graph without gradients calls its class ``<lambda>``, which no parser takes.
+_CLASS = re.compile(r"(?m)^(\s*class )<\w+>\(")
+
+
 class Unread(NamedTuple):
     """An argument of which the text tells nothing that is used here: a number that is not fixed, a list of results."""
 
@@ -73,6 +77,7 @@ class Graph(NamedTuple):
 
 def read_graph(text: str) -> Graph:
     """The graph that ``text`` prints. Raises ``ValueError`` for a text of another form."""
+    text = _CLASS.sub(r"\1Graph(", text, count=1)
     try:
         module = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:

@@ -176,14 +176,14 @@ class CompiledCall(NamedTuple):
 
     def _shown(self) -> Shown | None:
         """What the kernels show of this op; ``None`` where they show nothing."""
-        adding = [kernel for kernel in self.kernels if kernel.atomic]
+        adding = [kernel for kernel in self.kernels if kernel.adds_in_any_order]
         if adding:
             if self._accumulates(self.op) or not any(self._accumulates(op) for kernel in adding for op in kernel.ops):
                 return Shown.ADDS_ATOMICALLY
             return Shown.NO_ATOMICS  # another op of the same kernel asks for them
         if any(kernel.language in _CALLED for kernel in self.kernels):
             return Shown.CALLED
-        if self.kernels and all(kernel.atomic is False for kernel in self.kernels):
+        if self.kernels and all(kernel.adds_in_any_order is False for kernel in self.kernels):
             return Shown.NO_ATOMICS
         return None
 
