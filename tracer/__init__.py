@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tracer.findings import Finding, Tally
     from tracer.report import Report
     from tracer.reproduction.reproducing import reproducible
+    from tracer.runner.repeated.within.function import repeat
     from tracer.session import DeterminismTracer, judge
     from tracer.trace import CallGroup, Trace, compare_draws
 
@@ -28,6 +29,7 @@ _HOMES = {
     "TracerError": "tracer.errors",
     "compare_draws": "tracer.trace",
     "judge": "tracer.session",
+    "repeat": "tracer.runner.repeated.within.function",
     "reproducible": "tracer.reproduction.reproducing",
 }
 
@@ -42,6 +44,7 @@ __all__ = [
     "__version__",
     "compare_draws",
     "judge",
+    "repeat",
     "reproducible",
 ]
 

@@ -242,6 +242,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Findings that the change closes."""
     calls: int = 0
     """Calls behind those findings, each once: findings about the process repeat those of calls."""
+    seen: int = 0
+    """Findings among them at whose calls two runs were seen to part; 0 where no runs were compared."""
     rules: tuple[str, ...] = ()
     findings: tuple[int, ...] = ()
     """Positions in the judgement's findings, from 0, of those that it closes."""

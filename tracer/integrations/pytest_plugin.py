@@ -27,10 +27,13 @@ if TYPE_CHECKING:
 
 _MARKER = (
     "determinism(model=None, backend='recorded', torch='recorded', settings='recorded', fail_on=..., select=(),"
-    " ignore=(), baseline=None): record the test's ops, and fail it for findings of these verdicts"
+    " ignore=(), baseline=None, repeat=1): record the test's ops, and fail it for findings of these verdicts;"
+    " with repeat=N, run it N times from the same state, and fail it where the runs part"
 )
 _TARGET = ("backend", "torch", "settings")
-_ALLOWED = frozenset({"model", "fail_on", "select", "ignore", "baseline", *_TARGET})
+_ALLOWED = frozenset({"model", "fail_on", "select", "ignore", "baseline", "repeat", *_TARGET})
+#: What asks for a gate besides the comparison, where a test is repeated.
+_GATES = frozenset({"fail_on", "select", "ignore", "baseline", *_TARGET})
 #: Failing findings that a test's failure lists.
 _SHOWN = 20
 _traces: pytest.StashKey[list[bytes]] = pytest.StashKey()
@@ -114,6 +117,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     if marker.args or not wanted.keys() <= _ALLOWED:
         known = ", ".join(sorted(_ALLOWED))
         pytest.fail(f"@pytest.mark.determinism takes keywords only, of {known}", pytrace=False)
+    if "repeat" in wanted:
+        return (yield from _repeated(item, wanted))
     from tracer.session import DeterminismTracer
 
     tracer = DeterminismTracer(wanted.get("model"), name=item.nodeid)
@@ -122,6 +127,46 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         result = yield
     _keep(item.config, tracer)
     _check(tracer, wanted, item, root)
+    return result
+
+
+def _repeated(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, object, object]:
+    """Run a test several times from the same state, and fail it where the runs part; gates are asked of the first.
+
+    The fixtures are made once; what of them holds a state is put back. An error of the test's own comes through.
+    """
+    import tempfile
+
+    from tracer.divergence import read_recording
+    from tracer.runner.repeated.within.function import held_against_the_first, recorded
+    from tracer.runner.repeated.within.state import Kept, objects_of
+    from tracer.session import DeterminismTracer
+
+    runs = wanted["repeat"]
+    if not isinstance(runs, int) or isinstance(runs, bool) or runs < 2:
+        pytest.fail("@pytest.mark.determinism(repeat=N): two runs or more can be compared", pytrace=False)
+    root = Path.cwd()
+    held = [*getattr(item, "funcargs", {}).values(), *objects_of(getattr(item, "obj", item))]
+    restore = Kept({id(one): one for one in held}.values()).between()
+    with tempfile.TemporaryDirectory(prefix="tracer-") as folder:
+        path = Path(folder, "run-1.json")
+        tracer = DeterminismTracer(wanted.get("model"), name=item.nodeid, values=path.with_suffix(".values"))
+        with tracer:
+            result = yield
+        tracer.save(path)
+        _keep(item.config, tracer)
+        recordings = [read_recording(path)]
+        for number in range(2, runs + 1):
+            restore()
+            recordings.append(recorded(item.runtest, Path(folder, f"run-{number}.json"), wanted.get("model")))
+    found = held_against_the_first(item.nodeid, recordings)
+    if not found.agrees:
+        from tracer.report.terminal.repeat_text import repeated_parts
+        from tracer.report.terminal.terminal import printed
+
+        pytest.fail(printed(lambda width: repeated_parts(found), color=False), pytrace=False)
+    if wanted.keys() & _GATES:
+        _check(tracer, wanted, item, root)
     return result
 
 

@@ -2,6 +2,7 @@
 
 from tracer.plan.changes import make_plan
 from tracer.plan.promise import identity_of, planned_settings, promised
+from tracer.plan.seen import seen_first
 from tracer.plan.steps import Step, is_mode_on, name_of, place_of, step_of
 
 __all__ = [
@@ -13,5 +14,6 @@ __all__ = [
     "place_of",
     "planned_settings",
     "promised",
+    "seen_first",
     "step_of",
 ]

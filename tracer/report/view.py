@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from tracer.errors import ReportError
 from tracer.findings import Change, FillCost, Finding, Judgement, Note, Tally, Target
 from tracer.gate.baseline import Acceptance
-from tracer.plan import make_plan, planned_settings
+from tracer.plan import make_plan, planned_settings, seen_first
 from tracer.trace.model import BlindSpot, Environment, FactValue
 from tracer.trace.process import Allocation, Draw, Generator, Loader
 from tracer.trace.ranks import RankComparison
 
 if TYPE_CHECKING:
+    from tracer.divergence.repeated import Repeated
     from tracer.judging.calls.call_findings import JudgedCall
 
 
@@ -56,6 +57,8 @@ class ReportView:
     """Findings that a baseline or comments speak for; ``None`` where nobody held the report against any."""
     ranks: RankComparison | None = None
     """What differs between the ranks whose traces were merged; ``None`` where there was one, or none was told apart."""
+    repeated: Repeated | None = None
+    """Several runs that were compared, this report being on the first of them; ``None`` where there was one."""
     failing: frozenset[int] | None = None
     """Positions of the findings that fail a gate; ``None`` where there is none."""
 
@@ -74,10 +77,17 @@ class ReportView:
         """Does it hold the recorded calls, one by one?"""
         return self._calls is not None
 
-    @cached_property
+    @property
     def plan(self) -> tuple[Change, ...]:
         """The numbered changes that would make the step reproducible, the cheapest first. One that closes no finding
-        is a suggestion."""
+        is a suggestion. Where runs were compared, what was seen to differ comes before what could."""
+        if self.repeated is None:
+            return self._plan
+        roots = (*self.repeated.roots, *(self.repeated.as_it_stands.roots if self.repeated.as_it_stands else ()))
+        return seen_first(self._plan, self.findings, {(root.op, root.phase, root.location) for root in roots})
+
+    @cached_property
+    def _plan(self) -> tuple[Change, ...]:
         return make_plan(self.judgement)
 
     @property

@@ -44,6 +44,8 @@ class ScriptRecording:
         """Where digests go; ``None`` keeps none."""
         self.is_eager = False
         """Is compilation to be switched off?"""
+        self.is_quiet = False
+        """Is nothing said of the trace that was written?"""
         self.is_writing = False
         self.waiting: list[int] = []
         """Deadly signals that came while the trace was written, and wait for its end."""
@@ -117,7 +119,8 @@ class ScriptRecording:
             with suppress(TracerError):
                 self._write(window, "")
                 self._said = self._closing_line(window, "")
-                say(self._said)
+                if not self.is_quiet:
+                    say(self._said)
         finally:
             self.is_writing = False
         while self.waiting:
@@ -144,7 +147,7 @@ class ScriptRecording:
         self._end_watch()
         self.is_writing = False
         line = self._closing_line(window, partial)
-        return "" if line == self._said else line
+        return "" if self.is_quiet or line == self._said else line
 
     def _write(self, window: StepWindow, partial: str) -> None:
         """Write the trace as it is now, unless the file holds it already."""

@@ -28,6 +28,7 @@ def run_script(
     exit_after_steps: bool = False,
     with_source: bool = False,
     eager: bool = False,
+    quiet: bool = False,
     values: Path | None = None,
     rank: Rank | None = None,
 ) -> int:
@@ -44,7 +45,7 @@ def run_script(
     recording = ScriptRecording(
         name, Path(os.path.abspath(output)), output, steps, rank=rank, exit_after=exit_after_steps
     )
-    recording.is_eager = eager
+    recording.is_eager, recording.is_quiet = eager, quiet
     recording.values = None if values is None else Path(os.path.abspath(values))
     recording.source_folder = os.getcwd() if with_source else None
     ended_by, code = "", 0

@@ -12,6 +12,7 @@ from tracer.names import SEVERITY, About, Cause, Phase, UnknownReason, Verdict, 
 from tracer.plan import place_of
 from tracer.report.finding_columns import backend_of
 from tracer.report.page.model_map import Block, model_map
+from tracer.report.page.parting_page import parting_context
 from tracer.report.page.process_page import process_context
 from tracer.report.page.reproduce import command
 from tracer.report.regions import region_rows, regions_sentence
@@ -145,6 +146,7 @@ def page_context(report: ReportView, blocks: tuple[Block, ...]) -> dict[str, Any
         "ranks": page_ranks(report.ranks),
         **_compiled(report),
         **process_context(report),
+        **parting_context(report),
     }
 
 

@@ -38,7 +38,8 @@ def worth(change: Change) -> str:
     if not change.closes:
         return "a suggestion: it closes no finding" if is_suggestion(change) else "needed with the others"
     calls = f", {plural(change.calls, 'call')}" if change.calls else ""
-    return f"closes {plural(change.closes, 'finding')}{calls}"
+    seen = f", {change.seen:,} of them seen to differ" if change.seen else ""
+    return f"closes {plural(change.closes, 'finding')}{seen}{calls}"
 
 
 def advice_of(change: Change) -> str:

@@ -1,0 +1,56 @@
+"""Comparisons made by hand, for what is said of several of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tracer.divergence.model import Divergence, Root, RootCause, Span, State
+from tracer.divergence.repeated import Arm, Repeated, Run, outcomes, with_arms
+from tracer.names import Phase
+from tracer.runner.repeated.arms import SAID
+
+
+def root(line: int = 41, cause: RootCause = RootCause.KERNEL, **fields: Any) -> Root:
+    """A root in step 3, forward, of an ``index_put_``."""
+    given: dict[str, Any] = {
+        "cause": cause,
+        "step": 3,
+        "call": line,
+        "op": "aten.index_put_.default",
+        "phase": Phase.FORWARD,
+        "module": "net.table",
+        "location": f"train.py:{line}",
+        "function": "forward",
+        "why": "all that it read agrees, and what it wrote differs",
+        "other_call": line,
+    }
+    return Root(**given | fields)
+
+
+def divergence(*roots: Root, calls: int = 120, **fields: Any) -> Divergence:
+    """A comparison of ``calls`` calls with ``roots``."""
+    spans = [Span(State.AGREES, 0, Phase.FORWARD, "net.table", 0, calls)]
+    if roots:
+        at = roots[0].call
+        spans = [
+            Span(State.AGREES, 0, Phase.FORWARD, "net.table", 0, at),
+            Span(State.ROOT, 3, Phase.FORWARD, "net.table", at, 1),
+            Span(State.FOLLOWS, 3, Phase.OPTIMIZER, "", at + 1, calls - at - 1),
+        ]
+    given: dict[str, Any] = {"strip": tuple(spans), "follows": calls - 42 if roots else 0, "names": ("run-1", "run-2")}
+    return Divergence(agrees=not roots, calls_compared=calls, calls=(calls, calls), roots=roots, **given | fields)
+
+
+def repeated(unvaried: Divergence, arms: dict[Arm, Divergence] | None = None, **fields: Any) -> Repeated:
+    """Two runs, and one more for each of ``arms``."""
+    compared = {Arm.UNVARIED: [unvaried], **{arm: [one] for arm, one in (arms or {}).items()}}
+    roots = with_arms(compared)
+    shown = next((one for several in compared.values() for one in several if not one.agrees), unvaried)
+    given: dict[str, Any] = {
+        "name": "train.py",
+        "runs": (Run(name="run 1", file="run-1.json"), Run(name="run 2", file="run-2.json")),
+        "divergence": shown,
+        "roots": roots,
+        "arms": outcomes(compared, roots, SAID, {}),
+    }
+    return Repeated(**given | fields)

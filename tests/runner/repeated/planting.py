@@ -1,0 +1,120 @@
+"""Programs of whose runs one parts from another, each with its clean twin in the same file.
+
+At the end of a line, ``# parts: CAUSE`` says that the runs part there and why, and ``# clean: CODE`` what stands in the
+line's place in the twin, whose runs agree in every call. In the first lines, ``# vary: ARM`` names the arm that alone
+shows it, ``# run: --steps A:B`` what to record, and ``# process: fresh`` that it hangs on an interpreter's start.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import pytest
+
+from tests.cli.command import PLAIN
+from tests.forking import FORKING
+
+from tracer.divergence.repeated import Arm, Repeated
+from tracer.runner import Steps
+from tracer.runner.repeated import launching
+from tracer.runner.repeated.arms import parse_arms
+from tracer.runner.repeated.repeating import Asked, repeat_script
+from tracer.runner.repeated.task import Order, Task
+
+PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
+_CLEAN = re.compile(r"^(\s*)(.*?)(\s+#\s*parts:.*?)?\s+#\s*clean:\s*(.*)$")
+_PARTS = re.compile(r"#\s*parts:\s*([\w-]+)")
+_DIRECTIVE = re.compile(r"^#\s*(vary|run|process):\s*(.+)$", re.MULTILINE)
+
+
+class Program(NamedTuple):
+    """A planted program, as its comments say."""
+
+    path: Path
+    said: Mapping[str, str]
+    parts: Mapping[int, str]
+    """The causes by line."""
+
+    def clean(self) -> str:
+        """The text of its twin."""
+        lines = self.path.read_text(encoding="utf-8").splitlines()
+        return "\n".join(_CLEAN.sub(r"\1\4", line) for line in lines) + "\n"
+
+
+def program(path: Path) -> Program:
+    """Read what ``path`` says of itself."""
+    text = path.read_text(encoding="utf-8")
+    lines = enumerate(text.splitlines(), 1)
+    parts = {number: found[1] for number, line in lines if (found := _PARTS.search(line))}
+    return Program(path, dict(_DIRECTIVE.findall(text)), parts)
+
+
+def runs_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the runs of ``tracer repeat`` begin with torch loaded: nine tenths of their time is its import."""
+
+    def forked(
+        order: Order, variables: Mapping[str, str], number: int, has_parted: Callable[[], bool] | None = None
+    ) -> tuple[int, bool]:
+        done = FORKING.run(
+            [msgspec.json.encode(order).decode("utf-8")],
+            cwd=Path.cwd(),
+            env={**PLAIN, **variables, "PYTHONPATH": os.environ.get("PYTHONPATH", "")},
+            module="tracer.runner.repeated.child",
+        )
+        assert "tracer/" not in done.err, done.err  # no traceback of ours
+        print(done.out, end="")
+        return done.code, False
+
+    monkeypatch.setattr(launching, "run", forked)
+
+
+def repeated(
+    one: Program, text: str, folder: Path, monkeypatch: pytest.MonkeyPatch, *, fresh: bool = False
+) -> Repeated:
+    """Run ``text`` twice in ``folder``, and under the arm that ``one`` names; in ``fresh`` interpreters or in forks."""
+    (folder / one.path.name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(folder)
+    if not fresh:
+        runs_fork(monkeypatch)
+    steps = Steps.parse(one.said["run"].split()[-1]) if "run" in one.said else Steps()
+    task = Task(target=one.path.name, start=steps.start, stop=steps.stop)
+    arms = parse_arms(one.said["vary"]) if "vary" in one.said else ()
+    return repeat_script(Asked(task=task, folder=folder / "runs", arms=arms)).repeated
+
+
+def seen(found: Repeated) -> dict[int, str]:
+    """The roots' causes by line, of those that stand in the program itself."""
+    return {int(root.location.rpartition(":")[2]): root.cause.value for root in found.roots}
+
+
+def told(found: Repeated) -> str:
+    """The roots, for a failure's message."""
+    return "; ".join(f"{root.location} {root.op} {root.cause} {root.arms}: {root.why}" for root in found.roots)
+
+
+def expect_parting(one: Program, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs part at every marked line for the marked cause, at no other, and in no arm but the named one."""
+    assert one.parts, "nothing is planted"
+    found = repeated(one, one.path.read_text(encoding="utf-8"), folder, monkeypatch, fresh="process" in one.said)
+    assert seen(found) == dict(one.parts), told(found)
+    first = found.first
+    assert first is not None
+    assert first.location == f"{one.path.name}:{min(one.parts)}"
+    arm = one.said.get("vary", Arm.UNVARIED.value)
+    assert {root.arms for root in found.roots} == {(arm,)}, told(found)
+
+
+def expect_agreement(one: Program, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin's runs agree in every call, in every arm."""
+    text = one.clean()
+    assert text != one.path.read_text(encoding="utf-8"), "it has no twin"
+    found = repeated(one, text, folder, monkeypatch)
+    assert not found.roots, told(found)
+    assert found.agrees
+    assert found.calls_compared > 0
+    assert found.divergence.not_digested == 0

@@ -1,0 +1,9 @@
+# Two threads add to the same rows, in the order in which they come.
+import torch
+
+torch.manual_seed(0)
+torch.set_num_threads(2)  # clean: torch.set_num_threads(1)
+rows = torch.randint(0, 4, (400_000,))
+values = torch.randn(400_000)
+for _ in range(6):
+    total = torch.zeros(4).index_put_((rows,), values, accumulate=True)  # parts: kernel

@@ -1,0 +1,90 @@
+"""What the arms change, and what is concluded from who differed in which."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.runner.repeated.comparisons import divergence, repeated, root
+from tracer.divergence.model import RootCause
+from tracer.divergence.repeated import Arm, to_json
+from tracer.errors import UsageError
+from tracer.report.wording.runs.repeating import repeated_headline, sensitive
+from tracer.runner.repeated.arms import CANNOT, SAID, parse_arms, variables_of
+
+
+def test_all_is_every_arm_and_a_word_that_is_none_is_refused_with_those_that_are() -> None:
+    assert parse_arms("all") == tuple(arm for arm in Arm if arm is not Arm.UNVARIED)
+    assert parse_arms("time, memory") == (Arm.MEMORY, Arm.TIME)
+    with pytest.raises(UsageError, match="'sound' is no arm; choose of memory, threads, .*, all"):
+        parse_arms("memory,sound")
+
+
+def test_every_arm_is_told_in_words() -> None:
+    assert set(SAID) == set(Arm)
+    assert set(CANNOT) < set(Arm)
+
+
+@pytest.mark.parametrize("arm", [Arm.MEMORY, Arm.THREADS, Arm.HASH_SEED])
+@pytest.mark.parametrize("threads", [1, 8])
+def test_what_a_variable_changes_is_another_value_than_the_process_has(arm: Arm, threads: int) -> None:
+    once = variables_of(arm, {}, threads=threads, scratch="/tmp/x")
+    assert once
+    if arm is Arm.THREADS:
+        assert set(once.values()) == {"1" if threads == 8 else "2"}
+    else:
+        again = variables_of(arm, once, threads=threads, scratch="/tmp/x")
+        assert all(again[name] != value for name, value in once.items())
+
+
+def test_a_root_of_the_unvaried_runs_is_the_program_itself_and_one_of_an_arm_alone_is_sensitive_to_it() -> None:
+    found = repeated(divergence(root(10)), {Arm.THREADS: divergence(root(10, RootCause.SETTING), root(20, op="aten.sum"))})
+    assert [(one.location, one.arms, one.cause) for one in found.roots] == [
+        ("train.py:10", ("unvaried", "threads"), RootCause.KERNEL),
+        ("train.py:20", ("threads",), RootCause.KERNEL),
+    ]
+    assert sensitive(found.roots[0]) == "It differs with nothing varied: it is the program itself."
+    assert sensitive(found.roots[1]) == "It differs in threads alone: it is sensitive to that."
+    assert found.arms[Arm.THREADS].alone == 1
+
+
+def test_runs_that_part_in_an_arm_alone_do_not_agree_and_the_headline_says_which() -> None:
+    found = repeated(divergence(), {Arm.TIME: divergence(root(7, RootCause.DRAW))})
+    assert not found.agrees
+    assert found.first is not None
+    assert found.first.location == "train.py:7"
+    assert repeated_headline(found) == (
+        "2 runs agree in all 120 calls; under other circumstances (time) they part at train.py:7"
+        " (aten.index_put_, by a random draw)"
+    )
+
+
+def test_the_json_has_the_contracts_fields() -> None:
+    found = repeated(divergence(root()), {Arm.TIME: divergence(root())})
+    told = json.loads(to_json(found))
+    assert {"schema": 1, "agrees": False, "runs": 2, "calls_compared": 120}.items() <= told.items()
+    assert told["first"] == told["roots"][0]
+    assert {
+        "cause": "kernel",
+        "step": 3,
+        "call": 41,
+        "op": "aten.index_put_.default",
+        "phase": "forward",
+        "module": "net.table",
+        "location": "train.py:41",
+        "called_from": "",
+        "rule": "",
+        "verdict": None,
+        "arms": ["unvaried", "time"],
+    }.items() <= told["first"].items()
+    assert {name: arm["agrees"] for name, arm in told["arms"].items()} == {"unvaried": False, "time": False}
+
+
+def test_under_the_plan_the_headline_says_both() -> None:
+    before = repeated(divergence(root()))
+    found = repeated(divergence(calls=12_408), settings="planned", as_it_stands=before)
+    assert repeated_headline(found) == (
+        "As you have it the runs part at train.py:41 (aten.index_put_, by its kernel);"
+        " under the plan they agree in all 12,408 calls"
+    )

@@ -1,0 +1,156 @@
+"""``tracer repeat``: exit codes, what stays in the folder, and what is said, of scripts that a user could have."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Command, process
+from tests.runner.repeated.planting import runs_fork
+
+PARTS = """\
+import os, torch
+factor = int.from_bytes(os.urandom(4), "big")
+print("epoch", factor > -1)
+x = torch.ones(4) * factor
+"""
+AGREES = "import sys, torch\ntorch.manual_seed(0)\nx = torch.rand(4) * len(sys.argv)\n"
+
+
+@pytest.fixture
+def tracer(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
+    """``tracer(...)`` in an empty folder, whose runs are forks."""
+    for name in ("RANK", "WORLD_SIZE", "TRACER_DEBUG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    runs_fork(monkeypatch)
+    return Command(capsys, monkeypatch)
+
+
+def test_runs_that_part_exit_with_1_and_leave_recordings_json_and_a_page(tracer: Command, tmp_path: Path) -> None:
+    Path("parts.py").write_text(PARTS)
+    done = tracer("repeat", "--format", "text,json,html", "-o", "out", "parts.py")
+    assert done.code == 1, done.err
+    assert "Run 2 parts from run 1 in step " in done.out
+    assert "parts.py:4 (aten.mul.Tensor), by a number among its arguments" in " ".join(done.out.split())
+    assert done.out.count("epoch True") == 2
+    kept = {"repeat.html", "repeat.json", "run-1.json", "run-1.values", "run-2.json", "run-2.values"}
+    assert {one.name for one in Path("out").iterdir()} == kept
+    told = json.loads(Path("out/repeat.json").read_text())
+    assert (told["agrees"], told["first"]["location"], told["first"]["cause"]) == (False, "parts.py:4", "argument")
+    page = Path("out/repeat.html").read_text(encoding="utf-8")
+    assert "<h1>" in page
+    assert page.index("Run 2 parts from run 1") < page.index("What to change")
+    assert tracer("report", "out/run-1.json").code == 0
+
+
+def test_runs_that_agree_exit_with_0_and_nobody_calls_it_a_proof(tracer: Command) -> None:
+    Path("agrees.py").write_text(AGREES)
+    done = tracer("repeat", "--runs", "3", "agrees.py", "--epochs", "1")
+    assert done.code == 0, done.err
+    assert "3 runs agree in all" in done.out
+    assert "no proof" in done.out
+    assert Path("repeat/run-3.values").is_file()
+
+
+def test_a_module_runs_by_its_name_and_steps_are_chosen(tracer: Command) -> None:
+    Path("pack").mkdir()
+    Path("pack/__init__.py").touch()
+    Path("pack/train.py").write_text(
+        "import torch\ntorch.manual_seed(0)\np = torch.zeros(2, requires_grad=True)\n"
+        "o = torch.optim.SGD([p], 0.1)\nfor _ in range(3):\n    p.sum().backward()\n    o.step()\n"
+    )
+    done = tracer("repeat", "--steps", "1:2", "--exit-after-steps", "-m", "pack.train")
+    assert done.code == 0, done.err
+    trace = json.loads(Path("repeat/run-1.json").read_text())
+    assert trace["sources"][0]["optimizer_steps"] == 1
+
+
+def test_a_script_that_fails_alike_in_both_runs_has_a_code_of_its_own(tracer: Command) -> None:
+    Path("fails.py").write_text("import torch\nx = torch.ones(2) * 2\nraise ValueError('its own words')\n")
+    done = tracer("repeat", "fails.py")
+    assert done.code == 4
+    assert "tracer: run 1 ended with exit code 1" in done.err
+    assert "2 runs agree in the calls that both made before they failed" in " ".join(done.out.split())
+
+
+def test_a_script_that_cannot_begin_is_refused_in_one_line_and_not_run_again(tracer: Command) -> None:
+    Path("broken.py").write_text("def (:\n")
+    done = tracer("repeat", "broken.py")
+    assert done.code == 2
+    assert "Traceback" not in done.err
+    assert "run 2" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("nowhere.py",), "there is no script nowhere.py"),
+        (("--vary", "sound", "agrees.py"), "--vary 'sound' is no arm"),
+        (("--format", "pdf", "agrees.py"), "--format 'pdf' is none"),
+        (("--exit-after-steps", "agrees.py"), "--exit-after-steps needs to know the last step"),
+        (("--runs", "1", "agrees.py"), "--runs"),
+    ],
+)
+def test_wrong_usage_is_one_line(tracer: Command, args: tuple[str, ...], said: str) -> None:
+    Path("agrees.py").write_text(AGREES)
+    done = tracer("repeat", *args)
+    assert done.code == 2
+    assert said in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_under_the_plans_settings_what_parted_agrees_and_one_sentence_says_both(tracer: Command) -> None:
+    Path("unseeded.py").write_text("import torch\ntorch.seed() if torch.initial_seed() else 0\nx = torch.rand(4) + 1\n")
+    done = tracer("repeat", "--settings", "planned", "--format", "text,json", "unseeded.py")
+    assert done.code == 0, done.err + done.out
+    said = " ".join(done.out.split())
+    assert "As you have it the runs part at unseeded.py:3 (aten.rand, by a random draw)" in said
+    assert "under the plan they agree in all" in said
+    told = json.loads(Path("repeat/repeat.json").read_text())
+    assert told["agrees"]
+    assert told["sets"] == {"seed.torch": True}
+    assert not told["as_it_stands"]["agrees"]
+    assert Path("repeat/planned-2.values").is_file()
+
+
+def test_a_rank_keeps_its_runs_in_a_folder_of_its_own(tracer: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("agrees.py").write_text(AGREES)
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert tracer("repeat", "agrees.py").code == 0
+    assert Path("repeat/rank1/run-2.values").is_file()
+
+
+@pytest.mark.slow
+def test_in_processes_of_its_own_a_run_is_ended_as_soon_as_it_has_parted(tmp_path: Path) -> None:
+    (tmp_path / "long.py").write_text(
+        PARTS + "import time\nfor _ in range(400):\n    x = x + 1\n    time.sleep(0.05)\nopen('ends', 'a').write('x')\n"
+    )
+    done = process("repeat", "--first", "long.py", cwd=tmp_path, module=True, PYTHONPATH=str(Path.cwd()))
+    assert done.code == 1, done.err
+    assert (tmp_path / "ends").read_text() == "x"  # the first run ended by itself, the second did not
+
+
+@pytest.mark.slow
+def test_threads_and_the_hash_seed_are_varied_by_variables(tmp_path: Path) -> None:
+    (tmp_path / "hangs.py").write_text(
+        "import torch\nx = torch.ones(4) * (hash('word') % 1000)\ny = torch.zeros(2) + torch.get_num_threads()\n"
+    )
+    done = process(
+        *("repeat", "--vary", "threads,hash-seed", "--format", "json", "hangs.py"),
+        cwd=tmp_path,
+        module=True,
+        PYTHONHASHSEED="3",
+        OMP_NUM_THREADS="2",
+        PYTHONPATH=os.environ.get("PYTHONPATH", str(Path.cwd())),
+    )
+    assert done.code == 1, done.err
+    told = json.loads((tmp_path / "repeat/repeat.json").read_text())
+    assert {one["location"]: one["arms"] for one in told["roots"]} == {
+        "hangs.py:2": ["hash-seed"],
+        "hangs.py:3": ["threads"],
+    }

@@ -1,0 +1,198 @@
+"""Several runs of one program, each held against the first: as it stands, and under other circumstances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from tracer.divergence.model import Divergence, Root
+from tracer.names import Word
+from tracer.trace.model import FactValue
+
+SCHEMA = 1
+
+
+class Arm(Word):
+    """What of a run's circumstances is changed."""
+
+    UNVARIED = "unvaried"
+    """Nothing: what differs here is the program itself."""
+    MEMORY = "memory"
+    THREADS = "threads"
+    HASH_SEED = "hash-seed"
+    WORKERS = "workers"
+    TIME = "time"
+    ENVIRONMENT = "environment"
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One run."""
+
+    name: str
+    """``run 1``, ``run 2``, or the arm's: ``memory``."""
+    file: str
+    """Its recording, below the folder of all of them; empty where none is kept."""
+    arm: Arm = Arm.UNVARIED
+    code: int = 0
+    """Its exit code; -15 and the like for a signal."""
+    calls: int = 0
+    stopped: bool = False
+    """Was it stopped because it had parted already, as was asked?"""
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What an arm's runs showed."""
+
+    agrees: bool
+    changed: str
+    """What was changed, in a few words."""
+    calls_compared: int
+    runs: int
+    """Runs that were held against the first one."""
+    first: Root | None = None
+    alone: int = 0
+    """Roots that only this arm showed: what is sensitive to it."""
+    note: str = ""
+    """What the reader must know: that it changed nothing here, or what it does not reach."""
+
+
+class Repeated(msgspec.Struct, frozen=True, kw_only=True):
+    """What running a program several times showed."""
+
+    name: str
+    """The script, the module or the function that was run."""
+    runs: tuple[Run, ...]
+    divergence: Divergence
+    """The comparison that parts first; of two runs that agree where none parts."""
+    second: str = "run 2"
+    """The run that it holds against run 1."""
+    roots: tuple[Root, ...] = ()
+    """Of all runs, in order of execution, each with the arms in which it was seen."""
+    arms: dict[Arm, Outcome] = {}
+    settings: str = "recorded"
+    """What the runs' settings were: as the program has them, the plan's, or another name of a target's."""
+    sets: dict[str, FactValue] = {}
+    """The settings that were made before the program's first line."""
+    as_it_stands: Repeated | None = None
+    """The same without those settings, where both were asked for."""
+    not_restored: tuple[str, ...] = ()
+    """What a function's runs may have taken over from one another."""
+
+    @property
+    def agrees(self) -> bool:
+        """Do all runs agree in every compared call? That is no proof."""
+        return all(outcome.agrees for outcome in self.arms.values())
+
+    @property
+    def first(self) -> Root | None:
+        """Where the runs part first: as the program stands, or, where they agree there, in the first arm that parts."""
+        return next((outcome.first for outcome in self.arms.values() if outcome.first is not None), None)
+
+    @property
+    def calls_compared(self) -> int:
+        """Calls that every run as it stands was held against the first one in."""
+        outcome = self.arms.get(Arm.UNVARIED)
+        return outcome.calls_compared if outcome is not None else self.divergence.calls_compared
+
+    @property
+    def partial(self) -> str:
+        """Why a recording is not whole; empty where all are, or were stopped because that was asked."""
+        stopped = any(run.stopped for run in self.runs)
+        return "" if stopped else next((reason for reason in self.divergence.partial if reason), "")
+
+    @property
+    def failed(self) -> tuple[Run, ...]:
+        """Runs that ended with an error of their own."""
+        return tuple(run for run in self.runs if run.code and not run.stopped)
+
+
+def _place(root: Root) -> tuple[str, ...]:
+    """The same for the same root in another pair of runs, whatever cause that shows."""
+    return root.key[1:]
+
+
+def with_arms(compared: Mapping[Arm, Sequence[Divergence]]) -> tuple[Root, ...]:
+    """All roots of all comparisons, each once and with the arms that showed it, in order of execution.
+
+    A root that the unvaried runs show keeps their words: what was changed in an arm is not its cause.
+    """
+    arms: dict[tuple[str, ...], dict[Arm, None]] = {}
+    told: dict[tuple[str, ...], Root] = {}
+    for arm, divergences in compared.items():
+        for divergence in divergences:
+            for root in divergence.roots:
+                told.setdefault(_place(root), root)
+                arms.setdefault(_place(root), {})[arm] = None
+    roots = (
+        msgspec.structs.replace(root, arms=tuple(arm.value for arm in arms[place])) for place, root in told.items()
+    )
+    return tuple(sorted(roots, key=lambda root: (Arm.UNVARIED.value not in root.arms, root.step, root.call)))
+
+
+def told_with_arms(repeated: Repeated) -> Divergence:
+    """The comparison that parts first, whose roots say in which arms they were seen, where anything was varied."""
+    if set(repeated.arms) <= {Arm.UNVARIED}:
+        return repeated.divergence
+    arms = {_place(root): root.arms for root in repeated.roots}
+    roots = (msgspec.structs.replace(root, arms=arms.get(_place(root), ())) for root in repeated.divergence.roots)
+    return msgspec.structs.replace(repeated.divergence, roots=tuple(roots))
+
+
+def outcomes(
+    compared: Mapping[Arm, Sequence[Divergence]],
+    roots: Iterable[Root],
+    changed: Mapping[Arm, str],
+    notes: Mapping[Arm, str],
+) -> dict[Arm, Outcome]:
+    """What each arm showed; ``changed`` and ``notes`` are words for it."""
+    by_place = {_place(root): root for root in roots}
+    return {
+        arm: Outcome(
+            agrees=all(one.agrees for one in divergences),
+            changed=changed[arm],
+            calls_compared=min((one.calls_compared for one in divergences), default=0),
+            runs=len(divergences),
+            first=next((by_place[_place(root)] for root in _firsts(divergences)), None),
+            alone=sum(root.arms == (arm.value,) for root in by_place.values()),
+            note=notes.get(arm, ""),
+        )
+        for arm, divergences in compared.items()
+    }
+
+
+def _firsts(divergences: Iterable[Divergence]) -> Iterator[Root]:
+    """The first root of each comparison, the earliest first."""
+    found = [divergence.roots[0] for divergence in divergences if divergence.roots]
+    return iter(sorted(found, key=lambda root: (root.step, root.call)))
+
+
+def to_json(repeated: Repeated) -> bytes:
+    """The result as ``repeat.json`` holds it."""
+    return msgspec.json.format(msgspec.json.encode(_as_dict(repeated)), indent=2)
+
+
+def _as_dict(repeated: Repeated) -> dict[str, object]:
+    divergence = repeated.divergence
+    document: dict[str, object] = {
+        "schema": SCHEMA,
+        "agrees": repeated.agrees,
+        "runs": len([run for run in repeated.runs if run.arm is Arm.UNVARIED]),
+        "calls_compared": repeated.calls_compared,
+        "first": repeated.first,
+        "roots": repeated.roots,
+        "arms": {arm.value: outcome for arm, outcome in repeated.arms.items()},
+        "name": repeated.name,
+        "recordings": repeated.runs,
+        "partial": repeated.partial,
+        "not_digested": divergence.not_digested,
+        "follows": divergence.follows,
+        "structure": divergence.structure,
+        "settings": repeated.settings,
+        "sets": repeated.sets,
+    }
+    if repeated.not_restored:
+        document["not_restored"] = repeated.not_restored
+    if repeated.as_it_stands is not None:
+        document["as_it_stands"] = _as_dict(repeated.as_it_stands)
+    return document

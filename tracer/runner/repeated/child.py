@@ -1,0 +1,62 @@
+"""The process of one run: ``python -m tracer.runner.repeated.child ORDER``, which becomes the script.
+
+What the arm changes is changed first, then the settings are made, then the script runs as under ``tracer run``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from tracer.divergence.repeated import Arm
+from tracer.errors import TracerError
+from tracer.runner.outcome import say
+from tracer.runner.ranks import current_rank
+from tracer.runner.repeated.circumstances import arrival, clock, host, memory, planned
+from tracer.runner.repeated.task import Order
+from tracer.runner.running import run_script
+from tracer.trace.values import values_path
+
+#: What a child exits with where it could not even begin, which no script is likely to.
+COULD_NOT_BEGIN = 122
+
+_BEGUN: Mapping[Arm, Callable[[], None]] = {
+    Arm.MEMORY: memory.fill_fresh_memory,
+    Arm.WORKERS: arrival.hold_up_workers,
+    Arm.TIME: clock.shift_clock,
+    Arm.ENVIRONMENT: host.become_another_host,
+}
+
+
+def main() -> int:
+    """Run what the only argument says, and return the script's exit code."""
+    order = msgspec.json.decode(sys.argv[1], type=Order)
+    task = order.task
+    planned.make_before_the_script(order.settings)
+    _BEGUN.get(order.arm, _nothing)()
+    try:
+        return run_script(
+            task.target,
+            task.args,
+            output=Path(order.output),
+            as_module=task.as_module,
+            steps=task.steps,
+            exit_after_steps=task.exit_after_steps,
+            rank=current_rank(),
+            values=values_path(order.output),
+            quiet=True,
+        )
+    except TracerError as problem:
+        say(f"tracer: error: {problem}")
+        return COULD_NOT_BEGIN
+
+
+def _nothing() -> None:
+    """As it stands."""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
