@@ -143,6 +143,38 @@ def test_a_failing_test_keeps_its_own_failure(tmp_path: Path) -> None:
     assert "assert 1 == 2" in done.out
 
 
+def test_a_repeated_test_runs_from_the_same_state_and_fails_where_its_runs_part(tmp_path: Path) -> None:
+    (tmp_path / "test_two.py").write_text(
+        """import itertools, pytest, torch
+COUNT = itertools.count(1)
+
+@pytest.fixture
+def model():
+    return torch.nn.Linear(4, 1)
+
+@pytest.mark.determinism(repeat=3)
+def test_agrees(model):
+    model(torch.rand(2, 4)).sum().backward()
+    with torch.no_grad():
+        model.weight -= model.weight.grad
+
+@pytest.mark.determinism(repeat=2)
+def test_parts():
+    torch.ones(2) * next(COUNT)
+
+@pytest.mark.determinism(repeat=1)
+def test_once():
+    torch.ones(2)
+""",
+        encoding="utf-8",
+    )
+    done = pytest_in(tmp_path, "-q")
+    assert "2 failed, 1 passed" in done.out, done.out
+    assert "Run 2 parts from run 1" in done.out
+    assert "test_two.py:16 (aten.mul.Tensor)" in done.out
+    assert "two runs or more can be compared" in done.out
+
+
 def test_a_comment_is_found_wherever_the_test_went(tmp_path: Path) -> None:
     (tmp_path / "test_one.py").write_text(
         "import pytest, torch\n\n"

@@ -146,8 +146,8 @@ def _repeated(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, obje
     if not isinstance(runs, int) or isinstance(runs, bool) or runs < 2:
         pytest.fail("@pytest.mark.determinism(repeat=N): two runs or more can be compared", pytrace=False)
     root = Path.cwd()
-    held = [*getattr(item, "funcargs", {}).values(), *objects_of(getattr(item, "obj", item))]
-    restore = Kept({id(one): one for one in held}.values()).between()
+    held = [*getattr(item, "funcargs", {}).values(), *objects_of(getattr(item, "obj", item.runtest))]
+    kept = Kept({id(one): one for one in held}.values())
     with tempfile.TemporaryDirectory(prefix="tracer-") as folder:
         path = Path(folder, "run-1.json")
         tracer = DeterminismTracer(wanted.get("model"), name=item.nodeid, values=path.with_suffix(".values"))
@@ -157,7 +157,7 @@ def _repeated(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, obje
         _keep(item.config, tracer)
         recordings = [read_recording(path)]
         for number in range(2, runs + 1):
-            restore()
+            kept.restore()
             recordings.append(recorded(item.runtest, Path(folder, f"run-{number}.json"), wanted.get("model")))
     found = held_against_the_first(item.nodeid, recordings)
     if not found.agrees:

@@ -16,7 +16,9 @@ Where = tuple[str, Phase, str]
 def seen_first(changes: Sequence[Change], findings: Sequence[Finding], seen: Collection[Where]) -> tuple[Change, ...]:
     """``changes``, those that close a finding at which runs were ``seen`` to part first, numbered anew."""
     counts = [
-        sum((finding.op, finding.phase, finding.location) in seen for finding in map(findings.__getitem__, one.findings))
+        sum(
+            (finding.op, finding.phase, finding.location) in seen for finding in map(findings.__getitem__, one.findings)
+        )
         for one in changes
     ]
     order = sorted(range(len(changes)), key=lambda at: (not counts[at], at))

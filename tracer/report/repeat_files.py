@@ -24,7 +24,7 @@ def write_repeated(repeated: Repeated, report: Report | None, folder: Path, want
         elif report is None:
             raise ReportError("run 1 left no trace, so there is no page", hint="ask for --format text,json")
         else:
-            report.repeated = repeated
+            report.tell_of(repeated)
             data = report.to_html().encode("utf-8")
         written.append(write_whole(path, data, error=ReportError))
     return written

@@ -77,18 +77,17 @@ class ReportView:
         """Does it hold the recorded calls, one by one?"""
         return self._calls is not None
 
-    @property
+    @cached_property
     def plan(self) -> tuple[Change, ...]:
         """The numbered changes that would make the step reproducible, the cheapest first. One that closes no finding
         is a suggestion. Where runs were compared, what was seen to differ comes before what could."""
-        if self.repeated is None:
-            return self._plan
-        roots = (*self.repeated.roots, *(self.repeated.as_it_stands.roots if self.repeated.as_it_stands else ()))
-        return seen_first(self._plan, self.findings, {(root.op, root.phase, root.location) for root in roots})
-
-    @cached_property
-    def _plan(self) -> tuple[Change, ...]:
         return make_plan(self.judgement)
+
+    def tell_of(self, repeated: Repeated) -> None:
+        """Open with what several runs showed, this report being on the first of them."""
+        self.repeated = repeated
+        roots = (*repeated.roots, *(repeated.as_it_stands.roots if repeated.as_it_stands is not None else ()))
+        self.plan = seen_first(self.plan, self.findings, {(root.op, root.phase, root.location) for root in roots})
 
     @property
     def planned_settings(self) -> dict[str, FactValue]:

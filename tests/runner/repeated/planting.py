@@ -18,7 +18,6 @@ import pytest
 
 from tests.cli.command import PLAIN
 from tests.forking import FORKING
-
 from tracer.divergence.repeated import Arm, Repeated
 from tracer.runner import Steps
 from tracer.runner.repeated import launching

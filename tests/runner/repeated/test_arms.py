@@ -17,7 +17,7 @@ from tracer.runner.repeated.arms import CANNOT, SAID, parse_arms, variables_of
 def test_all_is_every_arm_and_a_word_that_is_none_is_refused_with_those_that_are() -> None:
     assert parse_arms("all") == tuple(arm for arm in Arm if arm is not Arm.UNVARIED)
     assert parse_arms("time, memory") == (Arm.MEMORY, Arm.TIME)
-    with pytest.raises(UsageError, match="'sound' is no arm; choose of memory, threads, .*, all"):
+    with pytest.raises(UsageError, match=r"'sound' is no arm; choose of memory, threads, .*, all"):
         parse_arms("memory,sound")
 
 
@@ -39,7 +39,9 @@ def test_what_a_variable_changes_is_another_value_than_the_process_has(arm: Arm,
 
 
 def test_a_root_of_the_unvaried_runs_is_the_program_itself_and_one_of_an_arm_alone_is_sensitive_to_it() -> None:
-    found = repeated(divergence(root(10)), {Arm.THREADS: divergence(root(10, RootCause.SETTING), root(20, op="aten.sum"))})
+    found = repeated(
+        divergence(root(10)), {Arm.THREADS: divergence(root(10, RootCause.SETTING), root(20, op="aten.sum"))}
+    )
     assert [(one.location, one.arms, one.cause) for one in found.roots] == [
         ("train.py:10", ("unvaried", "threads"), RootCause.KERNEL),
         ("train.py:20", ("threads",), RootCause.KERNEL),

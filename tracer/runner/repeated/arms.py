@@ -13,7 +13,13 @@ from tracer.errors import UsageError
 from tracer.runner.repeated.circumstances import memory
 
 HASH_SEED = "PYTHONHASHSEED"
-_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+_THREADS = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
 _WHO = {
     "USER": "somebody-else",
     "LOGNAME": "somebody-else",
@@ -71,4 +77,3 @@ def without_effect(arm: Arm) -> str:
     if arm is Arm.MEMORY and platform.libc_ver()[0] != "glibc":
         return "fresh memory on the CPU can be filled with glibc alone; that of CUDA's allocator was"
     return ""
-

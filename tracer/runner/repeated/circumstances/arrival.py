@@ -76,7 +76,7 @@ def _after_a_wait(fetch: Callable[..., Any], worker: Callable[[], Any]) -> Calla
 def _hold_up_threads() -> None:
     import concurrent.futures.thread as pool
 
-    submit = pool.ThreadPoolExecutor.submit
+    submit: Callable[..., Any] = pool.ThreadPoolExecutor.submit
 
     @functools.wraps(submit)
     def submitted(self: Any, function: Callable[..., Any], /, *args: Any, **named: Any) -> Any:

@@ -1,8 +1,8 @@
 """A clock that is ahead: what Python code reads of the day's time, shifted for the whole process.
 
-``time.time`` and all that counts from it, ``date.today`` among it, and ``datetime``'s ``now`` and ``utcnow``. The latter
-are written in C and ask the system itself, so a subclass stands in for ``datetime``; instances of the one pass for the
-other.
+``time.time`` and all that counts from it, ``date.today`` among it, and ``datetime``'s ``now`` and ``utcnow``. The
+latter are written in C and ask the system itself, so a subclass stands in for ``datetime``; instances of the one pass
+for the other.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def _shift_time(seconds: int) -> None:
     for name in ("localtime", "gmtime", "ctime"):
         setattr(time, name, _of_seconds(getattr(time, name), lambda: read() + seconds))
     asctime, strftime, localtime = time.asctime, time.strftime, time.localtime
-    time.asctime = lambda moment=None: asctime(localtime() if moment is None else moment)  # type: ignore[assignment,misc]
-    time.strftime = lambda form, moment=None: strftime(form, localtime() if moment is None else moment)  # type: ignore[assignment,misc]
+    time.asctime = lambda moment=None: asctime(localtime() if moment is None else moment)
+    time.strftime = lambda form, moment=None: strftime(form, localtime() if moment is None else moment)
     if clock_gettime is not None:
         realtime = time.CLOCK_REALTIME
 

@@ -15,7 +15,7 @@ NAME = "another-host"
 def become_another_host() -> None:
     """Answer with another host's name, and list folders backwards, for good."""
     socket.gethostname = lambda: NAME
-    socket.getfqdn = lambda name="": NAME if name in ("", "0.0.0.0") else name  # noqa: S104
+    socket.getfqdn = lambda name="": NAME if name in ("", "0.0.0.0") else name
     platform.node = lambda: NAME
     if hasattr(os, "uname"):
         read = os.uname
@@ -33,7 +33,7 @@ def _list_backwards() -> None:
         with scandir(*args, **named) as entries:
             return _Entries(sorted(entries, key=lambda entry: entry.name, reverse=True))
 
-    os.listdir, os.scandir = listed, scanned  # type: ignore[assignment]
+    os.listdir, os.scandir = listed, scanned
 
 
 class _Entries:

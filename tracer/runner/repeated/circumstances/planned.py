@@ -19,7 +19,7 @@ def variables_among(settings: Mapping[str, FactValue]) -> dict[str, str]:
     return {
         name: str(value)
         for name, value in settings.items()
-        if (known := declared(name)) is not None and known.is_variable or name.isupper() and "." not in name
+        if ((known := declared(name)) is not None and known.is_variable) or (name.isupper() and "." not in name)
     }
 
 

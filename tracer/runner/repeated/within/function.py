@@ -15,7 +15,9 @@ from tracer.runner.repeated.within.state import Kept, objects_of
 from tracer.session import DeterminismTracer, judge
 
 
-def repeat(step: Callable[[], Any], runs: int = 3, *, state: Iterable[Any] | None = None, model: Any = None) -> Repeated:
+def repeat(
+    step: Callable[[], Any], runs: int = 3, *, state: Iterable[Any] | None = None, model: Any = None
+) -> Repeated:
     """Call ``step`` several times from the same state, and say whether and where the calls part.
 
     Before each call but the first are put back: every random generator, and whatever holds a state among ``state``
@@ -56,12 +58,11 @@ def repeat(step: Callable[[], Any], runs: int = 3, *, state: Iterable[Any] | Non
     if not isinstance(runs, int) or runs < 2:
         raise UsageError("one run cannot be compared", hint="ask for two or more")
     kept = Kept(objects_of(step) if state is None else state)
-    restore = kept.between()
     recordings = []
     with tempfile.TemporaryDirectory(prefix="tracer-") as folder:
         for number in range(1, runs + 1):
             if number > 1:
-                restore()
+                kept.restore()
             recordings.append(recorded(step, Path(folder, f"run-{number}.json"), model))
     name = getattr(step, "__qualname__", type(step).__name__)
     return held_against_the_first(name, recordings, kept.not_restored)

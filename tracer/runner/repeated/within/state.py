@@ -1,7 +1,8 @@
 """What a function's runs would take over from one another: found, kept, and put back between them.
 
-Random generators, and whatever keeps a ``state_dict``: modules with their gradients and buffers, optimizers, schedulers,
-scalers. Tensors, ``torch.Generator``, ``random.Random`` and NumPy's generators that the function holds as well.
+Random generators, and whatever keeps a ``state_dict``: modules with their gradients and buffers, optimizers,
+schedulers, scalers. Tensors, ``torch.Generator``, ``random.Random`` and NumPy's generators that the function holds as
+well.
 """
 
 from __future__ import annotations
@@ -36,19 +37,15 @@ class Kept:
             elif _iterates(one):
                 left.append(f"the {type(one).__name__}, which goes on where it stood")
         self.not_restored = tuple(dict.fromkeys(left))
-        self._generators = keep_states
+        self._give_back = keep_states()
 
-    def between(self) -> Callable[[], None]:
-        """A function that puts all of it back, as often as it is called."""
-        give_back = self._generators()
-
-        def restore() -> None:
-            with ExitStack() as stack:
-                for one in self._back:
-                    stack.callback(one)
-                stack.callback(give_back)
-
-        return restore
+    def restore(self) -> None:
+        """Put all of it back, as often as it is called and whatever fails between."""
+        with ExitStack() as stack:
+            for one in self._back:
+                stack.callback(one)
+            stack.callback(self._give_back)
+        self._give_back = keep_states()  # what keeps them gives them back once
 
 
 def objects_of(function: Callable[..., Any]) -> list[Any]:

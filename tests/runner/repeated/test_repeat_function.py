@@ -1,0 +1,85 @@
+"""``tracer.repeat``: a step from the same state each time, and what is put back between."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+from typing import Any
+
+import numpy
+import pytest
+import torch
+
+import tracer
+from tracer.divergence import RootCause
+from tracer.errors import UsageError
+
+
+def trained() -> tuple[Any, Any, Any]:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4), torch.nn.Dropout(0.5))
+    optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+    return model, optimizer, scheduler
+
+
+def test_a_step_that_changes_its_model_optimizer_scheduler_and_generators_agrees_with_itself() -> None:
+    model, optimizer, scheduler = trained()
+    own, of_numpy, of_python = torch.Generator().manual_seed(3), numpy.random.default_rng(4), random.Random(5)
+
+    def step() -> None:
+        x = torch.randn(8, 4) + torch.rand(8, 4, generator=own) + torch.from_numpy(of_numpy.random((8, 4))).float()
+        loss = model(x * random.random() * of_python.random() * float(numpy.random.rand())).pow(2).mean()
+        loss.backward()  # gradients add up: they are put back as well
+        optimizer.step()
+        scheduler.step()
+
+    found = tracer.repeat(step, runs=3)
+    assert found.agrees, found.first
+    assert found.calls_compared > 50
+    assert len(found.runs) == 3
+    assert scheduler.last_epoch == 1  # as one step leaves it
+
+
+def test_a_step_that_leaves_the_state_behind_parts_where_it_is_read() -> None:
+    counter = itertools.count(1)
+
+    def step() -> None:
+        x = torch.ones(4)
+        x * next(counter)  # line of the root
+
+    found = tracer.repeat(step, runs=2)
+    assert not found.agrees
+    assert found.first is not None
+    assert found.first.cause is RootCause.ARGUMENT
+    assert found.first.location.endswith(f"{os.path.basename(__file__)}:{step.__code__.co_firstlineno + 2}")
+    assert found.not_restored == ("the count, which goes on where it stood",)
+
+
+def test_what_is_named_as_state_is_put_back_and_nothing_else() -> None:
+    kept, left = torch.zeros(3), torch.zeros(3)
+
+    def step() -> None:
+        kept.add_(1)
+        left.add_(1)
+
+    found = tracer.repeat(step, runs=2, state=[kept])
+    assert kept.tolist() == [1.0, 1.0, 1.0]
+    assert left.tolist() == [2.0, 2.0, 2.0]
+    assert [root.op for root in found.roots] == ["aten.add_.Tensor"]
+
+
+def test_the_process_generators_stand_as_one_call_leaves_them() -> None:
+    torch.manual_seed(1)
+    torch.rand(3)
+    expected = torch.get_rng_state()
+    torch.manual_seed(1)
+    assert tracer.repeat(lambda: torch.rand(3), runs=4).agrees
+    assert torch.equal(torch.get_rng_state(), expected)
+
+
+@pytest.mark.parametrize(("step", "runs"), [(3, 2), (print, 1), (print, "2")])
+def test_what_cannot_be_repeated_is_refused(step: Any, runs: Any) -> None:
+    with pytest.raises(UsageError):
+        tracer.repeat(step, runs)
