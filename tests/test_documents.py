@@ -95,8 +95,9 @@ def test_a_statement_is_carried_by_its_rule(document: Document, statement: State
     assert tried, "no rule carries it"
 
 
-#: Documents speak of numbers, in tensors that have a dimension.
+#: Documents speak of numbers, in tensors that have a dimension, and of products by themselves.
 TRUTHS = frozenset({"bool"})
+GENERAL = ("shape.is_scalar", "attention.may_fuse")
 
 
 def holds(check: Check, version: str) -> None:
@@ -110,7 +111,7 @@ def holds(check: Check, version: str) -> None:
         assert check.rule in {rule.id for rule in table.rule}
     if placed(table.reviewed, release(version)) != "reviewed":
         version = reviewed_releases(table.reviewed)[0]
-    known = dict(UNNOTED) | dict.fromkeys((*FORWARD_FACTS, "shape.is_scalar"), False) | DEFAULTS | check.facts
+    known = dict(UNNOTED) | dict.fromkeys((*FORWARD_FACTS, *GENERAL), False) | DEFAULTS | check.facts
     for op in check.ops:
         rule = table.find(op if op.count(".") == 2 else f"{op}.default")
         where = f"{op} on torch {version}"

@@ -4,10 +4,13 @@ A kernel's name does not tell (``_scatter_gather_elementwise_kernel`` both adds 
 code for the device that the build was made to believe in is taken out of the wheel's libraries, and each kernel's
 instructions are told by their opcodes, as ``nvdisasm`` names them. Needs the packages of the extra
 ``bench`` (``pip install -e '.[bench]'``).
+
+    python -m benchmarks.nullgpu.atomics --torch 2.13.0     # of a release whose suites are kept, a few minutes
 """
 
 from __future__ import annotations
 
+import argparse
 import lzma
 import mmap
 import re
@@ -19,6 +22,8 @@ from pathlib import Path
 
 import msgspec
 
+from benchmarks.nullgpu import recording
+from benchmarks.nullgpu.builds import cache_folder, prepare
 from benchmarks.nullgpu.recording import FOLDER
 
 SCHEMA = 1
@@ -158,3 +163,24 @@ def load(path: Path) -> Kernels:
     if found.schema != SCHEMA:
         raise ValueError(f"{path.name}: schema {found.schema} is not {SCHEMA}; scan it again")
     return found
+
+
+def main() -> None:
+    """Read the kernels that the kept suites of each release launched, and keep what they hold."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--torch", nargs="+", required=True, metavar="RELEASE", help="whole releases: 2.13.0")
+    parser.add_argument("--cache", type=Path, default=cache_folder(), help=f"default: {cache_folder()}")
+    parser.add_argument("--to", type=Path, default=FOLDER, help="where recordings are kept (default: tests/data)")
+    options = parser.parse_args()
+    for torch in options.torch:
+        kept = options.to.glob(f"torch-{torch}-*.json.xz")
+        launched = {kernel for path in kept for kernel in recording.load(path).kernels}
+        found = scan(prepare(torch, options.cache).package, launched, torch)
+        keep(found, file_of(torch, options.to))
+        told = ", ".join(f"{len(names):,} {kind}" for kind, names in found.by_kind.items())
+        missing = len(found.missing)
+        print(f"torch {torch}: {found.scanned:,} kernels read; of those launched {told}, {missing:,} missing")
+
+
+if __name__ == "__main__":
+    main()

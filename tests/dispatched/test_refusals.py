@@ -9,11 +9,12 @@ import pytest
 
 from benchmarks.nullgpu import recorded
 from benchmarks.nullgpu.recording import load, releases
-from benchmarks.refusals import Prediction, Score, disagreements, score_of
+from benchmarks.refusals import TARGET, Prediction, Score, disagreements, score_of
 
 SUITES = tuple(recorded.kept_suites())
-#: What each release holds by itself; all of a suite together has to reach `benchmarks.refusals.TARGET`.
-PRECISION, RECALL = 0.994, 0.994
+#: Of a release by itself. Up to 2.7 ``inner`` and ``tensordot`` of vectors are products, which the samples, recorded by
+#: 2.13, are not: five calls that no rule can tell.
+RECALL = 0.994
 
 
 @cache
@@ -26,7 +27,7 @@ def kept() -> list[tuple[str, str, Path]]:
 
 
 def test_the_operator_database_and_what_it_leaves_out_are_kept_for_the_newest_and_an_older_release() -> None:
-    assert {"opinfo", "extra", "calls"} <= set(SUITES)
+    assert {"opinfo", "extra", "calls", "later"} <= set(SUITES)
     assert {"2.4.1", "2.8.0", "2.9.1", "2.12.1", "2.13.0", "2.15.0"} <= set(releases("opinfo"))
 
 
@@ -36,7 +37,7 @@ def test_refusals_are_predicted(suite: str, torch: str, path: Path) -> None:
     told = "\n".join(disagreements(score.wrong))
     assert score.hits > 50
     assert score.unpaired <= 0.1 * score.total
-    assert score.precision >= PRECISION, told
+    assert score.precision >= TARGET, told
     assert score.recall >= RECALL, told
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+import msgspec
 import pytest
 import torch
 import torch.nn.functional as F
@@ -120,6 +121,25 @@ def test_inside_a_library_a_switch_comes_first_and_no_edit() -> None:
     assert told.switch.startswith("transformers 5.")
 
 
+@pytest.mark.parametrize(
+    ("rule", "location", "says"),
+    [
+        ("cuda-efficient-attention-backward", "timm/layers/attention.py:125", "timm.layers.set_fused_attn(False)"),
+        ("rocm-flash-attention-backward", "timm/models/eva.py:200", "timm.layers.set_fused_attn(False)"),
+        ("cuda-upsample-antialias-backward", "timm/layers/pos_embed.py:54", "`dynamic_img_size` at False"),
+        ("cuda-flash-attention-backward", "diffusers/models/attention_dispatch.py:3900", "SDPBackend.MATH"),
+        ("cuda-sparse-mm", "torch_geometric/utils/_spmm.py:116", "`edge_index`"),
+    ],
+)
+def test_a_switch_is_that_of_the_library_whose_line_it_is(rule: str, location: str, says: str) -> None:
+    inside = finding(rule, deterministic_mode="nondeterministic", location=location, called_from="train.py:7")
+    told = in_ones_own_hands(inside, None, load_switches(), {})
+    assert says in told.remedy
+    assert told.switch.startswith(f"{told.library} ")
+    elsewhere = msgspec.structs.replace(inside, location="monai/networks/nets/vit.py:3")
+    assert says not in in_ones_own_hands(elsewhere, None, load_switches(), {}).remedy
+
+
 def test_where_no_switch_is_known_what_raises_names_warn_only() -> None:
     refused = finding(
         "cuda-histc",
@@ -142,7 +162,7 @@ def test_a_rule_whose_remedy_is_made_from_outside_keeps_it_and_so_does_a_line_of
         "cuda-flash-attention-backward",
         deterministic_mode="raises",
         remedy="Choose.",
-        location="timm/layers/attention.py:9",
+        location="monai/networks/blocks/selfattention.py:9",
         called_from="train.py:7",
     )
     assert in_ones_own_hands(attention, None, load_switches(), {}).remedy == "Choose."

@@ -26,6 +26,17 @@ def heads(size: int) -> None:
     F.scaled_dot_product_attention(q, q, q)
 
 
+def masked(size: int, batches: int = 1) -> None:
+    """The math route: the CPU's fused kernel takes no mask that wants a gradient."""
+    q = torch.randn(*[batches] * (batches > 0), 2, 6, size, requires_grad=True)
+    F.scaled_dot_product_attention(q, q, q, torch.randn(6, 6, requires_grad=True)).sum().backward()
+
+
+def by_hand() -> None:
+    q = torch.randn(1, 2, 6, 16, requires_grad=True)
+    ((q @ q.transpose(-2, -1)).softmax(-1) @ q).sum().backward()
+
+
 def ctc(dtype: torch.dtype, steps: int = 12, blank: int = 0) -> None:
     F.ctc_loss(FRAMES, torch.tensor([1, 2, 2, 3], dtype=dtype), (steps, 12), (2, 2), blank=blank)
 
@@ -99,6 +110,7 @@ PAIRS: list[tuple[str, Program, Program]] = [
     ("sdp.head_not_of_4", lambda: heads(18), lambda: heads(20)),
     ("sdp.head_not_of_8", lambda: heads(20), lambda: heads(24)),
     ("sdp.head_gt_256", lambda: heads(264), lambda: heads(256)),
+    ("sdp.head_not_of_8", lambda: masked(12), lambda: masked(16)),
     ("call.direct", lambda: torch.ops.aten.replication_pad2d(IMAGE, PADS), lambda: F.pad(IMAGE, PADS, "replicate")),
     (
         "call.direct",
@@ -233,3 +245,26 @@ def test_a_product_with_a_sparse_operand_is_not_settled_by_deterministic_mode(ba
         torch.addmm(torch.ones(5, 3), sparse(), torch.ones(4, 3))
     report = judge(tracer.trace, backend=backend, torch="2.13", settings="default")
     assert [one.deterministic_mode for one in report.findings if one.op == "aten.addmm.default"] == [Verdict.UNKNOWN]
+
+
+def products_in_deterministic_mode(program: Program) -> set[Verdict]:
+    """Without a workspace for cuBLAS, by the last release that asks for one."""
+    with DeterminismTracer() as tracer:
+        program()
+    report = judge(tracer.trace, backend="cuda", torch="2.9", settings="default")
+    return {one.deterministic_mode for one in report.findings if one.op == "aten.bmm.default"}
+
+
+def test_products_of_attention_that_cuda_may_fuse_are_not_said_to_be_refused() -> None:
+    assert products_in_deterministic_mode(lambda: masked(16)) == {Verdict.CONDITIONAL}
+
+
+@pytest.mark.parametrize("program", [lambda: masked(13), lambda: masked(16, batches=0), by_hand])
+def test_products_of_attention_that_cuda_cannot_fuse_and_others_are_said_to_be_refused(program: Program) -> None:
+    assert Verdict.RAISES in products_in_deterministic_mode(program)
+
+
+def test_products_are_refused_where_fused_attention_is_switched_off() -> None:
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        found = products_in_deterministic_mode(lambda: masked(16))
+    assert found == {Verdict.RAISES}

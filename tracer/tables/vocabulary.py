@@ -192,6 +192,8 @@ DERIVED_FACTS: Mapping[str, tuple[Value, ...]] = {
     "forward.direct": BOOL,
     "forward.returns_indices": BOOL,
     "forward.fits_cudnn": BOOL,
+    # Was the call made by attention's math route on the CPU, for inputs that the target may have a fused kernel for?
+    "attention.may_fuse": BOOL,
     # Is it made by nn.RNN, nn.GRU or nn.LSTM? A recorder notes that it is, and nothing where it is not.
     "module.recurrent": BOOL,
 }

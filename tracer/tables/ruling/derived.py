@@ -42,5 +42,6 @@ DERIVATIONS: Mapping[str, _Derivation] = {
     "shape.is_scalar": lambda node, facts: facts.get("ndim") == 0,
     **{key: _told_by_forward(told) for key, told in FORWARD_FACTS.items()},
     "phase.backward": lambda node, facts: node is not None,
+    "attention.may_fuse": lambda node, facts: facts.get("attention.may_fuse") is True,
     "module.recurrent": lambda node, facts: facts.get("module.recurrent") is True,
 }

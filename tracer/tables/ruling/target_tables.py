@@ -19,6 +19,10 @@ from tracer.trace.model import CallGroup, FactValue
 
 #: The fact of a forward call that speaks against its backward.
 _SPEAKS_AGAINST = "call.direct"
+#: Attention's math route is told by its softmax, which nothing else calls; beside it stand its products.
+_SOFTMAX, _PRODUCT = "aten._safe_softmax", "aten.bmm.default"
+#: What fused kernels take.
+_FUSED = ("float32", "float16", "bfloat16")
 
 
 class TargetTables:
@@ -125,6 +129,8 @@ class TargetTables:
             packet = group.op.rpartition(".")[0].removesuffix(BACKWARD_OF)
             facts = {**facts, **self._told_forward.get((packet, group.module, group.location), {})}
         if device == RECORDED_ON and self._is_abroad and group.host is None:
+            if group.op == _PRODUCT and self._may_fuse(group):
+                facts = {**facts, "attention.may_fuse": True}
             retold = self._retold[group.op] if group.op in self._retold else self._retell(group.op, bound)
             if retold is not None:
                 if retold.forward:
@@ -162,6 +168,11 @@ class TargetTables:
                 agree = any if key == _SPEAKS_AGAINST else all
                 if agree(key in group.facts for group in there):
                     said[key] = True
+
+    def _may_fuse(self, product: CallGroup) -> bool:
+        """Whether a product stands where attention's math route ran that the target may have a fused kernel for."""
+        softmax = self._at_forward.get((_SOFTMAX, product.module, product.location), {})
+        return softmax.get("sdp.fused") is True and softmax.get("ndim") == 4 and softmax.get("dtype") in _FUSED
 
     def _retell(self, op: str, bound: BoundTable) -> Retold | None:
         """How calls of ``op`` are judged that run as another op on the target; ``None`` for one that stays itself."""

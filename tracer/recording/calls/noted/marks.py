@@ -228,16 +228,35 @@ def _is_channels_last(tensor: Any) -> bool:
 
 
 def _head(wrong: Callable[[int], bool]) -> Callable[[Any], _Test | None]:
-    """Attention: is some head size ``wrong``, the query's or the value's?"""
+    """Attention: is some head size ``wrong``, the query's or the value's? A product is asked as if it were one."""
 
     def make(func: Any) -> _Test | None:
         known = _getters(func, "query", "value")
         if known is None:
-            return None
+            return _head_of_product(wrong) if _getters(func, "self", "mat2") else None
         query, value = known
         return lambda args, kwargs: wrong(query(args, kwargs).shape[-1]) or wrong(value(args, kwargs).shape[-1])
 
     return make
+
+
+def _head_of_product(wrong: Callable[[int], bool]) -> _Test:
+    """Is the head size of attention's product ``wrong``? Keys come turned, and what is summed over is their head.
+
+    Where neither factor is turned, the head is one of two sizes; a first factor that is turned is a gradient's.
+    """
+
+    def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        one, other = args[0], args[1]
+        if _is_turned(one):
+            return False
+        return wrong(other.shape[-2]) and (_is_turned(other) or wrong(other.shape[-1]))
+
+    return test
+
+
+def _is_turned(matrices: torch.Tensor) -> bool:
+    return matrices.stride(-2) == 1 and matrices.stride(-1) != 1
 
 
 def _is_plain_topk(func: Any) -> _Test | None:
