@@ -50,6 +50,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/judging.py
 	$(BIN)/python benchmarks/unknown.py
 	$(BIN)/python benchmarks/values.py
+	$(BIN)/python benchmarks/compiled.py
 
 # Without --quiet, which hides the warnings from --strict too.
 docs: $(DOCS_STAMP)

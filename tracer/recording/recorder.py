@@ -96,8 +96,7 @@ class Recorder:
         self.blind_spots.on_compiled_call = self.optimizer.compiled_code_runs
         self.blind_spots.on_unseen = self.tracking.give_up_all
         self.watch = ProcessWatch(frames, self._variables) if watch is None else watch
-        self.executions = Executions(self.attribution, lambda: self.watch.compilations)
-        self.executions.on_run = self.tracking.give_up_all
+        self.executions = Executions(self.attribution, self.tracking, lambda: self.watch.compilations)
         self.executions.on_unseen = self.blind_spots.region_unseen
         self.regions = RegionList(frames, asked, self._working_directory)
         self.watch.on_compiler = self._compiler_loaded

@@ -17,6 +17,7 @@ from typing import Any
 
 from tracer.names import DeterministicMode
 from tracer.recording.compiled.hidden_hooks import HOOKS, IN_GUARDS
+from tracer.recording.compiled.kernel_text import dispatches
 from tracer.recording.compiled.program_lines import Step, read_module, read_stack
 from tracer.recording.patching import Call
 from tracer.recording.process.settings import deterministic_mode, read_settings
@@ -54,8 +55,7 @@ class Program:
         self.graphs: dict[Direction, str] = {}
         """Texts that torch's trace told of, until the code that was made of them turns up."""
         self.is_hit = False
-        self.ran = 0
-        """Ops of it were seen to run (backends that compile nothing)."""
+        self.forwards: list[CompiledCode] = []
 
     @property
     def steps(self) -> list[Step]:
@@ -95,9 +95,10 @@ class CompiledCode:
         self.settings: dict[str, FactValue] = {}
         self.uses_cuda_graphs = False
         self.devices: tuple[str, ...] = ()
+        self.dispatches = True
+        """May its code dispatch ops, which are its own and not to be counted again?"""
         self.guard: tuple[str, str] = ("", "")
         """The compilation that did not serve, and the condition that failed there."""
-        self.order = 0
 
 
 class CompileLog:
@@ -106,7 +107,8 @@ class CompileLog:
     def __init__(self) -> None:
         self.codes: list[CompiledCode] = []
         self.programs: list[Program] = []
-        self._by_object: dict[int, tuple[weakref.ref[Any], CompiledCode]] = {}
+        self.by_object: dict[int, tuple[weakref.ref[Any], CompiledCode]] = {}
+        """By ``id`` of what Inductor returned; an entry goes with its object."""
         self._programs: dict[str, Program] = {}
         self._current: dict[int, list[tuple[int, CompiledCode]]] = {}
         """By thread: the graphs whose compilation is under way, innermost last."""
@@ -123,7 +125,7 @@ class CompileLog:
 
     def code_of(self, compiled: Any) -> CompiledCode | None:
         """What is known of the code that is being called."""
-        known = self._by_object.get(id(compiled))
+        known = self.by_object.get(id(compiled))
         return known[1] if known is not None and known[0]() is compiled else None
 
     # --- told by what is watched ---
@@ -231,14 +233,16 @@ class CompileLog:
         if cls is None or not isinstance(compiled, cls):
             return  # an empty graph: its own Python code runs, op by op
         code.source = str(getattr(compiled, "source_code", ""))
+        code.dispatches = dispatches(code.source)
         code.devices = tuple(sorted(str(one) for one in getattr(compiled, "device_types", ())))
         code.uses_cuda_graphs = (
             _is_true(getattr(compiled, "fx_kwargs", {}).get("cudagraphs")) and "cuda" in code.devices
         )
-        code.order = len(self.codes)
         self.codes.append(code)
+        if code.program is not None and code.direction is Direction.FORWARD:
+            code.program.forwards.append(code)
         number = id(compiled)
-        self._by_object[number] = (weakref.ref(compiled, lambda _: self._by_object.pop(number, None)), code)
+        self.by_object[number] = (weakref.ref(compiled, lambda _: self.by_object.pop(number, None)), code)
 
     def met_unknown(self, compiled: Any) -> CompiledCode:
         """Code that was compiled before anybody listened, and runs now."""

@@ -6,25 +6,27 @@ kernels' calls are the region's own, and would be counted twice.
 
 from __future__ import annotations
 
+import functools
 import sys
-from _thread import get_ident
+from _thread import get_ident as _get_ident
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
+from tracer.recording import patching
 from tracer.recording.calls.attribution import Attribution
 from tracer.recording.compiled.compilations import CompiledCode, CompileLog
+from tracer.recording.memory.tracking import Tracking
 from tracer.recording.process.events import ORDER
 from tracer.recording.sites import NOWHERE, Site
 from tracer.recording.stepping_aside import OWN_MODE, without_recording
 from tracer.recording.torch_private import compile_seams, seams
-from tracer.recording.watchers import Target, Watchers
 from tracer.trace.region_names import Direction
 
 _current_node = seams.current_node
 _modes = seams.dispatch_mode_count
-_FORWARD, _BACKWARD = Direction.FORWARD, Direction.BACKWARD
+_FORWARD, _INFERENCE = Direction.FORWARD, Direction.INFERENCE
 #: Forwards without a backward that are remembered; an evaluation without ``no_grad`` has no end of them.
 _MOST_WAITING = 10_000
 
@@ -51,15 +53,18 @@ class Run:
 class Executions:
     """The executions of one recording. ``log`` tells what is known of a region's code."""
 
-    def __init__(self, attribution: Attribution, log: Callable[[], CompileLog | None]) -> None:
+    def __init__(self, attribution: Attribution, tracking: Tracking, log: Callable[[], CompileLog | None]) -> None:
         self._attribution = attribution
+        self._modules = attribution.modules
+        self._optimizer = attribution.optimizer
         self._log = log
+        self._known: Mapping[int, tuple[Any, CompiledCode]] | None = None
         self.runs: dict[Any, Run] = {}
         self._forwards: dict[Any, deque[Any]] = {}
         """By a program: the modules in which its forward ran, whose backward has not run yet; the last one's runs
         first."""
-        self.on_run: Callable[[], None] = lambda: None
-        """Told of each execution: it may write to any tensor."""
+        self._give_up = tracking.give_up_all  # it may write to any tensor
+        self._watched, self._indices = tracking.memory.live, tracking.indices.live
         self.on_unseen: Callable[[CompiledCode, FrameType | None], None] = lambda code, frame: None
         """Told of each execution of code whose inside is not known."""
 
@@ -71,39 +76,47 @@ class Executions:
         """Count no more."""
         RUNS.discard(self)
 
-    def ran(self, compiled: Any, frame: FrameType | None) -> bool:
-        """``compiled`` is about to run; is its inside known?"""
-        modules = self._attribution.modules
+    def ran(self, compiled: Any) -> bool:
+        """``compiled`` is about to run; will it dispatch ops that are counted as its own?"""
+        modules = self._modules
         in_engine = _current_node() is not None
-        if get_ident() != modules.thread and not in_engine and seams.graph_task_id() == -1:
+        if not in_engine and _get_ident() != modules.thread and seams.graph_task_id() == -1:
             return False  # another thread's, which is not recorded
-        log = self._log()
-        if log is None:
+        known = self._known.get(id(compiled)) if self._known is not None else None
+        code = known[1] if known is not None else self._code_of(compiled)
+        if code is None:
             return False
-        known = log._by_object.get(id(compiled))
-        code = known[1] if known is not None and known[0]() is compiled else log.met_unknown(compiled)
         scope = modules.scope
-        if code.direction is _FORWARD:
+        direction = code.direction
+        if direction is not _INFERENCE:
             waiting = self._forwards.get(code.program)
             if waiting is None:
                 waiting = self._forwards[code.program] = deque(maxlen=_MOST_WAITING)
-            waiting.append(scope)
-        elif code.direction is _BACKWARD:
-            waiting = self._forwards.get(code.program)
-            if waiting:
+            if direction is _FORWARD:
+                waiting.append(scope)
+            elif waiting:
                 scope = waiting.pop()
-        is_stepping = self._attribution.optimizer.active
+        is_stepping = self._optimizer.active
         key = (code, scope, in_engine, is_stepping)
         run = self.runs.get(key)
         if run is None:
             run = self.runs[key] = Run(code, scope, in_engine=in_engine, in_optimizer=is_stepping)
-            self._locate(run, frame)
+            self._locate(run, sys._getframe(2))
         run.count += 1
-        self.on_run()
-        if not code.text:
-            self.on_unseen(code, frame)
-            return False
-        return True
+        if self._watched or self._indices:
+            self._give_up()
+        if code.text:
+            return code.dispatches
+        self.on_unseen(code, sys._getframe(2))
+        return False
+
+    def _code_of(self, compiled: Any) -> CompiledCode | None:
+        """What is known of code that was not met yet."""
+        log = self._log()
+        if log is None:
+            return None
+        self._known = log.by_object
+        return log.code_of(compiled) or log.met_unknown(compiled)
 
     def _locate(self, run: Run, frame: FrameType | None) -> None:
         sites = self._attribution.sites
@@ -111,32 +124,68 @@ class Executions:
         run.called_from = sites.users_own(frame)
 
 
-def _run(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    is_seen = True
-    try:
-        frame = sys._getframe(2)
-        for listener in RUNS.listeners:
-            is_seen &= listener.ran(args[0], frame)
-    except Exception:  # what a note stumbles over is no business of the program's
-        is_seen = False
-    if not is_seen or not _modes() or seams.pop_mode is None or seams.push_mode is None:
-        return call(*args, **kwargs)
-    lifted = []
-    while (mode := seams.top_mode()) is not None and hasattr(type(mode), OWN_MODE):
-        lifted.append(seams.pop_mode())
-    try:
-        if not _modes():
-            return call(*args, **kwargs)
+def _counted(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``original``, told of. A plain function, as a region may take no longer than a few microseconds to call."""
+    pop, push = seams.pop_plainly, seams.push_plainly
+
+    @functools.wraps(original)
+    def __call__(self: Any, inputs: Any) -> Any:
+        lifts = True
+        try:
+            for listener in RUNS.listeners:
+                if not listener.ran(self):
+                    lifts = False
+        except Exception:  # what a note stumbles over is no business of the program's
+            lifts = False
+        if not lifts or pop is None or push is None:
+            return original(self, inputs)
+        if _modes() == 1:
+            mode = pop(None)
+            try:
+                if hasattr(mode, OWN_MODE):
+                    return original(self, inputs)
+            finally:
+                push(mode)
         with without_recording():  # a mode of somebody else's is above; torch puts one there at the first call
-            return call(*args, **kwargs)
-    finally:
-        while lifted:
-            seams.push_mode(lifted.pop())
+            return original(self, inputs)
+
+    return __call__
 
 
-def _targets() -> list[Target]:
-    return [Target([(compile_seams.compiled_graph_class(), "__call__")], around=_run)]
+class _Runs:
+    """Who counts in this process. While somebody does, the method by which regions are called is replaced."""
+
+    def __init__(self) -> None:
+        self.listeners: tuple[Executions, ...] = ()
+        self._replaced: tuple[Any, Any, Any] | None = None
+        patching.in_children(self._step_aside)
+
+    def add(self, listener: Executions) -> None:
+        """Tell ``listener`` from now on."""
+        self.listeners = (*self.listeners, listener)
+        self.look_again()
+
+    def discard(self, listener: Executions) -> None:
+        """Tell it no more; the last one puts the method back, unless somebody else replaced it since."""
+        self.listeners = tuple(one for one in self.listeners if one is not listener)
+        if not self.listeners and self._replaced is not None:
+            cls, original, placed = self._replaced
+            if vars(cls).get("__call__") is placed:
+                cls.__call__ = original
+                self._replaced = None
+
+    def look_again(self) -> None:
+        """Replace the method where the class was loaded since."""
+        cls = compile_seams.compiled_graph_class()
+        original = vars(cls).get("__call__") if cls is not None else None
+        if cls is not None and self.listeners and self._replaced is None and original is not None:
+            placed = _counted(original)
+            cls.__call__ = placed
+            self._replaced = (cls, original, placed)
+
+    def _step_aside(self) -> None:
+        self.listeners = ()
 
 
 #: Who counts.
-RUNS: Watchers[Executions] = Watchers(_targets)
+RUNS = _Runs()

@@ -65,6 +65,8 @@ class Node(NamedTuple):
     kwargs: dict[str, Any]
     result: Value | None
     place: Place | None
+    reads: tuple[str, ...] = ()
+    """Names of the calls and inputs whose results it takes."""
 
 
 class Graph(NamedTuple):
@@ -72,6 +74,8 @@ class Graph(NamedTuple):
 
     inputs: tuple[str, ...]
     nodes: tuple[Node, ...]
+    parts: dict[str, str]
+    """A name for one of several results -> the call that gave it."""
     has_unfixed_sizes: bool
 
 
@@ -94,6 +98,7 @@ def read_graph(text: str) -> Graph:
         inputs.append(argument.arg)
         values[argument.arg] = _annotated(argument.annotation)
     nodes = []
+    parts: dict[str, str] = {}
     for statement in forward.body:
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             target, call, result = statement.target.id, statement.value, _annotated(statement.annotation)
@@ -115,10 +120,13 @@ def read_graph(text: str) -> Graph:
                     {one.arg: _read(one.value, values) for one in call.keywords if one.arg},
                     result,
                     places.get(statement.lineno),
+                    tuple(parts.get(name, name) for name in _names_in(call)),
                 )
             )
+        elif isinstance(call, ast.Subscript) and isinstance(call.value, ast.Name):
+            parts[target] = call.value.id
     unfixed = any(value is not None and None in value.shape for value in values.values())
-    return Graph(tuple(inputs), tuple(nodes), unfixed)
+    return Graph(tuple(inputs), tuple(nodes), parts, unfixed)
 
 
 def _places(text: str) -> dict[int, Place]:
@@ -136,6 +144,11 @@ def _places(text: str) -> dict[int, Place]:
         elif place is not None and stripped:
             places[number] = place
     return places
+
+
+def _names_in(call: ast.Call) -> list[str]:
+    arguments = (*call.args, *(one.value for one in call.keywords))
+    return [one.id for argument in arguments for one in ast.walk(argument) if isinstance(one, ast.Name)]
 
 
 def _op(function: ast.expr) -> str:

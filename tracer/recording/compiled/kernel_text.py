@@ -34,6 +34,13 @@ _ASYNC = {
 _EXTERN = re.compile(
     r"\b(?P<name>extern_kernels\.\w+|(?:aten|torch\.ops\.\w+|inductor_ops|_quantized|mkldnn\w*)\.\w+(?:\.\w+)*)\("
 )
+_CALL = re.compile(r"([A-Za-z_][\w.]*)\(")
+#: Functions that allocate and view without the dispatcher, checks, streams, and kernels of the code's own.
+_PLAIN_CALL = re.compile(
+    r"^(?:self|empty_strided_\w+|reinterpret_tensor|assert_size_stride|assert_alignment|args\.clear|get_raw_stream|"
+    r"Runner|torch\.cuda\._DeviceGuard|torch\.cuda\.set_device|(?:cpp|triton)_\w+(?:\.run)?|partition_\d+|"
+    r"c_void_p|c_int|c_long|del|with|return|if)$"
+)
 #: Bookkeeping of the generated code that is spelled as a call of an op.
 _NOT_KERNELS = ("inductor_ops._alloc_from_pool", "torch.ops.inductor._alloc_from_pool")
 
@@ -95,6 +102,18 @@ def read_kernels(code: str) -> tuple[KernelText, ...]:
                 said = _comment_above(lines, number - 1) if not source or not comment else comment
                 found[name] = KernelText(name, language, source, _originals(said), _nodes(said), 1)
     return tuple(found.values())
+
+
+def dispatches(code: str) -> bool:
+    """May running ``code`` dispatch an op? Not where all that it calls are kernels of its own, and bookkeeping."""
+    _, found, body = code.partition("def call(")
+    body, _, _ = body.partition("\ndef ")
+    called = {match[1] for match in _CALL.finditer("\n".join(_without_comments(body)))}
+    return not found or not all(_PLAIN_CALL.match(name) for name in called)
+
+
+def _without_comments(body: str) -> Iterator[str]:
+    return (line for line in body.splitlines() if not line.lstrip().startswith("#"))
 
 
 def atomic_lines(source: str, language: KernelLanguage) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from tracer.recording.compiled.graph_facts import GraphFacts
 from tracer.recording.compiled.graph_text import Graph, Node, read_graph
 from tracer.recording.compiled.kernel_text import KernelText, atomic_lines, read_kernels
 from tracer.recording.compiled.kernels_of_calls import Matching, match_kernels
-from tracer.recording.compiled.program_lines import Frame, ProgramLines, Step, read_module, read_stack
+from tracer.recording.compiled.program_lines import Frame, ProgramLines, Step, read_module, read_stack, with_neighbours
 from tracer.recording.sites import LIBRARY, NOWHERE, USER, Site, Sites, spell
 from tracer.recording.torch_private import compile_seams
 from tracer.trace.model import CallGroup, FactValue
@@ -78,7 +78,7 @@ class RegionList:
             inside = self._read(run.code)
             if inside.graph is None or not run.count:
                 continue
-            forward = self._names_of_forward(run.code)
+            forward = self._forward(run.code)
             for number, node in enumerate(inside.graph.nodes):
                 yield run.order, self._group(run, inside, number, node, node.name in forward)
 
@@ -153,7 +153,7 @@ class RegionList:
         nodes = graph.nodes if graph is not None else ()
         inside = Inside(
             graph,
-            tuple(self._steps(code, nodes)),
+            tuple(with_neighbours(nodes, list(self._steps(code, nodes)), self._forward(code))),
             match_kernels(nodes, kernels, code.kernels),
             tuple(self._facts.of(node) for node in nodes),
         )
@@ -175,15 +175,16 @@ class RegionList:
         lines = ProgramLines(code.program.steps)
         yield from lines.match((node.place for node in nodes), backwards=code.direction is Direction.BACKWARD)
 
-    def _names_of_forward(self, code: CompiledCode) -> frozenset[str]:
-        """Names of the forward's calls, which its backward repeats rather than keep what they gave."""
+    def _forward(self, code: CompiledCode) -> dict[str, tuple[str, Step | None]]:
+        """Ops and steps of the forward's calls, by the names that its backward reads their results under."""
         if code.direction is not Direction.BACKWARD or code.program is None:
-            return frozenset()
-        for other, inside in list(self._inside.values()):
-            if other.program is code.program and other.direction is Direction.FORWARD and inside.graph is not None:
-                own = inside.graph
-                return frozenset(node.name for node in own.nodes)
-        return frozenset()
+            return {}
+        for other in code.program.forwards:
+            inside = self._read(other)
+            if inside.graph is not None:
+                met = {node.name: (node.op, step) for node, step in zip(inside.graph.nodes, inside.steps, strict=True)}
+                return met | {name: met[whole] for name, whole in inside.graph.parts.items() if whole in met}
+        return {}
 
     # --- regions ---
 

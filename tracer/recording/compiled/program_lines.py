@@ -7,10 +7,10 @@ lines of the day on which it was compiled. The two are matched by the text of th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tracer.recording.compiled.graph_text import Place
+from tracer.recording.compiled.graph_text import Node, Place
 
 _FRAME = re.compile(r'^\s*File "(?P<path>.+)", line (?P<line>\d+), in (?P<function>.+)$')
 _STEP = re.compile(r"\._modules\['(?P<key>[^']+)'\]|\.(?P<name>\w+)|\[(?P<index>\d+|'[^']+')\]")
@@ -142,6 +142,34 @@ class ProgramLines:
         if backwards:
             return next((number for number in reversed(candidates) if number <= at), candidates[0])
         return next((number for number in candidates if number >= at), candidates[-1])
+
+
+def with_neighbours(
+    nodes: Sequence[Node], steps: Sequence[Step | None], forward: Mapping[str, tuple[str, Step | None]]
+) -> list[Step | None]:
+    """``steps``, with one for calls that torch's own rewriting of a graph put in, which bear no line.
+
+    A backward op belongs to the forward op whose results it takes (``forward``: its ops and steps by name); any other
+    to the call that it was put in for, or else to the one whose result it takes.
+    """
+    filled = list(steps)
+    by_name = {node.name: number for number, node in enumerate(nodes)}
+    for number, node in enumerate(nodes):
+        base = node.op.partition(".")[2].partition(".")[0]
+        if filled[number] is None and base.endswith("_backward"):
+            met = (forward[name] for name in node.reads if name in forward)
+            whose = base.removesuffix("_backward")
+            filled[number] = next((step for op, step in met if op.split(".")[1:2] == [whose] and step), None)
+    for number in range(len(nodes) - 1, -1, -1):
+        for name in nodes[number].reads:
+            read = by_name.get(name)
+            if read is not None and filled[read] is None and filled[number] is not None:
+                filled[read] = filled[number]
+    for number, node in enumerate(nodes):
+        if filled[number] is None:
+            read_steps = (filled[by_name[name]] for name in node.reads if name in by_name)
+            filled[number] = next((step for step in read_steps if step is not None), None)
+    return filled
 
 
 def _ranks(places: Iterable[Place]) -> dict[Place, tuple[int, int]]:

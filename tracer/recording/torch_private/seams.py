@@ -58,6 +58,9 @@ pop_mode: Callable[[], Any] | None = getattr(_python_dispatch, "_pop_mode", None
 _mode_at: Callable[[int], Any] | None = find(torch._C, "_get_dispatch_stack_at")
 _without_modes: Callable[[], Any] | None = getattr(_python_dispatch, "_disable_current_modes", None)
 push_mode: Callable[[Any], None] | None = getattr(_python_dispatch, "_push_mode", None)
+#: The same two without the functions of torch's around them, which look for modes of another kind first.
+pop_plainly: Callable[[Any], Any] | None = find(torch._C, "_pop_torch_dispatch_stack")
+push_plainly: Callable[[Any], None] | None = find(torch._C, "_push_on_torch_dispatch_stack")
 #: A context in which no ``__torch_function__`` is called.
 without_torch_function: Any = find(torch._C, "DisableTorchFunction") or torch._C.DisableTorchFunctionSubclass
 
