@@ -121,7 +121,7 @@ def test_a_setting_alone_is_no_root(record: Recorder) -> None:
 def test_a_generator_that_nobody_seeded(record: Recorder) -> None:
     recorded = trace(
         machine_numbers=(
-            MachineNumber(source=NumberSource.CLOCK, use=NumberUse.SEED, what="cpu", location="train.py:2"),
+            MachineNumber(source=NumberSource.CLOCK, use=NumberUse.SEED, what="torch", location="train.py:2"),
         )
     )
     found = compare_recordings(record(trace=recorded), record(seed=7))
@@ -225,6 +225,28 @@ def test_a_number_among_the_arguments(record: Recorder) -> None:
     root = only(compared(record, {"alpha": {2: "alpha=1, dim=0"}}, alpha={2: "alpha=1.5, dim=0"}))
     assert seen(root) == ("argument", "aten.add.Tensor", 2, "train.py:15")
     assert root.why.endswith("alpha=1 and alpha=1.5")
+
+
+@pytest.mark.parametrize("bend", [{"alpha": {2: "alpha=2"}}, {"extra_call": 1}])
+def test_what_the_program_takes_of_the_machine_stands_beside_what_it_may_explain(
+    record: Recorder, bend: dict[str, Any]
+) -> None:
+    taken = MachineNumber(source=NumberSource.ENTROPY, use=NumberUse.VALUE, what="os.urandom", location="train.py:7")
+    library = MachineNumber(
+        source=NumberSource.ENTROPY, use=NumberUse.VALUE, what="uuid.uuid4", location="lib.py:7", by_library=True
+    )
+    recorded = trace(machine_numbers=(library, taken))
+    root = only(compare_recordings(record(trace=recorded), record(trace=recorded, **bend)))
+    assert root.why.endswith("takes another number in every process: os.urandom at train.py:7")
+    kernel = only(compare_recordings(record(trace=recorded), record(trace=recorded, kernel=1)))
+    assert "urandom" not in kernel.why
+
+
+def test_a_generator_that_was_seeded_again_from_the_clock_names_the_line(record: Recorder) -> None:
+    taken = MachineNumber(source=NumberSource.CLOCK, use=NumberUse.SEED, what="torch", location="train.py:2")
+    root = only(compare_recordings(record(trace=trace(machine_numbers=(taken,))), record(moved=2)))
+    assert root.cause is RootCause.DRAW
+    assert root.why.endswith("its seed came from the clock, at train.py:2")
 
 
 def test_bytes_that_changed_while_no_op_wrote(record: Recorder) -> None:

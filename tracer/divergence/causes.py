@@ -81,6 +81,8 @@ class Classifier:
             Way.WROTE: self._wrote,
             Way.RANKS: self._of_ranks,
         }[one.way](one)
+        if found.cause is RootCause.ARGUMENT or found.kind is ValueKind.OUTSIDE:
+            found = msgspec.structs.replace(found, why=found.why + reasons.of_machine(found, self.recordings))
         return self._judged(found)
 
     def _plain(self, node: int) -> Root:
@@ -240,12 +242,13 @@ class Classifier:
             for values, (start, _) in zip((first, second), at, strict=True)
         ]
         before = place(first, gap.first - 1) if gap.first > self.pairs.begins[0] else None
+        machine = reasons.of_machine(root, self.recordings)
         return msgspec.structs.replace(
             root,
             earlier=before,
             first=_word(nexts[0]),
             second=_word(nexts[1]),
-            why=reasons.of_structure(before, nexts[0], nexts[1], gap),
+            why=reasons.of_structure(before, nexts[0], nexts[1], gap) + machine,
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from tracer.divergence.matching.alignment import Gap
 from tracer.divergence.model import Changed, Place, Root
 from tracer.divergence.recordings import Recording
-from tracer.names import NumberSource, NumberUse, SeedOrigin, Verdict
+from tracer.names import GeneratorKind, NumberSource, NumberUse, SeedOrigin, Verdict
 from tracer.trace.values import Mark, ValueKind, Values
 
 COLLECTIVE = (
@@ -142,23 +142,42 @@ def of_draw(root: Root, recordings: tuple[Recording, Recording], *, is_resumed: 
     told = f"the generator {root.name} was in another state"
     if root.earlier is not None:
         place = root.earlier.location or root.earlier.called_from or "an unknown line"
-        return (
-            f"{told}, though both runs drew alike before: after {root.earlier.op} at {place} something that is no"
-            " recorded call moved or seeded it"
-        )
+        seed = _machine_seed(root.name, recordings)
+        since = f"after {root.earlier.op} at {place} something that is no recorded call moved or seeded it{seed}"
+        return f"{told}, though both runs drew alike before: {since}"
     if is_resumed:
         return f"{told} where the resumed run goes on: it was not restored"
-    seeded = _seeded(root.name, recordings[0])
+    seeded = _machine_seed(root.name, recordings) or _seeded(root.name, recordings[0])
     return f"{told} before its first recorded draw{seeded}"
+
+
+def _machine_seed(name: str, recordings: tuple[Recording, Recording]) -> str:
+    """Where a seed came from that is another number in every process."""
+    names = (name, GeneratorKind.spelt(name).value)
+    for recording in recordings:
+        for number in recording.trace.machine_numbers if recording.trace is not None else ():
+            if number.use is NumberUse.SEED and number.what in names:
+                return f": its seed came from {_SOURCES[number.source]}, at {number.location or 'an unknown line'}"
+    return ""
+
+
+def of_machine(root: Root, recordings: tuple[Recording, Recording]) -> str:
+    """What the program takes that is another number in every process: it may be where this comes from."""
+    found = {
+        number.location: f"{number.what or _SOURCES[number.source]} at {number.location}"
+        for recording in recordings
+        for number in (recording.trace.machine_numbers if recording.trace is not None else ())
+        if number.use is not NumberUse.SEED and number.location and not number.by_library
+    }
+    here = [found[place] for place in (root.location, root.called_from) if place in found]
+    told = here[:1] or list(found.values())[:2]
+    return f"; the program takes another number in every process: {' and '.join(told)}" if told else ""
 
 
 def _seeded(name: str, recording: Recording) -> str:
     """Who seeded a generator, as the first run's trace has it."""
     if recording.trace is None:
         return ""
-    for number in recording.trace.machine_numbers:
-        if number.use is NumberUse.SEED and number.what in (name, "torch", "seed"):
-            return f": its seed came from {_SOURCES[number.source]}, at {number.location or 'an unknown line'}"
     for generator in recording.trace.generators:
         if generator.name != name:
             continue
