@@ -82,16 +82,18 @@ def follow_ranks(pairs: Pairs, found: Differences, replicas: Replicas) -> Follow
     All that is before it reads other data by right, and is brought together by collectives.
     """
     ends = np.arange(pairs.size + len(pairs.gaps), dtype=np.int64)
+    roots = np.zeros(pairs.size, np.bool_)
     if replicas.drift is None:
-        return Following((), ends, frozenset())
+        return Following((), ends, frozenset(), roots)
     phases = np.array([group.phase is Phase.OPTIMIZER for group in pairs.first.groups], np.bool_)
     rows = np.flatnonzero(phases[pairs.first.group[pairs.at[0]]] & found.any)
     if not len(rows):
-        return Following((), ends, frozenset())
+        return Following((), ends, frozenset(), roots)
     node = int(rows[0])
     ends[found.any.nonzero()[0]] = node
     way = Way.RANKS if found.inputs[node] else Way.NUMBERS if found.numbers[node] else Way.WROTE
-    return Following((Candidate(node, way, way),), ends, frozenset())
+    roots[node] = True
+    return Following((Candidate(node, way, way),), ends, frozenset(), roots)
 
 
 def _roots(following: Following, pairs: Pairs, found: Differences, classifier: Classifier) -> Iterator[Root]:
@@ -102,10 +104,11 @@ def _roots(following: Following, pairs: Pairs, found: Differences, classifier: C
     for one in following.candidates:
         alike.setdefault(one.same, []).append(one)
     for several in alike.values():
-        at_pairs = sum(not pairs.is_gap(one.node) for one in several)
+        at_pairs = sum(one.more + 1 for one in several if not pairs.is_gap(one.node))
+        count = sum(one.more + 1 for one in several)
         root = classifier.root(several[0])
         follows = sum(int(counted[one.node]) for one in several) - at_pairs
-        yield msgspec.structs.replace(root, follows=follows, same_cause=len(several) - 1)
+        yield msgspec.structs.replace(root, follows=follows, same_cause=count - 1)
 
 
 def _partings(pairs: Pairs, following: Following) -> Iterator[Parting]:

@@ -46,8 +46,7 @@ def states(pairs: Pairs, found: Differences, following: Following) -> Ints:
     state = np.full(pairs.size, _AGREES, np.int64)
     state[found.undigested] = _NOT_DIGESTED
     state[found.any] = _FOLLOWS
-    roots = [one.node for one in following.candidates if not pairs.is_gap(one.node)]
-    state[roots] = _ROOT
+    state[following.roots] = _ROOT
     return state
 
 

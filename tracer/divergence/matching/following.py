@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tracer.divergence.matching.differing import Differences, explained_by, followed
-from tracer.divergence.matching.pairing import Ints, Pairs
+from tracer.divergence.matching.pairing import Flags, Ints, Pairs
 from tracer.names import GeneratorKind, Word
 from tracer.trace.values import Mark, ValueKind, Values
 
@@ -45,6 +45,8 @@ class Candidate(NamedTuple):
     """The first recording's entry that differs, or its draw; for ``READ``, of the entry that only one side has."""
     side: int = 0
     """The recording that ``row`` is of."""
+    more: int = 0
+    """Further pairs that are roots in the same way, of the same group of calls; each leads to ``node``."""
     earlier: int = -1
     """For a draw: the node of the draw before it, after which the generator was moved."""
 
@@ -57,6 +59,8 @@ class Following(NamedTuple):
     """For each node, the node of the root that it follows from; itself for a root or one that agrees."""
     follows: frozenset[int]
     """Gaps that follow from something."""
+    roots: Flags
+    """For each pair: is it a root?"""
 
 
 def follow(pairs: Pairs, found: Differences) -> Following:
@@ -70,6 +74,7 @@ class _Roots:
         self.parents = np.full(pairs.size + len(pairs.gaps), -1, np.int64)
         self.host = self._first_read_by_python()
         self.candidates: list[Candidate] = []
+        self.roots = np.zeros(pairs.size, np.bool_)
 
     def all(self) -> Following:
         found, count = self.found, self.pairs.size
@@ -94,9 +99,10 @@ class _Roots:
         self._gaps()
         self.candidates = [one for one in self.candidates if self.parents[one.node] < 0]
         self.candidates.sort(key=self._order)
+        self.roots[[one.node for one in self.candidates if one.node < count]] = True
         ends = followed(self.parents)
         gaps = frozenset(node for node in range(count, len(self.parents)) if self.parents[node] >= 0)
-        return Following(tuple(self.candidates), ends, gaps)
+        return Following(tuple(self.candidates), ends, gaps, self.roots)
 
     def _order(self, one: Candidate) -> tuple[float, int]:
         """Gaps lie between pairs."""
@@ -190,11 +196,17 @@ class _Roots:
         return int(self.pairs.first.group[self.pairs.at[0][node]]) if 0 <= node < self.pairs.size else -1
 
     def _alike(self, nodes: Ints, way: Way) -> None:
-        """Candidates of one group are of one cause."""
+        """Candidates of one group are of one cause: one stands for all, since there may be a million."""
+        if way is not Way.WROTE and self.host >= 0:
+            self.parents[nodes[nodes > self.host]] = self.host
+            nodes = nodes[nodes <= self.host]
         groups = self.pairs.first.group[self.pairs.at[0][nodes]]
-        for node, group in zip(nodes.tolist(), groups.tolist(), strict=True):
-            if way is Way.WROTE or not self._through_python(node):
-                self.candidates.append(Candidate(node, way, (way, group)))
+        found, first, inverse, counts = np.unique(groups, return_index=True, return_inverse=True, return_counts=True)
+        self.parents[nodes] = nodes[first][inverse]
+        self.parents[nodes[first]] = -1
+        self.roots[nodes] = True
+        for node, group, count in zip(nodes[first].tolist(), found.tolist(), counts.tolist(), strict=True):
+            self.candidates.append(Candidate(node, way, (way, group), more=count - 1))
 
     def _read(self, nodes: Ints) -> None:
         """Calls that read what differs, though who wrote it agrees: an entry that one side alone has may say why."""
