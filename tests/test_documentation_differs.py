@@ -11,12 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tracer.tables.compilers.answers import with_compiled
 from tracer.tables.loading import load_tables
 from tracer.tables.lookup import is_rule_id
 
 PAGE = Path(__file__).parent.parent / "docs" / "where-torch-documentation-differs.md"
 ROWS = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if re.match(r"\| (?!API \||---)", line)]
-RULE = re.compile(r"`((?:cpu|cuda|rocm|xpu|mps|npu|lib)-[a-z0-9-]+)`")
+RULE = re.compile(r"`((?:cpu|cuda|rocm|xpu|mps|npu|lib|inductor)-[a-z0-9-]+)`")
 
 on_this_torch = pytest.mark.skipif(
     not torch.__version__.startswith("2.13."), reason="the page says what was run on torch 2.13"
@@ -64,7 +65,7 @@ def test_a_row_is_whole_and_names_rules_that_exist(row: str) -> None:
     rules = RULE.findall(cells[-1])
     assert rules or cells[-1].startswith("no rule: ")
     for rule in rules:
-        assert is_rule_id(rule, load_tables()), rule
+        assert is_rule_id(rule, with_compiled(load_tables())), rule
 
 
 def test_the_page_lists_what_is_known() -> None:

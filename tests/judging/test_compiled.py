@@ -168,6 +168,20 @@ def test_for_another_target_the_table_speaks(target: dict[str, Any]) -> None:
     assert all(one.shown is None for one in report.findings if one.op)
 
 
+def test_kernels_of_another_device_are_not_named() -> None:
+    found = only(judged(build.kernel(), backend="cuda"))
+    assert (found.regions, found.kernels, found.verdict) == (("0/0 forward",), (), Verdict.NONDETERMINISTIC)
+
+
+def test_a_seed_is_no_matter_of_compiling() -> None:
+    facts = {"device": "cpu", "rng.origin": "machine", "rng.generator": "cpu"}
+    plan = judged(into=(), op="prims.inductor_seeds.default", facts=facts).plan
+    assert [change.sets for change in plan] == [{"seed.torch": True}]
+    assert plan[0].needs == ()
+    drawn = judged(into=(), op="prims.inductor_random.default", facts={"device": "cpu", "dtype": "float32"})
+    assert verdicts(drawn) == (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
+
+
 def test_with_one_thread_nothing_meets() -> None:
     assert verdicts(judged(into=(), environment={"num_threads": 1}))[0] is Verdict.DETERMINISTIC
 

@@ -10,6 +10,9 @@ from tracer.names import DeterministicMode, Prerequisite
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, MODE
 from tracer.trace.model import FactValue
 
+#: Settings that are read when code is compiled, beside deterministic mode.
+_INDUCTOR = "torch._inductor."
+
 
 class Asking(NamedTuple):
     """What a change makes, and what it asks for."""
@@ -34,9 +37,9 @@ def needs_of(asking: Sequence[Asking], target: Target) -> list[tuple[Need, ...]]
             # A switch of torch works under warn_only as well.
             holds = target.conditions.get(MODE) in (DeterministicMode.ON.value, DeterministicMode.WARN.value)
             found.append(Need(kind=Prerequisite.DETERMINISTIC_MODE, setting=MODE, changes=made, holds=holds))
-        if asker.is_compiled and asker.sets:
-            setting = MODE if MODE in asker.sets else next(iter(asker.sets))
-            found.append(Need(kind=Prerequisite.BEFORE_COMPILING, setting=setting))
+        read = next((name for name in asker.sets if name == MODE or name.startswith(_INDUCTOR)), "")
+        if asker.is_compiled and read:
+            found.append(Need(kind=Prerequisite.BEFORE_COMPILING, setting=read))
         if MODE in asker.sets:
             if CUBLAS_VARIABLE in makers and CUBLAS_VARIABLE not in asker.sets:
                 found.append(

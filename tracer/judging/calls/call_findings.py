@@ -110,7 +110,7 @@ def call_findings(
         ruling = alike[0].ruling
         if id(ruling) not in evidence:
             evidence[id(ruling)] = tuple(Evidence(kind=row.kind, ref=row.ref) for row in ruling.evidence)
-        generated = code.behind((call.group for call in alike), ruling.shown)
+        generated = code.behind((call.group for call in alike), ruling.shown, ruling.backend)
         found = _finding(alike, evidence[id(ruling)], generated)
         how = ruling.rule.rewriting if ruling.rule is not None else None
         yield found if switches is None else in_ones_own_hands(found, how, switches, lines or {})

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tracer.findings import Evidence
-from tracer.names import EvidenceKind, Shown
+from tracer.names import Backend, EvidenceKind, Shown
 from tracer.tables.ruling.compiled import Compilation
+from tracer.tables.ruling.target_tables import device_of
 from tracer.trace.model import CallGroup
 from tracer.trace.region_names import KernelLanguage
 from tracer.trace.regions import Kernel
@@ -34,13 +35,17 @@ class GeneratedCode:
     def __init__(self, compilation: Compilation) -> None:
         self._compilation = compilation
 
-    def behind(self, groups: Iterable[CallGroup], shown: Shown | None) -> Generated:
-        """What ``groups``, which are one finding, were compiled to; ``shown`` is what decided of it."""
+    def behind(self, groups: Iterable[CallGroup], shown: Shown | None, backend: Backend) -> Generated:
+        """What ``groups``, which are one finding, were compiled to; ``shown`` is what decided of it.
+
+        Kernels of another device than ``backend``'s are not named: there the op becomes others.
+        """
         met = [group for group in groups if group.region is not None or group.kernels]
         if not met:
             return Generated()
         regions = tuple(dict.fromkeys(group.region for group in met if group.region is not None))
-        named = list(dict.fromkeys(self._kernels(met)))
+        device = device_of(backend)
+        named = [one for one in dict.fromkeys(self._kernels(met)) if one[1].device in ("", device)]
         showing = [(where, kernel) for where, kernel in named if _shows(kernel, shown)]
         kernels = tuple(dict.fromkeys(kernel.name for _, kernel in showing or named))
         if shown is None or not showing:
