@@ -198,7 +198,7 @@ def _parts(parted: Divergence | None, compared: Comparison | None) -> Iterator[R
     if compared is not None:
         yield from comparison_parts(compared)
     else:
-        yield Prose("There is no trace on one side, so findings were not compared.")
+        yield Prose("A trace is missing, so findings were not compared.")
 
 
 def _pair(text: str, name: str) -> tuple[str, str]:

@@ -75,7 +75,7 @@ class _Reading:
         if header is None:
             raise TraceError(f"{self.path} holds no recording: {problem or 'it ends at once'}", hint=_AGAIN)
         if end is None:
-            problem = f"the recording was cut off: {problem or 'it has no end'}"
+            problem = f"it was cut off ({problem})" if problem else "it was cut off"
         return self._values(header, end.partial if end is not None else problem)
 
     def _header(self, kind: bytes, body: bytes) -> Header:
