@@ -1,138 +1,181 @@
-"""What values cost: two recordings read and compared.
+"""What digests cost: a training step untouched, recorded, recorded with values, and under torch's own hashes.
 
-    python benchmarks/values.py              # about a minute: two recordings of 1,000,000 calls
-    python benchmarks/values.py --calls 20000
+    python benchmarks/values.py                # some minutes
+    python benchmarks/values.py --quick        # a smoke test
+    python benchmarks/values.py --check        # exit with 1 where a target is missed
 
-Each comparison runs in a process of its own, whose whole peak memory is told. Its time is also told as a multiple of
-reading the same columns as plain arrays, since a busy machine slows both. Fails where a comparison of a million calls
-takes ten seconds or 500 MB, or a call more than 64 bytes before compression.
+A transformer with AdamW, at two sizes: the batch is made so large that the untouched step takes about 40 ms, and about
+a second. Observers take turns within a round; a figure is the median over rounds of an observer's quickest step over
+the untouched one's. Time is the thread's own processor time, on one thread, the garbage collector off. ``DebugMode``
+with hashes stands beside it: it hashes every output, and misses swapped rows.
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
-import subprocess
+import contextlib
+import gc
+import os
+import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
-import numpy as np
+import torch
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
+from torch import nn
 
-from tracer.divergence import compare_recordings, read_recording
-from tracer.names import Phase
-from tracer.trace.values import Group, Header, ValueKind, ValuesWriter, read_values
+if __package__ in (None, ""):  # run as a file
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-CALLS = 1_000_000
-#: Calls of a step: about what a transformer of twelve layers makes.
-STEP = 4_000
-MOST_SECONDS, MOST_MB, MOST_BYTES = 10.0, 500.0, 64.0
-_MASK = (1 << 64) - 1
-_MIX = 0x9E3779B97F4A7C15
+from benchmarks.overhead import Workload, count_ops
+from tracer import DeterminismTracer
+from tracer.trace.values import read_values
 
-CASES = {
-    "same": "they agree in every call",
-    "parts": "one call differs at 1 %, and all others follow",
-    "longer": "a call too many in each step",
-}
+#: Seconds of an untouched step -> width, layers, the most that a step with values may cost over it.
+SIZES = {0.04: (128, 2, 1.6), 1.0: (256, 4, 1.3)}
+MOST_BYTES = 64
+WORDS = 512
+LENGTH = 64
+UNTOUCHED, RECORDED, VALUES, HASHES = "untouched", "recorded", "recorded with values", "DebugMode with hashes"
 
 
-def record(path: Path, calls: int, case: str) -> float:
-    """Write a recording; the result is its bytes a call before compression."""
-    writer = ValuesWriter(path, Header(name=case))
-    groups = [
-        writer.group(
-            Group(
-                op=f"aten.op{at % 40}.default",
-                phase=Phase.BACKWARD if at % 2 else Phase.FORWARD,
-                module=f"layers.{at * 12 // STEP}",
-                location=f"model.py:{at % 97}",
-            )
-        )
-        for at in range(STEP)
-    ]
-    extra = writer.group(Group(op="aten.extra.default"))
-    weight = writer.entry(ValueKind.PARAMETER, "weight", 1)
-    numbers = writer.numbers("alpha=1")
-    parts = calls // 100 if case == "parts" else calls
-    last = weight
-    for at in range(calls):
-        if not at % STEP:
-            writer.step(at // STEP)
-            if case == "longer":
-                writer.call(extra, 1, 1)
-        noise = at * _MIX & _MASK
-        read, wrote = (noise, noise ^ 77) if at < parts else (noise ^ (at > parts), noise ^ 78)
-        last = writer.call(groups[at % STEP], read, wrote, (last, weight), numbers)
-    writer.close()
-    return writer.raw_bytes / calls
+def make_workload(width: int, layers: int, batch: int) -> Workload:
+    """A transformer encoder with an embedding, a head, a loss and AdamW."""
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(width, nhead=4, dim_feedforward=4 * width, dropout=0.1, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
+    model = nn.Sequential(nn.Embedding(WORDS, width), encoder, nn.Linear(width, WORDS))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=True)
+    words = torch.randint(0, WORDS, (batch, LENGTH))
+    loss_of = nn.CrossEntropyLoss()
+
+    def step() -> None:
+        optimizer.zero_grad()
+        loss = loss_of(model(words).flatten(0, 1), words.flatten())
+        loss.backward()
+        optimizer.step()
+
+    return Workload(model, step)
 
 
-def plain(path: Path, folder: Path) -> None:
-    """The columns of a recording as plain arrays, the yardstick."""
+def calibrated(seconds: float, width: int, layers: int) -> Workload:
+    """A workload whose untouched step takes about ``seconds``."""
+    batch = 1
+    while True:
+        workload = make_workload(width, layers, batch)
+        workload.step()
+        taken = min(timed(workload.step) for _ in range(3))
+        if taken >= seconds or batch > 512:
+            return workload
+        batch = max(batch + 1, min(batch * 4, int(batch * seconds / taken)))
+
+
+def timed(step: Callable[[], None]) -> float:
+    """Processor seconds of this thread for one step."""
+    begun = time.thread_time()
+    step()
+    return time.thread_time() - begun
+
+
+@contextlib.contextmanager
+def hashes() -> Iterator[Any]:
+    """torch's own way to compare two runs."""
+    from torch.utils._debug_mode import DebugMode
+
+    with DebugMode() as mode, DebugMode.log_tensor_hashes(hash_inputs=True):
+        yield mode
+
+
+def observers(workload: Workload, path: Path) -> dict[str, Callable[[], AbstractContextManager[Any]]]:
+    """Each way to watch a step that this torch has."""
+    recorded, values = DeterminismTracer(workload.model), DeterminismTracer(workload.model, values=path)
+    found: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+        UNTOUCHED: contextlib.nullcontext,
+        RECORDED: lambda: recorded,
+        VALUES: lambda: values,
+    }
+    try:
+        from torch.utils._debug_mode import DebugMode
+    except ImportError:  # torch before 2.9
+        return found
+    if hasattr(DebugMode, "log_tensor_hashes"):
+        found[HASHES] = hashes
+    return found
+
+
+def measure(workload: Workload, path: Path, rounds: int, steps: int) -> dict[str, list[float]]:
+    """Ratios to the untouched step, a list an observer, one a round."""
+    ratios: dict[str, list[float]] = {}
+    found = observers(workload, path)
+    for _ in range(rounds):
+        quickest: dict[str, float] = {}
+        for name, observe in found.items():
+            with observe():
+                workload.step()
+                gc.collect()
+                gc.disable()
+                try:
+                    quickest[name] = min(timed(workload.step) for _ in range(steps))
+                finally:
+                    gc.enable()
+        for name, taken in quickest.items():
+            ratios.setdefault(name, []).append(taken / quickest[UNTOUCHED])
+    return ratios
+
+
+def bytes_a_call(path: Path) -> tuple[float, float]:
+    """Bytes of the file for a call: before compression, and on the disk."""
     values = read_values(path)
-    for name in ("group", "inputs", "outputs", "numbers", "marks", "origins"):
-        np.save(folder / f"{path.stem}.{name}.npy", getattr(values, name))
+    calls = max(1, len(values.group))
+    return values.raw_bytes / calls, os.path.getsize(path) / calls
 
 
-def measure(first: Path, second: Path) -> None:
-    """Compare, in this process; prints seconds, the yardstick's seconds and the peak in MB."""
-    began = time.perf_counter()
-    found = compare_recordings(read_recording(first), read_recording(second))
-    took = time.perf_counter() - began
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    began = time.perf_counter()
-    arrays = [np.load(path).sum() for path in (*first.parent.glob("*.npy"), *first.parent.glob("*.npy"))]
-    yardstick = time.perf_counter() - began
-    assert arrays
-    print(took, yardstick, peak, len(found.roots), found.follows)
+def main(arguments: list[str] | None = None) -> int:
+    """Measure and print; the exit code is 1 when ``--check`` was asked for and a target is missed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=7, help="how often every observer takes its turn")
+    parser.add_argument("--steps", type=int, default=3, help="timed steps a turn; the quickest stands")
+    parser.add_argument("--quick", action="store_true", help="one round of one small step: does it run at all?")
+    parser.add_argument("--only", type=float, choices=sorted(SIZES), help="one size alone")
+    parser.add_argument("--check", action="store_true", help="exit with 1 where a target is missed")
+    given = parser.parse_args(arguments)
+    rounds, steps = (1, 1) if given.quick else (given.rounds, given.steps)
 
-
-def rows(calls: int, folder: Path) -> Iterator[tuple[str, list[str], bool]]:
-    first = folder / "first.values"
-    size = record(first, calls, "same")
-    plain(first, folder)
-    disk = first.stat().st_size / calls
-    yield "a file", [f"{size:.1f} bytes a call before compression, {disk:.1f} after"], size <= MOST_BYTES
-    for case, what in CASES.items():
-        second = folder / f"{case}.values"
-        record(second, calls, case)
-        done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.values", "--measure", first, second],
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=Path(__file__).parent.parent,
+    torch.set_num_threads(1)
+    console = Console(soft_wrap=True)
+    console.print(f"torch {torch.__version__}, Python {sys.version.split()[0]}, one thread")
+    holds = True
+    for seconds, (width, layers, most) in SIZES.items():
+        if given.only not in (None, seconds) or (given.quick and seconds > 0.1):
+            continue
+        workload = make_workload(width, layers, 1) if given.quick else calibrated(seconds, width, layers)
+        ops = count_ops(workload.step)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "step.values")
+            ratios = measure(workload, path, rounds, steps)
+            raw, stored = bytes_a_call(path)
+        table = Table("observer", title=f"a step of {seconds:g} s, {ops} ops", box=SIMPLE, pad_edge=False)
+        for column in ("times the untouched step", "lowest", "highest"):
+            table.add_column(column, justify="right", no_wrap=True)
+        for name, found in ratios.items():
+            table.add_row(name, *(f"{one:.2f}" for one in (statistics.median(found), min(found), max(found))))
+        console.print(table)
+        cost = statistics.median(ratios[VALUES])
+        is_held = cost <= most and raw <= MOST_BYTES
+        holds = holds and is_held
+        console.print(
+            f"A step with values costs {cost:.2f} times the untouched one (target {most}), {raw:.1f} bytes a call"
+            f" (target {MOST_BYTES}), {stored:.1f} on the disk: {'holds' if is_held else 'is missed'}.",
+            soft_wrap=True,
         )
-        took, yardstick, peak, roots, follows = map(float, done.stdout.split())
-        told = f"{took:.1f} s, {took / yardstick:.0f} times plain arrays; {peak:.0f} MB"
-        told += f"; {roots:.0f} roots, {follows:,.0f} follow"
-        yield what, [told], took < MOST_SECONDS and peak < MOST_MB
-        second.unlink()
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--calls", type=int, default=CALLS)
-    parser.add_argument("--measure", nargs=2, type=Path, metavar="FILE", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.measure:
-        measure(*options.measure)
-        return 0
-    table = Table(title=f"Two recordings of {options.calls:,} calls, read and compared")
-    table.add_column("case")
-    table.add_column("measured")
-    good = True
-    with tempfile.TemporaryDirectory() as folder:
-        for case, told, holds in rows(options.calls, Path(folder)):
-            table.add_row(case, *told, style="" if holds else "red")
-            good = good and holds
-    Console().print(table)
-    return 0 if good else 1
+    return 1 if given.check and not holds else 0
 
 
 if __name__ == "__main__":

@@ -230,13 +230,9 @@ class CallValues:
             except Exception:
                 self.failures += 1
                 marks |= _NOT_WRITTEN
-            keeps = next(
-                (one.origin for one in outcome.written if one.origin is not None and one.origin not in reading.origins),
-                None,
-            )
             group = self._group(writer, info, counter)
             inputs, outputs = reading.digests, outcome.digests
-            is_pending = bool(outcome.targets) or Slot in map(type, inputs) or Slot in map(type, outputs)
+            is_pending = bool(outcome.targets) or self.device.is_used
             index = writer.call(
                 group,
                 0 if is_pending else fold(inputs),
@@ -244,7 +240,7 @@ class CallValues:
                 reading.origins,
                 reading.numbers,
                 int(marks),
-                keeps,
+                outcome.keeps,
                 pending=is_pending,
             )
             if is_pending:
@@ -299,15 +295,20 @@ class CallValues:
             if isinstance(value, (bool, int, float, complex)):
                 outcome.digests.append(digest_bytes(repr(value).encode()))
             return
-        if any(value is other for other in outcome.seen):
-            return
-        outcome.seen.append(value)
+        seen = outcome.seen
+        if seen:
+            for other in seen:
+                if other is value:
+                    return
+        seen.append(value)
         if kind is not _Tensor and kind is not _Parameter and seams.dispatches_itself(kind):
             self._wrote_whole(outcome, value)
             return
         try:
             stored = self.memory.stored(value)
             outcome.written.append(stored)
+            if stored.origin is not None and stored.origin not in outcome.reading.origins:
+                outcome.overwrites(stored, value, role)
             if outcome.is_late or (outcome.plan.is_collective and not outcome.plan.is_wait):
                 stored.known.clear()
                 stored.stamp = outcome.serial

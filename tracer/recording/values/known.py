@@ -6,28 +6,33 @@ storage, until an op writes to that storage or the tensor's version says that so
 
 Bytes can also change while no op writes: NumPy, a foreign kernel, another thread. So a remembered digest is verified
 each time that it is used: in whole where memory is small, was handed out, or was never written by a recorded call; else
-by its first and last bytes, in the optimizer once.
+by its first bytes, in the optimizer once.
 """
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
 import torch
+import xxhash
 
 from tracer.recording.torch_private import storages
-from tracer.recording.values.digesting.memory import buffer_at, digest_bytes
+from tracer.recording.values.digesting.memory import buffer_at, plain_of
 
 _Base = torch._C.TensorBase
 _address_of: Any = _Base.data_ptr
 _strides_of: Any = _Base.stride
+_is_contiguous: Any = _Base.is_contiguous
+_is_neg: Any = _Base.is_neg
+_xxh3: Any = xxhash.xxh3_64_intdigest
 _identify = storages.storage_id_of_strided
 
 #: Memory of so many bytes is verified in whole.
 _SMALL = 1024
-#: Of larger memory, so many bytes at either end.
-_SAMPLE = 128
+#: Of larger memory, its first bytes.
+_SAMPLE = ctypes.c_char * 256
 #: Geometries of one storage that are remembered.
 _MOST_KNOWN = 8
 _PRUNE_AT_LEAST = 4096
@@ -37,13 +42,27 @@ _NO_VERSION = -1
 class Known:
     """The digest of one geometry of a storage."""
 
-    __slots__ = ("address", "checked", "digest", "dtype", "sample", "shape", "span", "stamp", "strides", "version")
+    __slots__ = (
+        "address",
+        "checked",
+        "digest",
+        "dtype",
+        "sample",
+        "seed",
+        "shape",
+        "span",
+        "stamp",
+        "strides",
+        "version",
+    )
 
-    def __init__(self, tensor: Any, address: int, version: int, stamp: int, digest: Any) -> None:
+    def __init__(
+        self, dtype: torch.dtype, shape: Any, strides: Any, address: int, version: int, stamp: int, digest: Any
+    ) -> None:
         self.address = address
-        self.dtype = tensor.dtype
-        self.shape = tensor.shape
-        self.strides = None if tensor.is_contiguous() else _strides_of(tensor)
+        self.dtype = dtype
+        self.shape = shape
+        self.strides = strides
         """``None``: contiguous."""
         self.version = version
         self.stamp = stamp
@@ -53,6 +72,8 @@ class Known:
         self.span = 0
         """Bytes from the first element's to the last one's; 0: not on the host."""
         self.sample = 0
+        self.seed = 0
+        """Of its digest, where that is no more than one of its bytes as they lie; else 0."""
 
     def fits(self, tensor: Any) -> bool:
         """Is ``tensor``, at the same address of the same storage, the same elements?"""
@@ -183,17 +204,31 @@ class Memory:
         return self._remember(tensor, stored, _address_of(tensor), _version_of(tensor))
 
     def _remember(self, tensor: Any, stored: Stored, address: int, version: int) -> Any:
-        digest = self._digest(tensor)
-        known = Known(tensor, address, version, stored.stamp, digest)
-        if type(digest) is int and address and tensor.is_cpu:
-            size = tensor.nbytes
-            if known.strides is not None:
-                pairs = zip(known.shape, known.strides, strict=True)
-                size = (sum((count - 1) * stride for count, stride in pairs) + 1) * tensor.itemsize if size else 0
+        dtype, shape = tensor.dtype, tensor.shape
+        plain = None
+        if _is_contiguous(tensor):
+            strides = None
+            if address and tensor.is_cpu and not _is_neg(tensor):
+                plain = plain_of(dtype, shape)
+        else:
+            strides = _strides_of(tensor)
+        if plain is not None:
+            seed, size = plain
+            digest: Any = _xxh3(buffer_at(address, size), seed) or 1
+            known = Known(dtype, shape, strides, address, version, stored.stamp, digest)
+            known.seed = seed
             known.span = size
             known.checked = self.phase
             if size > _SMALL:
-                known.sample = _sample(address, size)
+                known.sample = _xxh3(_SAMPLE.from_address(address))
+        else:
+            digest = self._digest(tensor)
+            known = Known(dtype, shape, strides, address, version, stored.stamp, digest)
+            if type(digest) is int and address and tensor.is_cpu:
+                known.span = size = _span_of(tensor, strides)
+                known.checked = self.phase
+                if size > _SMALL:
+                    known.sample = _xxh3(_SAMPLE.from_address(address))
         if len(stored.known) >= _MOST_KNOWN:
             stored.known.pop(0)
         stored.known.append(known)
@@ -204,16 +239,21 @@ class Memory:
         if not size:  # on a device, where a comparison would wait for it
             return known.digest is not None and not stored.was_handed_out
         if size <= _SMALL or stored.is_outside:
+            if known.seed:
+                return bool((_xxh3(buffer_at(known.address, size), known.seed) or 1) == known.digest)
             return bool(self._digest(tensor) == known.digest)
         if not self.samples_always and known.checked == self.phase:
             return True
         known.checked = self.phase
-        return _sample(known.address, size) == known.sample
+        return bool(_xxh3(_SAMPLE.from_address(known.address)) == known.sample)
 
 
-def _sample(address: int, size: int) -> int:
-    """A number for the first and the last bytes of some memory."""
-    return digest_bytes(buffer_at(address, _SAMPLE)) ^ (digest_bytes(buffer_at(address + size - _SAMPLE, _SAMPLE), 1))
+def _span_of(tensor: Any, strides: Any) -> int:
+    """Bytes from the first element's to the last one's."""
+    if strides is None or not tensor.nbytes:
+        return int(tensor.nbytes)
+    pairs = zip(tensor.shape, strides, strict=True)
+    return int((sum((count - 1) * stride for count, stride in pairs) + 1) * tensor.itemsize)
 
 
 def _version_of(tensor: Any) -> int:

@@ -7,9 +7,10 @@ from typing import Any
 
 import torch
 
+from tracer.recording.torch_private import storages
 from tracer.recording.values.known import Stored
 from tracer.recording.values.later import Target
-from tracer.recording.values.plans import Plan
+from tracer.recording.values.plans import PARTIAL, Plan
 from tracer.trace.values import Mark
 
 
@@ -32,7 +33,7 @@ class Reading:
 class Outcome:
     """What one call wrote, while it is collected."""
 
-    __slots__ = ("digests", "is_late", "marks", "plan", "reading", "seen", "serial", "targets", "written")
+    __slots__ = ("digests", "is_late", "keeps", "marks", "plan", "reading", "seen", "serial", "targets", "written")
 
     def __init__(self, plan: Plan, reading: Reading, serial: int) -> None:
         self.plan = plan
@@ -41,11 +42,18 @@ class Outcome:
         self.is_late = False
         """Is it a copy to the host that is under way still?"""
         self.digests: list[Any] = []
+        self.keeps: int | None = None
+        """Where memory came from of which it wrote a part."""
         self.marks = 0
         self.written: list[Stored] = []
         self.seen: list[Any] = []
         self.targets: list[Target] = []
         """Where a collective writes that may not be over."""
+
+    def overwrites(self, stored: Stored, value: torch.Tensor, role: int) -> None:
+        """It writes into memory that holds something, which it did not read: does anything of that stay?"""
+        if role in PARTIAL or value.nbytes < storages.storage_bytes(value):
+            self.keeps = stored.origin
 
     def add(self, digest: Any) -> None:
         """One more output; ``None``: it could not be digested."""

@@ -38,6 +38,8 @@ class DeviceDigests:
     """Digests that wait on their devices."""
 
     def __init__(self) -> None:
+        self.is_used = False
+        """Has any digest been left on a device?"""
         self._rows: dict[torch.device, tuple[torch.Tensor, int]] = {}
         self._slots: list[Slot] = []
         self._add: Callable[[torch.Tensor, torch.Tensor], None] | None = None
@@ -56,6 +58,7 @@ class DeviceDigests:
             return None
 
     def _launch(self, tensor: torch.Tensor) -> Slot:
+        self.is_used = True
         with unseen():
             row, place = self._rows.get(tensor.device, (None, _ROOM))
             if row is None or place == _ROOM:

@@ -7,6 +7,7 @@ tensor that is not contiguous is brought into order piece by piece, so that no l
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,7 +38,10 @@ _UNITS: dict[int, Any] = {
 }
 _MOST_SEEDS = 1 << 16
 
+_QUANTIZED = frozenset({torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4})
+
 _seeds: dict[Any, int] = {}
+_plain: dict[Any, Any] = {}
 _buffers: dict[int, Any] = {}
 
 
@@ -50,6 +54,18 @@ def seed_of(dtype: torch.dtype, shape: Any, more: str = "") -> int:
             _seeds.clear()
         seed = _seeds[key] = int(_xxh3(f"{dtype} {tuple(shape)} {more}".encode()))
     return seed
+
+
+def plain_of(dtype: torch.dtype, shape: Any) -> tuple[int, int] | None:
+    """Seed and size of a dense, contiguous tensor with elements, no lazy sign; ``None``: it takes a longer way."""
+    found: Any = _plain.get((dtype, shape), 0)
+    if found == 0:
+        is_plain = 0 not in shape and not dtype.is_complex and dtype not in _QUANTIZED
+        found = (seed_of(dtype, shape), math.prod(shape) * dtype.itemsize) if is_plain else None
+        if len(_plain) >= _MOST_SEEDS:
+            _plain.clear()
+        _plain[dtype, shape] = found
+    return found  # type: ignore[no-any-return]
 
 
 def digest_bytes(data: Any, seed: int = 0) -> int:

@@ -1,0 +1,37 @@
+"""The Triton kernel gives the sums that plain torch gives: proven by Triton's interpreter, without a device."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PROGRAM = """
+import torch
+from tracer.recording.values.digesting import mix
+from tracer.recording.values.digesting.triton_mix import add_mixed_sum
+torch.manual_seed(0)
+for dtype in (torch.uint8, torch.bool, torch.bfloat16, torch.float32, torch.float64, torch.complex64):
+    for shape in ((0,), (1,), (3,), (8,), (5, 3), (4097,), (9000,), (70, 61)):
+        whole = torch.randn(shape).mul(50).to(dtype)
+        for tensor in (whole, whole.reshape(-1)[1:], whole.t() if whole.ndim == 2 else whole):
+            total = torch.zeros(1, dtype=torch.int64)
+            if tensor.numel():
+                add_mixed_sum(tensor, total)
+            assert int(total) == int(mix.mixed_sum(tensor)), (dtype, shape)
+print("equal")
+"""
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed: pip install triton==3.9.0")
+def test_the_kernel_gives_the_sums_of_plain_torch() -> None:
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join((str(ROOT), *sys.path))}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600
+    )
+    assert done.stdout.strip() == "equal", done.stderr
