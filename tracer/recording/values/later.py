@@ -41,6 +41,8 @@ class Later:
     def __init__(self, device: DeviceDigests) -> None:
         self._device = device
         self._calls: dict[int, tuple[list[Any], list[Any]]] = {}
+        self._unread: set[int] = set()
+        """Collectives whose results nobody read yet."""
         self._entries: list[tuple[int, Slot]] = []
         self._moments: list[tuple[ValueKind, str, Slot, int]] = []
 
@@ -58,6 +60,7 @@ class Later:
 
     def when_read(self, writer: ValuesWriter, index: int, targets: list[Target]) -> None:
         """Digest what a collective writes as soon as somebody reads it: it is over by then."""
+        self._unread.add(index)
         unread = set(range(len(targets)))
         found: list[Any] = [None] * len(targets)
 
@@ -77,6 +80,8 @@ class Later:
         if index not in self._calls:
             return  # it was given up
         inputs, outputs = self._calls[index]
+        if None not in found:
+            self._unread.discard(index)
         outputs += [one for one in found if one is not None]
         if Slot not in map(type, (*inputs, *outputs)):
             del self._calls[index]
@@ -92,9 +97,10 @@ class Later:
             writer.settle_entry(origin, slot.value)
         self._entries.clear()
         for index, (inputs, outputs) in self._calls.items():
-            marks = 0 if outputs else _NOT_WRITTEN
+            marks = _NOT_WRITTEN if index in self._unread else 0
             writer.settle(index, fold(map(_fetched, inputs)), fold(map(_fetched, outputs)), marks)
         self._calls.clear()
+        self._unread.clear()
         for kind, name, slot, position in self._moments:
             writer.moment(kind, name, slot.value, position)
         self._moments.clear()
