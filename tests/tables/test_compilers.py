@@ -119,3 +119,31 @@ def test_a_compilers_rule_is_found_by_overload_and_on_its_own_backend_alone() ->
     assert table.find("aten.index_put.default", Backend.CPU) is not table.find("aten.index_put.default", Backend.CUDA)
     assert table.find("aten.cumsum.default", Backend.CPU) is None
     assert table.find("aten.scatter.value", Backend.CPU) is None
+
+
+#: Ops that Inductor lowers and of which no rule is needed: it calls the eager kernel too, or draws from the same
+#: generator, or what varies eagerly is a tie that a generated loop need not decide; the eager verdict stands.
+WITHOUT_RULE = {
+    *("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm", "aten._int_mm", "aten._scaled_mm", "aten._scaled_mm_v2"),
+    *("aten.convolution", "aten._convolution", "aten.avg_pool3d_backward"),
+    *("aten.median.dim", "aten.kthvalue", "aten.topk", "aten.resize"),
+    *("aten.rand", "aten.randn", "aten.bernoulli", "aten.bernoulli_", "aten.native_dropout", "rngprims.philox_rand"),
+    *("aten._foreach_add.List", "aten._foreach_add_.List", "aten._foreach_sub.List"),
+    *("aten.add.Tensor", "aten.add_.Tensor", "aten.sub.Tensor", "aten.sub_.Tensor", "aten.add.out", "aten.sub.out"),
+}
+
+
+@pytest.mark.slow
+def test_what_varies_eagerly_and_is_lowered_has_a_rule() -> None:
+    lowering = pytest.importorskip("torch._inductor.lowering")
+    lowered = {str(op) for op in lowering.lowerings} - {str(op) for op in lowering.fallbacks}
+    table, missing = load_compiler("inductor"), set()
+    for backend in table.backends:
+        for rule in load_tables()[backend].rule:
+            if {case.verdict for case in rule.case} <= {Verdict.DETERMINISTIC, Verdict.SEEDED}:
+                continue
+            for op in rule.ops:
+                for overload in (one for one in lowered if one == op or one.rpartition(".")[0] == op):
+                    if op.startswith("aten.") and table.find(overload, backend) is None:
+                        missing.add(op)
+    assert {op for op in missing if not op.endswith("out")} - WITHOUT_RULE == set()
