@@ -135,6 +135,22 @@ def test_code_that_was_compiled_before_recording_began_is_named_and_its_kernels_
     assert [spot.count for spot in trace.blind_spots if spot.kind is BlindSpotKind.COMPILED] == [1]
 
 
+def test_a_module_with_a_hook_of_its_own_is_not_compiled_anew_at_every_call() -> None:
+    from tests.recording.lines import record
+    from tracer.recording.compiled.hidden_hooks import HOOKS
+
+    torch._dynamo.reset()
+    net = torch.nn.Sequential(torch.nn.Linear(4, 4))
+    net[0].register_forward_hook(lambda module, given, out: out + 1)
+    compiled = torch.compile(net, backend="aot_eager")
+    x = torch.ones(2, 4)
+    try:
+        trace = record(lambda: [compiled(x) for _ in range(5)]).trace
+    finally:
+        HOOKS.hides = True
+    assert len(trace.regions) <= 2
+
+
 def _atomic(run: Ran, region: str | None, kernels: tuple[str, ...]) -> list[str]:
     assert run.trace is not None
     (found,) = (one for one in run.trace.regions if one.id == region)

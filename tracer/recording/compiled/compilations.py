@@ -16,7 +16,7 @@ from types import CodeType
 from typing import Any
 
 from tracer.names import DeterministicMode
-from tracer.recording.compiled.hidden_hooks import HOOKS, IN_GUARDS
+from tracer.recording.compiled.hidden_hooks import HOOKS
 from tracer.recording.compiled.kernel_text import dispatches
 from tracer.recording.compiled.program_lines import Step, read_module, read_stack
 from tracer.recording.patching import Call
@@ -32,6 +32,7 @@ _GRAPHS = {
     "aot_forward_graph": Direction.FORWARD,
     "aot_backward_graph": Direction.BACKWARD,
 }
+_FURTHER = ("fx_graph_cache_hit", "recompile_reasons", "dynamo_cpp_guards_str")
 #: What most programs that are kept for lines of code come to; older ones go first.
 _MOST_PROGRAMS = 4096
 
@@ -205,14 +206,14 @@ class CompileLog:
         program = self._programs.get(compile_seams.compile_id())
         if name in _GRAPHS and program is not None:
             program.graphs[_GRAPHS[name]] = str(payload)
+        elif name == "dynamo_cpp_guards_str":
+            HOOKS.guarded(str(payload))
         elif name == "fx_graph_cache_hit":
             running = self._current.get(get_ident())
             if running:
                 running[-1][1].origin = RegionOrigin.CACHE
         elif name == "recompile_reasons":
             reasons = json.loads(payload) if isinstance(payload, str) and payload.startswith("[") else payload
-            if IN_GUARDS in str(reasons):
-                HOOKS.hides = False
             first = str(reasons[-1] if isinstance(reasons, list) and reasons else reasons)
             older, _, guard = first.partition(": ")
             self._guards[compile_seams.compile_id()] = (older.strip(), guard.partition("\n")[0].strip())
@@ -272,7 +273,7 @@ class _Handler(logging.Handler):
             metadata = getattr(record, "metadata", {})
             artifact = metadata.get("artifact")
             name = artifact.get("name") if isinstance(artifact, dict) else next(iter(metadata), "")
-            if name in _GRAPHS or name in ("fx_graph_cache_hit", "recompile_reasons"):
+            if name in _GRAPHS or name in _FURTHER:
                 self._log.told(name, getattr(record, "payload", None))
         except Exception:  # what a note stumbles over is no business of the program's
             return

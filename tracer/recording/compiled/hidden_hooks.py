@@ -15,8 +15,8 @@ from typing import Any
 from tracer.recording.calls.modules import OWN_HOOK
 
 _TABLES = ("_global_forward_pre_hooks", "_global_forward_hooks", "_global_forward_hooks_always_called")
-#: What torch's reason for a new compilation holds where a guard looked at them.
-IN_GUARDS = "_global_forward"
+#: Guards that ask which hooks there are, and not only for the type of what holds them (torch 2.13).
+_ASKS = ("LENGTH", "DictGuardManager", "KeyManager", "len(", "DICT_CONTAINS")
 
 
 class HiddenHooks:
@@ -24,6 +24,11 @@ class HiddenHooks:
 
     def __init__(self) -> None:
         self.hides = True
+
+    def guarded(self, guards: str) -> None:
+        """These are the guards of what dynamo has read just now."""
+        if any("_global_forward" in line and any(word in line for word in _ASKS) for line in guards.splitlines()):
+            self.hides = False
 
     def compiling(self, compile_frame: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make the call by which dynamo reads a function of the program."""

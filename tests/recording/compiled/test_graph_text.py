@@ -1,0 +1,100 @@
+"""The text of a graph: calls, what they were called with, and the lines that they belong to."""
+
+from __future__ import annotations
+
+import pytest
+
+from tracer.recording.compiled.graph_facts import GraphFacts
+from tracer.recording.compiled.graph_text import Place, Value, read_graph
+from tracer.recording.compiled.program_lines import Frame, Module, ProgramLines, Step, read_module, with_neighbours
+
+TEXT = """
+class GraphModule(torch.nn.Module):
+    def forward(
+        self,
+        primals_1: "i64[s0][1]cpu",
+        tangents_1: "f32[8, 16][16, 1]cpu",
+    ):
+        # No stacktrace found for following nodes
+        iota: "i64[8][1]cpu" = torch.ops.prims.iota.default(8, start = 0, step = 1)
+
+        # File: /w/train.py:18 in forward, code: y = zeros.index_add(0, j, x)
+        full: "f32[8, 16][16, 1]cpu" = torch.ops.aten.full.default([8, 16], 0, device = device(type='cpu'))
+        index_put: "f32[8, 16][16, 1]cpu" = torch.ops.aten.index_put.default(full, [iota], tangents_1, True)
+        native = torch.ops.aten.native_layer_norm.default(index_put, [16], None, None, 1e-05)
+        getitem: "f32[8, 16][16, 1]cpu" = native[0];  native = None
+        return (getitem,)
+"""
+
+
+def test_calls_bear_their_line_and_what_is_no_call_is_left_out() -> None:
+    graph = read_graph(TEXT)
+    assert [node.op for node in graph.nodes] == [
+        "prims.iota.default",
+        "aten.full.default",
+        "aten.index_put.default",
+        "aten.native_layer_norm.default",
+    ]
+    line = Place("/w/train.py", 18, "forward", "y = zeros.index_add(0, j, x)")
+    assert [node.place for node in graph.nodes] == [None, line, line, line]
+    assert graph.nodes[2].args[0] == Value("f32", (8, 16), (16, 1), "cpu")
+    assert graph.parts == {"getitem": "native"}
+    assert graph.has_unfixed_sizes
+
+
+def test_facts_are_read_as_those_of_an_eager_call_are() -> None:
+    asked = {"aten.index_put": frozenset({"arg.accumulate", "shape.numel_ge_32768"})}
+    facts = GraphFacts(asked, "")
+    found = facts.of(read_graph(TEXT).nodes[2])
+    assert found["arg.accumulate"] is True
+    assert found["shape.numel_ge_32768"] is False
+    assert (found["device"], found["dtype"], found["ndim"]) == ("cpu", "float32", 2)
+
+
+def test_a_fact_that_hangs_on_a_size_that_is_not_fixed_is_missing() -> None:
+    asked = {"aten.index_put": frozenset({"arg.accumulate", "shape.numel_ge_32768"})}
+    text = TEXT.replace('tangents_1: "f32[8, 16]', 'tangents_1: "f32[s0, 16]')
+    found = GraphFacts(asked, "").of(read_graph(text).nodes[2])
+    assert found["arg.accumulate"] is True
+    assert "shape.numel_ge_32768" not in found
+
+
+def test_what_torch_put_in_bears_the_line_of_the_call_that_it_serves() -> None:
+    graph = read_graph(TEXT)
+    step = Step((Frame("/w/train.py", 18, "forward", ""),), None)
+    assert with_neighbours(graph.nodes, [None, step, step, step], {})[0] is step
+
+
+@pytest.mark.parametrize("text", ["class", "x = 1", "def backward(self): pass"])
+def test_a_text_of_another_form_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="text of a graph"):
+        read_graph(text)
+
+
+def test_a_line_that_moved_is_found_by_its_text_and_the_same_text_twice_by_its_order() -> None:
+    def step(line: int, code: str, module: str = "") -> Step:
+        return Step((Frame("/w/t.py", line, "forward", code),), Module("", module))
+
+    today = ProgramLines([step(20, "x = self.act(x)", "a"), step(21, "x = x + 1"), step(22, "x = self.act(x)", "b")])
+    then = [
+        Place("/w/t.py", line, "forward", code) for line, code in ((18, "x = self.act(x)"), (20, "x = self.act(x)"))
+    ]
+    assert [found.frames[-1].line for found in today.match(then, backwards=False) if found] == [20, 22]
+    assert [found.frames[-1].line for found in today.match(then[::-1], backwards=True) if found] == [22, 20]
+    assert today.match([Place("/w/t.py", 3, "forward", "gone")], backwards=False) == [None]
+
+
+def test_of_several_modules_that_one_line_calls_the_one_that_holds_them_is_named() -> None:
+    frames = (Frame("/w/t.py", 5, "forward", "x = self.b(self.a(x))"),)
+    steps = [Step(frames, Module("", path)) for path in ("layers.0.a", "layers.0.b")]
+    place = Place("/w/t.py", 5, "forward", "x = self.b(self.a(x))")
+    (found,) = ProgramLines(steps).match([place], backwards=False)
+    assert found is not None
+    assert found.module == Module("", "layers.0")
+
+
+def test_a_modules_path_is_spelled_as_named_modules_spells_it() -> None:
+    assert read_module({"1": ("L['self'].layers.0", "Block")}) == Module("", "layers.0")
+    assert read_module({"1": ("L['self']._modules['layers']._modules['0']", "Block")}) == Module("", "layers.0")
+    assert read_module({"1": ("G['net']", "Net"), "2": ("G['net'].layers[3]", "Block")}) == Module("Net", "layers.3")
+    assert read_module({}) is None

@@ -1,0 +1,117 @@
+"""Generated code: which kernels it has, and which of them add atomically."""
+
+from __future__ import annotations
+
+import pytest
+
+from tracer.recording.compiled.graph_text import Node, Value
+from tracer.recording.compiled.kernel_text import atomic_lines, dispatches, read_kernels
+from tracer.recording.compiled.kernels_of_calls import match_kernels
+from tracer.trace.region_names import KernelLanguage
+
+CPP, TRITON = KernelLanguage.CPP, KernelLanguage.TRITON
+
+CODE = '''
+cpp_fused_index_add_0 = async_compile.cpp_pybinding(['const float*', 'float*'], r"""
+extern "C"  void  kernel(const float* in_ptr0, float* out_ptr0)
+{
+    #pragma omp parallel
+    atomic_add_vec<float, 1, 1>(out_ptr0, tmp1, tmp2);
+}
+""")
+
+
+# kernel path: /tmp/x.py
+# Topologically Sorted Source Nodes: [y], Original ATen: [aten.sin, aten.add]
+# Source node to ATen node mapping:
+#   y => sin, add
+# Graph fragment:
+#   %x : Tensor "f32[4][1]cuda:0" = PlaceHolder[target=x]
+#   %sin : Tensor "f32[4][1]cuda:0"[num_users=1] = call_function[target=torch.ops.aten.sin.default](args = (%x,))
+triton_poi_fused_add_sin_1 = async_compile.triton('triton_poi_fused_add_sin_1', """
+tl.store(out_ptr0 + (x0), tmp2, xmask)
+""", device_str='cuda')
+
+
+class Runner:
+    def call(self, args):
+        arg0_1, = args
+        cpp_fused_index_add_0(arg0_1, buf0)
+        triton_poi_fused_add_sin_1.run(buf0, buf1, 4, stream=stream0)
+        # Topologically Sorted Source Nodes: [z], Original ATen: [aten.mm]
+        extern_kernels.mm(buf0, buf1, out=buf2)
+        extern_kernels.mm(buf2, buf1, out=buf3)
+        aten.index_put_(buf3, [arg0_1], buf1, True)
+        return (buf3, )
+'''
+
+
+def node(name: str, op: str) -> Node:
+    value = Value("f32", (4,), (1,), "cpu")
+    return Node(name, op, (value,), {}, value, None)
+
+
+def test_each_kernel_is_named_once_with_its_language_and_the_number_of_its_calls() -> None:
+    kernels = {one.name: one for one in read_kernels(CODE)}
+    assert {name: (one.language, one.calls) for name, one in kernels.items()} == {
+        "cpp_fused_index_add_0": (CPP, 1),
+        "triton_poi_fused_add_sin_1": (TRITON, 1),
+        "extern_kernels.mm": (KernelLanguage.EXTERN, 2),
+        "aten.index_put_": (KernelLanguage.FALLBACK, 1),
+    }
+    assert {name: one.atomic for name, one in kernels.items()} == {
+        "cpp_fused_index_add_0": True,
+        "triton_poi_fused_add_sin_1": False,
+        "extern_kernels.mm": None,
+        "aten.index_put_": None,
+    }
+    assert kernels["triton_poi_fused_add_sin_1"].nodes == ("sin",)
+    assert kernels["triton_poi_fused_add_sin_1"].original_ops == ("aten.sin", "aten.add")
+
+
+@pytest.mark.parametrize(
+    ("line", "language", "adds"),
+    [
+        ("void kernel(float* out_ptr0) atomic_add(&out_ptr0[0], tmp0);", CPP, True),
+        ("void kernel(int64_t* out_ptr0) atomic_add(&out_ptr0[0], tmp0);", CPP, False),
+        ("transpose_mxn<float,true>(in_ptr0, 8, out_ptr0, 8);", CPP, True),
+        ("transpose_mxn<float,false>(in_ptr0, 8, out_ptr0, 8);", CPP, False),
+        ("std::atomic<int> inductor_cpu_integer_div_error{0};", CPP, False),
+        ("tl.atomic_add(out_ptr0 + (x0), tmp2, xmask, sem='relaxed')", TRITON, True),
+        ("'signature': {'out_ptr0': '*i64'}  tl.atomic_add(out_ptr0 + (x0), tmp2)", TRITON, False),
+        ("'signature': {'out_ptr0': '*fp32'}  tl.atomic_add(out_ptr0 + (x0), tmp2)", TRITON, True),
+        ("tl.atomic_max(out_ptr0 + (x0), tmp2)", TRITON, False),
+    ],
+)
+def test_only_additions_that_round_count_as_atomic(line: str, language: KernelLanguage, adds: bool) -> None:
+    assert bool(atomic_lines(line, language)) == adds
+
+
+def test_a_kernel_of_the_cache_that_adds_atomically_belongs_to_the_call_that_adds_at_indices() -> None:
+    nodes = (node("a", "aten.sin.default"), node("b", "aten.index_put.default"), node("c", "aten.mm.default"))
+    matching = match_kernels(nodes, read_kernels(CODE), {})
+    assert matching.kernels["b"] == ("cpp_fused_index_add_0", "aten.index_put_")
+    assert matching.kernels["c"] == ("extern_kernels.mm",)
+    assert "cpp_fused_index_add_0" not in matching.told
+
+
+def test_what_the_compiler_told_of_a_kernel_stands_before_its_name() -> None:
+    nodes = (node("a", "aten.sin.default"), node("b", "aten.index_put.default"))
+    matching = match_kernels(nodes, read_kernels(CODE), {"cpp_fused_index_add_0": {"a"}})
+    assert matching.kernels["a"] == ("cpp_fused_index_add_0",)
+    assert "cpp_fused_index_add_0" not in matching.kernels["b"]
+    assert "cpp_fused_index_add_0" in matching.told
+
+
+def test_code_that_calls_its_own_kernels_alone_dispatches_nothing() -> None:
+    assert dispatches(CODE)
+    own = "\n".join(line for line in CODE.splitlines() if "extern_kernels" not in line and "aten.index" not in line)
+    assert not dispatches(own)
+    assert dispatches("code of another form")
+
+
+def test_code_of_another_form_is_refused() -> None:
+    with pytest.raises(ValueError, match="call"):
+        read_kernels("x = 1")
+    with pytest.raises(ValueError, match="parsed"):
+        read_kernels("#include <torch/csrc>\nvoid f() {}")
