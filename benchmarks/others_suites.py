@@ -47,9 +47,6 @@ SUITES = {
         from_source=True,
     ),
     "linear_operator": Suite(("jaxtyping", "wadler_lindig", "scipy", "mpmath"), "test", from_source=True),
-    "entmax": Suite((), "entmax", from_source=True),
-    "torch-optimizer": Suite(("pytorch_ranger",), "tests", from_source=True),
-    "torchsde": Suite(("trampoline", "scipy"), "tests", from_source=True),
 }
 
 
