@@ -70,6 +70,8 @@ class DeterminismTracer:
         self._values_folder: TemporaryDirectory[str] | None = None
         self._depth = 0
         self._lazy_recorder: Recorder | None = None
+        self.keeps_source = False
+        """Are lines of generated code kept with a region's kernels? To be set before it is entered."""
         self.watch: ProcessWatch | None = None
         """What watches the process for longer than this records; to be set before it is entered. ``None``: its own."""
 
@@ -91,6 +93,7 @@ class DeterminismTracer:
                 values=self._values_path(),
                 tracer_version=__version__,
             )
+            self._lazy_recorder.regions.keeps_lines = self.keeps_source
             self._model = None  # the recorder holds its modules weakly
         return self._lazy_recorder
 

@@ -75,6 +75,7 @@ class ScriptRecording:
 
         recorder = DeterminismTracer(name=self.name, values=self.values or False)
         recorder.watch = self._watch
+        recorder.keeps_source = self.source_folder is not None
         if self._watch is not None:
             self._watch.torch_loaded(sys._getframe(1))
         self._window = StepWindow(

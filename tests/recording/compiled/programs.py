@@ -58,7 +58,9 @@ class Ran(NamedTuple):
     """Line of each comment's text."""
 
 
-def ran(folder: Path, *, steps: int = 3, record: bool, moved_by: int = 0, text: str = PROGRAM) -> Ran:
+def ran(
+    folder: Path, *, steps: int = 3, record: bool, moved_by: int = 0, text: str = PROGRAM, keeps_source: bool = False
+) -> Ran:
     """Compile the program anew, as a new process would, and run it."""
     torch._dynamo.reset()
     counters.clear()
@@ -75,6 +77,8 @@ def ran(folder: Path, *, steps: int = 3, record: bool, moved_by: int = 0, text: 
     finally:
         sys.dont_write_bytecode = before
     tracer = DeterminismTracer() if record else None
+    if tracer is not None and keeps_source:
+        tracer.keeps_source = True
     if tracer is None:
         net, losses = program.run(steps)
     else:

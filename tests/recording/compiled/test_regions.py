@@ -34,7 +34,7 @@ def without(compiled: Ran, folder: Path) -> Ran:
 @pytest.fixture(scope="module")
 def moved(without: Ran, folder: Path) -> Ran:
     """The third, with it, after seven lines were put on top of the file: everything comes from the cache."""
-    return ran(folder, record=True, moved_by=7)
+    return ran(folder, record=True, moved_by=7, keeps_source=True)
 
 
 def test_what_was_compiled_with_the_recorder_is_found_in_the_cache_without_it(compiled: Ran, without: Ran) -> None:
@@ -120,6 +120,14 @@ def test_a_region_from_the_cache_names_the_kernel_that_adds_atomically(moved: Ra
     for op in ("aten.index_put.", "aten._unsafe_masked_index_put_accumulate"):
         for group in groups(moved, op):
             assert _atomic(moved, group.region, group.kernels)
+
+
+def test_lines_of_generated_code_are_kept_where_source_is_and_nowhere_else(compiled: Ran, moved: Ran) -> None:
+    for run, kept in ((compiled, False), (moved, True)):
+        assert run.trace is not None
+        adding = [kernel for region in run.trace.regions for kernel in region.kernels if kernel.atomic]
+        assert adding
+        assert all(any("atomic_add" in line for line in kernel.lines) == kept for kernel in adding)
 
 
 def test_code_that_was_compiled_before_recording_began_is_named_and_its_kernels_are_read(moved: Ran) -> None:
