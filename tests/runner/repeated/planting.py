@@ -60,10 +60,9 @@ def runs_fork(monkeypatch: pytest.MonkeyPatch) -> None:
         order: Order, variables: Mapping[str, str], number: int, has_parted: Callable[[], bool] | None = None
     ) -> tuple[int, bool]:
         done = FORKING.run(
-            [msgspec.json.encode(order).decode("utf-8")],
+            ["-m", "tracer.runner.repeated.child", msgspec.json.encode(order).decode("utf-8")],
             cwd=Path.cwd(),
             env={**PLAIN, **variables, "PYTHONPATH": os.environ.get("PYTHONPATH", "")},
-            module="tracer.runner.repeated.child",
         )
         assert "tracer/" not in done.err, done.err  # no traceback of ours
         print(done.out, end="")

@@ -10,9 +10,14 @@ import pytest
 from tests.runner.repeated.planting import PROGRAMS, Program, expect_agreement, expect_parting, program
 
 PARAMETERS = [pytest.param(program(path), id=path.stem) for path in PROGRAMS]
+_FRESH = pytest.mark.fresh_interpreter
+FAULTS = [
+    pytest.param(program(path), id=path.stem, marks=_FRESH if "process" in program(path).said else ())
+    for path in PROGRAMS
+]
 
 
-@pytest.mark.parametrize("one", PARAMETERS)
+@pytest.mark.parametrize("one", FAULTS)
 def test_the_runs_part_at_the_line_and_for_the_cause_that_is_planted(
     one: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

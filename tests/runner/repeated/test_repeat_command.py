@@ -136,6 +136,7 @@ def test_in_processes_of_its_own_a_run_is_ended_as_soon_as_it_has_parted(tmp_pat
 
 
 @pytest.mark.slow
+@pytest.mark.fresh_interpreter
 def test_threads_and_the_hash_seed_are_varied_by_variables(tmp_path: Path) -> None:
     (tmp_path / "hangs.py").write_text(
         "import torch\nx = torch.ones(4) * (hash('word') % 1000)\ny = torch.zeros(2) + torch.get_num_threads()\n"
@@ -144,6 +145,7 @@ def test_threads_and_the_hash_seed_are_varied_by_variables(tmp_path: Path) -> No
         *("repeat", "--vary", "threads,hash-seed", "--format", "json", "hangs.py"),
         cwd=tmp_path,
         module=True,
+        fresh=True,
         PYTHONHASHSEED="3",
         OMP_NUM_THREADS="2",
         PYTHONPATH=os.environ.get("PYTHONPATH", str(Path.cwd())),
