@@ -12,7 +12,7 @@ from tests.cli.command import process
 TESTS = Path(__file__).parent
 MARK = "fresh_interpreter"
 #: Each loads torch anew, which takes seconds: another one needs a reason.
-AT_MOST = 26
+AT_MOST = 30
 #: They start what tests ask them to start.
 STARTERS = {"cli/command.py", "forking.py"}
 

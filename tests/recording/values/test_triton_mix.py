@@ -29,6 +29,7 @@ print("equal")
 
 
 @pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed: pip install triton==3.9.0")
+@pytest.mark.fresh_interpreter
 def test_the_kernel_gives_the_sums_of_plain_torch() -> None:
     environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join((str(ROOT), *sys.path))}
     done = subprocess.run(
