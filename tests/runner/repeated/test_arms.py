@@ -12,6 +12,7 @@ from tracer.divergence.repeated import Arm, to_json
 from tracer.errors import UsageError
 from tracer.report.wording.runs.repeating import repeated_headline, sensitive
 from tracer.runner.repeated.arms import CANNOT, SAID, parse_arms, variables_of
+from tracer.runner.repeated.launching import _apart
 
 
 def test_all_is_every_arm_and_a_word_that_is_none_is_refused_with_those_that_are() -> None:
@@ -90,3 +91,14 @@ def test_under_the_plan_the_headline_says_both() -> None:
         "As you have it the runs part at train.py:41 (aten.index_put_, by its kernel);"
         " under the plan they agree in all 12,408 calls"
     )
+
+
+def test_runs_of_a_distributed_job_do_not_meet_in_one_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    assert _apart(1) == {}
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("MASTER_PORT", "65535")
+    assert _apart(0) == {}
+    ports = [_apart(number)["MASTER_PORT"] for number in (1, 2, 3)]
+    assert ports == ["1024", "1025", "1026"]
+    assert _apart(1)["TORCHELASTIC_USE_AGENT_STORE"] == "False"

@@ -86,7 +86,10 @@ class Plan:
         self.reads = tuple(
             entry
             for entry in access.arguments
-            if entry[2] != accesses.WRITES and entry[1] not in _SCRATCH and not self.is_wait
+            if entry[2] != accesses.WRITES
+            and entry[1] not in _SCRATCH
+            and not self.is_wait
+            and not (self.is_collective and entry[1].startswith("output"))  # where the answer goes; no schema says so
         )
         """Position, name and role of what is read."""
         self.reads_self = access.reads_self if access.ignores_self_at is not None else None

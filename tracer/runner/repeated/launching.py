@@ -18,7 +18,9 @@ from tracer.runner.repeated.task import Order
 _CHILD = "tracer.runner.repeated.child"
 #: Seconds between two looks at what a run has written so far; how long one that was asked to end may take.
 _LOOK = 0.5
-_PATIENCE = 30.0
+_PATIENCE = 20.0
+#: Ports that a program may open.
+_LOWEST, _PORTS = 1024, 65536
 
 
 def start(order: Order, variables: Mapping[str, str], number: int) -> subprocess.Popen[bytes]:
@@ -44,18 +46,16 @@ def run(
 
 
 def _apart(number: int) -> dict[str, str]:
-    """What keeps this run of a distributed job from meeting another run's store.
+    """What keeps this run of a distributed job from meeting another run's store, where that run's addresses stand.
 
-    Ranks of the first run may still be ending while the second begins. torchrun keeps one store for the whole job, in
-    which each attempt has keys of its own; without torchrun the ranks make a store at a port.
+    torchrun's agent keeps one store for all that its processes do (torch 2.13 has no keys of its own for an attempt),
+    so every run but the first makes one itself, as without torchrun: rank 0 at the next port.
     """
-    environ = os.environ
-    if number == 0 or "RANK" not in environ:
+    port = os.environ.get("MASTER_PORT", "")
+    if number == 0 or "RANK" not in os.environ or not port.isdigit():
         return {}
-    if environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
-        return {"TORCHELASTIC_RESTART_COUNT": str(int(environ.get("TORCHELASTIC_RESTART_COUNT", "0")) + 1000 * number)}
-    port = environ.get("MASTER_PORT", "")
-    return {"MASTER_PORT": str(int(port) + number)} if port.isdigit() else {}
+    other = _LOWEST + (int(port) + number - _LOWEST) % (_PORTS - _LOWEST)
+    return {"MASTER_PORT": str(other), "TORCHELASTIC_USE_AGENT_STORE": "False"}
 
 
 def _can_be_read_again() -> bool:
@@ -102,9 +102,9 @@ def wait(child: subprocess.Popen[bytes], has_parted: Callable[[], bool] | None =
         return child.wait(), False
 
 
-def _end(child: subprocess.Popen[bytes]) -> int:
-    """Ask ``child`` to end, and make it where it does not."""
-    child.terminate()
+def _end(child: subprocess.Popen[bytes], number: int = signal.SIGTERM) -> int:
+    """Ask ``child`` to end, and make it where it does not: one that waits for other ranks runs no handler."""
+    child.send_signal(number)
     try:
         return child.wait(_PATIENCE)
     except subprocess.TimeoutExpired:
@@ -117,8 +117,7 @@ def _passing_on(child: subprocess.Popen[bytes]) -> Iterator[None]:
     """Hand the signals that end a job to ``child``; control-C reaches it by itself, from the terminal."""
 
     def pass_on(number: int, frame: FrameType | None) -> None:
-        child.send_signal(number)
-        child.wait()
+        _end(child, number)
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
