@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 
 from benchmarks.calls import made_up
 from benchmarks.calls.later import made_up_later
+from benchmarks.calls.unseen import made_up_unseen
 from benchmarks.extra import left_out
 from benchmarks.samples import Sample, operator_database, samples_of
 
@@ -57,11 +58,17 @@ def later() -> Iterator[Sample]:
     return made_up_later()
 
 
+def unseen() -> Iterator[Sample]:
+    """Calls made up a third time by someone who had seen no rule, as ``benchmarks/calls/unseen`` has them."""
+    return made_up_unseen()
+
+
 SUITES: Mapping[str, Callable[[], Iterator[Sample]]] = {
     "opinfo": operators,
     "extra": extra,
     "calls": calls,
     "later": later,
+    "unseen": unseen,
 }
 
 

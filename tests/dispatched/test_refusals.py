@@ -15,6 +15,9 @@ SUITES = tuple(recorded.kept_suites())
 #: Of a release by itself. Up to 2.7 ``inner`` and ``tensordot`` of vectors are products, which the samples, recorded by
 #: 2.13, are not: five calls that no rule can tell.
 RECALL = 0.994
+#: At first sight and since: no rule was mended by these calls. One of their losses is answered ``unknown``, and one
+#: attention with shared heads is refused by torch and not by the tables.
+UNSEEN_RECALL = 0.989
 
 
 @cache
@@ -27,7 +30,7 @@ def kept() -> list[tuple[str, str, Path]]:
 
 
 def test_the_operator_database_and_what_it_leaves_out_are_kept_for_the_newest_and_an_older_release() -> None:
-    assert {"opinfo", "extra", "calls", "later"} <= set(SUITES)
+    assert {"opinfo", "extra", "calls", "later", "unseen"} <= set(SUITES)
     assert {"2.4.1", "2.8.0", "2.9.1", "2.12.1", "2.13.0", "2.15.0"} <= set(releases("opinfo"))
 
 
@@ -38,15 +41,22 @@ def test_refusals_are_predicted(suite: str, torch: str, path: Path) -> None:
     assert score.hits > 50
     assert score.unpaired <= 0.1 * score.total
     assert score.precision >= TARGET, told
-    assert score.recall >= RECALL, told
+    assert score.recall >= (UNSEEN_RECALL if suite == "unseen" else RECALL), told
 
 
 @pytest.mark.parametrize("suite", SUITES)
-def test_a_whole_suite_reaches_the_target(suite: str) -> None:
+def test_a_whole_suite_reaches_its_floor(suite: str) -> None:
     whole = Score()
     for path in releases(suite).values():
         whole.add_all(scored(suite, path))
-    assert whole.holds, "\n".join(disagreements(whole.wrong))
+    told = "\n".join(disagreements(whole.wrong))
+    assert whole.precision >= TARGET, told
+    assert whole.recall >= (UNSEEN_RECALL if suite == "unseen" else TARGET), told
+
+
+def test_what_is_missed_of_calls_that_nobody_had_seen_is_known() -> None:
+    missed = {one.entry for path in releases("unseen").values() for one in scored("unseen", path).wrong}
+    assert missed == {"attending shared", "ctc joined int32"}
 
 
 def prediction(rules: set[str], refused: bool, torch: str = "2.13.0") -> Prediction:
