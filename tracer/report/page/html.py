@@ -40,15 +40,19 @@ def render(report: ReportView) -> str:
     assets = _assets()
     bundle = datatables_script() if any(judgement.findings for judgement in targets_shown(report)) else None
     blocks = map_of(report)
-    scripts = [script for script in (bundle, assets["script.js"]) if script]
+    # The picture of two runs comes with them alone.
+    picture = assets["parting.js"] if report.repeated is not None else None
+    style = assets["style.css"] + (assets["parting.css"] if picture else "")
+    scripts = [script for script in (bundle, assets["script.js"], picture) if script]
     return (
         _environment()
         .get_template("report.html")
         .render(
             page_context(report, blocks),
-            style=Markup(assets["style.css"]),
+            style=Markup(style),
             bundle=Markup(bundle) if bundle else None,
             script=Markup(assets["script.js"]),
+            picture=Markup(picture) if picture else None,
             script_hashes=" ".join(map(_hash, scripts)),
             data=Markup(findings_json(report, blocks)),
         )
@@ -137,7 +141,8 @@ def _whole_numbers(text: str) -> Markup:
 def _assets() -> dict[str, str]:
     """The style and the script as they stand in the page; read as text, never as templates."""
     folder = template_folder()
-    return {name: (folder / name).read_text(encoding="utf-8") for name in ("style.css", "script.js")}
+    names = ("style.css", "script.js", "parting.css", "parting.js")
+    return {name: (folder / name).read_text(encoding="utf-8") for name in names}
 
 
 def _hash(script: str) -> str:

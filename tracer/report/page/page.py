@@ -12,7 +12,6 @@ from tracer.names import SEVERITY, About, Cause, Phase, UnknownReason, Verdict, 
 from tracer.plan import place_of
 from tracer.report.finding_columns import backend_of
 from tracer.report.page.model_map import Block, model_map
-from tracer.report.page.parting_page import parting_context
 from tracer.report.page.process_page import process_context
 from tracer.report.page.reproduce import command
 from tracer.report.regions import region_rows, regions_sentence
@@ -91,6 +90,15 @@ class PlainRow(NamedTuple):
     place: str
 
 
+def _parting(report: ReportView) -> dict[str, Any]:
+    """What the page says of runs that were compared; a page on one run loads none of what reads their values."""
+    if report.repeated is None:
+        return {"parting": None}
+    from tracer.report.page.parting_page import parting_context
+
+    return {"parting": parting_context(report.repeated)}
+
+
 def page_context(report: ReportView, blocks: tuple[Block, ...]) -> dict[str, Any]:
     """Everything that ``report.html`` names, so that it is complete without a script; ``blocks`` are ``map_of``'s."""
     verdict, line = headline(report)
@@ -146,7 +154,7 @@ def page_context(report: ReportView, blocks: tuple[Block, ...]) -> dict[str, Any
         "ranks": page_ranks(report.ranks),
         **_compiled(report),
         **process_context(report),
-        **parting_context(report),
+        **_parting(report),
     }
 
 

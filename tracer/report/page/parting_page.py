@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from tracer.divergence.model import Root
 from tracer.divergence.repeated import Repeated
@@ -20,9 +20,6 @@ from tracer.report.wording.runs.repeating import (
 )
 from tracer.report.wording.runs.states import STATES
 from tracer.report.wording.words import plural
-
-if TYPE_CHECKING:
-    from tracer.report.view import ReportView
 
 #: Roots that the table lists; places of a structure's continuation.
 MOST_ROOTS = 60
@@ -43,31 +40,26 @@ class RootRow(NamedTuple):
     arms: str
 
 
-def parting_context(report: ReportView) -> dict[str, Any]:
-    """What ``report.html`` names of a comparison; ``parting`` is ``None`` where the report is on one run."""
-    repeated = report.repeated
-    if repeated is None:
-        return {"parting": None}
+def parting_context(repeated: Repeated) -> dict[str, Any]:
+    """What ``report.html`` names of a comparison, as its ``parting``."""
     shown = repeated.as_it_stands if repeated.agrees and repeated.as_it_stands is not None else repeated
     divergence = shown.divergence
     roots = _in_order(shown)
     return {
-        "parting": {
-            "headline": repeated_headline(repeated),
-            "verdict": None if repeated.agrees and shown is repeated else Verdict.NONDETERMINISTIC,
-            "no_proof": NO_PROOF if repeated.agrees else "",
-            "settings": settings_sentence(repeated),
-            "compared": _compared(shown),
-            "roots": [_row(number, root) for number, root in enumerate(roots[:MOST_ROOTS], 1)],
-            "roots_more": max(0, len(roots) - MOST_ROOTS),
-            "picture": picture_of(divergence),
-            "states": STATES,
-            "arms": arm_rows(repeated),
-            "structure": divergence.structure,
-            "changed": divergence.settings,
-            "second": shown.second,
-            "not_restored": repeated.not_restored,
-        }
+        "headline": repeated_headline(repeated),
+        "verdict": None if repeated.agrees and shown is repeated else Verdict.NONDETERMINISTIC,
+        "no_proof": NO_PROOF if repeated.agrees else "",
+        "settings": settings_sentence(repeated),
+        "compared": _compared(shown),
+        "roots": [_row(number, root) for number, root in enumerate(roots[:MOST_ROOTS], 1)],
+        "roots_more": max(0, len(roots) - MOST_ROOTS),
+        "picture": picture_of(divergence),
+        "states": STATES,
+        "arms": arm_rows(repeated),
+        "structure": divergence.structure,
+        "changed": divergence.settings,
+        "second": shown.second,
+        "not_restored": repeated.not_restored,
     }
 
 
