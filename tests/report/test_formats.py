@@ -31,9 +31,8 @@ def test_what_no_op_shows_reads_as_it_did(name: str, golden: Golden) -> None:
 
 def test_the_page_reads_as_it_did(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html, "datatables_script", lambda: "/* DataTables, from itables */")
-    monkeypatch.setattr(
-        html, "_assets", lambda: dict.fromkeys(("style.css", "script.js", "parting.css", "parting.js"), "/* */")
-    )
+    assets = {"style.css": "/* style */", "script.js": "/* script */", "parting.css": "", "parting.js": ""}
+    monkeypatch.setattr(html, "_assets", lambda: assets)
     golden("report.html", full_report().to_html())
     golden("process.html", process_report().to_html())
 
