@@ -79,7 +79,8 @@ def test_a_marked_test_fails_for_its_findings_and_others_do_not(project: Path) -
 
 @pytest.mark.parametrize("workers", [(), pytest.param(("-n", "2"), marks=pytest.mark.fresh_interpreter)])
 def test_one_report_holds_what_every_worker_recorded(project: Path, workers: tuple[str, ...]) -> None:
-    done = pytest_in(project, "-q", "--determinism-report", "out.json", "--determinism-backend", "cuda", *workers)
+    options = ("-q", "--determinism-report", "out.json", "--determinism-backend", "cuda", *workers)
+    done = pytest_in(project, *options, fresh=bool(workers))  # the workers start Python themselves
     assert "determinism report on 5 recordings: out.json" in done.out
     told = json.loads((project / "out.json").read_text(encoding="utf-8"))["judgement"]
     names = {source["name"] for source in told["sources"]}

@@ -65,7 +65,7 @@ def test_a_backends_table_finds_a_rule_where_it_holds_and_nowhere_else(rule: Lib
         holds = not rule.backends or backend in rule.backends
         for op in rule.ops:
             found = holder.find(op.replace("*", "of_nobody") + ".default")
-            assert (found is rule) is holds or found in holder.rule
+            assert (found == rule) is holds or found in holder.rule
 
 
 @pytest.mark.parametrize("rule", LIBRARIES.rule, ids=lambda rule: rule.id)
