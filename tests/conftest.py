@@ -7,6 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# No test fails on a time: a machine that others use too is slow now and then.
+settings.register_profile("tests", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
 
 GOLDEN = Path(__file__).parent / "golden"
 
