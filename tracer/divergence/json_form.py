@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from tracer.divergence.model import Divergence
+from tracer.divergence.model import Divergence, Root
 
 SCHEMA = 1
 
 
-def json_form(divergence: Divergence, *, runs: int = 2, arms: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """What stands in the JSON: ``schema``, ``agrees``, ``runs``, ``calls_compared``, ``first``, ``roots``, ``arms``."""
-    told: dict[str, Any] = msgspec.to_builtins(divergence)
-    for field in ("agrees", "calls_compared", "roots"):
-        told.pop(field)
-    roots = [msgspec.to_builtins(root) for root in divergence.roots]
+def leading_fields(
+    *, agrees: bool, runs: int, calls_compared: int, first: Root | None, roots: Sequence[Root], arms: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What every comparison's JSON begins with: ``schema``, ``agrees``, ``runs``, ``calls_compared``, ``first``,
+    ``roots``, ``arms``."""
     return {
         "schema": SCHEMA,
-        "agrees": divergence.agrees,
+        "agrees": agrees,
         "runs": runs,
-        "calls_compared": divergence.calls_compared,
-        "first": roots[0] if roots else None,
+        "calls_compared": calls_compared,
+        "first": first,
         "roots": roots,
-        "arms": dict(arms or {}),
-        **told,
+        "arms": arms,
     }
+
+
+def json_form(divergence: Divergence) -> dict[str, Any]:
+    """What stands in the JSON of two recordings: the leading fields, and the rest of what is known."""
+    rest: dict[str, Any] = msgspec.to_builtins(divergence)
+    rest = {name: value for name, value in rest.items() if name not in ("agrees", "calls_compared", "roots")}
+    lead = leading_fields(
+        agrees=divergence.agrees,
+        runs=2,
+        calls_compared=divergence.calls_compared,
+        first=divergence.first,
+        roots=divergence.roots,
+        arms={},
+    )
+    return msgspec.to_builtins(lead) | rest  # type: ignore[no-any-return]

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from tracer.divergence.json_form import leading_fields
 from tracer.divergence.model import Divergence, Root
 from tracer.names import Word
 from tracer.trace.model import FactValue
-
-SCHEMA = 1
 
 
 class Arm(Word):
@@ -174,14 +173,16 @@ def to_json(repeated: Repeated) -> bytes:
 
 def _as_dict(repeated: Repeated) -> dict[str, object]:
     divergence = repeated.divergence
+    lead = leading_fields(
+        agrees=repeated.agrees,
+        runs=len([run for run in repeated.runs if run.arm is Arm.UNVARIED]),
+        calls_compared=repeated.calls_compared,
+        first=repeated.first,
+        roots=repeated.roots,
+        arms={arm.value: outcome for arm, outcome in repeated.arms.items()},
+    )
     document: dict[str, object] = {
-        "schema": SCHEMA,
-        "agrees": repeated.agrees,
-        "runs": len([run for run in repeated.runs if run.arm is Arm.UNVARIED]),
-        "calls_compared": repeated.calls_compared,
-        "first": repeated.first,
-        "roots": repeated.roots,
-        "arms": {arm.value: outcome for arm, outcome in repeated.arms.items()},
+        **lead,
         "name": repeated.name,
         "recordings": repeated.runs,
         "partial": repeated.partial,

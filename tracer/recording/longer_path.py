@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.memory.indices import MAKES
 from tracer.recording.memory.tracking import Tracking
 from tracer.recording.torch_private import seams, storages
-from tracer.recording.values.calls import CallValues
-from tracer.recording.values.outcome import Reading
+
+if TYPE_CHECKING:  # who keeps no values loads none of what digests them
+    from tracer.recording.values.calls import CallValues
+    from tracer.recording.values.outcome import Reading
 
 
 class LongerPath:

@@ -11,7 +11,7 @@ import sys
 from _thread import get_ident
 from collections.abc import Mapping
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.autograd.function import BackwardCFunction
@@ -29,7 +29,9 @@ from tracer.recording.memory.indices import MAKES
 from tracer.recording.memory.tracking import Tracking
 from tracer.recording.sites import WRAPPER
 from tracer.recording.torch_private import kernels, seams
-from tracer.recording.values.calls import CallValues
+
+if TYPE_CHECKING:
+    from tracer.recording.values.calls import CallValues
 
 _getframe: Any = sys._getframe
 _get_ident = get_ident

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -34,10 +35,12 @@ from tracer.recording.randomness.generators import Drawn
 from tracer.recording.recording_state import RecordingState
 from tracer.recording.sites import USER, Sites, spell
 from tracer.recording.torch_private import seams
-from tracer.recording.values.recording import ValuesRecording
 from tracer.trace.file import Trace
 from tracer.trace.merging import merge_blind_spots, merge_counted, merge_groups
 from tracer.trace.model import BlindSpot, CallGroup, Environment, FactValue, TraceSource
+
+if TYPE_CHECKING:  # who keeps no values loads none of what digests them
+    from tracer.recording.values.recording import ValuesRecording
 
 
 class Recorder:
@@ -78,9 +81,11 @@ class Recorder:
         )
         self.attribution = Attribution(frames, stack, self.optimizer)
         self.tracking = Tracking()
-        self.values = None
+        self.values: ValuesRecording | None = None
         if values is not None:
-            self.values = ValuesRecording(
+            from tracer.recording.values import recording
+
+            self.values = recording.ValuesRecording(
                 values,
                 name=name,
                 tracer_version=tracer_version,
@@ -205,14 +210,9 @@ class Recorder:
         ]
 
     def _group(self, info: OverloadInfo, counter: CallCounter) -> CallGroup:
-        origin = counter.origin
         return CallGroup(
             op=info.name,
-            phase=origin.phase,
-            module=origin.scope.path,
-            location=spell(origin.site, self._working_directory),
-            function=origin.site.function,
-            called_from=spell(origin.called_from, self._working_directory),
+            **counter.origin.in_words(self._working_directory),
             count=counter.count,
             node=counter.node,
             facts=self._facts(info, counter),

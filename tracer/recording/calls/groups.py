@@ -11,7 +11,7 @@ from tracer.recording.calls.modules import Scope
 from tracer.recording.memory.accesses import Access
 from tracer.recording.memory.indices import Indices, index_role
 from tracer.recording.process.events import ORDER
-from tracer.recording.sites import Site
+from tracer.recording.sites import Site, spell
 from tracer.recording.torch_private import kernels, seams
 
 
@@ -64,6 +64,16 @@ class Origin:
             self._doubtful = Origin(self.phase, self.scope, self.site, self.called_from, certain=False)
             self._doubtful._backward = self.backward()
         return self._doubtful
+
+    def in_words(self, working_directory: str) -> dict[str, Any]:
+        """``phase``, ``module``, ``location``, ``function``, ``called_from``, as a trace and its values spell them."""
+        return {
+            "phase": self.phase,
+            "module": self.scope.path,
+            "location": spell(self.site, working_directory),
+            "function": self.site.function,
+            "called_from": spell(self.called_from, working_directory),
+        }
 
 
 class CallCounter:

@@ -169,7 +169,7 @@ class Tracking:
         return [
             Allocation(
                 op=value.op,
-                **_place(value.counter, working_directory),
+                **value.counter.origin.in_words(working_directory),
                 count=value.count,
                 bytes=value.bytes,
                 unfollowed=value.unfollowed,
@@ -182,7 +182,7 @@ class Tracking:
         return [
             UnwrittenRead(
                 op=op,
-                **_place(counter, working_directory),
+                **counter.origin.in_words(working_directory),
                 count=count,
                 allocated_by=given.op,
                 allocated_at=spell(given.counter.origin.site, working_directory),
@@ -195,17 +195,6 @@ class Tracking:
         """What was written while it overlapped."""
         found = sorted(self.overlaps.items(), key=lambda item: item[0][0].order)
         return [
-            OverlapWrite(op=op, kind=kind, **_place(counter, working_directory), count=count, device=device)
+            OverlapWrite(op=op, kind=kind, **counter.origin.in_words(working_directory), count=count, device=device)
             for (counter, kind, device), (op, count) in found
         ]
-
-
-def _place(counter: CallCounter, working_directory: str) -> dict[str, Any]:
-    origin = counter.origin
-    return {
-        "phase": origin.phase,
-        "module": origin.scope.path,
-        "location": spell(origin.site, working_directory),
-        "function": origin.site.function,
-        "called_from": spell(origin.called_from, working_directory),
-    }

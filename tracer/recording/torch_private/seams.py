@@ -203,12 +203,6 @@ def dispatch_modes_keep_compiled() -> bool:
     return all(getattr(type(mode), "ignore_compile_internals", lambda: False)() for mode in modes)
 
 
-def top_mode() -> Any | None:
-    """The innermost dispatch mode of this thread; ``None`` without one, or where torch does not tell."""
-    count = dispatch_mode_count()
-    return _mode_at(count - 1) if count and _mode_at is not None else None
-
-
 def is_compiled_module(module: torch.nn.Module) -> bool:
     """Is ``module`` what ``torch.compile(module)`` returned?"""
     return type(module).__name__ == "OptimizedModule" and type(module).__module__.startswith("torch.")

@@ -122,14 +122,9 @@ class ValuesRecording:
                 self.moments.state(ValueKind(kind), thing)
 
     def _describe(self, info: OverloadInfo, counter: CallCounter) -> Group:
-        origin = counter.origin
         return Group(
             op=info.name,
-            phase=origin.phase,
-            module=origin.scope.path,
-            location=spell(origin.site, self._working_directory),
-            function=origin.site.function,
-            called_from=spell(origin.called_from, self._working_directory),
+            **counter.origin.in_words(self._working_directory),
         )
 
     # --- what loaders, schedulers and scalers tell ---
