@@ -80,6 +80,7 @@ class DeterminismTracer:
         if self._lazy_recorder is None:
             from tracer import __version__
             from tracer.recording.recorder import Recorder
+            from tracer.tables.compilers.loading import compiled_facts
             from tracer.tables.loading import named_variables, required_facts
 
             self._lazy_recorder = Recorder(
@@ -87,6 +88,7 @@ class DeterminismTracer:
                 name=self._name,
                 library=self._library,
                 asked=required_facts(),
+                asked_compiled=compiled_facts,
                 variables=named_variables(),
                 on_optimizer_step=self._on_optimizer_step,
                 watch=self.watch,

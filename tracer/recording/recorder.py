@@ -46,8 +46,9 @@ if TYPE_CHECKING:  # who keeps no values loads none of what digests them
 class Recorder:
     """Records from ``start`` to ``stop``, any number of times; ``trace`` builds what was recorded so far.
 
-    ``asked`` says which further facts the rules want of an op, ``variables`` which environment variables to keep;
-    ``watch`` is one that goes on for longer than the recording, ``values`` the file that digests go to, if any.
+    ``asked`` says which further facts the rules want of an op, ``asked_compiled`` of one that ran in a compiled region
+    (called when there is one), ``variables`` which environment variables to keep; ``watch`` is one that goes on for
+    longer than the recording, ``values`` the file that digests go to, if any.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Recorder:
         name: str,
         library: Iterable[str],
         asked: Mapping[str, frozenset[str]],
+        asked_compiled: Callable[[], Mapping[str, frozenset[str]]],
         variables: Iterable[str],
         on_optimizer_step: Callable[[int], None] | None = None,
         watch: ProcessWatch | None = None,
@@ -103,7 +105,7 @@ class Recorder:
         self.watch = ProcessWatch(frames, self._variables) if watch is None else watch
         self.executions = Executions(self.attribution, self.tracking, lambda: self.watch.compilations)
         self.executions.on_unseen = self.blind_spots.region_unseen
-        self.regions = RegionList(frames, asked, self._working_directory)
+        self.regions = RegionList(frames, asked_compiled, self._working_directory)
         self.watch.on_compiler = self._compiler_loaded
         self._moments = RecordingState(self.attribution, self.mode)
         self.generators = GeneratorRecord(frames, self._working_directory, self._moments.phase)

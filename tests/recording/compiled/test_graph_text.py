@@ -44,7 +44,7 @@ def test_calls_bear_their_line_and_what_is_no_call_is_left_out() -> None:
 
 def test_facts_are_read_as_those_of_an_eager_call_are() -> None:
     asked = {"aten.index_put": frozenset({"arg.accumulate", "shape.numel_ge_32768"})}
-    facts = GraphFacts(asked, "")
+    facts = GraphFacts(lambda: asked, "")
     found = facts.of(read_graph(TEXT).nodes[2])
     assert found["arg.accumulate"] is True
     assert found["shape.numel_ge_32768"] is False
@@ -54,9 +54,19 @@ def test_facts_are_read_as_those_of_an_eager_call_are() -> None:
 def test_a_fact_that_hangs_on_a_size_that_is_not_fixed_is_missing() -> None:
     asked = {"aten.index_put": frozenset({"arg.accumulate", "shape.numel_ge_32768"})}
     text = TEXT.replace('tangents_1: "f32[8, 16]', 'tangents_1: "f32[s0, 16]')
-    found = GraphFacts(asked, "").of(read_graph(text).nodes[2])
+    found = GraphFacts(lambda: asked, "").of(read_graph(text).nodes[2])
     assert found["arg.accumulate"] is True
     assert "shape.numel_ge_32768" not in found
+
+
+def test_rows_of_an_index_are_distinct_where_there_is_one_and_not_where_each_is_a_number() -> None:
+    asked = {"aten.embedding_dense_backward": frozenset({"index.distinct", "index.is_mask"})}
+    line = 'g: "f32[8, 4][4, 1]cpu" = torch.ops.aten.embedding_dense_backward.default(x, i, 8, -1, False)'
+    for rows, expected in ((64, None), (1, True)):
+        given = f'self, x: "f32[{rows}, 4][4, 1]cpu", i: "i64[{rows}][1]cpu"'
+        text = f"class G(torch.nn.Module):\n    def forward({given}):\n        {line}\n        return (g,)\n"
+        found = GraphFacts(lambda: asked, "").of(read_graph(text).nodes[0])
+        assert (found.get("index.distinct"), found["index.is_mask"]) == (expected, False)
 
 
 def test_what_torch_put_in_bears_the_line_of_the_call_that_it_serves() -> None:

@@ -96,6 +96,14 @@ def test_the_gradient_of_a_look_up_names_the_line_that_looked_up_and_its_module(
     assert _atomic(compiled, group.region, group.kernels)
 
 
+def test_what_the_compilers_rules_ask_is_noted_of_a_compiled_call_too(compiled: Ran) -> None:
+    """``cuda.toml`` and ``cpu.toml`` alone ask nothing of these."""
+    (group,) = groups(compiled, "aten._unsafe_masked_index_put_accumulate") or groups(
+        compiled, "aten.embedding_dense_backward"
+    )
+    assert group.facts["index.is_mask"] is False
+
+
 def test_a_call_in_a_module_of_torchs_own_bears_the_line_of_the_program_and_the_modules_path(compiled: Ran) -> None:
     products = groups(compiled, "aten.addmm.") + groups(compiled, "aten.mm.")
     assert {line_of(group) for group in products} == {compiled.lines["multiplies"]}

@@ -30,6 +30,12 @@ def argument_getter(func: Any, *names: str) -> Getter | None:
     return None
 
 
+def takes_lists(func: Any, name: str) -> bool:
+    """Is the argument a list, as the indices of ``index_put`` are and those of an embedding's backward are not?"""
+    schema = getattr(func, "_schema", None)
+    return schema is not None and any(one.name == name and "List" in str(one.type) for one in schema.arguments)
+
+
 def dropout_reader(func: Any, *further: str) -> Reader | None:
     """Is anything dropped? Not at a rate of 0, and not in evaluation, where the op says so.
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from tracer.recording.calls.arguments import MISSING, Getter, Reader, argument_getter
+from tracer.recording.calls.arguments import MISSING, Getter, Reader, argument_getter, takes_lists
 from tracer.recording.memory.indices import Indices
 
 _MASKS = (torch.bool, torch.uint8)
@@ -20,6 +20,9 @@ _MASKS = (torch.bool, torch.uint8)
 def writes_once(func: Any, indices: Indices) -> Reader | None:
     """A reader of ``index.distinct`` for ``func``, or ``None`` where it takes no index."""
     lists = argument_getter(func, "indices")
+    if lists is not None and not takes_lists(func, "indices"):
+        row: Getter = lists  # embedding's backward: each number names a row of the result
+        return lambda args, kwargs: True if _is_distinct_row(row(args, kwargs), indices) else MISSING
     if lists is not None:
         many: Getter = lists
         return lambda args, kwargs: True if _are_distinct(many(args, kwargs), indices) else MISSING

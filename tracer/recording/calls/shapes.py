@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from tracer.recording.calls.arguments import Getter, Reader, argument_getter
+from tracer.recording.calls.arguments import Getter, Reader, argument_getter, takes_lists
 from tracer.recording.calls.noted.meeting import meets_at_most_twice
 
 _LARGE = 32768
@@ -31,11 +31,13 @@ def _numel_is_large(func: Any) -> Reader | None:
     indices, source = argument_getter(func, "indices"), argument_getter(func, "source")
     if tensor is None:
         return None
+    name = str(func)
+    if not any(word in name for word in ("put", "index_copy")):
+        return None  # the loop of another op is as long as something else
     target: Getter = tensor
     if indices is not None:
         many: Getter = indices
         return lambda args, kwargs: _written_through(target(args, kwargs), many(args, kwargs)) >= _LARGE
-    name = str(func)
     if "index_copy" in name and source is not None:
         written: Getter = source
     elif "put" in name and index is not None:
@@ -75,6 +77,8 @@ def index_is_mask(func: Any) -> Reader | None:
     if found is None:
         return None
     get: Getter = found
+    if not takes_lists(func, "indices"):
+        return lambda args, kwargs: get(args, kwargs).dtype in _MASKS
 
     def read(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
         return all(index.dtype in _MASKS for index in get(args, kwargs) if index is not None)

@@ -6,7 +6,7 @@ and sizes that are not fixed, are not in the text: such a fact is missing, and a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -26,9 +26,9 @@ _WITHOUT_SIZES = ("arg.", "given.")
 
 
 class GraphFacts:
-    """Reads the facts of graphs' calls; ``asked`` says which the rules want of an op."""
+    """Reads the facts of graphs' calls; ``asked`` says which the rules want of an op, once there is one."""
 
-    def __init__(self, asked: Mapping[str, frozenset[str]], working_directory: str) -> None:
+    def __init__(self, asked: Callable[[], Mapping[str, frozenset[str]]], working_directory: str) -> None:
         self._asked = asked
         self._working_directory = working_directory
         self._infos: dict[str, OverloadInfo | None] = {}
@@ -80,7 +80,7 @@ class GraphFacts:
     def _info(self, name: str) -> OverloadInfo | None:
         if name not in self._infos:
             func = compile_seams.overload(name)
-            self._infos[name] = None if func is None else OverloadInfo(func, self._asked)
+            self._infos[name] = None if func is None else OverloadInfo(func, self._asked())
         return self._infos[name]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from tracer.names import Phase
@@ -37,7 +37,7 @@ class Inside(NamedTuple):
 class RegionList:
     """Reads each code once; a recording is asked for its trace more than once."""
 
-    def __init__(self, sites: Sites, asked: Mapping[str, frozenset[str]], working_directory: str) -> None:
+    def __init__(self, sites: Sites, asked: Callable[[], Mapping[str, frozenset[str]]], working_directory: str) -> None:
         self._sites = sites
         self._facts = GraphFacts(asked, working_directory)
         self._working_directory = working_directory
