@@ -24,6 +24,8 @@ from tracer.names import (
 from tracer.trace.model import BlindSpot, Environment, FactValue, TraceSource
 from tracer.trace.process import Allocation, Draw, Generator, Loader
 from tracer.trace.regions import Region
+from tracer.trace.trial_names import DataShown
+from tracer.trace.tried import Tried
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,6 +174,13 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     planned: tuple[Verdict, Verdict] | None = None
     """``verdict`` and ``deterministic_mode`` once all of ``Judgement.planned`` is set; ``None`` where that changes
     neither."""
+    tried: Tried | None = None
+    """What making the calls again showed, on the device that they were recorded on and judged for; ``None`` where
+    nobody asked, or another device is judged."""
+    refuted: Verdict | None = None
+    """What the table says of calls of which trials showed that it is wrong; ``None`` everywhere else."""
+    data: dict[DataShown, int] = {}
+    """Calls by what their data showed; empty where nobody looked."""
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -281,6 +290,9 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """The settings and seeds that together settle every finding that settings can settle."""
     source_lines: dict[str, str] = {}
     """The text of the user's own lines by ``path:line``, where the trace holds it."""
+    observed: tuple[Finding, ...] = ()
+    """What the tables accuse and the data of this run settle: deterministic for these data, and for no other. In the
+    tally they count as deterministic; they are none of ``findings`` where deterministic mode takes them too."""
     unnamed: dict[EvidenceKind, int] = {}
     """Deterministic calls of ops that no rule names, by the evidence for them."""
     training: Training = Training.UNKNOWN

@@ -101,7 +101,15 @@ class EvidenceKind(Word):
     """A build of torch was seen to refuse the call, or to launch this kernel; nothing was computed."""
     MEASURED = "measured"
     GENERATED = "generated"
-    """The code that this very run compiled shows it: a trace's evidence, never a table's."""
+    """The code that this very run compiled shows it: a trace's evidence, never a table's, as are the two below."""
+    OBSERVED = "observed"
+    """The data of this run show it, and speak of no other data."""
+    TRIED = "tried"
+    """Calls of this run were made again on the spot, and the results compared."""
+
+
+#: Evidence of one run: a trace's, never a table's.
+OF_A_RUN = (EvidenceKind.GENERATED, EvidenceKind.OBSERVED, EvidenceKind.TRIED)
 
 
 class Shown(Word):

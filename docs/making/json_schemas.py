@@ -17,10 +17,10 @@ import msgspec
 from tracer import findings
 from tracer.gate import baseline
 from tracer.report.files import json_format
-from tracer.trace import file, model, process, ranks, regions
+from tracer.trace import file, model, process, ranks, regions, tried
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
-_MODULES: tuple[ModuleType, ...] = (file, model, process, ranks, regions, findings, baseline, json_format)
+_MODULES: tuple[ModuleType, ...] = (file, model, process, ranks, regions, tried, findings, baseline, json_format)
 
 
 def schemas() -> dict[str, str]:

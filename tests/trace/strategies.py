@@ -11,6 +11,8 @@ from tracer.trace.file import Trace
 from tracer.trace.model import BlindSpot, CallGroup, CudaDevice, Environment, FactValue, TraceSource
 from tracer.trace.region_names import KernelLanguage, RegionInside
 from tracer.trace.regions import Kernel, Region
+from tracer.trace.trial_names import DataShown, TrialArm, Untried
+from tracer.trace.tried import ArmTrials, Tried
 
 # JSON text is Unicode without lone surrogates.
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
@@ -18,6 +20,19 @@ counts = st.integers(min_value=1, max_value=2**53)
 facts = st.dictionaries(texts, st.booleans() | st.integers(-(2**53), 2**53) | texts, max_size=4)
 assert set(get_args(FactValue)) == {bool, int, str}
 
+arms = st.builds(ArmTrials, trials=counts, varied=counts)
+trials = st.builds(
+    Tried,
+    calls=counts,
+    trials=counts,
+    varied=counts,
+    distinct=counts,
+    ulp=counts,
+    relative=st.floats(0, 1),
+    first=counts,
+    arms=st.dictionaries(st.sampled_from(TrialArm), arms, max_size=2),
+    untried=st.dictionaries(st.sampled_from(Untried), counts, max_size=2),
+)
 call_groups = st.builds(
     CallGroup,
     op=texts,
@@ -31,6 +46,8 @@ call_groups = st.builds(
     facts=facts,
     region=st.none() | texts,
     kernels=st.lists(texts, max_size=2).map(tuple),
+    tried=st.none() | trials,
+    data=st.dictionaries(st.sampled_from(DataShown), counts, max_size=2),
 )
 kernels = st.builds(
     Kernel,

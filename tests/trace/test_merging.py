@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,8 @@ from tests.build import call, environment, kernel, region, trace
 from tests.trace.strategies import traces
 from tracer.errors import TraceError
 from tracer.names import BlindSpotKind, DeterministicMode
-from tracer.trace import BlindSpot, Trace, TraceSource, merge_traces
+from tracer.trace import ArmTrials, BlindSpot, Trace, TraceSource, Tried, merge_traces
+from tracer.trace.trial_names import DataShown, TrialArm, Untried
 
 PROPERTY = settings(max_examples=60, deadline=None)
 
@@ -132,3 +134,33 @@ def test_regions_that_differ_keep_apart_though_two_processes_number_them_alike()
         (None, 2),
         ("0/0 forward (2)", 1),
     ]
+
+
+def tried(trials: int, varied: int, **fields: Any) -> Tried:
+    arms = {TrialArm.REPEATED: ArmTrials(trials=trials, varied=varied)}
+    return Tried(calls=1, trials=trials, varied=varied, distinct=1 + varied, arms=arms, **fields)
+
+
+def test_trials_of_one_group_add_up_and_the_largest_difference_stands() -> None:
+    steady = trace(call(count=4, tried=tried(5, 0, untried={Untried.RARER: 3})))
+    varied = trace(call(count=2, tried=tried(5, 3, ulp=7, relative=0.5, first=2, untried={Untried.RARER: 1})))
+    (group,) = merge_traces([steady, varied]).calls
+    assert group.count == 6
+    assert group.tried == Tried(
+        calls=2,
+        trials=10,
+        varied=3,
+        distinct=4,
+        ulp=7,
+        relative=0.5,
+        first=6,
+        arms={TrialArm.REPEATED: ArmTrials(trials=10, varied=3)},
+        untried={Untried.RARER: 4},
+    )
+
+
+def test_a_recording_without_trials_takes_none_away_and_leaves_its_calls_unlooked_at() -> None:
+    looked = trace(call(count=2, tried=tried(5, 1, first=1), data={DataShown.DISTINCT: 2}))
+    (group,) = merge_traces([trace(call(count=3)), looked]).calls
+    assert group.tried == tried(5, 1, first=1)
+    assert (group.count, sum(group.data.values())) == (5, 2)

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tracer.names import Backend, EvidenceKind
+from tracer.names import OF_A_RUN, Backend, EvidenceKind
 from tracer.tables.lint.rule_lint import Reasoned
 from tracer.tables.model import Rule, Table
 from tracer.tables.versions import reviewed_releases, speaks_of
 
 #: What a table's evidence can be, strongest first: the order in which grades are shown.
-GRADES: tuple[EvidenceKind, ...] = tuple(kind for kind in reversed(EvidenceKind) if kind is not EvidenceKind.GENERATED)
+GRADES: tuple[EvidenceKind, ...] = tuple(kind for kind in reversed(EvidenceKind) if kind not in OF_A_RUN)
 
 
 class TableSummary(NamedTuple):

@@ -6,9 +6,11 @@ from tracer.trace.merging import merge_traces
 from tracer.trace.model import SCHEMA, BlindSpot, CallGroup, CudaDevice, Environment, FactValue, TraceSource
 from tracer.trace.ranks import RankComparison, compare_ranks
 from tracer.trace.regions import Kernel, Region
+from tracer.trace.tried import ArmTrials, Tried
 
 __all__ = [
     "SCHEMA",
+    "ArmTrials",
     "BlindSpot",
     "CallGroup",
     "CudaDevice",
@@ -20,6 +22,7 @@ __all__ = [
     "Region",
     "Trace",
     "TraceSource",
+    "Tried",
     "compare_draws",
     "compare_ranks",
     "load_trace",

@@ -13,6 +13,7 @@ from tracer.trace.file import Trace
 from tracer.trace.model import BlindSpot, CallGroup, Environment
 from tracer.trace.process import Allocation, Draw, Event, Generator, Loader, MachineNumber, OverlapWrite, UnwrittenRead
 from tracer.trace.regions import Kernel, Region
+from tracer.trace.tried import summed
 
 Counted = TypeVar("Counted", Draw, Allocation, UnwrittenRead, OverlapWrite, Loader, MachineNumber)
 
@@ -43,8 +44,18 @@ def merge_groups(groups: Iterable[CallGroup]) -> tuple[CallGroup, ...]:
             tuple(type(value) for _, value in sorted(group.facts.items())),
         )
         known = merged.get(key)
-        merged[key] = group if known is None else msgspec.structs.replace(known, count=known.count + group.count)
+        merged[key] = group if known is None else _joined(known, group)
     return tuple(merged.values())
+
+
+def _joined(one: CallGroup, other: CallGroup) -> CallGroup:
+    """Two groups of the same calls, ``one`` having been made first."""
+    tried = one.tried or other.tried
+    if one.tried is not None and other.tried is not None:
+        tried = one.tried.joined(other.tried, one.count)
+    return msgspec.structs.replace(
+        one, count=one.count + other.count, tried=tried, data=summed(one.data, other.data) if other.data else one.data
+    )
 
 
 def merge_blind_spots(spots: Iterable[BlindSpot]) -> tuple[BlindSpot, ...]:

@@ -11,6 +11,8 @@ from typing import Union
 import msgspec
 
 from tracer.names import BlindSpotKind, DeterministicMode, HostCode, Phase
+from tracer.trace.trial_names import DataShown
+from tracer.trace.tried import Tried
 
 #: The schema that this release writes, and the newest that it reads. 2: settings, events, generators, memory, loaders.
 #: 3: regions; a reader of 2 would take compiled calls for eager ones.
@@ -55,6 +57,10 @@ class CallGroup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     """Names of the kernels that the call went into: of its region, or of ``Trace.launched`` where it launched one
     itself. Empty for an eager call, for one that became no code of its own (a view), and where it is not known
     (``Region.inside``)."""
+    tried: Tried | None = None
+    """What making its calls again showed; ``None`` where nobody asked, or the group was not at risk."""
+    data: dict[DataShown, int] = {}
+    """Calls by what their data show; empty where nobody looked. Calls that are missing from it were not looked at."""
 
 
 class BlindSpot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

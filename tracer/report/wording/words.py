@@ -53,6 +53,8 @@ EVIDENCE_STRENGTH: Mapping[EvidenceKind, str] = {
     EvidenceKind.DISPATCHED: "seen in builds of torch",
     EvidenceKind.MEASURED: "measured on a device",
     EvidenceKind.GENERATED: "seen in the code that this run compiled",
+    EvidenceKind.OBSERVED: "seen in the data of this run",
+    EvidenceKind.TRIED: "tried in this run",
 }
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Protocol
 
-from tracer.names import Backend, EvidenceKind, Verdict
+from tracer.names import OF_A_RUN, Backend, EvidenceKind, Verdict
 from tracer.tables.model import Case, ClassTable, LibraryTable, Rule, RuleEvidence, Table
 from tracer.tables.ruling.conditions import Cased, wanted_values
 from tracer.tables.ruling.dispatched import lint_dispatched
@@ -142,8 +142,8 @@ def bad_reference(evidence: RuleEvidence) -> str:
         return "is not one line of text"
     if ref.startswith(("/", "~", "..")):
         return "is a path on somebody's machine"
-    if evidence.kind is EvidenceKind.GENERATED:
-        return "is what the code of one run shows, which no table can"
+    if evidence.kind in OF_A_RUN:
+        return "is what one run shows, which no table can"
     if evidence.kind is EvidenceKind.DISPATCHED and not _VERSION.search(ref):
         return "names no version of the builds"
     pages = (EvidenceKind.DOCUMENTED, EvidenceKind.VENDOR_KERNEL_LIST)
