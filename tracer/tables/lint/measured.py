@@ -49,7 +49,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     distinct: int
     """Different results, compared bit by bit over outputs, gradients and inputs; 0 where torch refused."""
     refused: bool = False
-    """torch raised because of deterministic mode."""
+    """torch raised under deterministic mode, in whatever words, what runs without it."""
     warned: bool = False
     """torch warned because of deterministic mode."""
     calls: tuple[MeasuredCall, ...] = ()
