@@ -43,6 +43,7 @@ call_groups = st.builds(
     called_from=texts,
     count=counts,
     node=texts,
+    arguments=texts,
     facts=facts,
     region=st.none() | texts,
     kernels=st.lists(texts, max_size=2).map(tuple),

@@ -6,6 +6,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
+from tracer.recording.inputs.forms import form_of
 from tracer.recording.memory.indices import MAKES
 from tracer.recording.memory.tracking import Tracking
 from tracer.recording.torch_private import seams, storages
@@ -23,6 +24,12 @@ class LongerPath:
         self._values = values
         self._watched = tracking.memory.live
         self._known = tracking.indices.live
+
+    def first(self, counter: CallCounter, args: Any, kwargs: Any) -> None:
+        """Keep what the first call of a group is called with."""
+        if counter.form is None:
+            with seams.without_torch_function():
+                counter.form = form_of(args, kwargs)
 
     def before(self, info: OverloadInfo, asked: Any, args: Any, kwargs: Any) -> Reading | None:
         """Digest what a call is about to read, where that was asked for."""

@@ -24,6 +24,7 @@ from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.calls.higher_order import with_bodies_seen
 from tracer.recording.calls.modules import IMPORTING, OUTSIDE
+from tracer.recording.inputs.forms import form_of
 from tracer.recording.longer_path import LongerPath
 from tracer.recording.memory.indices import MAKES
 from tracer.recording.memory.tracking import Tracking
@@ -113,6 +114,8 @@ class RecordingMode(TorchDispatchMode):
             counter = self._in_optimizer(info, tensor, asked, frame)
         else:
             counter = self._forward(info, tensor, asked, frame)
+        if counter.form is None:
+            counter.form = form_of(args, kwargs)
         plan = info.plan
         reading = None if plan is None else self.values.before(plan, info, asked, args, kwargs)  # type: ignore[union-attr]
         if kwargs:
@@ -276,6 +279,7 @@ class RecordingMode(TorchDispatchMode):
         if wrappers and seams.is_fake(wrappers[0]):
             # Nothing is computed, on whatever device the tensor says that it is.
             counter = self._record(info, None if raw is None else (raw[0], _META, *raw[2:]), asked, frame, None)
+            self._longer.first(counter, args, kwargs)
             if self.values is not None:
                 self.values.not_digested(info, counter)
             return NotImplemented if seams.dispatch_mode_count() == 0 else func(*args, **kwargs)
@@ -301,10 +305,12 @@ class RecordingMode(TorchDispatchMode):
             if made is None and info.access.is_foreign and scope is OUTSIDE and self.attribution.sites.is_import(frame):
                 self._modules.scope = IMPORTING
             counter = self._record(info, raw, asked, frame, None)
+            self._longer.first(counter, args, kwargs)
             self._modules.scope = scope
             self._longer.after(info, counter, args, kwargs, result, frame, reading)
             return result
         counter = self._record(info, raw, asked, frame, tensor)
+        self._longer.first(counter, args, kwargs)
         reading = self._longer.before(info, asked, args, kwargs)
         if info.access.grows:
             return self._longer.growing(info, counter, func, tensor, args, kwargs, frame, reading)
@@ -330,10 +336,12 @@ class RecordingMode(TorchDispatchMode):
     ) -> Any:
         """A composite op that arrived whole (inference mode): run its only kernel with this mode active."""
         if info.decomposes:
-            self._record(info, raw, asked, frame, None, ("body_recorded", True))
+            counter = self._record(info, raw, asked, frame, None, ("body_recorded", True))
+            self._longer.first(counter, args, kwargs)
             with self:
                 return kernels.call_composite(func, args, kwargs)
         counter = self._record(info, raw, asked, frame, None)
+        self._longer.first(counter, args, kwargs)
         self._opaque(info, args, kwargs)
         reading = self._longer.before(info, asked, args, kwargs)
         result = func(*args, **kwargs)

@@ -22,6 +22,7 @@ from tracer.recording.calls.modules import ModuleStack
 from tracer.recording.calls.optimizers import OptimizerWatch
 from tracer.recording.compiled.executions import RUNS, Executions
 from tracer.recording.compiled.listing import RegionList
+from tracer.recording.inputs.forms import spelled
 from tracer.recording.memory.escapes import ESCAPES
 from tracer.recording.memory.tracking import Tracking
 from tracer.recording.mode import RecordingMode
@@ -218,6 +219,7 @@ class Recorder:
             count=counter.count,
             node=counter.node,
             facts=self._facts(info, counter),
+            arguments=spelled(info.func, counter.form, "" if counter.raw is None else counter.raw[1].type),
             host=counter.origin.scope.host if counter.raw is None or counter.raw[1].type == "cpu" else None,
         )
 

@@ -51,6 +51,11 @@ class CallGroup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     facts: dict[str, FactValue] = {}
     """What conditions may read of the call: ``device``, ``dtype``, ``layout``, ``ndim`` of what it works on,
     ``arg.*``, ``given.*``, ``shape.*`` for the ops whose rules ask, ``subclass`` for a tensor subclass."""
+    arguments: str = ""
+    """What the first of the calls was called with, by the names of the op's schema, written as Python writes a call:
+    ``self=float32[10, 4], dim=0, index=int64[500], source=float32[500, 4][1, 500]``. A tensor is its dtype, its shape
+    and, where it has gaps or another order, its strides; then its layout and its device where they are not the usual
+    ones. ``...`` is what was not kept, ``None`` among sizes one that is not fixed. Empty where nobody looked."""
     region: str | None = None
     """``Region.id`` of the region that the call ran in; ``None`` for a call that ran eagerly."""
     kernels: tuple[str, ...] = ()

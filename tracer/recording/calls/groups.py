@@ -79,7 +79,7 @@ class Origin:
 class CallCounter:
     """One group while it is counted."""
 
-    __slots__ = ("asked", "count", "extra", "inner_seen", "node", "order", "origin", "raw")
+    __slots__ = ("asked", "count", "extra", "form", "inner_seen", "node", "order", "origin", "raw")
 
     def __init__(self, origin: Origin, raw: Any, asked: Any, node: str = "", extra: Any = None) -> None:
         self.origin = origin
@@ -91,6 +91,8 @@ class CallCounter:
         self.extra = extra
         """One more fact, as ``(name, value)``."""
         self.inner_seen = False
+        self.form: Any = None
+        """What its first call was called with, as ``argument_forms`` reads it."""
         self.count = 0
         self.order = next(ORDER)
 

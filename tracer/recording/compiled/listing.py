@@ -15,6 +15,7 @@ from tracer.recording.compiled.graph_text import Graph, Node, read_graph
 from tracer.recording.compiled.kernel_text import KernelText, atomic_lines, read_kernels
 from tracer.recording.compiled.kernels_of_calls import Matching, match_kernels
 from tracer.recording.compiled.program_lines import Frame, ProgramLines, Step, read_module, read_stack, with_neighbours
+from tracer.recording.inputs.graph_forms import arguments_of
 from tracer.recording.sites import LIBRARY, NOWHERE, USER, Site, Sites, spell
 from tracer.recording.torch_private import compile_seams
 from tracer.trace.model import CallGroup, FactValue
@@ -96,6 +97,7 @@ class RegionList:
             called_from=spell(called_from, self._working_directory) if called_from != location else "",
             count=run.count,
             facts=inside.facts[number],
+            arguments=arguments_of(node, str(inside.facts[number].get("device", ""))),
             region=self._ids[id(run.code)],
             kernels=inside.matching.kernels.get(node.name, ()),
         )

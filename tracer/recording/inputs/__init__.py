@@ -1,0 +1,1 @@
+"""What calls were called with: their form always, the data where that was asked for."""

@@ -1,0 +1,64 @@
+"""What a call of a compiled graph is called with, spelled as for an eager call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tracer.recording.compiled.graph_text import Name, Node, Value
+from tracer.recording.inputs.forms import MOST, TensorForm, spelled
+from tracer.recording.torch_private import compile_seams
+
+_CONSTANTS = {"inf": float("inf"), "nan": float("nan")}
+
+
+def arguments_of(node: Node, device: str) -> str:
+    """``CallGroup.arguments`` of one call on ``device``; empty for an op that this process has not loaded."""
+    func = compile_seams.overload(node.op)
+    if func is None:
+        return ""
+    form = (tuple(map(_form, node.args)), tuple((name, _form(value)) for name, value in node.kwargs.items()))
+    return spelled(func, form, device)
+
+
+def _form(value: Any) -> Any:
+    if isinstance(value, Value):
+        return _tensor(value)
+    if isinstance(value, list):
+        return [*map(_form, value[:MOST]), *([...] if len(value) > MOST else ())]
+    if isinstance(value, Name):
+        return _constant(value.text)
+    if value is None or isinstance(value, (bool, int, float, complex, str)):
+        return value
+    return ...
+
+
+def _tensor(value: Value) -> Any:
+    try:
+        dtype = compile_seams.dtype_of(value.dtype)
+    except LookupError:
+        return ...
+    usual = value.stride is None or value.stride == _strides(value.shape)
+    device = "".join(letter for letter in value.device if letter.isalpha())
+    return TensorForm(dtype, value.shape, None if usual else value.stride, device, torch.strided)
+
+
+def _strides(shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
+    """Those of a tensor without gaps; ``None`` where they hang on a size that is not fixed."""
+    found: list[int | None] = []
+    step: int | None = 1
+    for size in reversed(shape):
+        found.append(step)
+        step = None if step is None or size is None else step * max(size, 1)
+    return tuple(reversed(found))
+
+
+def _constant(text: str) -> Any:
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if text.startswith("device("):
+        kind = text[len("device(") : -1].split("=")[-1].strip(" '\"").split(":")[0]
+        return torch.device(kind)
+    found = getattr(torch, text.removeprefix("torch."), None) if text.startswith("torch.") else None
+    return ... if found is None else found
