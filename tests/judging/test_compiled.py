@@ -242,6 +242,15 @@ def test_a_kernel_chosen_with_a_stopwatch_can_be_another_one_next_time() -> None
     assert (found.verdict, found.cause, found.shown) == (Verdict.CONDITIONAL, Cause.AUTOTUNE, Shown.TIMED)
 
 
+def test_blocks_of_a_pointwise_kernel_that_were_timed_change_no_number() -> None:
+    facts = {"device": "cuda", "dtype": "float32"}
+    timed = build.kernel(
+        "triton_poi_fused_add_0", language=KernelLanguage.TRITON, device="cuda", atomic=False, by_stopwatch=True
+    )
+    report = judged(timed, op="aten.add.Tensor", facts=facts, region={"device": "cuda"})
+    assert verdicts(report)[0] is Verdict.DETERMINISTIC
+
+
 def test_compiled_and_eager_calls_of_one_line_are_two_findings_and_recompiled_ones_are_one() -> None:
     facts = {**ADDED}
     one, two = (build.region(f"0/{n} forward", deterministic_mode=DeterministicMode.OFF) for n in range(2))

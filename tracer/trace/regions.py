@@ -40,6 +40,12 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     was chosen."""
 
     @property
+    def rounds_by_choice(self) -> bool:
+        """Was it chosen by a stopwatch, and may another choice round otherwise? Blocks of a pointwise kernel do not
+        matter to it: each element is computed by itself."""
+        return self.by_stopwatch is True and not self.name.startswith("triton_poi_")
+
+    @property
     def adds_in_any_order(self) -> bool | None:
         """Do several threads add atomically, so that the order varies? ``None`` where there is no source to read."""
         return None if self.atomic is None else self.atomic and self.is_parallel is not False

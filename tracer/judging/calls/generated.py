@@ -90,7 +90,7 @@ def _shows(kernel: Kernel, shown: Shown | None) -> bool:
     if shown is Shown.CALLED:
         return kernel.language in _CALLED
     if shown is Shown.TIMED:
-        return kernel.by_stopwatch is True
+        return kernel.rounds_by_choice
     return shown is Shown.NO_ATOMICS
 
 

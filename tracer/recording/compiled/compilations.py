@@ -16,6 +16,7 @@ from types import CodeType
 from typing import Any
 
 from tracer.names import DeterministicMode
+from tracer.recording.compiled.choices import Choice, configurations, was_timed
 from tracer.recording.compiled.hidden_hooks import HOOKS
 from tracer.recording.compiled.kernel_text import dispatches
 from tracer.recording.compiled.program_lines import Step, read_module, read_stack
@@ -91,6 +92,12 @@ class CompiledCode:
         """By a call's name in the graph: its stack and its module, where the graph itself was at hand."""
         self.kernels: dict[str, set[str]] = {}
         """By a kernel's name: the graph's calls that went into it."""
+        self.timed: set[str] = set()
+        """The graph's calls for which several ways were timed."""
+        self.key = ""
+        """By which torch finds its loaded code."""
+        self.choices: dict[str, Choice] = {}
+        """By a kernel's name: the configuration that autotuning chose."""
         self.origin = RegionOrigin.UNKNOWN
         self.mode: DeterministicMode | None = None
         self.settings: dict[str, FactValue] = {}
@@ -123,6 +130,7 @@ class CompileLog:
     def stop(self) -> None:
         """Listen no more."""
         compile_seams.TRACE_LOG.removeHandler(self._handler)
+        self.look_at_choices()
 
     def code_of(self, compiled: Any) -> CompiledCode | None:
         """What is known of the code that is being called."""
@@ -182,6 +190,18 @@ class CompileLog:
             for inner in getattr(node, "get_nodes", lambda node=node: [node])():
                 names.update(origin.name for origin in getattr(inner.node, "origins", ()))
 
+    def chosen(self, call: Call) -> None:
+        """One of several ways was chosen to compute a call of the graph."""
+        running = self._current.get(get_ident())
+        if running and len(call.args) > 2 and was_timed(call.args[2]):
+            running[-1][1].timed.add(compile_seams.node_being_lowered())
+
+    def look_at_choices(self) -> None:
+        """Read what autotuning has chosen by now; it does so when code first runs."""
+        for code in self.codes:
+            if "triton" in code.source:
+                code.choices.update(configurations(code.key))
+
     def code_is_ready(self, call: Call) -> None:
         """Code is set up in this process, whether it was compiled now or came from a cache."""
         compiled = call.first
@@ -234,6 +254,7 @@ class CompileLog:
         if cls is None or not isinstance(compiled, cls):
             return  # an empty graph: its own Python code runs, op by op
         code.source = str(getattr(compiled, "source_code", ""))
+        code.key = str(getattr(compiled, "cache_key", ""))
         code.dispatches = dispatches(code.source)
         code.devices = tuple(sorted(str(one) for one in getattr(compiled, "device_types", ())))
         code.uses_cuda_graphs = (

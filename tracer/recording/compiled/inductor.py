@@ -113,6 +113,7 @@ def _entries() -> list[Target]:
     module, name = seams.INDUCTOR_ENTRY
     kernels, scheduling, define = compile_seams.CPP_KERNELS
     compiler, compile_one = compile_seams.COMPILER
+    choosing, selector = compile_seams.CHOOSING
     return [
         Target([(seams.inductor_wrapper, "__init__")], before=_on_torch_compile),
         Target([(compile_seams.other_backend, "__init__")], before=_on_torch_compile),
@@ -132,6 +133,10 @@ def _entries() -> list[Target]:
         Target(
             [(getattr(sys.modules.get(kernels), scheduling, None), define)],
             after=lambda watch, call: watch.log.kernel_written(call),
+        ),
+        Target(
+            [(getattr(sys.modules.get(choosing), selector, None), "__call__")],
+            after=lambda watch, call: watch.log.chosen(call),
         ),
     ]
 

@@ -26,6 +26,10 @@ _POINTER_OF_INTEGERS = re.compile(
 _SIGNATURE = re.compile(r"'(?P<name>\w+)'\s*:\s*'\*(?P<type>[a-z]\w*)'")
 _ORIGINAL = re.compile(r"Original ATen: \[(?P<ops>[^\]]*)\]")
 _FRAGMENT = re.compile(r"#\s+%(?P<name>\w+)\b.*=\s*call_function\[")
+#: Sizes of blocks, and what a template is launched with.
+_FILLED_IN = re.compile(
+    r"\b(?P<name>(?:GROUP|BLOCK|SPLIT)_\w+|num_(?:warps|stages))(?:\s*:\s*tl\.constexpr)?\s*=\s*(?P<value>\d+)\b"
+)
 _ASYNC = {
     "cpp_pybinding": KernelLanguage.CPP,
     "cpp": KernelLanguage.CPP,
@@ -63,6 +67,14 @@ class KernelText(NamedTuple):
     def atomic(self) -> bool | None:
         """Does it add atomically to numbers that are rounded? ``None`` without a source."""
         return None if not self.source else bool(atomic_lines(self.source, self.language))
+
+    @property
+    def template(self) -> str:
+        """How a template of Triton's is filled in: ``BLOCK_M=64, num_warps=4``; empty for another kernel."""
+        if self.language is not KernelLanguage.TEMPLATE:
+            return ""
+        filled = {found["name"]: found["value"] for found in _FILLED_IN.finditer(self.source)}
+        return ", ".join(f"{name}={value}" for name, value in sorted(filled.items()))
 
     @property
     def is_parallel(self) -> bool | None:

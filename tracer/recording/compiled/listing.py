@@ -19,9 +19,12 @@ from tracer.recording.inputs.graph_forms import arguments_of
 from tracer.recording.sites import LIBRARY, NOWHERE, USER, Site, Sites, spell
 from tracer.recording.torch_private import compile_seams
 from tracer.trace.model import CallGroup, FactValue
-from tracer.trace.region_names import Direction, RegionGap, RegionInside, RegionOrigin
+from tracer.trace.region_names import Direction, KernelLanguage, RegionGap, RegionInside, RegionOrigin
 from tracer.trace.regions import Kernel, Region
 
+#: What Inductor takes for a product or a convolution, whichever it found the faster.
+_CHOSEN = (KernelLanguage.TEMPLATE, KernelLanguage.EXTERN, KernelLanguage.FALLBACK)
+_DYNAMO = os.path.join("torch", "_dynamo", "")
 _OPTIMIZERS = os.path.join("torch", "optim", "")
 
 
@@ -51,6 +54,7 @@ class RegionList:
         """Every region that ran, and those that were compiled and did not."""
         ran = sorted(runs, key=lambda run: run.order)
         met = list(dict.fromkeys(run.code for run in ran))
+        log.look_at_choices()
         codes = [*met, *(code for code in log.codes if code not in set(met) and code.text)]
         self._name(codes)
         regions = [self._region(code, [run for run in ran if run.code is code], codes) for code in codes]
@@ -250,6 +254,10 @@ class RegionList:
 
     def _kernel(self, kernel: KernelText, inside: Inside, code: CompiledCode) -> Kernel:
         ops = inside.matching.ops.get(kernel.name, ())
+        choice = code.choices.get(kernel.name)
+        is_timed = kernel.language in _CHOSEN and any(
+            kernel.name in inside.matching.kernels.get(node, ()) for node in code.timed
+        )
         return Kernel(
             name=kernel.name,
             language=kernel.language,
@@ -260,6 +268,8 @@ class RegionList:
             is_matched=kernel.name in inside.matching.told,
             atomic=kernel.atomic,
             is_parallel=kernel.is_parallel,
+            choice=(choice.told if choice is not None else "") or kernel.template,
+            by_stopwatch=True if is_timed else choice.by_stopwatch if choice is not None else None,
             lines=atomic_lines(kernel.source, kernel.language) if self.keeps_lines and kernel.source else (),
         )
 
@@ -268,8 +278,13 @@ class RegionList:
         if compiled is None:
             return NOWHERE
         path = os.path.join(self._working_directory, compiled.co_filename)
+        kind = self._sites.kind_of(compiled.co_filename)
         name = getattr(compiled, "co_qualname", compiled.co_name)
-        return Site(path, compiled.co_firstlineno, name, self._sites.kind_of(compiled.co_filename))
+        if kind not in (LIBRARY, USER):  # torch's own code. A module of its own is wrapped: its class names it
+            roots = (step.module.root for step in program.steps if step.module is not None) if program else ()
+            own = "" if _DYNAMO in compiled.co_filename else name
+            return NOWHERE._replace(function=next((root for root in roots if root), own))
+        return Site(path, compiled.co_firstlineno, name, kind)
 
 
 def _is_of_compiled_autograd(code: CompiledCode) -> bool:

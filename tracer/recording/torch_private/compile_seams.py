@@ -21,6 +21,8 @@ OUTPUT_CODE = "torch._inductor.output_code"
 COMPILER = ("torch._inductor.compile_fx", "_compile_fx_inner")
 #: Told of each C++ kernel with what went into it. Triton's say so in comments.
 CPP_KERNELS = ("torch._inductor.codegen.cpp", "CppScheduling", "define_kernel")
+#: Asked to choose among ways to compute one call: its name, the candidates.
+CHOOSING = ("torch._inductor.select_algorithm", "AlgorithmSelectorCache")
 #: The logger that is handed graphs as texts, also those of code that comes from a cache.
 TRACE_LOG = logging.getLogger("torch.__trace")
 #: What ``torch.compile`` hands each graph to where another backend was asked for.
@@ -98,7 +100,7 @@ def load_dynamo() -> None:
 
 def load_compiler() -> None:
     """Load what is about to be loaded: the parts of Inductor that a compilation goes through."""
-    for name in (OUTPUT_CODE, COMPILER[0], CPP_KERNELS[0]):
+    for name in (OUTPUT_CODE, COMPILER[0], CPP_KERNELS[0], CHOOSING[0]):
         with suppress(ImportError):
             importlib.import_module(name)
 
@@ -123,6 +125,30 @@ def compiled_function(frame: FrameType | None) -> tuple[CodeType | None, bool | 
             return code, whole if isinstance(whole, bool) else None
         frame = frame.f_back
     return None, None
+
+
+def chooses_without_timing() -> bool:
+    """Does Inductor take the first of several ways to compute a call, as it does under deterministic mode?"""
+    return bool(getattr(sys.modules.get("torch._inductor.config"), "deterministic", False))
+
+
+def node_being_lowered() -> str:
+    """Name of the graph's call that Inductor works on; empty where it is not known."""
+    current: Any = seams.find(sys.modules.get("torch._inductor.virtualized"), "V")
+    try:
+        return str(getattr(current.graph.current_node, "name", ""))
+    except AttributeError:
+        return ""
+
+
+def loaded_code(key: str) -> dict[str, Any]:
+    """The names of a region's generated code, as it was loaded last; empty where it was not."""
+    cache = getattr(sys.modules.get("torch._inductor.codecache"), "PyCodeCache", None)
+    modules = getattr(cache, "modules", None)
+    if modules is None:  # before torch 2.6
+        modules = getattr(cache, "cache", {}).values()
+    found = [vars(one) for one in modules if getattr(one, "key", None) == key]
+    return found[-1] if key and found else {}
 
 
 def graph_as_text(graph: Any) -> str:

@@ -170,7 +170,7 @@ class CompiledCall(NamedTuple):
 
     def _timed(self, way: _Way) -> _Way:
         """One that was chosen by a stopwatch can be another one in the next run."""
-        if way.verdict is Verdict.DETERMINISTIC and any(kernel.by_stopwatch for kernel in self.kernels):
+        if way.verdict is Verdict.DETERMINISTIC and any(kernel.rounds_by_choice for kernel in self.kernels):
             return way._replace(verdict=Verdict.CONDITIONAL, ruling=None, shown=Shown.TIMED)
         return way
 
