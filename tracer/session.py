@@ -49,6 +49,15 @@ class DeterminismTracer:
         Keep digests of what each call reads and writes, to hold two runs against each other: the path of the file, or
         ``True`` for one that ``save`` puts beside the trace. Costs more than a recording without; see
         ``docs/values.md``.
+    trials
+        Make each call that the tables hold for a risk on its own device again, so many times, on the spot, and compare
+        the results to the bit; what was found stands with its group, ``CallGroup.tried``. See ``docs/trials.md``.
+    trial_all
+        Try every call, not those at risk alone.
+    trial_memory
+        Bytes that the trials of one call may copy and hold; a call that needs more is counted as not tried.
+    trial_threads
+        Try on another number of threads too (on a CPU): what differs there differs between machines.
     on_optimizer_step
         Called after each optimizer step that ends inside the block, with the number of such steps so far.
     """
@@ -60,6 +69,10 @@ class DeterminismTracer:
         name: str | None = None,
         library: Iterable[str] = (),
         values: bool | str | os.PathLike[str] = False,
+        trials: int = 0,
+        trial_all: bool = False,
+        trial_memory: int | None = None,
+        trial_threads: bool = False,
         on_optimizer_step: Callable[[int], None] | None = None,
     ) -> None:
         self._model = model
@@ -67,6 +80,14 @@ class DeterminismTracer:
         self._library = (library,) if isinstance(library, str) else tuple(library)
         self._on_optimizer_step = on_optimizer_step
         self._values = values
+        if trials < 0:
+            raise UsageError(f"trials={trials} is less than none", hint="say how often a call is made again: trials=5")
+        self._around: dict[str, Any] = {
+            "trials": trials,
+            "tries_all": trial_all,
+            "trial_bytes": trial_memory,
+            "on_other_threads": trial_threads,
+        }
         self._values_folder: TemporaryDirectory[str] | None = None
         self._depth = 0
         self._lazy_recorder: Recorder | None = None
@@ -79,6 +100,7 @@ class DeterminismTracer:
     def _recorder(self) -> Recorder:
         if self._lazy_recorder is None:
             from tracer import __version__
+            from tracer.recording.around_calls import Around
             from tracer.recording.recorder import Recorder
             from tracer.tables.compilers.loading import compiled_facts
             from tracer.tables.loading import named_variables, required_facts
@@ -93,6 +115,7 @@ class DeterminismTracer:
                 on_optimizer_step=self._on_optimizer_step,
                 watch=self.watch,
                 values=self._values_path(),
+                around=Around(**self._around),
                 tracer_version=__version__,
             )
             self._lazy_recorder.regions.keeps_lines = self.keeps_source

@@ -17,6 +17,7 @@ Examples:
   tracer run train.py --epochs 1
   tracer run --steps 0:3 --exit-after-steps -o step.json.gz train.py
   tracer run -m mypackage.train --config small.yaml
+  tracer run --trials 5 train.py
   torchrun --nproc-per-node 2 -m tracer run train.py
 
 Steps are counted by finished optimizer steps, from 0: 0:1 is all until the
@@ -43,6 +44,12 @@ stands beside it, trace.values, for tracer diff. The exit code is the script's."
 @click.option("--steps", "window", metavar="A:B", default=":", help="Record these optimizer steps only.")
 @click.option("--exit-after-steps", is_flag=True, help="End the script when they are recorded.")
 @click.option("--values", is_flag=True, help="Keep digests of what every call reads and writes, beside the trace.")
+@click.option(
+    "--trials", type=click.IntRange(0), default=0, metavar="N", help="Make calls at risk N times more, and compare."
+)
+@click.option("--trial-all", is_flag=True, help="Try every call; with --trials.")
+@click.option("--trial-memory", type=click.IntRange(0), metavar="BYTES", help="What the trials of one call may hold.")
+@click.option("--trial-threads", is_flag=True, help="Try on another number of threads too.")
 @click.option("--with-source", is_flag=True, help="Keep the text of your own lines that findings can name.")
 @click.option("--eager", is_flag=True, help="Run what torch.compile would compile op by op, to see its ops.")
 @click.option("-m", "as_module", is_flag=True, help="SCRIPT is a module's name, as for python -m.")
@@ -53,6 +60,10 @@ def command(
     window: str,
     exit_after_steps: bool,
     values: bool,
+    trials: int,
+    trial_all: bool,
+    trial_memory: int | None,
+    trial_threads: bool,
     with_source: bool,
     eager: bool,
     as_module: bool,
@@ -67,6 +78,8 @@ def command(
     steps = Steps.parse(window)
     if exit_after_steps and steps.stop is None:
         raise UsageError("--exit-after-steps needs to know the last step", hint="add --steps A:B")
+    if not trials and (trial_all or trial_threads or trial_memory is not None):
+        raise UsageError("there are no trials that it could speak of", hint="add --trials 5")
     rank = current_rank()
     output = path_of_rank(output, rank)
     check_writable(output)
@@ -85,5 +98,11 @@ def command(
         with_source=with_source,
         eager=eager,
         values=beside,
+        looking={
+            "trials": trials,
+            "trial_all": trial_all,
+            "trial_memory": trial_memory,
+            "trial_threads": trial_threads,
+        },
         rank=rank,
     )

@@ -18,6 +18,7 @@ from torch.autograd.function import BackwardCFunction
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tracer.names import Phase
+from tracer.recording.around_calls import AroundCalls
 from tracer.recording.calls import facts
 from tracer.recording.calls.attribution import Attribution
 from tracer.recording.calls.draws import DRAW
@@ -33,6 +34,7 @@ from tracer.recording.torch_private import kernels, seams
 
 if TYPE_CHECKING:
     from tracer.recording.values.calls import CallValues
+from tracer.trace.trial_names import Untried
 
 _getframe: Any = sys._getframe
 _get_ident = get_ident
@@ -62,6 +64,8 @@ class RecordingMode(TorchDispatchMode):
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.values = values
+        self.around: AroundCalls | None = None
+        """What is done around single calls, where that was asked for."""
         self.infos: dict[Any, OverloadInfo] = {}
         self.attribution = attribution
         self.tracking = tracking
@@ -118,6 +122,7 @@ class RecordingMode(TorchDispatchMode):
             counter.form = form_of(args, kwargs)
         plan = info.plan
         reading = None if plan is None else self.values.before(plan, info, asked, args, kwargs)  # type: ignore[union-attr]
+        around = None if self.around is None else self.around.before(info, counter, args, kwargs or {})
         if kwargs:
             result = info.call(*args, **kwargs)
         else:
@@ -130,6 +135,8 @@ class RecordingMode(TorchDispatchMode):
             self._indices.after(func, info.index_role, args, kwargs or {}, result)
         if reading is not None:
             self.values.after(plan, info, counter, reading, args, kwargs, result)  # type: ignore[union-attr]
+        if around is not None:
+            self.around.after(around, info, args, kwargs or {}, result)  # type: ignore[union-attr]
         return result
 
     def _forward(self, info: OverloadInfo, tensor: Any, asked: Any, frame: FrameType | None) -> CallCounter:
@@ -308,9 +315,12 @@ class RecordingMode(TorchDispatchMode):
             self._longer.first(counter, args, kwargs)
             self._modules.scope = scope
             self._longer.after(info, counter, args, kwargs, result, frame, reading)
+            if self.around is not None:
+                self.around.passed_over(info, counter, Untried.NO_INPUT)
             return result
         counter = self._record(info, raw, asked, frame, tensor)
         self._longer.first(counter, args, kwargs)
+        around = None if self.around is None else self.around.before(info, counter, args, kwargs)
         reading = self._longer.before(info, asked, args, kwargs)
         if info.access.grows:
             return self._longer.growing(info, counter, func, tensor, args, kwargs, frame, reading)
@@ -321,9 +331,13 @@ class RecordingMode(TorchDispatchMode):
                 with self:
                     result = kernels.call_kernel(func, key, args, kwargs)
                 self._longer.digest(info, counter, reading, args, kwargs, result)
+                if around is not None:
+                    self.around.after(around, info, args, kwargs, result)  # type: ignore[union-attr]
                 return result
         result = func(*args, **kwargs)
         self._longer.after(info, counter, args, kwargs, result, frame, reading)
+        if around is not None:
+            self.around.after(around, info, args, kwargs, result)  # type: ignore[union-attr]
         return result
 
     def _opaque(self, info: OverloadInfo, args: Any, kwargs: Any) -> None:

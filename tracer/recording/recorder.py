@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from tracer.names import BlindSpotKind
+from tracer.recording.around_calls import NOTHING_AROUND, Around
 from tracer.recording.blind_spots import BlindSpots
 from tracer.recording.calls import draws, facts
 from tracer.recording.calls.arguments import MISSING
@@ -49,7 +50,8 @@ class Recorder:
 
     ``asked`` says which further facts the rules want of an op, ``asked_compiled`` of one that ran in a compiled region
     (called when there is one), ``variables`` which environment variables to keep; ``watch`` is one that goes on for
-    longer than the recording, ``values`` the file that digests go to, if any.
+    longer than the recording, ``values`` the file that digests go to, if any,
+    ``around`` what is done around single calls.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Recorder:
         on_optimizer_step: Callable[[int], None] | None = None,
         watch: ProcessWatch | None = None,
         values: Path | None = None,
+        around: Around = NOTHING_AROUND,
         tracer_version: str = "",
     ) -> None:
         self.name = name
@@ -101,6 +104,7 @@ class Recorder:
         self.mode = RecordingMode(
             self.attribution, asked, self.tracking, None if self.values is None else self.values.calls
         )
+        self.around = self.mode.around = around.calls(self._group)
         self.blind_spots.on_compiled_call = self.optimizer.compiled_code_runs
         self.blind_spots.on_unseen = self.tracking.give_up_all
         self.watch = ProcessWatch(frames, self._variables) if watch is None else watch
@@ -142,6 +146,8 @@ class Recorder:
             if self.values is not None:
                 undo.callback(self._stop_values)
                 self.values.start(self._environment)
+            if self.around is not None:
+                self.around.start(self._environment)
             undo.callback(leave_to_python)  # first: while everything is still in its place
             leave_to_python()
             self.mode.__enter__()  # type: ignore[no-untyped-call]
@@ -169,7 +175,11 @@ class Recorder:
         log = self.watch.compilations
         regions = self.regions.regions(log, runs) if log is not None else ()
         in_order = [(counter.order, self._group(info, counter)) for info, counter in counted]
-        in_order += self.regions.groups(runs)
+        compiled = list(self.regions.groups(runs))
+        if self.around is not None:
+            in_order = self.around.told(in_order, [counter for _, counter in counted])
+            compiled = self.around.unreached(compiled)
+        in_order += compiled
         groups = merge_groups(group for _, group in sorted(in_order, key=lambda pair: pair[0]))
         self.generators.look()
         return Trace(

@@ -7,7 +7,7 @@ import shlex
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -42,6 +42,8 @@ class ScriptRecording:
         """The folder below which lines of code are kept with the trace; ``None`` keeps none."""
         self.values: Path | None = None
         """Where digests go; ``None`` keeps none."""
+        self.looking: dict[str, Any] = {}
+        """What else ``DeterminismTracer`` is asked for, by name."""
         self.is_eager = False
         """Is compilation to be switched off?"""
         self.is_quiet = False
@@ -73,7 +75,7 @@ class ScriptRecording:
         from tracer.runner.window import StepWindow
         from tracer.session import DeterminismTracer
 
-        recorder = DeterminismTracer(name=self.name, values=self.values or False)
+        recorder = DeterminismTracer(name=self.name, values=self.values or False, **self.looking)
         recorder.watch = self._watch
         recorder.keeps_source = self.source_folder is not None
         if self._watch is not None:

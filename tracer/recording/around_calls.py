@@ -1,0 +1,83 @@
+"""What was asked for around single calls: their data looked at before, and the call made again after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from tracer.recording.calls.groups import CallCounter, OverloadInfo
+from tracer.recording.trials.trying import DEFAULT_BYTES, Prepared, Trials
+from tracer.trace.model import CallGroup, Environment
+from tracer.trace.trial_names import TrialArm, Untried
+
+Placed = tuple[int, CallGroup]
+"""A group, and its place in the order of first calls."""
+Describe = Callable[[OverloadInfo, CallCounter], CallGroup]
+
+
+class Around(NamedTuple):
+    """What is asked for."""
+
+    trials: int = 0
+    """How often a call is made again."""
+    tries_all: bool = False
+    """Are calls tried too that no table holds for a risk?"""
+    trial_bytes: int | None = None
+    """What the trials of one call may copy and hold; ``None``: ``DEFAULT_BYTES``."""
+    on_other_threads: bool = False
+    """Are calls tried on another number of threads too?"""
+
+    def calls(self, describe: Describe) -> AroundCalls | None:
+        """What does it for one recording; ``None`` where nothing is asked for."""
+        if not self.trials:
+            return None
+        limit = DEFAULT_BYTES if self.trial_bytes is None else self.trial_bytes
+        arms = (TrialArm.THREADS,) if self.on_other_threads else ()
+        return AroundCalls(Trials(self.trials, describe, tries_all=self.tries_all, limit=limit, arms=arms))
+
+
+NOTHING_AROUND = Around()
+
+
+class AroundCalls:
+    """For one recording."""
+
+    def __init__(self, trials: Trials | None) -> None:
+        self.trials = trials
+
+    def start(self, environment: Environment) -> None:
+        """Recording begins, under these settings."""
+        if self.trials is not None:
+            self.trials.start(environment)
+
+    def before(
+        self, info: OverloadInfo, counter: CallCounter, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Prepared | None:
+        """A call is about to be made, and was counted."""
+        return None if self.trials is None else self.trials.before(info, counter, args, kwargs)
+
+    def after(
+        self, prepared: Prepared, info: OverloadInfo, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any
+    ) -> None:
+        """It returned."""
+        if self.trials is not None:
+            self.trials.after(prepared, info, args, kwargs, result)
+
+    def passed_over(self, info: OverloadInfo, counter: CallCounter, reason: Untried) -> None:
+        """A call was made that cannot be made again."""
+        if self.trials is not None:
+            self.trials.pass_over(info, counter, reason)
+
+    def told(self, groups: Iterable[Placed], counters: Iterable[CallCounter]) -> list[Placed]:
+        """Groups with what was found of them; ``counters`` are theirs, one by one."""
+        return [(place, self._told(group, counter)) for (place, group), counter in zip(groups, counters, strict=True)]
+
+    def _told(self, group: CallGroup, counter: CallCounter) -> CallGroup:
+        return group if self.trials is None else replace(group, tried=self.trials.of(counter))
+
+    def unreached(self, compiled: Iterable[Placed]) -> list[Placed]:
+        """Groups of compiled calls, which nothing here reaches."""
+        trials = self.trials
+        return list(compiled) if trials is None else [(place, trials.unreached(group)) for place, group in compiled]

@@ -1,0 +1,1 @@
+"""Calls made again on the spot: the same inputs, the same generators, and the results compared."""

@@ -1,0 +1,96 @@
+"""How the calls of an overload are made again, if they can be: decided once an overload, by its schema."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NamedTuple
+
+from tracer.recording.calls.draws import may_draw
+from tracer.recording.memory import accesses
+from tracer.recording.memory.accesses import Access
+from tracer.recording.torch_private.seams import find
+from tracer.recording.values.plans import plan_of
+from tracer.trace.trial_names import Untried
+
+_COLLECTIVES = frozenset({"c10d", "_c10d_functional", "c10d_functional", "_c10d_functional_autograd", "_dtensor"})
+#: Namespaces whose ops are there for what they do beside computing.
+_EFFECTS = frozenset({"profiler", "prim", "prepacked", "mkldnn_prepacked", "rngprims", "symm_mem"})
+#: Roles of arguments that a call writes, whatever its schema says.
+_WRITING = (accesses.WRITES, accesses.UPDATES, accesses.SCATTERS, accesses.ACCUMULATES)
+_HOLDS_TENSORS = ("Tensor", "Optional[Tensor]", "List[Tensor]", "List[Optional[Tensor]]", "Optional[List[Tensor]]")
+_OPAQUE = ("torch.classes", "ScriptObject", "ProcessGroup", "Stream", "Future", "Storage", "Any")
+
+
+class Argument(NamedTuple):
+    """An argument by its place: ``position`` is -1 for a keyword."""
+
+    position: int
+    name: str
+
+    def of(self, args: tuple[Any, ...], kwargs: Any) -> Any:
+        """What a call gave; ``None`` where it gave nothing."""
+        if 0 <= self.position < len(args):
+            return args[self.position]
+        return kwargs.get(self.name)
+
+
+class Approach(NamedTuple):
+    """What it takes to make a call again."""
+
+    written: tuple[Argument, ...]
+    """What it writes, and what is compared beside its results."""
+    overwritten: tuple[Argument, ...]
+    """What of that it does not read: other bytes may lie there each time."""
+    copies_all: bool
+    """Are all tensors to be copied? The schema of an op from outside, or with a state that it keeps, may say too
+    little."""
+    draws: bool
+    """May it draw from a generator?"""
+    is_foreign: bool
+    """Is it from outside torch, so that it may draw from Python's and NumPy's generators too?"""
+    scratch: frozenset[int]
+    """Places of results that only its own backward reads: parts of them stay unwritten."""
+
+
+def approach_to(func: Any, access: Access) -> Approach | Untried | None:
+    """How calls of ``func`` are made again, or why they are not; ``None`` where they compute nothing: views."""
+    schema = getattr(func, "_schema", None)
+    if schema is None:
+        return Untried.SIDE_EFFECTS
+    namespace, _, rest = str(func).partition(".")
+    name = rest.partition(".")[0]
+    kinds = [str(argument.type) for argument in schema.arguments]
+    if namespace in _COLLECTIVES or any("ProcessGroup" in kind for kind in kinds):
+        return Untried.COLLECTIVE
+    if namespace in _EFFECTS or _has_effects(func) or any(word in kind for kind in kinds for word in _OPAQUE):
+        return Untried.SIDE_EFFECTS
+    if access.allocates or access.grows:
+        return Untried.FRESH_MEMORY
+    gives = any("Tensor" in str(one.type) for one in schema.returns)
+    plan = plan_of(func, access, lambda text: 0)
+    told = () if plan is None else tuple(Argument(position, name) for position, name, _ in plan.written)
+    if access.is_foreign and not gives and not told:
+        return Untried.SIDE_EFFECTS  # whatever it is called for, it shows nowhere
+    if plan is None:
+        return None
+    if not gives and not told:
+        return Untried.NO_RESULT
+    roles = {Argument(position, name): role for position, name, role in access.arguments}
+    untold = tuple(one for one, role in roles.items() if role in _WRITING and one not in told and not access.is_foreign)
+    return Approach(
+        written=(*told, *untold),
+        overwritten=tuple(one for one in told if roles.get(one) == accesses.WRITES and not access.is_foreign),
+        copies_all=access.is_foreign or "rnn" in name or "lstm" in name or "gru" in name,
+        draws=access.is_foreign or may_draw(func),
+        is_foreign=access.is_foreign,
+        scratch=plan.scratch,
+    )
+
+
+def _has_effects(func: Any) -> bool:
+    """Was the op registered as one that does something outside its results (torch 2.6 and newer)?"""
+    asked = find(sys.modules.get("torch._higher_order_ops.effects"), "has_effects")
+    try:
+        return asked is not None and bool(asked(func))
+    except Exception:  # other releases ask for more than the op
+        return False
