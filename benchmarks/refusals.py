@@ -8,8 +8,10 @@
 Each sample is recorded on this CPU with the mode off, as a user without a GPU would, and judged for CUDA and each
 release, in deterministic mode with and without a workspace for cuBLAS. Held against it is what the CUDA build of that
 release did (``python -m benchmarks.nullgpu``): a sample that runs with the mode off and fails with it on was refused.
-Precision is the share of predicted refusals that happened, recall the share of refusals that were predicted. The exit
-code is 0 where both reach 0.995 in every suite.
+Precision is the share of predicted refusals that happened, recall the share of refusals that were predicted. A refused
+call that was answered ``unknown`` counts as missed; how many of the missed these are is said beside, for the others are
+the ones that were called safe. The exit code is 0 where in every suite precision reaches 0.995 and no more than 0.005
+of the refusals were called safe, and where recall reaches 0.995 over torch's own samples and over the calls made up.
 """
 
 from __future__ import annotations
@@ -41,6 +43,8 @@ UNTOLD: Mapping[str, str] = {
     "masked_cumprod": "as cumprod",
     "linalg_vander": "as cumprod, which it is made of",
 }
+#: Suites of samples that torch has, or that its database leaves out; all others were made up.
+_OF_TORCH = ("opinfo", "extra")
 #: What the empty libraries themselves answer where they cannot: no refusal of torch's.
 _NOT_TORCHS = "null gpu error"
 #: What each mode of a recording is, to the judge; the device that it was made on is an sm_90.
@@ -77,6 +81,8 @@ class Score:
 
     hits: int = 0
     misses: int = 0
+    unknown: int = 0
+    """Of the misses, those that were answered ``unknown``."""
     inventions: int = 0
     quiet: int = 0
     unpaired: int = 0
@@ -88,6 +94,7 @@ class Score:
         predicted = bool(one.rules)
         self.hits += predicted and one.refused
         self.misses += one.refused and not predicted
+        self.unknown += one.refused and not predicted and bool(one.unknown)
         self.inventions += predicted and not one.refused
         self.quiet += not predicted and not one.refused
         if not one.is_right:
@@ -95,7 +102,7 @@ class Score:
 
     def add_all(self, other: Score) -> None:
         """Count what another score counted."""
-        for name in ("hits", "misses", "inventions", "quiet", "unpaired"):
+        for name in ("hits", "misses", "unknown", "inventions", "quiet", "unpaired"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.wrong += other.wrong
 
@@ -115,9 +122,14 @@ class Score:
         return _share(self.hits, self.hits + self.misses)
 
     @property
-    def holds(self) -> bool:
-        """Whether both reach the target, over at least one refusal."""
-        return self.hits > 0 and min(self.precision, self.recall) >= TARGET
+    def called_safe(self) -> float:
+        """Of the refusals that happened, the share on whose calls nothing was said, not even ``unknown``."""
+        return 1 - _share(self.hits + self.unknown, self.hits + self.misses)
+
+    @property
+    def accuses_nobody_and_calls_none_safe(self) -> bool:
+        """What is asked of each suite, over at least one refusal."""
+        return self.hits > 0 and self.precision >= TARGET and self.called_safe <= 1 - TARGET
 
 
 def _share(part: int, whole: int) -> float:
@@ -201,6 +213,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--brief", action="store_true", help="figures alone")
     options = parser.parse_args(arguments)
     holds = True
+    pools: defaultdict[str, Score] = defaultdict(Score)
     for suite in options.suite or _suites(options.folder):
         recorded = load(suite, options.folder) if options.kept else _recorded(suite, options.only)
         if options.keep:
@@ -214,9 +227,13 @@ def main(arguments: list[str] | None = None) -> int:
             whole.add_all(score)
         if whole.total:
             print(_line(f"{suite}, all", whole))
-            holds = holds and whole.holds
+            holds = holds and whole.accuses_nobody_and_calls_none_safe
+            pools["torch's own samples" if suite in _OF_TORCH else "calls made up"].add_all(whole)
         if not options.brief:
             print("\n".join(disagreements(whole.wrong)))
+    for name, pool in pools.items():
+        print(_line(name, pool))
+        holds = holds and pool.recall >= TARGET
     return 0 if holds else 1
 
 
@@ -234,7 +251,7 @@ def _recorded(suite: str, only: str) -> RecordedSuite:
 def _line(name: str, score: Score) -> str:
     return (
         f"{name}: {score.total:,} predictions, {score.hits:,} refusals predicted and met,"
-        f" {score.inventions:,} invented and {score.misses:,} missed;"
+        f" {score.inventions:,} invented and {score.misses:,} missed, {score.unknown:,} of them answered unknown;"
         f" precision {score.precision:.4f}, recall {score.recall:.4f}; {score.unpaired:,} samples not compared"
     )
 

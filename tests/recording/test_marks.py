@@ -26,6 +26,17 @@ def heads(size: int) -> None:
     F.scaled_dot_product_attention(q, q, q)
 
 
+def shared(keys: int, dropout: float = 0.0) -> None:
+    """Four heads of queries; fewer of keys and values are shared."""
+    q, k = (torch.randn(1, count, 8, 16, requires_grad=True) for count in (4, keys))
+    F.scaled_dot_product_attention(q, k, k, dropout_p=dropout, enable_gqa=True).sum().backward()
+
+
+def repeated_by_hand() -> None:
+    q, k = (torch.randn(1, count, 8, 16, requires_grad=True) for count in (4, 2))
+    F.scaled_dot_product_attention(q, k.repeat_interleave(2, 1), k.repeat_interleave(2, 1), dropout_p=0.5).sum()
+
+
 def masked(size: int, batches: int = 1) -> None:
     """The math route: the CPU's fused kernel takes no mask that wants a gradient."""
     q = torch.randn(*[batches] * (batches > 0), 2, 6, size, requires_grad=True)
@@ -111,6 +122,7 @@ PAIRS: list[tuple[str, Program, Program]] = [
     ("sdp.head_not_of_8", lambda: heads(20), lambda: heads(24)),
     ("sdp.head_gt_256", lambda: heads(264), lambda: heads(256)),
     ("sdp.head_not_of_8", lambda: masked(12), lambda: masked(16)),
+    ("sdp.shares_heads", lambda: shared(2), lambda: shared(4)),
     ("call.direct", lambda: torch.ops.aten.replication_pad2d(IMAGE, PADS), lambda: F.pad(IMAGE, PADS, "replicate")),
     (
         "call.direct",
@@ -270,3 +282,32 @@ def test_products_are_refused_where_fused_attention_is_switched_off() -> None:
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         found = products_in_deterministic_mode(lambda: masked(16))
     assert found == {Verdict.RAISES}
+
+
+def attention_findings(program: Program, torch_version: str) -> set[tuple[str, Verdict, Verdict]]:
+    """What attention's ops run as, their verdicts with the mode off and on; no workspace for cuBLAS."""
+    with DeterminismTracer() as tracer:
+        program()
+    report = judge(tracer.trace, backend="cuda", torch=torch_version, settings="default")
+    ours = [one for one in report.findings if "scaled_dot" in one.op + one.runs_as or "softmax" in one.op]
+    return {(one.runs_as.partition(".")[2], one.verdict, one.deterministic_mode) for one in ours}
+
+
+def test_attention_whose_heads_share_keys_is_made_of_products_until_2_14() -> None:
+    # Held against CUDA builds of 2.5.1, 2.9.1, 2.13.0, 2.14.1 and 2.15.0, run without a GPU.
+    assert attention_findings(lambda: shared(2), "2.9") == {("bmm", Verdict.CONDITIONAL, Verdict.RAISES)}
+    assert attention_findings(lambda: shared(2), "2.13") == set()
+    ours = {("_scaled_dot_product_efficient_attention_backward", Verdict.NONDETERMINISTIC, Verdict.DETERMINISTIC)}
+    assert attention_findings(lambda: shared(2), "2.14") == attention_findings(lambda: shared(4), "2.9") == ours
+
+
+def test_the_math_route_on_the_cpu_shows_whether_heads_share_keys() -> None:
+    assert attention_findings(lambda: shared(2, dropout=0.5), "2.13") == set()
+    assert attention_findings(lambda: shared(4, dropout=0.5), "2.13") != set()
+    assert products_in_deterministic_mode(lambda: shared(2, dropout=0.5)) == {Verdict.RAISES}
+    # A user who repeats keys by hand hands over as many heads as there are queries, which CUDA may fuse.
+    assert products_in_deterministic_mode(repeated_by_hand) == {Verdict.CONDITIONAL}
+
+
+def test_shared_heads_are_no_call_of_releases_that_lack_the_argument() -> None:
+    assert {verdict for _, verdict, _ in attention_findings(lambda: shared(2), "2.4")} == {Verdict.UNKNOWN}

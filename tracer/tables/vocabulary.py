@@ -160,6 +160,8 @@ MARKED_FACTS: Mapping[str, tuple[Value, ...]] = {
     "sdp.head_not_of_4": BOOL,
     "sdp.head_not_of_8": BOOL,
     "sdp.head_gt_256": BOOL,
+    # Attention: do several heads of queries share one of keys or of values (``enable_gqa=True``)?
+    "sdp.shares_heads": BOOL,
     # Was the op called past the function of torch.nn.functional that takes another way in deterministic mode?
     "call.direct": BOOL,
     # Was it called by the function that takes another way in deterministic mode when asked for indices?

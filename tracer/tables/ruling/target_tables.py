@@ -19,6 +19,7 @@ from tracer.names import (
     Verdict,
 )
 from tracer.tables.model import Table
+from tracer.tables.ruling.attention import SOFTMAX, places_that_share_heads
 from tracer.tables.ruling.binding import BoundTable, RuleOutcome, safe_ruling, unknown_ruling
 from tracer.tables.ruling.compiled import CompiledCalls
 from tracer.tables.ruling.cross_device import Retold
@@ -31,8 +32,8 @@ from tracer.trace.model import CallGroup, FactValue
 
 #: The fact of a forward call that speaks against its backward.
 _SPEAKS_AGAINST = "call.direct"
-#: Attention's math route is told by its softmax, which nothing else calls; beside it stand its products.
-_SOFTMAX, _PRODUCT = "aten._safe_softmax", "aten.bmm.default"
+#: What the products of attention's math route are.
+_PRODUCT = "aten.bmm.default"
 #: What fused kernels take.
 _FUSED = ("float32", "float16", "bfloat16")
 
@@ -82,6 +83,8 @@ class TargetTables:
         self._at_forward: dict[tuple[str, str, str], dict[str, FactValue]] = {}
         self._told_forward: dict[tuple[str, str, str], dict[str, FactValue]] = {}
         """What forward calls at a place say of their backward: see ``vocabulary.FORWARD_FACTS``."""
+        self._sharing: frozenset[tuple[str, str]] = frozenset()
+        """Places where attention's math route repeats keys for the heads of queries that share them."""
         self.devices: set[str] = set()
         """Devices that calls were recorded on."""
 
@@ -181,6 +184,8 @@ class TargetTables:
             packet = group.op.rpartition(".")[0].removesuffix(BACKWARD_OF)
             facts = {**facts, **self._told_forward.get((packet, group.module, group.location), {})}
         if device == RECORDED_ON and self._is_abroad and group.host is None:
+            if self._sharing and (group.module, group.location) in self._sharing:
+                facts = {**facts, "sdp.shares_heads": True}
             if group.op == _PRODUCT and self._may_fuse(group):
                 facts = {**facts, "attention.may_fuse": True}
             retold = self._retold[group.op] if group.op in self._retold else self._retell(group.op, bound)
@@ -204,6 +209,7 @@ class TargetTables:
             said = self._at_forward.setdefault(place, dict(group.facts))
             for key in [key for key, value in said.items() if group.facts.get(key) != value]:
                 del said[key]  # calls at one place that disagree: the backward may be of either
+        self._sharing = places_that_share_heads(calls) if SOFTMAX in asked and self._is_abroad else frozenset()
 
     def _look_at_forward(self, calls: tuple[CallGroup, ...]) -> None:
         """Note what forward calls say of their backward. Where calls at one place disagree, the worse holds of all."""
@@ -223,7 +229,9 @@ class TargetTables:
 
     def _may_fuse(self, product: CallGroup) -> bool:
         """Whether a product stands where attention's math route ran that the target may have a fused kernel for."""
-        softmax = self._at_forward.get((_SOFTMAX, product.module, product.location), {})
+        softmax = self._at_forward.get((SOFTMAX, product.module, product.location), {})
+        if (product.module, product.location) in self._sharing and softmax.get("dtype") == "float32":
+            return False
         return softmax.get("sdp.fused") is True and softmax.get("ndim") == 4 and softmax.get("dtype") in _FUSED
 
     def _retell(self, op: str, bound: BoundTable) -> Retold | None:

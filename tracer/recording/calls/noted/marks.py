@@ -259,6 +259,19 @@ def _is_turned(matrices: torch.Tensor) -> bool:
     return matrices.stride(-2) == 1 and matrices.stride(-1) != 1
 
 
+def _shares_heads(func: Any) -> _Test | None:
+    """Attention: are there fewer heads of keys or of values than of queries (``enable_gqa=True``)?"""
+    known = _getters(func, "query", "key", "value")
+    if known is None:
+        return None
+
+    def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        heads = [read(args, kwargs).shape[-3:-2] for read in known]
+        return not heads[0] == heads[1] == heads[2]
+
+    return test
+
+
 def _is_plain_topk(func: Any) -> _Test | None:
     known = _getters(func, "self", "dim")
     if known is None:
@@ -313,6 +326,7 @@ _TESTS: Mapping[str, Callable[[Any], _Test | None]] = {
     "sdp.head_not_of_4": _head(lambda size: size % 4 != 0),
     "sdp.head_not_of_8": _head(lambda size: size % 8 != 0),
     "sdp.head_gt_256": _head(lambda size: size > _WIDEST_HEAD),
+    "sdp.shares_heads": _shares_heads,
     "call.direct": _is_direct,
     "call.returns_indices": _returns_indices,
 }
