@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tracer.divergence.causes.reasons import parted
 from tracer.divergence.matching.pairing import Pairs
 from tracer.divergence.model import NotRestored, Resumed, Root, RootCause
-from tracer.divergence.reasons import parted
 from tracer.errors import TraceError
 from tracer.trace.values import ValueKind, Values, fold
 

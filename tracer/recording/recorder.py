@@ -87,6 +87,7 @@ class Recorder:
         )
         self.attribution = Attribution(frames, stack, self.optimizer)
         self.tracking = Tracking()
+        self.regions = RegionList(frames, asked_compiled, self._working_directory)
         self.values: ValuesRecording | None = None
         if values is not None:
             from tracer.recording.values import recording
@@ -99,6 +100,7 @@ class Recorder:
                 optimizer=self.optimizer,
                 unwritten=self.tracking.memory,
                 sites=frames,
+                regions=self.regions,
                 working_directory=self._working_directory,
             )
         self.mode = RecordingMode(
@@ -110,7 +112,7 @@ class Recorder:
         self.watch = ProcessWatch(frames, self._variables) if watch is None else watch
         self.executions = Executions(self.attribution, self.tracking, lambda: self.watch.compilations)
         self.executions.on_unseen = self.blind_spots.region_unseen
-        self.regions = RegionList(frames, asked_compiled, self._working_directory)
+        self.executions.around = None if self.values is None else self.values.regions
         self.watch.on_compiler = self._compiler_loaded
         self._moments = RecordingState(self.attribution, self.mode)
         self.generators = GeneratorRecord(frames, self._working_directory, self._moments.phase)

@@ -59,7 +59,14 @@ class Ran(NamedTuple):
 
 
 def ran(
-    folder: Path, *, steps: int = 3, record: bool, moved_by: int = 0, text: str = PROGRAM, keeps_source: bool = False
+    folder: Path,
+    *,
+    steps: int = 3,
+    record: bool,
+    moved_by: int = 0,
+    text: str = PROGRAM,
+    keeps_source: bool = False,
+    values: Path | None = None,
 ) -> Ran:
     """Compile the program anew, as a new process would, and run it."""
     torch._dynamo.reset()
@@ -76,7 +83,7 @@ def ran(
         spec.loader.exec_module(program)
     finally:
         sys.dont_write_bytecode = before
-    tracer = DeterminismTracer() if record else None
+    tracer = DeterminismTracer(values=values or False) if record else None
     if tracer is not None and keeps_source:
         tracer.keeps_source = True
     if tracer is None:

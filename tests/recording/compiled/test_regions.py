@@ -10,6 +10,7 @@ import torch
 from tests.recording.compiled.programs import Ran, groups, line_of, ran
 from tracer.names import BlindSpotKind, DeterministicMode, Phase
 from tracer.trace.region_names import Direction, RegionInside, RegionOrigin
+from tracer.trace.values import Mark, read_values
 
 pytestmark = pytest.mark.usefixtures("inductor")
 
@@ -33,8 +34,8 @@ def without(compiled: Ran, folder: Path) -> Ran:
 
 @pytest.fixture(scope="module")
 def moved(without: Ran, folder: Path) -> Ran:
-    """The third, with it, after seven lines were put on top of the file: everything comes from the cache."""
-    return ran(folder, record=True, moved_by=7, keeps_source=True)
+    """The third, with it and with values, after seven lines were put on top of the file: all comes from the cache."""
+    return ran(folder, record=True, moved_by=7, keeps_source=True, values=folder / "moved.values")
 
 
 def test_what_was_compiled_with_the_recorder_is_found_in_the_cache_without_it(compiled: Ran, without: Ran) -> None:
@@ -49,10 +50,25 @@ def test_what_was_compiled_without_the_recorder_is_found_in_the_cache_with_it(fo
     assert (first.hits, first.misses, second.hits, second.misses) == (0, 2, 2, 0)
 
 
-def test_losses_and_gradients_are_the_same_bits(compiled: Ran, without: Ran) -> None:
-    assert all(torch.equal(a, b) for a, b in zip(compiled.losses, without.losses, strict=True))
-    for mine, other in zip(compiled.net.parameters(), without.net.parameters(), strict=True):
-        assert torch.equal(mine.grad, other.grad)
+def test_losses_and_gradients_are_the_same_bits_with_the_recorder_and_with_values(
+    compiled: Ran, without: Ran, moved: Ran
+) -> None:
+    for recorded in (compiled, moved):
+        assert all(torch.equal(a, b) for a, b in zip(recorded.losses, without.losses, strict=True))
+        for mine, other in zip(recorded.net.parameters(), without.net.parameters(), strict=True):
+            assert torch.equal(mine.grad, other.grad)
+
+
+def test_each_execution_is_one_call_with_digests_of_what_went_in_and_came_out(moved: Ran, folder: Path) -> None:
+    values = read_values(folder / "moved.values")
+    regions = {number: group for number, group in enumerate(values.groups) if group.region}
+    calls = [call for call, group in enumerate(values.group.tolist()) if group in regions]
+    assert [values.groups[values.group[call]].op for call in calls] == ["compiled.forward", "compiled.backward"] * 3
+    assert {group.region for group in regions.values()} == {region.id for region in moved.trace.regions}
+    for forward, backward in zip(calls[::2], calls[1::2], strict=True):
+        assert Mark(int(values.marks[forward])) == Mark(int(values.marks[backward])) == Mark.COMPILED
+        assert forward in values.origins_of(backward)
+    assert len(set(values.inputs[calls[::2]].tolist())) == 1  # no optimizer steps: the forward reads the same
 
 
 def test_forward_and_backward_are_two_regions_that_ran_as_often_as_the_step(compiled: Ran) -> None:

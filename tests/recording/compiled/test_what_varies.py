@@ -7,6 +7,7 @@ that Inductor gives them one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -15,9 +16,11 @@ import torch.nn.functional as F
 
 from tests import build
 from tracer import DeterminismTracer, judge
+from tracer.divergence import Recording, RootCause, compare_recordings
 from tracer.findings import Finding
 from tracer.names import DeterministicMode, EvidenceKind, Shown, Verdict
 from tracer.report import Report
+from tracer.trace.values import read_values
 
 ROWS, SLOTS, WIDTH = 60_000, 8, 16
 RUNS = 30
@@ -59,8 +62,8 @@ ENTRIES = (
     Entry("softmax", lambda x, i: x.softmax(-1), varies=False),
     Entry("sum", lambda x, i: x.sum(0), varies=False),
 )
-#: Both that the facts name, in one region forward and one backward.
-TWINS = Entry("twins", lambda x, i: slots().index_add(0, i, F.embedding(i, x)), (SLOTS, WIDTH))
+#: Both that the facts name, in one region forward and one backward, of rows that are not alike.
+TWINS = Entry("twins", lambda x, i: slots().index_add(0, i.flip(0), F.embedding(i, x)), (SLOTS, WIDTH))
 
 
 @pytest.fixture
@@ -125,6 +128,42 @@ def test_compiled_twins_are_findings_with_line_region_and_kernel_and_eager_ones_
         (region,) = (region for region in tracer.trace.regions if region.id == one.regions[0])
         assert kernel in {known.name for known in region.kernels}
     assert not calls_of(judge(tracer.trace, settings="deterministic"), compiled=True)
+
+
+def recorded(entry: Entry, path: Path, *, whole: bool) -> Recording:
+    """A run with values, of the program compiled anew; ``whole``: of numbers whose sums are exact in every order."""
+    torch._dynamo.reset()
+    x, i, weights = inputs(entry)
+    if whole:
+        x, weights = x.sign(), weights.sign()
+    compiled = torch.compile(entry.body, fullgraph=True)
+    with DeterminismTracer(values=path) as tracer:
+        for _ in range(10):  # threads of a busy machine may miss each other once
+            once(compiled, x, i, weights)
+    return Recording(name=path.stem, values=read_values(path), trace=tracer.trace)
+
+
+def test_compiled_twins_that_part_are_roots_with_line_region_and_kernel_and_exact_ones_agree(
+    two_threads: None, tmp_path: Path
+) -> None:
+    runs = [recorded(TWINS, tmp_path / f"{name}.values", whole=name[0] == "w") for name in ("w1", "w2", "n1", "n2")]
+    exact = compare_recordings(runs[0], runs[1])
+    assert exact.agrees, exact.roots
+    assert exact.not_digested == 0
+    assert len([group for group in runs[0].values.groups if group.region]) == 2
+    assert runs[2].trace is not None
+    found = compare_recordings(runs[2], runs[3], findings=judge(runs[2].trace).findings)
+    assert [(root.cause, root.op) for root in found.roots] == [
+        (RootCause.KERNEL, "compiled.forward"),
+        (RootCause.KERNEL, "compiled.backward"),  # it reads nothing of the forward's sums
+    ]
+    line = f"test_what_varies.py:{TWINS.body.__code__.co_firstlineno}"
+    for root in found.roots:
+        region = next(one for one in runs[2].trace.regions if one.id == root.region)
+        adding = [kernel.name for kernel in region.kernels if kernel.adds_in_any_order]
+        assert f"suspected is its kernel {adding[0]}, which adds atomically" in root.why
+        assert (root.verdict, root.contradicts) == (Verdict.NONDETERMINISTIC, False)
+        assert root.location.endswith(line)
 
 
 @pytest.mark.slow

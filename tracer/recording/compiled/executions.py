@@ -12,7 +12,7 @@ from _thread import get_ident as _get_ident
 from collections import deque
 from collections.abc import Callable, Mapping
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 from tracer.recording import patching
 from tracer.recording.calls.attribution import Attribution
@@ -50,6 +50,19 @@ class Run:
         self.order = next(ORDER)
 
 
+class Around(Protocol):
+    """Who wants to know what a region reads and writes."""
+
+    def before(self, run: Run, compiled: Any, inputs: Any) -> Any:
+        """A region is about to run."""
+
+    def after(self, begun: Any, result: Any) -> None:
+        """... and this is what it gave."""
+
+    def left(self, begun: Any) -> None:
+        """It is over, also where it failed."""
+
+
 class Executions:
     """The executions of one recording. ``log`` tells what is known of a region's code."""
 
@@ -67,6 +80,9 @@ class Executions:
         self._watched, self._indices = tracking.memory.live, tracking.indices.live
         self.on_unseen: Callable[[CompiledCode, FrameType | None], None] = lambda code, frame: None
         """Told of each execution of code whose inside is not known."""
+        self.around: Around | None = None
+        self.running: Run | None = None
+        """What ``ran`` was told of last; ``None``: it is not counted."""
 
     def start(self) -> None:
         """Begin to count."""
@@ -78,6 +94,7 @@ class Executions:
 
     def ran(self, compiled: Any) -> bool:
         """``compiled`` is about to run; will it dispatch ops that are counted as its own?"""
+        self.running = None
         modules = self._modules
         in_engine = _current_node() is not None
         if not in_engine and _get_ident() != modules.thread and seams.graph_task_id() == -1:
@@ -103,6 +120,7 @@ class Executions:
             run = self.runs[key] = Run(code, scope, in_engine=in_engine, in_optimizer=is_stepping)
             self._locate(run, sys._getframe(2))
         run.count += 1
+        self.running = run
         if self._watched or self._indices:
             self._give_up()
         if code.text:
@@ -128,15 +146,7 @@ def _counted(original: Callable[..., Any]) -> Callable[..., Any]:
     """``original``, told of. A plain function, as a region may take no longer than a few microseconds to call."""
     pop, push = seams.pop_plainly, seams.push_plainly
 
-    @functools.wraps(original)
-    def __call__(self: Any, inputs: Any) -> Any:
-        lifts = True
-        try:
-            for listener in RUNS.listeners:
-                if not listener.ran(self):
-                    lifts = False
-        except Exception:  # what a note stumbles over is no business of the program's
-            lifts = False
+    def make(self: Any, inputs: Any, lifts: bool) -> Any:
         if not lifts or pop is None or push is None:
             return original(self, inputs)
         if _modes() == 1:
@@ -148,6 +158,29 @@ def _counted(original: Callable[..., Any]) -> Callable[..., Any]:
                 push(mode)
         with without_recording():  # a mode of somebody else's is above; torch puts one there at the first call
             return original(self, inputs)
+
+    @functools.wraps(original)
+    def __call__(self: Any, inputs: Any) -> Any:
+        lifts = True
+        begun: list[tuple[Around, Any]] = []
+        try:
+            for listener in RUNS.listeners:
+                if not listener.ran(self):
+                    lifts = False
+                if listener.around is not None and listener.running is not None:
+                    begun.append((listener.around, listener.around.before(listener.running, self, inputs)))
+        except Exception:  # what a note stumbles over is no business of the program's
+            lifts = False
+        if not begun:
+            return make(self, inputs, lifts)
+        try:
+            result = make(self, inputs, lifts)
+            for around, one in begun:
+                around.after(one, result)
+            return result
+        finally:
+            for around, one in begun:
+                around.left(one)
 
     return __call__
 

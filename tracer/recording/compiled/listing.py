@@ -77,6 +77,15 @@ class RegionList:
             why=None if is_dispatched else RegionGap.BACKEND,
         )
 
+    def name_of(self, code: CompiledCode) -> str:
+        """What the trace calls this region, whether or not all are known yet."""
+        self._name([code])
+        return self._ids[id(code)]
+
+    def phase_of(self, run: Run) -> Phase:
+        """The phase that its executions are in."""
+        return self._phase(run, is_repeated=False, in_optimizer=False)
+
     def groups(self, runs: Iterable[Run]) -> Iterator[tuple[int, CallGroup]]:
         """The calls of every region that ran, each with the position of the region's first execution."""
         for run in runs:

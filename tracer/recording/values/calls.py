@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
 import torch
 
 from tracer.recording import patching
-from tracer.recording.calls.arguments import MISSING
 from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.memory import accesses
 from tracer.recording.memory.unwritten import Memory as Unwritten
-from tracer.recording.randomness.generators import state_of
 from tracer.recording.torch_private import seams, storages
 from tracer.recording.values.digesting import digests
 from tracer.recording.values.digesting.device import DeviceDigests, Slot
 from tracer.recording.values.digesting.memory import digest_bytes
+from tracer.recording.values.drawing import drawn_from
 from tracer.recording.values.known import Memory
 from tracer.recording.values.later import Later, Target
 from tracer.recording.values.outcome import Outcome, Reading, is_late_copy
@@ -112,20 +111,23 @@ class CallValues:
                 else:
                     value = kwargs.get(name) if kwargs else None
                 if value is not None:
-                    self._read(reading, plan, role, value)
+                    self.read(reading, plan, role, value)
             if asked is not None and DRAW in info.readers:
-                self._draw(writer, info, asked, args, kwargs)
+                drawn = drawn_from(info, asked, args, kwargs)
+                if drawn is not None:
+                    writer.draw(*drawn)
         except Exception:
             self.failures += 1
             reading.marks |= _NOT_READ
         return reading
 
-    def _read(self, reading: Reading, plan: Plan, role: int, value: Any) -> None:
+    def read(self, reading: Reading, plan: Plan, role: int, value: Any) -> None:
+        """Digest one input, or several."""
         kind = type(value)
         if kind is list or kind is tuple:
             for item in value:
                 if item is not None:
-                    self._read(reading, plan, role, item)
+                    self.read(reading, plan, role, item)
             return
         if kind is not _Tensor and kind is not _Parameter and not isinstance(value, _Tensor):
             return
@@ -185,23 +187,6 @@ class CallValues:
             return origin
         return self.writer.entry(kind, name, digest, position)
 
-    def _draw(self, writer: ValuesWriter, info: OverloadInfo, asked: Any, args: Any, kwargs: Any) -> None:
-        drawn = asked[list(info.readers).index(DRAW)]
-        if drawn is MISSING:
-            return
-        name = drawn[0]
-        generator = next(
-            (value for value in (*args, *(kwargs or {}).values()) if isinstance(value, torch.Generator)), None
-        )
-        if generator is None:
-            device = (kwargs or {}).get("device")
-            if device is None:
-                tensor = info.primary(args, kwargs or {})
-                device = tensor.device if tensor is not None else seams.default_device()
-            _, generator = seams.default_generator(torch.device(device))
-        state = b"" if generator is None else state_of(generator)
-        writer.draw(str(name), digest_bytes(state) if state else 0)
-
     # --- after the call ---
 
     def after(
@@ -230,25 +215,63 @@ class CallValues:
             except Exception:
                 self.failures += 1
                 marks |= _NOT_WRITTEN
-            group = self._group(writer, info, counter)
-            inputs, outputs = reading.digests, outcome.digests
-            is_pending = bool(outcome.targets) or self.device.is_used
-            index = writer.call(
-                group,
-                0 if is_pending else fold(inputs),
-                0 if is_pending else fold(outputs),
-                reading.origins,
-                reading.numbers,
-                int(marks),
-                outcome.keeps,
-                pending=is_pending,
-            )
-            if is_pending:
-                self._later.awaits(index, inputs, outputs)
-            for stored in outcome.written:
-                stored.origin = index
-            if outcome.targets:
-                self._later.when_read(writer, index, outcome.targets)
+            self._tell(writer, self._group(writer, info, counter), outcome, int(marks))
+
+    def ran(
+        self,
+        plan: Plan,
+        group: int,
+        reading: Reading,
+        written: Iterable[Any],
+        kept: Container[int],
+        drawn: Mapping[str, int],
+    ) -> None:
+        """A compiled region ran, as one call: digest what it gave.
+
+        ``kept``: storages that it only read, and may hand on. ``drawn``: generators that moved, as they were.
+        """
+        writer = self.writer
+        if writer is None:
+            return
+        with self._lock:
+            self._serial += 1
+            outcome = Outcome(plan, reading, self._serial)
+            marks = reading.marks | plan.marks
+            try:
+                for value in written:
+                    if isinstance(value, _Tensor) and storages.storage_id(value) in kept:
+                        outcome.add(self.digest_now(value))
+                    elif value is not None:
+                        self._wrote(outcome, _WRITES, value)
+                marks |= outcome.marks
+            except Exception:
+                self.failures += 1
+                marks |= _NOT_WRITTEN
+            for name, state in drawn.items():
+                writer.draw(name, state)
+            self._tell(writer, group, outcome, int(marks))
+
+    def _tell(self, writer: ValuesWriter, group: int, outcome: Outcome, marks: int) -> None:
+        """Hand a call to the writer; what waits for a device or for other processes is settled later."""
+        reading = outcome.reading
+        inputs, outputs = reading.digests, outcome.digests
+        is_pending = bool(outcome.targets) or self.device.is_used
+        index = writer.call(
+            group,
+            0 if is_pending else fold(inputs),
+            0 if is_pending else fold(outputs),
+            reading.origins,
+            reading.numbers,
+            marks,
+            outcome.keeps,
+            pending=is_pending,
+        )
+        if is_pending:
+            self._later.awaits(index, inputs, outputs)
+        for stored in outcome.written:
+            stored.origin = index
+        if outcome.targets:
+            self._later.when_read(writer, index, outcome.targets)
 
     def _collect(self, outcome: Outcome, args: Any, kwargs: Mapping[str, Any], result: Any) -> None:
         """Digest everything that a call wrote."""
@@ -344,6 +367,13 @@ class CallValues:
         except (NotImplementedError, RuntimeError):
             pass
         return digests.digest(tensor)
+
+    def is_unwritten(self, tensor: torch.Tensor) -> bool:
+        """Was its memory given out, and not written in whole since?"""
+        try:
+            return not seams.dispatches_itself(type(tensor)) and self.memory.stored(tensor).is_fresh
+        except (NotImplementedError, RuntimeError):
+            return False
 
     def moment_later(self, kind: ValueKind, name: str, slot: Slot, position: int) -> None:
         """A state whose digest is on a device."""

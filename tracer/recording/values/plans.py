@@ -144,6 +144,15 @@ class Plan:
         return ", ".join(found)
 
 
+class RegionPlan(Plan):
+    """The same of a compiled region, which reads and writes what it was handed."""
+
+    def __init__(self) -> None:
+        self.is_collective = self.is_wait = self.moves = self.gives_unwritten = False
+        self.scratch = frozenset()
+        self.marks = Mark.COMPILED
+
+
 def _listed(value: Any) -> Any:
     """A list of numbers as it is, without what is none; ``None`` for anything but numbers."""
     kind = type(value)

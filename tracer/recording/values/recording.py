@@ -12,13 +12,16 @@ import torch
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.calls.modules import ModuleStack
 from tracer.recording.calls.optimizers import OptimizerWatch
+from tracer.recording.compiled.executions import Run
+from tracer.recording.compiled.listing import RegionList
 from tracer.recording.memory.escapes import ESCAPES
 from tracer.recording.memory.unwritten import Memory as Unwritten
 from tracer.recording.patching import Call
-from tracer.recording.sites import Sites, spell
+from tracer.recording.sites import NOWHERE, Sites, spell
 from tracer.recording.values.calls import CallValues
 from tracer.recording.values.feeding import FEEDING, Weakly
 from tracer.recording.values.moments import Moments
+from tracer.recording.values.regions import RegionValues
 from tracer.trace.model import Environment
 from tracer.trace.values import Group, Header, ValueKind, ValuesWriter
 
@@ -39,6 +42,7 @@ class ValuesRecording:
         optimizer: OptimizerWatch,
         unwritten: Unwritten,
         sites: Sites,
+        regions: RegionList,
         working_directory: str,
     ) -> None:
         self.path = path
@@ -51,6 +55,9 @@ class ValuesRecording:
         self.calls = CallValues(
             self._describe, lambda tensor: self.moments.named(tensor), lambda: optimizer.active, unwritten
         )
+        self.regions = RegionValues(self.calls, self._describe_region)
+        """Told of every execution of a compiled region."""
+        self._region_list = regions
         self.moments = Moments(self.calls, modules)
         self._iterators = Weakly()
         self._moving = Weakly()
@@ -125,6 +132,18 @@ class ValuesRecording:
         return Group(
             op=info.name,
             **counter.origin.in_words(self._working_directory),
+        )
+
+    def _describe_region(self, run: Run) -> Group:
+        called_from = run.called_from if run.called_from != run.site else NOWHERE
+        return Group(
+            op=f"compiled.{run.code.direction}",
+            phase=self._region_list.phase_of(run),
+            module=run.scope.path,
+            location=spell(run.site, self._working_directory),
+            function=run.site.function,
+            called_from=spell(called_from, self._working_directory),
+            region=self._region_list.name_of(run.code),
         )
 
     # --- what loaders, schedulers and scalers tell ---

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 from tracer.divergence.model import Root
 from tracer.divergence.repeated import Repeated
 from tracer.names import Verdict
-from tracer.plan import name_of
 from tracer.report.page.calls_strip import picture_of
 from tracer.report.wording.plain import one_line
-from tracer.report.wording.runs.parting import CAUSES
+from tracer.report.wording.runs.parting import CAUSES, short_call_of
 from tracer.report.wording.runs.repeating import (
     NO_PROOF,
     arm_rows,
@@ -96,7 +95,7 @@ def _row(number: int, root: Root) -> RootRow:
     return RootRow(
         number=number,
         root=root,
-        op=name_of(root.op) or "the sequence of calls",
+        op=short_call_of(root),
         place=_where(root.location, root.called_from),
         cause=CAUSES[root.cause],
         step=f"step {root.step}, {root.phase}, call {root.call:,}",

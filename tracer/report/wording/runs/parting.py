@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tracer.divergence import Divergence, NotRestored, Root, RootCause
 from tracer.names import Phase
+from tracer.plan import name_of
 from tracer.report.wording.words import plural
 from tracer.trace.values import ValueKind
 
@@ -55,7 +56,17 @@ def place_of(root: Root) -> str:
     phase = f", {root.phase}" if root.phase is not Phase.OTHER else ""
     where = f", at {root.location}" if root.location else ""
     of = " of the second run" if root.only_second else ""
-    return f"step {root.step}{of}{phase}{where} ({root.op})"
+    return f"step {root.step}{of}{phase}{where} ({call_of(root)})"
+
+
+def call_of(root: Root) -> str:
+    """The op, or the compiled region that differed as a whole."""
+    return f"compiled region {root.region}" if root.region else root.op
+
+
+def short_call_of(root: Root) -> str:
+    """The same with the op as people call it: ``aten.index_put_``."""
+    return call_of(root) if root.region else name_of(root.op) or "the sequence of calls"
 
 
 def consequence(root: Root) -> str:

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from tracer.divergence.model import Root
 from tracer.divergence.repeated import Arm, Outcome, Repeated
-from tracer.plan import name_of
-from tracer.report.wording.runs.parting import CAUSES, headline
+from tracer.report.wording.runs.parting import CAUSES, headline, short_call_of
 from tracer.report.wording.words import plural
 
 NO_PROOF = "That runs agree is no proof: another run may not."
@@ -56,7 +55,7 @@ def _briefly(repeated: Repeated) -> str:
 def place_of_root(root: Root) -> str:
     """``train.py:41 (aten.index_put_, by its kernel)``."""
     place = root.called_from or root.location or root.module or "a place that was not recorded"
-    return f"{place} ({name_of(root.op) or 'the sequence of calls'}, {CAUSES[root.cause]})"
+    return f"{place} ({short_call_of(root)}, {CAUSES[root.cause]})"
 
 
 def _runs(outcome: Outcome) -> str:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from tracer.divergence import reasons
-from tracer.divergence.changed_settings import NO_KERNELS
+from tracer.divergence.causes import reasons
+from tracer.divergence.causes.changed_settings import NO_KERNELS
+from tracer.divergence.causes.tables import Tables
 from tracer.divergence.matching.following import Candidate, Way
 from tracer.divergence.matching.pairing import Pairs, texts_of
 from tracer.divergence.model import Changed, Place, Root, RootCause
 from tracer.divergence.recordings import Recording
-from tracer.findings import Finding
-from tracer.names import SEVERITY, About, Phase, Verdict
-from tracer.trace.values import Group, Mark, ValueKind, Values
+from tracer.names import Phase
+from tracer.trace.values import Mark, ValueKind, Values
 
 #: What a thing that came in different makes a root.
 _OF_KIND = {
@@ -26,38 +26,6 @@ _OF_KIND = {
     ValueKind.GRADIENT: RootCause.INITIAL_STATE,
     ValueKind.OPTIMIZER_STATE: RootCause.INITIAL_STATE,
 }
-#: Verdicts under which a kernel that differs is no surprise.
-_CALM = (Verdict.DETERMINISTIC, Verdict.SEEDED)
-
-_Key = tuple[str, ...]
-
-
-class Tables:
-    """What the tables say of the first recording's calls."""
-
-    def __init__(self, recording: Recording, findings: Sequence[Finding] | None) -> None:
-        self.worst: dict[_Key, Finding] = {}
-        self.judged: frozenset[_Key] = frozenset()
-        if findings is None or recording.trace is None:
-            return
-        self.judged = frozenset(map(_key, recording.trace.calls))
-        for finding in findings:
-            if finding.about is not About.CALL:
-                continue
-            known = self.worst.get(_key(finding))
-            if known is None or SEVERITY.index(finding.verdict) < SEVERITY.index(known.verdict):
-                self.worst[_key(finding)] = finding
-
-    def of(self, group: Group) -> tuple[str, Verdict | None]:
-        """Rule and verdict at these calls; no verdict where no table was asked about them."""
-        found = self.worst.get(_key(group))
-        if found is not None:
-            return found.rule, found.verdict
-        return "", Verdict.DETERMINISTIC if _key(group) in self.judged else None
-
-
-def _key(one: object) -> _Key:
-    return tuple(str(getattr(one, name)) for name in ("op", "phase", "module", "location", "called_from"))
 
 
 class Classifier:
@@ -83,7 +51,7 @@ class Classifier:
         }[one.way](one)
         if found.cause is RootCause.ARGUMENT or found.kind is ValueKind.OUTSIDE:
             found = msgspec.structs.replace(found, why=found.why + reasons.of_machine(found, self.recordings))
-        return self._judged(found)
+        return self.tables.beside(found, self.pairs.first)
 
     def _plain(self, node: int) -> Root:
         """A root at a pair, without a cause."""
@@ -94,15 +62,6 @@ class Classifier:
     def _marks(self, node: int) -> Mark:
         one, two = int(self.pairs.at[0][node]), int(self.pairs.at[1][node])
         return Mark(int(self.pairs.first.marks[one]) | int(self.pairs.second.marks[two]))
-
-    def _judged(self, root: Root) -> Root:
-        group = self.pairs.first.groups[int(self.pairs.first.group[root.call])]
-        rule, verdict = self.tables.of(group)
-        contradicts = root.cause is RootCause.KERNEL and verdict in _CALM
-        root = msgspec.structs.replace(root, rule=rule, verdict=verdict, contradicts=contradicts)
-        if root.cause in (RootCause.KERNEL, RootCause.SETTING):
-            root = msgspec.structs.replace(root, why=f"{root.why}{reasons.of_tables(root)}")
-        return root
 
     def _entered(self, one: Candidate) -> Root:
         values = (self.pairs.first, self.pairs.second)[one.side]

@@ -10,6 +10,7 @@ import numpy as np
 from tracer.divergence.matching.alignment import Gap
 from tracer.divergence.model import Changed, Place, Root
 from tracer.divergence.recordings import Recording
+from tracer.findings import Finding
 from tracer.names import GeneratorKind, NumberSource, NumberUse, SeedOrigin, Verdict
 from tracer.trace.values import Mark, ValueKind, Values
 
@@ -53,6 +54,25 @@ def of_tables(root: Root) -> str:
     if root.verdict is Verdict.UNKNOWN:
         return f"; the table does not know{named}"
     return f"; the table calls it {root.verdict}{named}"
+
+
+def of_region(root: Root, adding: Sequence[str], suspects: Sequence[Finding]) -> str:
+    """What is suspected in a compiled region: kernels that add atomically, and the ops that went into them."""
+    ops = dict.fromkeys(f"{one.op} at {one.location}" if one.location else one.op for one in suspects)
+    made = f", of {' and '.join(list(ops)[:3])}" if ops else ""
+    if adding:
+        several = len(adding) > 1
+        names = " and ".join(adding[:3]) + (f" and {len(adding) - 3} more" if len(adding) > 3 else "")
+        return f"; suspected {'are its kernels' if several else 'is its kernel'} {names}, which {_adds(several)}{made}"
+    if suspects:
+        return f"; suspected is {' and '.join(list(ops)[:3])} in it{of_tables(root).replace('; the', ': the', 1)}"
+    if root.contradicts:
+        return "; the tables know of nothing in it that differs, and are wrong here"
+    return "; what is inside it is not known" if root.verdict is None else ""
+
+
+def _adds(several: bool) -> str:
+    return "add atomically" if several else "adds atomically"
 
 
 def of_settings(changed: Sequence[Changed]) -> str:

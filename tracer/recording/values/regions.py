@@ -1,0 +1,113 @@
+"""Compiled regions as calls: what goes into each execution is digested before, and what comes out after.
+
+What happens inside is not digested: no op of it exists any more. A region draws where a generator of the process moved
+while it ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+
+from tracer.recording.compiled.executions import Run
+from tracer.recording.memory import accesses
+from tracer.recording.torch_private import storages
+from tracer.recording.values.calls import CallValues
+from tracer.recording.values.drawing import default_states
+from tracer.recording.values.outcome import Reading
+from tracer.recording.values.plans import RegionPlan
+from tracer.trace.values import Group, Mark
+
+_NUMBERS = (int, float, bool)
+_NOT_READ = int(Mark.INPUT_NOT_DIGESTED)
+_READ_UNWRITTEN = int(Mark.READ_UNWRITTEN)
+
+
+class Begun(NamedTuple):
+    """An execution that is under way."""
+
+    run: Run
+    reading: Reading
+    changed: list[torch.Tensor]
+    """Inputs that the region writes to; the others may be freed while it runs."""
+    kept: set[int]
+    """Storages of those."""
+    generators: dict[str, int]
+    """Each default generator's state before."""
+    was_paused: bool
+
+
+class RegionValues:
+    """Digests of one recording's regions. ``describe`` names the group of an execution."""
+
+    def __init__(self, calls: CallValues, describe: Callable[[Run], Group]) -> None:
+        self._calls = calls
+        self._describe = describe
+        self._plan = RegionPlan()
+        self._groups: dict[Run, int] = {}
+
+    def before(self, run: Run, compiled: Any, inputs: Any) -> Begun | None:
+        """A region is about to run."""
+        calls = self._calls
+        if calls.writer is None or calls.is_paused:
+            return None
+        reading = Reading(0)
+        changed: list[torch.Tensor] = []
+        kept: set[int] = set()
+        generators: dict[str, int] = {}
+        try:
+            written = getattr(compiled, "mutated_input_idxs", None) or ()
+            numbers = []
+            with torch.no_grad():
+                for place, value in enumerate(inputs):
+                    if isinstance(value, torch.Tensor):
+                        if place in written:
+                            changed.append(value)
+                        else:
+                            kept.add(storages.storage_id(value))
+                        self._read(reading, value, is_written=place in written)
+                    elif isinstance(value, _NUMBERS):
+                        numbers.append(f"input {place}={value!r}")
+            if numbers:
+                reading.numbers = calls.writer.numbers(", ".join(numbers))
+            generators = default_states()
+        except Exception:
+            calls.failures += 1
+            reading.marks |= _NOT_READ
+        kept -= {0, *map(storages.storage_id, changed)}
+        begun = Begun(run, reading, changed, kept, generators, calls.is_paused)
+        calls.is_paused = True  # kernels of torch's own that it calls are part of it
+        return begun
+
+    def _read(self, reading: Reading, value: torch.Tensor, *, is_written: bool) -> None:
+        """One input. What is unwritten and written to is taken for a place to put results."""
+        if self._calls.is_unwritten(value):
+            if is_written:
+                return
+            reading.marks |= _READ_UNWRITTEN
+        self._calls.read(reading, self._plan, accesses.READS, value)
+
+    def after(self, begun: Begun | None, result: Any) -> None:
+        """It ran, and ``result`` is what it gave."""
+        calls = self._calls
+        writer = calls.writer
+        if begun is None or writer is None:
+            return
+        try:
+            states = default_states()
+            drawn = {name: before for name, before in begun.generators.items() if states.get(name, before) != before}
+            group = self._groups.get(begun.run)
+            if group is None:
+                group = self._groups[begun.run] = writer.group(self._describe(begun.run))
+            written = [*(result if isinstance(result, (tuple, list)) else (result,)), *begun.changed]
+            with torch.no_grad():
+                calls.ran(self._plan, group, begun.reading, written, begun.kept, drawn)
+        except Exception:
+            calls.failures += 1
+
+    def left(self, begun: Begun | None) -> None:
+        """It is over, also where it failed."""
+        if begun is not None:
+            self._calls.is_paused = begun.was_paused
