@@ -36,3 +36,26 @@ def test_the_kernel_gives_the_sums_of_plain_torch() -> None:
         [sys.executable, "-c", PROGRAM], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600
     )
     assert done.stdout.strip() == "equal", done.stderr
+
+
+COMPILES = """
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from tracer.recording.values.digesting import triton_mix
+types = {"words": "*i64", "tail": "*u8", "total": "*i64", "count": "i64", "left": "i32", "BLOCK": "constexpr"}
+source = ASTSource(fn=triton_mix.mixed_sum_kernel, signature=types, constexprs={"BLOCK": 4096})
+print(*triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm)
+"""
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed: pip install triton==3.9.0")
+@pytest.mark.fresh_interpreter
+def test_the_kernel_compiles_for_a_gpu_that_is_not_here(tmp_path: Path) -> None:
+    """The interpreter runs what no compiler takes: annotations with names of the module, say."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT), *sys.path)), "TRITON_CACHE_DIR": str(tmp_path)}
+    environment.pop("TRITON_INTERPRET", None)
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILES], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600
+    )
+    assert "ptx" in done.stdout.split(), done.stderr

@@ -67,20 +67,24 @@ class DeviceDigests:
             slot = Slot(row, place, seed_of(tensor.dtype, tensor.shape))
             self._slots.append(slot)
             if tensor.numel():
-                self._adder(tensor.device)(tensor, row[place : place + 1])
+                self._add_sum(tensor, row[place : place + 1])
             return slot
 
-    def _adder(self, device: torch.device) -> Callable[[torch.Tensor, torch.Tensor], None]:
-        if self._add is None:
-            self._add = _add_by_torch
-            if device.type == "cuda":
-                try:
-                    from tracer.recording.values.digesting.triton_mix import add_mixed_sum
+    def _add_sum(self, tensor: torch.Tensor, total: torch.Tensor) -> None:
+        if self._add is not None:
+            self._add(tensor, total)
+            return
+        self._add = _add_by_torch
+        if tensor.device.type == "cuda":
+            try:
+                from tracer.recording.values.digesting.triton_mix import add_mixed_sum
 
-                    self._add = add_mixed_sum
-                except ImportError:
-                    pass
-        return self._add
+                add_mixed_sum(tensor, total)
+                self._add = add_mixed_sum
+                return
+            except Exception:  # no Triton, or one that cannot compile here: it says so in many ways
+                pass
+        self._add(tensor, total)
 
     def fetch(self) -> None:
         """Bring every sum to the host: this waits for the devices."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import triton
 import triton.language as tl
@@ -18,8 +16,11 @@ _SHIFT_0, _SHIFT_1, _SHIFT_2 = (tl.constexpr(by) for by in mix.SHIFTS)
 _MASK_0, _MASK_1, _MASK_2 = (tl.constexpr((1 << (64 - by)) - 1) for by in mix.SHIFTS)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def _mixed(words: Any, positions: Any) -> Any:
+# What Triton compiles bears no annotations: it looks each name up that stands in one.
+
+
+@triton.jit
+def _mixed(words, positions):  # type: ignore[no-untyped-def]
     mixed = words + (positions + 1) * _STRIDE
     mixed = (mixed ^ ((mixed >> _SHIFT_0) & _MASK_0)) * _FIRST
     mixed = (mixed ^ ((mixed >> _SHIFT_1) & _MASK_1)) * _SECOND
@@ -27,7 +28,7 @@ def _mixed(words: Any, positions: Any) -> Any:
 
 
 @triton.jit(do_not_specialize=["count", "left"])  # type: ignore[untyped-decorator]
-def mixed_sum_kernel(words: Any, tail: Any, total: Any, count: Any, left: Any, BLOCK: tl.constexpr) -> None:
+def mixed_sum_kernel(words, tail, total, count, left, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
     """Add the mixed ``count`` words, and the ``left`` bytes behind them as one more, to ``total``."""
     first = tl.program_id(0).to(tl.int64) * BLOCK
     positions = first + tl.arange(0, BLOCK).to(tl.int64)
