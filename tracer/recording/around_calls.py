@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
-from tracer.recording.trials.trying import DEFAULT_BYTES, Prepared, Trials
 from tracer.trace.model import CallGroup, Environment
 from tracer.trace.trial_names import TrialArm, Untried
+
+if TYPE_CHECKING:
+    from tracer.recording.trials.trying import Prepared, Trials
 
 Placed = tuple[int, CallGroup]
 """A group, and its place in the order of first calls."""
@@ -33,6 +35,8 @@ class Around(NamedTuple):
         """What does it for one recording; ``None`` where nothing is asked for."""
         if not self.trials:
             return None
+        from tracer.recording.trials.trying import DEFAULT_BYTES, Trials  # it loads what digests
+
         limit = DEFAULT_BYTES if self.trial_bytes is None else self.trial_bytes
         arms = (TrialArm.THREADS,) if self.on_other_threads else ()
         return AroundCalls(Trials(self.trials, describe, tries_all=self.tries_all, limit=limit, arms=arms))
