@@ -57,7 +57,9 @@ def seeded(values: Values) -> dict[Any, int]:
     """Every moment but the states of generators that the script does not seed, or has not yet."""
     unseeded = ("python", "numpy")
     found = moments(values).items()
-    return {key: digest for key, digest in found if key[1] not in unseeded and not (key[0] == "generator" and not key[3])}
+    return {
+        key: digest for key, digest in found if key[1] not in unseeded and not (key[0] == "generator" and not key[3])
+    }
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])

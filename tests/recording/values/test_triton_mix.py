@@ -53,7 +53,8 @@ print(*triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm)
 @pytest.mark.fresh_interpreter
 def test_the_kernel_compiles_for_a_gpu_that_is_not_here(tmp_path: Path) -> None:
     """The interpreter runs what no compiler takes: annotations with names of the module, say."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT), *sys.path)), "TRITON_CACHE_DIR": str(tmp_path)}
+    path = os.pathsep.join((str(ROOT), *sys.path))
+    environment = os.environ | {"PYTHONPATH": path, "TRITON_CACHE_DIR": str(tmp_path)}
     environment.pop("TRITON_INTERPRET", None)
     done = subprocess.run(
         [sys.executable, "-c", COMPILES], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600
