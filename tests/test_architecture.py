@@ -34,6 +34,7 @@ FLOORS = {
     "bundled": 5,
     "doctor": 6,
     "session": 6,
+    "one_call": 6,
     "portability": 7,
     "runner": 7,
     "cli": 8,

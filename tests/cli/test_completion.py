@@ -24,7 +24,7 @@ def completed(*args: str) -> list[str]:
 
 def test_subcommands_complete() -> None:
     assert completed("") == list(COMMANDS)
-    assert completed("re") == ["repeat", "report"]
+    assert completed("re") == ["repeat", "report", "repro"]
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"tables"}))

@@ -25,6 +25,7 @@ COMMANDS = {
     "report": ("tracer.cli.report", "Say what a trace means for a backend, a torch version and settings."),
     "check": ("tracer.cli.check", "Fail when a trace holds findings that nobody accepted."),
     "diff": ("tracer.cli.diff", "Say what changed between two traces, or two targets of one."),
+    "repro": ("tracer.cli.repro", "Write a program that makes one finding's call again."),
     "explain": ("tracer.cli.explain", "Say what the tables know of an op, an API, a rule or a setting."),
     "doctor": ("tracer.cli.doctor", "Check this process's settings, with no trace."),
     "tables": ("tracer.cli.tables", "List, show and prove the determinism tables."),

@@ -1,0 +1,223 @@
+"""The program of one call: it says what it makes, makes that, and leaves with what came of it."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from tests.build import call, environment, finding, trace
+from tests.one_call.running import run_program
+from tracer import DeterminismTracer
+from tracer.errors import UsageError
+from tracer.findings import Finding
+from tracer.names import About
+from tracer.one_call import chosen_finding, program_of
+from tracer.one_call.program import _Writer
+from tracer.report import Report
+from tracer.session import judge
+
+
+@pytest.fixture(autouse=True)
+def _two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def judged(step: Callable[[], Any], backend: str = "cpu") -> Report:
+    with DeterminismTracer() as tracer:
+        step()
+    return tracer.report(backend=backend)
+
+
+def written(step: Callable[[], Any], name: str, backend: str = "cpu") -> str:
+    report = judged(step, backend)
+    place, _ = chosen_finding(report.findings, name)
+    return program_of(report, report.findings[place]).text
+
+
+def described(arguments: str, op: str = "aten.index_add_.default", backend: str = "cuda", **fields: Any) -> str:
+    """The program of a call that a trace describes so."""
+    report = judge(trace(call(op, arguments=arguments, **fields)), backend=backend)
+    return program_of(report, next(one for one in report.findings if one.about is About.CALL)).text
+
+
+def adds_to_the_same_places() -> torch.Tensor:
+    places = torch.randint(0, 5000, (200_000,))
+    return torch.zeros(5000).index_put((places,), torch.randn(200_000), accumulate=True)
+
+
+INDEX_ADD = "self=float32[10, 4], dim=0, index=int64[500], source=float32[500, 4][1, 500], alpha=2"
+
+
+def test_a_call_that_varies_here_ends_with_1_and_says_in_which_mode() -> None:
+    done = run_program(written(adds_to_the_same_places, "cpu-index-put"), "--runs", "30")
+    assert done.code == 1, done
+    assert "deterministic mode off: VARIES: " in done.out
+    assert "deterministic mode on:  all 30 runs agreed" in done.out
+    assert "`aten.index_put.default` gives different results for the same inputs on cpu." in done.out
+
+
+@pytest.mark.slow
+def test_shrinking_keeps_what_varies_and_makes_it_smaller() -> None:
+    done = run_program(written(adds_to_the_same_places, "cpu-index-put"), "--shrink", "--runs", "60")
+    assert done.code in (0, 1), done  # a race may pause
+    if "- sizes tried:" in done.out and "nothing to shrink" not in done.out:
+        assert "a=5000, b=200000" not in done.out
+
+
+def test_a_call_that_agrees_ends_with_0_and_claims_nothing() -> None:
+    text = described(INDEX_ADD)
+    done = run_program(text, "--device", "cpu", "--runs", "3")
+    assert done.code == 0, done
+    assert "Agreement proves nothing" in done.out
+    assert "agreed on cpu" in done.out
+
+
+def test_what_was_recorded_is_what_is_made() -> None:
+    space: dict[str, Any] = {}
+    exec(compile(described(INDEX_ADD), "repro.py", "exec"), space)
+    space["DEVICE"] = "cpu"
+    given = space["arguments"]()
+    assert given["self"].shape == (10, 4)
+    assert given["source"].stride() == (1, 500)
+    assert given["source"].shape == (500, 4)
+    assert (given["alpha"], given["dim"]) == (2, 0)
+    assert given["index"].min() >= 0
+    assert given["index"].max() < 10
+    assert space["arguments"](b=3)["self"].shape == (10, 3)
+
+
+def test_repeats_are_made_where_the_recording_does_not_know_and_the_program_says_so() -> None:
+    unknown = described(INDEX_ADD)
+    assert "index: numbers repeat: whether they did is not in the recording." in " ".join(unknown.split())
+    assert "integers(" in unknown
+    assert "once_each(" not in unknown
+
+
+def test_an_index_of_distinct_numbers_stays_one() -> None:
+    text = described(
+        "self=float32[10, 4], dim=0, index=int64[7], src=float32[7, 4]",
+        op="aten.scatter_add_.default",
+        backend="npu",
+        facts={"device": "cpu", "dtype": "float32", "index.distinct": True},
+    )
+    space: dict[str, Any] = {}
+    exec(compile(text, "repro.py", "exec"), space)
+    space["DEVICE"] = "cpu"
+    assert space["arguments"]()["index"].unique().numel() == 7
+
+
+def test_a_program_for_a_missing_device_ends_with_2_in_one_line() -> None:
+    done = run_program(described(INDEX_ADD))
+    assert done.code == 2
+    assert done.err.count("\n") == 1
+    assert "needs a cuda device" in done.err
+    assert "--device cpu" in done.err
+
+
+def test_it_imports_torch_and_what_python_has() -> None:
+    tree = ast.parse(described(INDEX_ADD))
+    named = {
+        alias.name.partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
+    }
+    named |= {(node.module or "").partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert named - set(sys.stdlib_module_names) == {"torch"}
+
+
+def test_names_from_a_trace_end_no_text_and_run_nothing() -> None:
+    evil = '"""\nimport os; os.abort()\n"""' + "\\"
+    text = described(INDEX_ADD, module=evil, location=f"{evil}.py:3", function=evil)
+    assert run_program(text, "--device", "cpu", "--runs", "2").code == 0
+    (docstring,) = [node for node in ast.parse(text).body if isinstance(node, ast.Expr)]
+    assert isinstance(docstring.value, ast.Constant)
+
+
+def test_a_backward_call_is_made_by_its_own_op() -> None:
+    def step() -> None:
+        image = torch.randn(2, 3, 8, 8, requires_grad=True)
+        F.interpolate(image, scale_factor=2, mode="bilinear").sum().backward()
+
+    text = written(step, "cuda-upsample-bilinear2d-backward", "cuda")
+    assert "torch.ops.aten.upsample_bilinear2d_backward.default(**given)" in text
+    assert run_program(text, "--device", "cpu", "--runs", "2").code == 0
+
+
+def test_a_backward_that_needs_its_forwards_statistics_goes_through_autograd() -> None:
+    def step() -> None:
+        query = torch.randn(2, 2, 9, 16, requires_grad=True)
+        F.scaled_dot_product_attention(query, query, query, is_causal=True).sum().backward()
+
+    text = written(step, "cuda-efficient-attention-backward", "cuda")
+    assert "scaled_dot_product_attention(**given)" in text
+    assert "torch.autograd.grad(outputs, wanted" in text
+    assert "SDPBackend.EFFICIENT_ATTENTION" in text
+    assert run_program(text, "--device", "cpu", "--runs", "2").code == 0
+
+
+def test_a_recurrent_layer_is_made_whole() -> None:
+    layer, data = torch.nn.LSTM(8, 16), torch.randn(7, 4, 8)
+    text = written(lambda: layer(data)[0].sum().backward(), "cuda-rnn-backward", "cuda")
+    assert 'torch.nn.LSTM(given["input"].shape[-1], 16' in text
+    assert run_program(text, "--device", "cpu", "--runs", "2").code == 0
+
+
+def test_a_compiled_call_is_compiled_again() -> None:
+    given = "self=float32[10], indices=[int64[50]], values=float32[50], accumulate=True"
+    group = call("aten.index_put.default", region="0/0 forward", arguments=given)
+    report = judge(trace(group), backend="cuda")
+    text = _Writer(report, finding(), group, 1, "r.py", "", ()).program().text
+    assert "compiled = torch.compile(call, dynamic=False)" in text
+    assert "compiled by itself here" in text
+
+
+def test_an_op_that_nothing_registers_is_said_to_be_missing() -> None:
+    text = described("x=float32[4]", op="mine_alone.race.default", backend="cpu")
+    done = run_program(text)
+    assert done.code == 2
+    assert "import here what does" in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_what_is_no_call_and_what_was_not_kept_is_refused_in_one_line() -> None:
+    report = judge(trace(call()), backend="cuda")
+    process = next((one for one in report.findings if one.about is not About.CALL), None)
+    assert process is not None
+    with pytest.raises(UsageError, match="about the process"):
+        program_of(report, process)
+    older = next(one for one in report.findings if one.about is About.CALL)
+    with pytest.raises(UsageError, match=r"does not hold what aten\.index_add_\.default was called with"):
+        program_of(report, older)
+
+
+def test_a_finding_is_named_by_number_rule_op_line_or_both() -> None:
+    here = call(location="train.py:10", count=9)
+    there = call(location="train.py:20", called_from="run.py:3")
+    findings = judge(trace(here, there), backend="cuda").findings
+    calls = [place for place, one in enumerate(findings) if one.about is About.CALL]
+
+    def named(name: str) -> tuple[int, int]:
+        return chosen_finding(findings, name)
+
+    assert named("1") == (0, 1)
+    assert named("cuda-index-add") == (calls[0], 2)
+    assert named("aten.index_add_.default") == named("aten.index_add_") == named("index_add_") == (calls[0], 2)
+    assert named("train.py:20") == named("run.py:3") == named("cuda-index-add@train.py:20") == (calls[1], 1)
+    for wrong in ("0", "99", "cuda-nothing", "cuda-index-add@train.py:99"):
+        with pytest.raises(UsageError):
+            named(wrong)
+
+
+def test_settings_of_the_recorded_run_are_made_where_they_are_not_torchs_own() -> None:
+    recorded = trace(call(arguments=INDEX_ADD), environment=environment(cudnn_benchmark=True))
+    report = judge(recorded, backend="cuda")
+    found: Finding = next(one for one in report.findings if one.about is About.CALL)
+    assert "torch.backends.cudnn.benchmark = True" in program_of(report, found).text
+    assert "benchmark" not in described(INDEX_ADD).partition('"""\n\n')[2]

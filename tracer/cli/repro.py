@@ -1,0 +1,99 @@
+"""``tracer repro``: a program that makes the call of one finding again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tracer.cli import completing
+from tracer.cli.output import check_writable, show
+from tracer.cli.progress import progress
+from tracer.errors import ReportError
+from tracer.names import Backend
+
+EXAMPLES = """\b
+Examples:
+  tracer repro trace.json 1
+  tracer repro trace.json cuda-index-add --backend cuda -o repro.py
+  tracer repro trace.json cuda-index-add@train.py:31 --backend cuda
+
+FINDING is a number (1 is the worst), a rule, an op, a line, or a rule or an op at
+a line; where several are named so, the first is taken. The program exits with 1
+when the call's result varied, 0 when every run agreed, 2 when it lacks something."""
+
+
+@click.command("repro", epilog=EXAMPLES, short_help="Write a program that makes one finding's call again.")
+@click.argument("trace", metavar="TRACE", shell_complete=completing.files)
+@click.argument("finding", metavar="FINDING", shell_complete=completing.rules)
+@click.option(
+    "--backend",
+    default="recorded",
+    show_default=True,
+    metavar="B",
+    shell_complete=completing.backend,
+    help=f"The finding is one for {', '.join(Backend)} (each call's own device).",
+)
+@click.option(
+    "--torch",
+    "torch_version",
+    default="recorded",
+    show_default=True,
+    metavar="V",
+    shell_complete=completing.release,
+    help="The finding is one for this version of torch.",
+)
+@click.option(
+    "--settings",
+    default="recorded",
+    show_default=True,
+    metavar="S",
+    shell_complete=completing.settings,
+    help="The finding is one under these settings.",
+)
+@click.option("--import", "imports", multiple=True, metavar="MODULE", help="A module that registers the op.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE.py",
+    shell_complete=completing.files,
+    help="Where the program goes; by default to standard output.",
+)
+def command(
+    trace: str,
+    finding: str,
+    backend: str,
+    torch_version: str,
+    settings: str,
+    imports: tuple[str, ...],
+    output: Path | None,
+) -> int:
+    """Write a program that makes the call of FINDING in TRACE again and counts its distinct results.
+
+    The program needs torch and what the op itself needs, not this package. It rebuilds shapes, strides, dtypes and
+    numbers as they were recorded, and data of the same kind.
+    """
+    if output is not None:
+        check_writable(output, error=ReportError)
+    with progress("judging"):
+        from tracer.files import write_whole
+        from tracer.gate.suppressions import host_lines
+        from tracer.one_call import chosen_finding, program_of
+        from tracer.session import judge
+        from tracer.trace import load_trace
+
+        loaded = load_trace(trace)
+        host = host_lines(loaded.calls, Path.cwd())
+        report = judge(loaded, backend=backend, torch=torch_version, settings=settings, host=host)
+        place, named = chosen_finding(report.findings, finding)
+        chosen = report.findings[place]
+        made = program_of(report, chosen, file=output.name if output is not None else "repro.py", imports=imports)
+    if named > 1:
+        click.echo(f"tracer: {named} findings are named so; this is number {place + 1}, {chosen.location}", err=True)
+    if output is None:
+        show(made.text)
+        return 0
+    write_whole(output, made.text.encode("utf-8"), error=ReportError)
+    click.echo(f"tracer: wrote {output}: python {output}", err=True)
+    return 0

@@ -1,0 +1,200 @@
+"""The data that a call is made again with: of the recorded kind where it is known, with repeats and ties where not.
+
+An index must lie within what it counts through, a mask is true or false, a variance is positive: what an argument is
+hangs on the op and on its name. Everything here is text of the program that is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from tracer.one_call.given import Tensor
+from tracer.one_call.sizes import Sizes
+from tracer.trace.model import FactValue
+
+
+class Data(NamedTuple):
+    """How one tensor is made."""
+
+    expression: str
+    makers: tuple[str, ...]
+    """Functions of the program that it calls."""
+    note: str = ""
+    """What the reader must know of it."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_ALONG_DIM = _words("""
+    index_add index_copy index_fill index_reduce index_select scatter scatter_add scatter_reduce gather
+    """)
+#: Arguments that count through a dimension of another: whose, and which, as a number or the argument that tells.
+_COUNTS: Mapping[str, tuple[str, str, int | str]] = {
+    **dict.fromkeys(_ALONG_DIM, ("index", "self", "dim")),
+    "take_along_dim": ("indices", "self", "dim"),
+    "embedding": ("indices", "weight", 0),
+    "embedding_renorm": ("indices", "self", 0),
+    "_embedding_bag": ("indices", "weight", 0),
+    "embedding_bag": ("indices", "weight", 0),
+    "_embedding_bag_forward_only": ("indices", "weight", 0),
+    "_embedding_bag_per_sample_weights_backward": ("indices", "weight", 0),
+    **dict.fromkeys(_words("nll_loss2d_forward nll_loss2d_backward"), ("target", "self", 1)),
+    **dict.fromkeys(_words("nll_loss_forward nll_loss_backward multi_margin_loss"), ("target", "self", -1)),
+}
+#: Arguments that count up to a number among the arguments.
+_COUNTS_TO = {
+    "embedding_dense_backward": ("indices", "num_weights"),
+    "embedding_backward": ("indices", "num_weights"),
+    "embedding_sparse_backward": ("indices", "num_weights"),
+    "_embedding_bag_backward": ("indices", "num_weights"),
+    "_embedding_bag_dense_backward": ("indices", "num_weights"),
+    "_embedding_bag_sparse_backward": ("indices", "num_weights"),
+    "one_hot": ("self", "num_classes"),
+}
+#: Arguments that count through all elements.
+_COUNTS_ALL = {"take": ("index", "self"), "put": ("index", "self")}
+#: Arguments that count through the last two or three dimensions together.
+_COUNTS_PLANE = _words("""
+    max_pool2d_with_indices_backward max_pool3d_with_indices_backward adaptive_max_pool2d_backward
+    adaptive_max_pool3d_backward fractional_max_pool2d_backward fractional_max_pool3d_backward
+    """)
+#: Names that mean an index, and that mean where pieces begin, in ops that are not known here.
+_INDEX_NAMES = _words("index indices idx ids target targets label labels src dst input_ids token_ids")
+_OFFSET_NAMES = _words("offsets ptr indptr cu_seqlens cu_seqlens_q cu_seqlens_k cum_seq_q cum_seq_k offs crow_indices")
+#: Numbers of which several are alike decide these.
+_TIED = _words("""
+    topk sort argsort msort kthvalue median nanmedian mode unique_dim _unique2 _unique unique_consecutive
+    unique_dim_consecutive argmax argmin cummax cummin max_pool2d_with_indices max_pool3d_with_indices
+    adaptive_max_pool2d adaptive_max_pool3d amax amin
+    """)
+_POSITIVE = _words("""
+    running_var save_var save_invstd rstd invstd std total_weight exp_avg_sq exp_avg_sqs max_exp_avg_sqs state_sums
+    inv_scale grad_scale growth_tracker random_samples prob p
+    """)
+_PROBABILITIES = _words("""
+    multinomial bernoulli binomial poisson _sample_dirichlet _standard_gamma binary_cross_entropy cumprod
+    binary_cross_entropy_backward log_normal geometric histc histogram logit
+    """)
+_DEFINITE = _words("cholesky cholesky_inverse linalg_cholesky_ex _cholesky_solve_helper")
+_UNIT = "grid"
+
+_PUTS = _words("index_put _index_put_impl _unsafe_index_put")
+
+REPEATS = "numbers repeat: whether they did is not in the recording"
+ONCE = "no number occurs twice, as in the recording"
+TIES = "some elements are equal: whether there were ties is not in the recording"
+
+
+def data_of(
+    op: str, name: str, form: Tensor, given: Mapping[str, Any], facts: Mapping[str, FactValue], sizes: Sizes, place: int
+) -> Data:
+    """How the tensor ``name`` of ``op`` is made; ``op`` is its packet's name, ``place`` the position in a list."""
+    if form.layout:
+        return _sparse(form, sizes)
+    if form.dtype == "bool":
+        count = _picked(op, name, given)
+        if count is None:
+            return _call("booleans", form, sizes)
+        return _call("chosen", form._replace(stride=None), sizes, f"count={sizes.name(count)}")
+    if form.is_integer:
+        return _integers(op, name, form, given, facts, sizes, place)
+    if name in _POSITIVE or op in _PROBABILITIES:
+        return _call("uniform", form, sizes)
+    if name == _UNIT:
+        return _call("uniform", form, sizes, wrap="2 * {} - 1")
+    if op in _DEFINITE and name in ("self", "A") and len(form.shape) > 1 and form.dtype in ("float32", "float64"):
+        return _call("definite", form._replace(stride=None), sizes)
+    if op in _TIED or (op in ("max", "min") and "dim" in given):
+        return _call("tied", form, sizes, note=TIES)
+    return _call("floats", form, sizes)
+
+
+def _call(maker: str, form: Tensor, sizes: Sizes, *further: str, note: str = "", wrap: str = "{}") -> Data:
+    stride = [] if form.stride is None else [f"strides={list(form.stride)}"]
+    words = [f'"{form.dtype}"', sizes.shape(form.shape), *further, *stride]
+    return Data(wrap.format(f"{maker}({', '.join(words)})"), (maker,), note)
+
+
+def _sparse(form: Tensor, sizes: Sizes) -> Data:
+    ways = {"sparse_coo": "to_sparse", "sparse_csr": "to_sparse_csr", "sparse_csc": "to_sparse_csc"}
+    if form.layout not in ways:
+        raise ValueError(f"a tensor of layout {form.layout}, which is not made again")
+    text = f'sparse("{form.dtype}", {sizes.shape(form.shape)}).{ways[form.layout]}()'
+    return Data(text, ("sparse", "floats", "uniform"), "one element in ten is not zero: how many were is not recorded")
+
+
+def _integers(
+    op: str,
+    name: str,
+    form: Tensor,
+    given: Mapping[str, Any],
+    facts: Mapping[str, FactValue],
+    sizes: Sizes,
+    place: int,
+) -> Data:
+    found = _below(op, name, form, given, sizes, place)
+    if found is not None:
+        below, axis = found
+        if facts.get("index.distinct") is True and form.stride is None and axis is not None and form.shape:
+            return _call("once_each", form, sizes, f"below={below}", f"dim={axis}", note=ONCE)
+        return _call("integers", form, sizes, f"below={below}", note=REPEATS)
+    source = next((one for one in given.values() if isinstance(one, Tensor) and one.is_floating and one.shape), None)
+    if name in _OFFSET_NAMES:
+        whole = next((one for key, one in given.items() if key in _INDEX_NAMES and isinstance(one, Tensor)), source)
+        if whole is not None and whole.shape and len(form.shape) == 1:
+            last = int(name not in ("offsets", "offs"))  # these end with the whole length
+            text = (
+                f'offsets("{form.dtype}", {sizes.name(form.shape[0])}, {sizes.name(whole.shape[0])}, ends={bool(last)})'
+            )
+            return Data(text, ("offsets",), "pieces of equal length: where they began is not recorded")
+    if name == "offset2bag" and isinstance(given.get("bag_size"), Tensor):
+        bags = given["bag_size"].shape[0] if given["bag_size"].shape else 1
+        text = f'spread("{form.dtype}", {sizes.name(form.shape[0]) if form.shape else 1}, {sizes.name(bags)})'
+        return Data(text, ("spread",), "bags of equal length: what they held is not recorded")
+    if name in _INDEX_NAMES and source is not None:
+        return _call("integers", form, sizes, f"below={sizes.name(source.shape[0])}", note=REPEATS)
+    if op in ("bincount", "histc", "unique_consecutive", "_unique2", "sort", "argsort", "mode", "kthvalue", "topk"):
+        return _call("integers", form, sizes, "below=8", note=REPEATS)
+    return _call("integers", form, sizes, "below=2", note="zeros and ones: which numbers they were is not recorded")
+
+
+def _picked(op: str, name: str, given: Mapping[str, Any]) -> int | None:
+    """How many elements a mask must pick, where another argument says so."""
+    if op in _PUTS and name == "indices":
+        values = given.get("values")
+        return values.shape[0] if isinstance(values, Tensor) and values.shape and values.shape[0] > 1 else None
+    if op == "masked_scatter" and isinstance(given.get("source"), Tensor):
+        return int(given["source"].numel)
+    return None
+
+
+def _below(
+    op: str, name: str, form: Tensor, given: Mapping[str, Any], sizes: Sizes, place: int
+) -> tuple[str, int | None] | None:
+    """Below which an index lies, and the dimension along which it may be of distinct numbers."""
+    own = given.get("self", given.get("weight"))
+    if (op in _PUTS or op in ("index", "_unsafe_index")) and name == "indices":
+        dimension = 0
+        for one in given["indices"][:place]:
+            dimension += one.shape.__len__() if isinstance(one, Tensor) and one.dtype in ("bool", "uint8") else 1
+        return sizes.name(own.shape[dimension]), 0 if len(form.shape) == 1 else None
+    if op in _COUNTS and _COUNTS[op][0] == name:
+        _, whose, which = _COUNTS[op]
+        counted = given.get(whose)
+        dim = given.get(which, 0) if isinstance(which, str) else which
+        if not isinstance(counted, Tensor) or not isinstance(dim, int):
+            return None
+        axis = 0 if len(form.shape) < 2 else dim % max(len(form.shape), 1)
+        return (sizes.name(counted.shape[dim]) if counted.shape else "1"), axis
+    if op in _COUNTS_TO and _COUNTS_TO[op][0] == name and isinstance(given.get(_COUNTS_TO[op][1]), int):
+        return sizes.name(given[_COUNTS_TO[op][1]]), 0 if len(form.shape) == 1 else None
+    if op in _COUNTS_ALL and _COUNTS_ALL[op][0] == name and isinstance(own, Tensor):
+        return " * ".join(sizes.name(size) for size in own.shape) or "1", 0 if len(form.shape) == 1 else None
+    if op == "index_select_backward" and name == "index" and isinstance(given.get("self_sizes"), list):
+        return sizes.name(given["self_sizes"][given.get("dim", 0)]), 0
+    if op in _COUNTS_PLANE and name == "indices" and isinstance(own, Tensor):
+        return " * ".join(sizes.name(size) for size in own.shape[-3 if "3d" in op else -2 :]), None
+    return None

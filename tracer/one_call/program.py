@@ -1,0 +1,299 @@
+"""The program's text: one file that needs torch, and what the op itself needs."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jinja2
+
+from tracer import __version__
+from tracer.errors import UsageError
+from tracer.findings import Finding
+from tracer.names import About, Backend, Cause
+from tracer.one_call.choosing import calls_of
+from tracer.one_call.data import data_of
+from tracer.one_call.given import Tensor, Word, given_by, tensors_in
+from tracer.one_call.routes import route_of
+from tracer.one_call.sizes import SIZED, Sizes
+from tracer.report import Report
+from tracer.report.page.assets import template_folder
+from tracer.tables.settings.declared import DECLARED, MODE, held
+from tracer.trace.model import CallGroup, Environment
+
+#: Calls in each mode: an op that varies in one of ten calls is missed once in 40,000 times.
+RUNS = 100
+_OP = re.compile(r"^\w+\.\w+\.\w+$")
+_WIDTH = 116
+_DEVICES = {Backend.ROCM: "cuda", Backend.RECORDED: "cpu"}
+
+
+class Program(NamedTuple):
+    """A program, and what is to be said of it."""
+
+    text: str
+    op: str
+    notes: tuple[str, ...]
+    """What of the call it does not know, and assumes."""
+
+
+class _Line(NamedTuple):
+    """One argument of the call, as the program makes it."""
+
+    name: str
+    expression: str
+    note: str
+
+
+def program_of(
+    report: Report, finding: Finding, *, file: str = "repro.py", values: str = "", imports: tuple[str, ...] = ()
+) -> Program:
+    """The program that makes the call of ``finding`` again.
+
+    ``values``: a safetensors file beside it with the recorded data; ``imports``: modules that register the op. Raises
+    ``UsageError`` in one line for a finding that is about no call, or whose call cannot be made again.
+    """
+    if finding.about is not About.CALL:
+        raise UsageError(f"{finding.rule} is about the process, not about a call", hint="choose another finding")
+    calls = calls_of(report, finding)
+    group = next((one for one in calls if one.arguments), None)
+    if group is None:
+        unseen = "op runs functions or" if finding.op.startswith("higher_order") else "recording"
+        raise UsageError(
+            f"the trace does not hold what {finding.op} was called with: the {unseen} is older or saw no arguments",
+            hint="record it again with `tracer run`",
+        )
+    if not _OP.match(group.op):
+        raise UsageError(f"{group.op} is no op of one overload", hint="choose another finding")
+    return _Writer(report, finding, group, len(calls), file, values, imports).program()
+
+
+class _Writer:
+    """Writes one program."""
+
+    def __init__(
+        self,
+        report: Report,
+        finding: Finding,
+        group: CallGroup,
+        groups: int,
+        file: str,
+        values: str,
+        imports: tuple[str, ...],
+    ) -> None:
+        self._report = report
+        self._finding = finding
+        self._group = group
+        self._groups = groups
+        self._file = file
+        self._values = values
+        self._imports = imports
+        try:
+            self._given = given_by(group.arguments)
+        except (ValueError, KeyError) as problem:
+            raise UsageError(
+                f"the arguments of {group.op} in the trace: {problem}", hint="record it again"
+            ) from problem
+        self._route = route_of(finding, group.op, self._given)
+        self._sizes = Sizes(() if values else tensors_in(self._route.given))
+        self._makers: set[str] = set()
+
+    def program(self) -> Program:
+        """Its text, and what it assumes."""
+        lines = tuple(self._lines())
+        route, environment = self._route, self._report.environment
+        if route.wanted:
+            self._makers.add("floats")
+        assumed = tuple(dict.fromkeys(f"{line.name}: {line.note}" for line in lines if line.note))
+        if any(tensor.is_unfixed for tensor in tensors_in(route.given)):
+            assumed += ("a size that the compiler did not fix is 16 here",)
+        device = self._device()
+        text = _template().render(
+            op=self._group.op,
+            intro=tuple(self._intro(assumed)),
+            needs=", ".join(self._needs(device)),
+            file=_plain(self._file),
+            guess=route.guess if not self._imports else "",
+            around=route.around,
+            is_with_values=bool(self._values),
+            values=_quoted(self._values),
+            variables=tuple(self._variables(environment)),
+            settings=tuple(self._settings(environment)),
+            device=device,
+            recorded=self._recorded(),
+            recorded_where=_plain(f", {self._group.location}" if self._group.location else ""),
+            threads=environment.num_threads if self._group.facts.get("device") == "cpu" else None,
+            parameters=self._sizes.parameters,
+            given=lines,
+            writes=route.writes,
+            setup=route.setup,
+            wanted=route.wanted,
+            call=route.call,
+            is_compiled=bool(self._group.region),
+            makers=_in_order(self._makers),
+            sources=_sources(),
+            stirs=self._finding.cause is Cause.UNINITIALIZED_MEMORY,
+            imports=(*self._imports, *route.imports),
+            runs=RUNS,
+        )
+        return Program(text, self._group.op, (*route.notes, *assumed))
+
+    # --- the call ---
+
+    def _lines(self) -> Iterator[_Line]:
+        for name, value in self._route.given.items():
+            notes: list[str] = []
+            expression = self._expression(name, value, notes)
+            yield _Line(name, expression, "; ".join(dict.fromkeys(notes)))
+
+    def _expression(self, name: str, value: Any, notes: list[str], place: int | None = None) -> str:
+        if isinstance(value, Tensor):
+            return self._tensor(name, value, notes, place)
+        if isinstance(value, list):
+            parts = [self._expression(name, one, notes, number) for number, one in enumerate(value)]
+            return f"[{', '.join(parts)}]"
+        if isinstance(value, Word):
+            return "DEVICE" if value.text.startswith("torch.device") else value.text
+        if isinstance(value, float) and repr(value) in ("inf", "-inf", "nan"):
+            return f'float("{value!r}")'
+        if name in SIZED and type(value) is int:
+            return self._sizes.name(value)
+        return repr(value)
+
+    def _tensor(self, name: str, form: Tensor, notes: list[str], place: int | None) -> str:
+        stays = form.device == "cpu" and self._group.facts.get("device") not in ("cpu", "meta")
+        if self._values:
+            self._makers.add("kept")
+            key = name if place is None else f"{name}.{place}"
+            stride = "" if form.stride is None else f", strides={list(form.stride)}"
+            text = f'kept(VALUES, "{key}"{stride})'
+        else:
+            packet = self._group.op.split(".")[1].removesuffix("_")
+            packet = "index_put" if packet == "_unsafe_masked_index_put_accumulate" else packet
+            try:
+                data = data_of(packet, name, form, self._given, self._group.facts, self._sizes, place or 0)
+            except (ValueError, IndexError, AttributeError) as problem:
+                raise UsageError(f"{self._group.op} was given {problem}", hint="choose another finding") from problem
+            self._makers.update(data.makers)
+            text = data.expression
+            if data.note:
+                notes.append(data.note)
+        return f"{text}.cpu()" if stays else text
+
+    # --- what is said of it ---
+
+    def _intro(self, assumed: tuple[str, ...]) -> Iterator[str]:
+        finding, group = self._finding, self._group
+        place = finding.location or "no known line"
+        module = f" ({finding.module})" if finding.module else ""
+        recorded = f"determinism-tracer {__version__} recorded it with torch {self._report.environment.torch}"
+        yield from _wrapped(f"One call of {place}{module}, {finding.phase}, as {recorded}:")
+        yield ""
+        yield from _wrapped(f"{group.op}({group.arguments})", "    ")
+        yield ""
+        verdicts = f"{finding.verdict}; under deterministic mode {finding.deterministic_mode}"
+        yield from _wrapped(f"The table's word for {finding.backend} ({finding.rule}): {verdicts}. {finding.why}")
+        notes = list(self._route.notes)
+        if self._groups > 1:
+            notes.append(f"the finding has {self._groups} groups of such calls; this is the one with most elements")
+        if group.region:
+            notes.append("the op is compiled by itself here; in the recorded run it was compiled together with others")
+        data = (
+            "The data are those of the recorded run."
+            if self._values
+            else "The data are drawn: the recording keeps none."
+        )
+        yield ""
+        yield from _wrapped(" ".join((data, *(f"{_sentence(note)}" for note in (*notes, *assumed)))))
+
+    def _needs(self, device: str) -> Iterator[str]:
+        yield "torch"
+        if self._values:
+            yield f"safetensors, {_plain(self._values)} beside it"
+        yield from (*self._imports, *self._route.imports)
+        if self._route.guess and not self._imports:
+            yield f"whatever registers the ops of {self._route.guess}"
+        if self._group.region:
+            yield "a compiler that torch.compile can use"
+        if device != "cpu":
+            yield f"a {device} device"
+
+    def _device(self) -> str:
+        backend = self._finding.backend
+        if backend is Backend.RECORDED:
+            return str(self._group.facts.get("device", "cpu"))
+        return str(_DEVICES.get(backend, backend.value))
+
+    def _recorded(self) -> str:
+        environment = self._report.environment
+        device = environment.devices[0].name if environment.devices else str(self._group.facts.get("device", "cpu"))
+        said = {"torch": f"torch {environment.torch}", "device": device, "arguments": self._group.arguments}
+        return "".join(f'    "{name}": {_quoted(value)},\n' for name, value in said.items())
+
+    @staticmethod
+    def _variables(environment: Environment) -> Iterator[str]:
+        for setting in DECLARED:
+            value = held(setting.key, environment)
+            if setting.is_variable and value is not None:
+                yield f"os.environ.setdefault({setting.key!r}, {str(value)!r})"
+
+    @staticmethod
+    def _settings(environment: Environment) -> Iterator[str]:
+        for setting in DECLARED:
+            value = held(setting.key, environment)
+            if setting.is_variable or setting.key == MODE or value is None or setting.default is None:
+                continue
+            if value != setting.default and setting.made_by and not setting.fault(value):
+                yield setting.line(value)
+
+
+def _quoted(text: str) -> str:
+    """``text`` as a literal between double quotes, however strange it is."""
+    return json.dumps(text)
+
+
+def _wrapped(text: str, indent: str = "") -> Iterator[str]:
+    """``text`` in lines of a docstring."""
+    yield from textwrap.wrap(_plain(text), _WIDTH, initial_indent=indent, subsequent_indent=indent)
+
+
+def _plain(text: str) -> str:
+    """``text`` as it may stand in a docstring: it ends none, and escapes nothing."""
+    return " ".join(text.split()).replace("\\", "/").replace('"', "'").replace("{", "(").replace("}", ")")
+
+
+def _sentence(note: str) -> str:
+    return f"{note[:1].upper()}{note[1:]}." if " " in note.split(":")[0] else f"{note}."
+
+
+def _in_order(makers: set[str]) -> tuple[str, ...]:
+    """The functions that the program needs, those that they call included, in the order in which they are written."""
+    sources = _sources()
+    needed = set(makers)
+    for name in (*makers,):
+        needed |= {other for other in sources if f"{other}(" in sources[name]}
+    return tuple(name for name in sources if name in needed)
+
+
+@lru_cache(maxsize=1)
+def _sources() -> Mapping[str, str]:
+    """The functions that make data, by name."""
+    text = (template_folder() / "repro_data.py").read_text(encoding="utf-8")
+    found = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    return {node.name: ast.get_source_segment(text, node) or "" for node in found}
+
+
+@lru_cache(maxsize=1)
+def _template() -> jinja2.Template:
+    # It writes Python, not a page: what comes from the trace goes through repr or _plain.
+    loader = jinja2.FileSystemLoader(Path(template_folder()))
+    environment = jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, autoescape=False)
+    environment.trim_blocks = environment.lstrip_blocks = False
+    environment.keep_trailing_newline = True
+    return environment.get_template("repro.py.jinja")

@@ -1,0 +1,204 @@
+"""By which way a call is made again: the op itself, or the public function that leads to it.
+
+An op that takes what only another op writes (a fused attention's statistics, a recurrent layer's reserve) is not called
+by itself: the function of torch that runs both is, and autograd leads to its backward. So is an op that the recording
+device has and the one that the finding is about has not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from tracer.errors import UsageError
+from tracer.findings import Finding
+from tracer.one_call.given import Tensor, has_unknown
+
+#: Arguments that say nothing of the result, or that each process has of its own.
+_LEFT_OUT = frozenset({"pin_memory", "generator", "non_blocking"})
+_CUDNN_MODES = {0: "RNN", 1: "RNN", 2: "LSTM", 3: "GRU"}
+_ATTENTION = {
+    "_scaled_dot_product_flash_attention": "FLASH_ATTENTION",
+    "_scaled_dot_product_efficient_attention": "EFFICIENT_ATTENTION",
+    "_scaled_dot_product_cudnn_attention": "CUDNN_ATTENTION",
+    "_scaled_dot_product_flash_attention_for_cpu": "",
+    "_scaled_dot_product_fused_attention_overrideable": "",
+}
+_RECURRENT = frozenset({"mkldnn_rnn_layer", "_cudnn_rnn", "miopen_rnn"})
+_NORMS = frozenset({"cudnn_batch_norm", "miopen_batch_norm", "batch_norm"})
+_CTC = frozenset({"_ctc_loss", "_cudnn_ctc_loss"})
+#: Namespaces whose calls cannot be made again in one process, or are no calls of an op.
+_NOT_ALONE = {
+    "higher_order": "runs functions of the program, which a trace does not hold",
+    "triton": "is a kernel of the program's own, whose source a trace does not hold",
+    "c10d": "is a collective, which one process alone cannot make",
+    "_c10d_functional": "is a collective, which one process alone cannot make",
+    "c10d_functional": "is a collective, which one process alone cannot make",
+    "_c10d_functional_autograd": "is a collective, which one process alone cannot make",
+    "profiler": "computes nothing",
+}
+#: Packages that register the ops of a namespace, by the name that they are imported by.
+_REGISTERED_BY = {
+    "torchvision": "torchvision",
+    "torchaudio": "torchaudio",
+    "torchao": "torchao",
+    "fbgemm": "fbgemm_gpu",
+    "xformers": "xformers.ops",
+    "xformers_flash": "xformers.ops",
+    "flash_attn": "flash_attn",
+    "torch_scatter": "torch_scatter",
+    "torch_sparse": "torch_sparse",
+    "torch_cluster": "torch_cluster",
+    "pyg": "pyg_lib",
+    "bitsandbytes": "bitsandbytes",
+    "mamba_ssm": "mamba_ssm",
+    "npu": "torch_npu",
+}
+_TORCHS_OWN = frozenset({"aten", "prims", "mkldnn", "quantized", "inductor", "torch"})
+
+
+class Route(NamedTuple):
+    """How a program makes one call again."""
+
+    call: str
+    """An expression in which ``given`` holds the arguments."""
+    given: dict[str, Any]
+    setup: tuple[str, ...] = ()
+    """Statements before it, made once."""
+    wanted: str = ""
+    """A list of tensors whose gradients are taken: then the backward of ``call`` is what is repeated."""
+    writes: bool = False
+    """Does it write its arguments, so that each call needs copies?"""
+    notes: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
+    """Modules that register the op."""
+    guess: str = ""
+    """A module that may register it: its namespace, where nothing is known of that."""
+    around: str = ""
+    """A context that the call is made in where it runs on CUDA."""
+
+
+def route_of(finding: Finding, op: str, given: Mapping[str, Any]) -> Route:
+    """The way to ``op``, or to what the finding says that it runs as. Raises ``UsageError`` where there is none."""
+    space, _, rest = op.partition(".")
+    packet = rest.partition(".")[0]
+    if space in _NOT_ALONE:
+        raise UsageError(f"{op} {_NOT_ALONE[space]}", hint="choose another finding")
+    forward = packet.removesuffix("_backward")
+    runs_as = finding.runs_as.partition(".")[2].partition(".")[0]
+    if space == "aten" and forward in _ATTENTION:
+        return _attention(given, packet != forward, runs_as or packet)
+    if space == "aten" and forward in _RECURRENT:
+        return _recurrent(given, packet != forward)
+    is_norm = forward in _NORMS or runs_as.startswith(("cudnn_batch", "miopen_b"))
+    if space == "aten" and is_norm and "input" in given:
+        return _batch_norm(given, packet != forward)
+    if space == "aten" and forward in _CTC:
+        return _ctc(given, packet != forward)
+    return _own(finding, op, packet, space, given)
+
+
+def _own(finding: Finding, op: str, packet: str, space: str, given: Mapping[str, Any]) -> Route:
+    notes = []
+    kept: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in _LEFT_OUT:
+            continue
+        if isinstance(value, list) and value and has_unknown(value[-1]):
+            value = value[:-1]
+            notes.append(f"{name} was longer: its first {len(value)} stand for it")
+        if has_unknown(value):
+            notes.append(f"{name} was not kept, and is left out")
+            continue
+        kept[name] = value
+    if finding.runs_as:
+        notes.append(f"on {finding.backend} the op may run as {finding.runs_as}; this program makes the recorded call")
+    return Route(
+        f"torch.ops.{op}(**given)",
+        kept,
+        writes=packet.endswith("_") or "out" in given or space not in _TORCHS_OWN,
+        notes=tuple(notes),
+        imports=(_REGISTERED_BY[space],) if space in _REGISTERED_BY else (),
+        guess="" if space in _REGISTERED_BY or space in _TORCHS_OWN else space,
+    )
+
+
+def _attention(given: Mapping[str, Any], is_backward: bool, packet: str) -> Route:
+    mask = next((given[name] for name in ("attn_mask", "attn_bias") if isinstance(given.get(name), Tensor)), None)
+    kept = {name: given[name] for name in ("query", "key", "value")}
+    kept |= {"attn_mask": mask} if mask is not None else {}
+    kept |= {name: given[name] for name in ("dropout_p", "is_causal", "scale") if given.get(name) is not None}
+    if given["query"].shape[1:2] != given["key"].shape[1:2]:
+        kept["enable_gqa"] = True
+    kernel = _ATTENTION.get(packet.removesuffix("_backward"), "")
+    return Route(
+        "torch.nn.functional.scaled_dot_product_attention(**given)",
+        kept,
+        wanted='[given["query"], given["key"], given["value"]]' if is_backward else "",
+        notes=("the call is made through torch.nn.functional.scaled_dot_product_attention",),
+        around=f"torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.{kernel})" if kernel else "",
+    )
+
+
+def _recurrent(given: Mapping[str, Any], is_backward: bool) -> Route:
+    data, hidden = given["input"], given["hidden_size"]
+    kind = _CUDNN_MODES.get(given.get("mode", 2), "LSTM")
+    is_whole = "weight_stride0" in given
+    options = {"num_layers": given.get("num_layers", 1)} if is_whole else {}
+    options |= {
+        name: given[name] for name in ("batch_first", "dropout", "bidirectional") if is_whole and given.get(name)
+    }
+    if given.get("mode") == 0:
+        options["nonlinearity"] = "relu"
+    if given.get("weight_stride0") == 2 or given.get("has_biases") is False:
+        options["bias"] = False
+    words = "".join(f", {name}={value!r}" for name, value in options.items())
+    return Route(
+        'layer(given["input"])[0]',
+        {"input": data},
+        setup=(
+            "torch.manual_seed(0)",
+            f'layer = torch.nn.{kind}(given["input"].shape[-1], {int(hidden)}{words}).to(DEVICE, given["input"].dtype)',
+        ),
+        wanted='[given["input"], *layer.parameters()]' if is_backward else "",
+        notes=(
+            f"the call is made through torch.nn.{kind}, from states of zero"
+            + ("" if is_whole else ", for one layer and one direction of it"),
+        ),
+    )
+
+
+def _batch_norm(given: Mapping[str, Any], is_backward: bool) -> Route:
+    trains = given.get("training", given.get("train", True)) is not False
+    kept = {name: given[name] for name in ("input", "weight", "bias") if isinstance(given.get(name), Tensor)}
+    if not trains:
+        kept |= {name: given[name] for name in ("running_mean", "running_var")}
+    eps = given.get("eps", given.get("epsilon", 1e-5))
+    empty = "" if not trains else "running_mean=None, running_var=None, "
+    learnt = ', given["weight"]' if "weight" in kept else ""
+    return Route(
+        f"torch.nn.functional.batch_norm(**given, {empty}training={trains}, eps={float(eps)!r})",
+        kept,
+        wanted=f'[given["input"]{learnt}]' if is_backward else "",
+        notes=("the call is made through torch.nn.functional.batch_norm",),
+    )
+
+
+def _ctc(given: Mapping[str, Any], is_backward: bool) -> Route:
+    scores, targets = given["log_probs"], given["targets"]
+    steps, batch = scores.shape[0], scores.shape[1] if len(scores.shape) > 2 else 1
+    longest = targets.shape[-1] if len(targets.shape) > 1 else targets.numel // max(batch, 1)
+    inputs = given.get("input_lengths") if isinstance(given.get("input_lengths"), list) else [steps] * batch
+    lengths = given.get("target_lengths") if isinstance(given.get("target_lengths"), list) else [longest] * batch
+    known = isinstance(given.get("input_lengths"), list)
+    return Route(
+        'torch.nn.functional.ctc_loss(torch.log_softmax(given["log_probs"], -1), given["targets"], '
+        'given["input_lengths"], given["target_lengths"], '
+        f'blank={int(given.get("blank", 0))}, reduction="none", zero_infinity=True)',
+        {"log_probs": scores, "targets": targets, "input_lengths": inputs, "target_lengths": lengths},
+        wanted='[given["log_probs"]]' if is_backward else "",
+        notes=(
+            "the call is made through torch.nn.functional.ctc_loss",
+            *(() if known else ("all lengths are the longest: what they were is not recorded",)),
+        ),
+    )
