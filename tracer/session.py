@@ -58,6 +58,9 @@ class DeterminismTracer:
         Bytes that the trials of one call may copy and hold; a call that needs more is counted as not tried.
     trial_threads
         Try on another number of threads too (on a CPU): what differs there differs between machines.
+    data_facts
+        Look at the data of calls that write by an index or choose among values: unique indices, ties. What they settle
+        is deterministic for these data, ``CallGroup.data``. It reads values, and waits for a device at each such call.
     on_optimizer_step
         Called after each optimizer step that ends inside the block, with the number of such steps so far.
     """
@@ -73,6 +76,7 @@ class DeterminismTracer:
         trial_all: bool = False,
         trial_memory: int | None = None,
         trial_threads: bool = False,
+        data_facts: bool = False,
         on_optimizer_step: Callable[[int], None] | None = None,
     ) -> None:
         self._model = model
@@ -87,6 +91,7 @@ class DeterminismTracer:
             "tries_all": trial_all,
             "trial_bytes": trial_memory,
             "on_other_threads": trial_threads,
+            "data_facts": data_facts,
         }
         self._values_folder: TemporaryDirectory[str] | None = None
         self._depth = 0

@@ -50,6 +50,7 @@ stands beside it, trace.values, for tracer diff. The exit code is the script's."
 @click.option("--trial-all", is_flag=True, help="Try every call; with --trials.")
 @click.option("--trial-memory", type=click.IntRange(0), metavar="BYTES", help="What the trials of one call may hold.")
 @click.option("--trial-threads", is_flag=True, help="Try on another number of threads too.")
+@click.option("--data-facts", is_flag=True, help="Look at indices and ties; reads values, so it waits for a device.")
 @click.option("--with-source", is_flag=True, help="Keep the text of your own lines that findings can name.")
 @click.option("--eager", is_flag=True, help="Run what torch.compile would compile op by op, to see its ops.")
 @click.option("-m", "as_module", is_flag=True, help="SCRIPT is a module's name, as for python -m.")
@@ -64,6 +65,7 @@ def command(
     trial_all: bool,
     trial_memory: int | None,
     trial_threads: bool,
+    data_facts: bool,
     with_source: bool,
     eager: bool,
     as_module: bool,
@@ -103,6 +105,7 @@ def command(
             "trial_all": trial_all,
             "trial_memory": trial_memory,
             "trial_threads": trial_threads,
+            "data_facts": data_facts,
         },
         rank=rank,
     )

@@ -12,10 +12,14 @@ from tracer.trace.model import CallGroup, Environment
 from tracer.trace.trial_names import TrialArm, Untried
 
 if TYPE_CHECKING:
+    from tracer.recording.data_facts.looking import DataFacts
+    from tracer.recording.data_facts.ties import Look
     from tracer.recording.trials.trying import Prepared, Trials
 
 Placed = tuple[int, CallGroup]
 """A group, and its place in the order of first calls."""
+Awaited = tuple[CallCounter, "Look | None", "Prepared | None"]
+"""A call, what is looked at once it has chosen, and what is made again."""
 Describe = Callable[[OverloadInfo, CallCounter], CallGroup]
 
 
@@ -30,16 +34,23 @@ class Around(NamedTuple):
     """What the trials of one call may copy and hold; ``None``: ``DEFAULT_BYTES``."""
     on_other_threads: bool = False
     """Are calls tried on another number of threads too?"""
+    data_facts: bool = False
+    """Is looked at what the data of calls settle?"""
 
     def calls(self, describe: Describe) -> AroundCalls | None:
         """What does it for one recording; ``None`` where nothing is asked for."""
-        if not self.trials:
-            return None
-        from tracer.recording.trials.trying import DEFAULT_BYTES, Trials  # it loads what digests
+        trials = data = None
+        if self.trials:
+            from tracer.recording.trials.trying import DEFAULT_BYTES, Trials  # it loads what digests
 
-        limit = DEFAULT_BYTES if self.trial_bytes is None else self.trial_bytes
-        arms = (TrialArm.THREADS,) if self.on_other_threads else ()
-        return AroundCalls(Trials(self.trials, describe, tries_all=self.tries_all, limit=limit, arms=arms))
+            limit = DEFAULT_BYTES if self.trial_bytes is None else self.trial_bytes
+            arms = (TrialArm.THREADS,) if self.on_other_threads else ()
+            trials = Trials(self.trials, describe, tries_all=self.tries_all, limit=limit, arms=arms)
+        if self.data_facts:
+            from tracer.recording.data_facts.looking import DataFacts
+
+            data = DataFacts()
+        return None if trials is None and data is None else AroundCalls(trials, data)
 
 
 NOTHING_AROUND = Around()
@@ -48,8 +59,9 @@ NOTHING_AROUND = Around()
 class AroundCalls:
     """For one recording."""
 
-    def __init__(self, trials: Trials | None) -> None:
+    def __init__(self, trials: Trials | None, data: DataFacts | None) -> None:
         self.trials = trials
+        self.data = data
 
     def start(self, environment: Environment) -> None:
         """Recording begins, under these settings."""
@@ -58,15 +70,20 @@ class AroundCalls:
 
     def before(
         self, info: OverloadInfo, counter: CallCounter, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Prepared | None:
-        """A call is about to be made, and was counted."""
-        return None if self.trials is None else self.trials.before(info, counter, args, kwargs)
+    ) -> Awaited | None:
+        """A call is about to be made, and was counted; returns what is to be done after it."""
+        look = None if self.data is None else self.data.before(info, counter, args, kwargs)
+        prepared = None if self.trials is None else self.trials.before(info, counter, args, kwargs)
+        return None if look is None and prepared is None else (counter, look, prepared)
 
     def after(
-        self, prepared: Prepared, info: OverloadInfo, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any
+        self, awaited: Awaited, info: OverloadInfo, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any
     ) -> None:
         """It returned."""
-        if self.trials is not None:
+        counter, look, prepared = awaited
+        if look is not None and self.data is not None:
+            self.data.after(look, counter, args, kwargs, result)
+        if prepared is not None and self.trials is not None:
             self.trials.after(prepared, info, args, kwargs, result)
 
     def passed_over(self, info: OverloadInfo, counter: CallCounter, reason: Untried) -> None:
@@ -79,7 +96,9 @@ class AroundCalls:
         return [(place, self._told(group, counter)) for (place, group), counter in zip(groups, counters, strict=True)]
 
     def _told(self, group: CallGroup, counter: CallCounter) -> CallGroup:
-        return group if self.trials is None else replace(group, tried=self.trials.of(counter))
+        tried = None if self.trials is None else self.trials.of(counter)
+        data = {} if self.data is None else self.data.of(counter)
+        return replace(group, tried=tried, data=data) if tried is not None or data else group
 
     def unreached(self, compiled: Iterable[Placed]) -> list[Placed]:
         """Groups of compiled calls, which nothing here reaches."""
