@@ -124,6 +124,8 @@ class DeterminismTracer:
                 tracer_version=__version__,
             )
             self._lazy_recorder.regions.keeps_lines = self.keeps_source
+            if self.keeps_source:
+                self._lazy_recorder.launched.keep_lines()
             self._model = None  # the recorder holds its modules weakly
         return self._lazy_recorder
 

@@ -147,16 +147,6 @@ def test_a_launched_triton_kernel_is_reported(monkeypatch: pytest.MonkeyPatch) -
     assert "softmax_kernel" in spot.detail
 
 
-def test_a_replayed_cuda_graph_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    class CUDAGraph:
-        def replay(self) -> str:
-            return "replayed"
-
-    monkeypatch.setattr(torch.cuda.graphs, "CUDAGraph", CUDAGraph)
-    tracer = record(lambda: CUDAGraph().replay())
-    assert len(spots(tracer, BlindSpotKind.CUDA_GRAPH)) == 1
-
-
 def test_everything_watched_is_put_back_even_when_recorders_end_out_of_order() -> None:
     loader = torch.utils.data.dataloader._BaseDataLoaderIter
     original = loader.__next__

@@ -185,17 +185,9 @@ def _on_loader(call: Call) -> tuple[BlindSpotKind, str] | None:
     )
 
 
-def _on_replay(_: Call) -> tuple[BlindSpotKind, str]:
-    return BlindSpotKind.CUDA_GRAPH, "a CUDA graph was replayed: its kernels are not dispatched"
-
-
 def _on_scripted(call: Call) -> tuple[BlindSpotKind, str]:
     name = call.args[0].name
     return BlindSpotKind.SCRIPTED, f"scripted function {name}: ops that the interpreter fuses are not seen"
-
-
-def _on_triton(call: Call) -> tuple[BlindSpotKind, str]:
-    return BlindSpotKind.TRITON, f"Triton kernel {getattr(call.args[0], '__name__', 'unnamed')} was launched"
 
 
 def _traced(trace: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -223,9 +215,7 @@ def _loaded(module: str, name: str) -> Any:
 
 def _watched() -> Iterator[Target]:
     yield _noting(_loaded("torch.utils.data.dataloader", "_BaseDataLoaderIter"), "__next__", _on_loader)
-    yield _noting(_loaded("torch.cuda.graphs", "CUDAGraph"), "replay", _on_replay)
     yield _noting(torch.jit.ScriptFunction, "__call__", _on_scripted)
-    yield _noting(_loaded("triton.runtime.jit", "JITFunction"), "run", _on_triton)
     yield _noting(threading.Thread, "start", _on_thread)
     yield _noting(multiprocessing.process.BaseProcess, "start", on_process)
     yield _noting(subprocess.Popen, "_execute_child", on_program)

@@ -24,6 +24,7 @@ from tracer.recording.calls.optimizers import OptimizerWatch
 from tracer.recording.compiled.executions import RUNS, Executions
 from tracer.recording.compiled.listing import RegionList
 from tracer.recording.inputs.forms import spelled
+from tracer.recording.launched.record import LaunchedRecord
 from tracer.recording.memory.escapes import ESCAPES
 from tracer.recording.memory.tracking import Tracking
 from tracer.recording.mode import RecordingMode
@@ -83,7 +84,7 @@ class Recorder:
             model,
             on_other_thread=self.blind_spots.module_on_other_thread,
             on_module=self.blind_spots.module_met,
-            on_outermost=self.blind_spots.look_again,
+            on_outermost=self._look_again,
         )
         self.attribution = Attribution(frames, stack, self.optimizer)
         self.tracking = Tracking()
@@ -113,6 +114,13 @@ class Recorder:
         self.executions = Executions(self.attribution, self.tracking, lambda: self.watch.compilations)
         self.executions.on_unseen = self.blind_spots.region_unseen
         self.executions.around = None if self.values is None else self.values.regions
+        self.launched = LaunchedRecord(
+            self.attribution,
+            self._working_directory,
+            lambda: (*(counter for _, counter in self._counted()), *self.executions.runs.values()),
+            self.blind_spots,
+            self.tracking.give_up_all,
+        )
         self.watch.on_compiler = self._compiler_loaded
         self._moments = RecordingState(self.attribution, self.mode)
         self.generators = GeneratorRecord(frames, self._working_directory, self._moments.phase)
@@ -136,6 +144,8 @@ class Recorder:
             self.blind_spots.start()
             undo.callback(self.executions.stop)
             self.executions.start()
+            undo.callback(self.launched.stop)
+            self.launched.start()
             self.attribution.start()
             undo.callback(self.watch.log.recording_ended)
             self.watch.log.recording_began(self._moments)
@@ -175,13 +185,16 @@ class Recorder:
         counted = sorted(self._counted(), key=lambda pair: pair[1].order)
         runs = list(self.executions.runs.values())
         log = self.watch.compilations
-        regions = self.regions.regions(log, runs) if log is not None else ()
+        times = self.launched.times
+        regions = self.regions.regions(log, runs, times) if log is not None else ()
         in_order = [(counter.order, self._group(info, counter)) for info, counter in counted]
-        compiled = list(self.regions.groups(runs))
+        compiled = list(self.regions.groups(runs, times))
         if self.around is not None:
             in_order = self.around.told(in_order, [counter for _, counter in counted])
             compiled = self.around.unreached(compiled)
-        in_order += compiled
+        counters = [counter for _, counter in counted]
+        in_order = list(self.launched.split(zip(counters, in_order, strict=True)))
+        in_order += (*compiled, *self.launched.groups())
         groups = merge_groups(group for _, group in sorted(in_order, key=lambda pair: pair[0]))
         self.generators.look()
         return Trace(
@@ -198,9 +211,14 @@ class Recorder:
             machine_numbers=self.watch.numbers.listed(self._own_files()),
             allocations=merge_counted(self.tracking.allocations(self._working_directory)),
             unwritten_reads=merge_counted(self.tracking.unwritten_reads(self._working_directory)),
-            regions=regions,
+            regions=(*regions, *self.launched.regions()),
+            launched=self.launched.kernels(),
             overlaps=merge_counted(self.tracking.overlapping_writes(self._working_directory)),
         )
+
+    def _look_again(self) -> None:
+        self.blind_spots.look_again()
+        self.launched.look_again()
 
     def _compiler_loaded(self) -> None:
         RUNS.look_again()

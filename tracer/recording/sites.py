@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 #: ``torch/nn/modules/module.py``: passed over too, and the place where one module calls another.
 MODULE_CALL = -1
-#: Frames of these files are passed over: torch itself, this package, the standard library.
+#: Frames of these files are passed over: torch itself, Triton, this package, the standard library.
 SKIPPED = 0
 #: Installed packages: they count for ``location`` and not for ``called_from``.
 LIBRARY = 1
@@ -34,6 +34,7 @@ def _folder_of(package: str) -> str:
 
 
 _TORCH = _folder_of("torch")
+_TRITON = _folder_of("triton")
 _TRACER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 #: A bundled example is a user's code that happens to ship with the package.
 _BUNDLED = os.path.join(_TRACER, "bundled", "")
@@ -112,7 +113,7 @@ class Sites:
             return USER
         if path == _MODULE_FILE:
             return MODULE_CALL
-        if path.startswith((_TORCH, _TRACER)):
+        if path.startswith((_TORCH, _TRITON, _TRACER)):
             return SKIPPED
         if any(marker in path for marker in _SITE_MARKERS):
             top = _below_site_packages(path).split(os.sep)[0].removesuffix(".py")
@@ -193,6 +194,12 @@ def _below_site_packages(path: str) -> str:
         if found:
             return rest
     return ""
+
+
+def is_own(filename: str) -> bool:
+    """Is it a file of this package, and no bundled example?"""
+    path = os.path.abspath(filename)
+    return path.startswith(_TRACER) and not path.startswith(_BUNDLED)
 
 
 def spell(site: Site, working_directory: str) -> str:

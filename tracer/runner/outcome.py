@@ -68,6 +68,8 @@ class ScriptRecording:
         self._watch.enter()
         when_imported("numpy.random", lambda: HOST.look_again(nobody_seeded=True))
         when_imported("torch", self._open)
+        for name in ("triton", "triton.runtime.interpreter"):
+            when_imported(name, _watch_launches)
         if self.is_eager:
             when_imported("torch._dynamo", _switch_compilation_off)
 
@@ -198,6 +200,12 @@ class ScriptRecording:
             parts.append(partial)
         parts.append(f"next: tracer report {shlex.quote(str(self.shown))}")
         return "; ".join(parts)
+
+
+def _watch_launches() -> None:
+    launches = sys.modules.get("tracer.recording.launched.triton_launches")
+    if launches is not None:  # else nothing is recorded yet
+        launches.WATCHES.look_again()
 
 
 def _switch_compilation_off() -> None:

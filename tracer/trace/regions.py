@@ -40,6 +40,15 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     was chosen."""
 
     @property
+    def is_the_programs(self) -> bool:
+        """Did the program bring it? Then no setting of torch's changes its source."""
+        return self.language is KernelLanguage.USER_TRITON
+
+    def launched_on(self, device: str) -> Kernel:
+        """As it runs on ``device``, where the program launches it itself: its source is the same there."""
+        return self if self.device == device else msgspec.structs.replace(self, device=device, is_parallel=None)
+
+    @property
     def rounds_by_choice(self) -> bool:
         """Was it chosen by a stopwatch, and may another choice round otherwise? Blocks of a pointwise kernel do not
         matter to it: each element is computed by itself."""

@@ -10,7 +10,7 @@ from tracer.names import Backend, EvidenceKind, Shown
 from tracer.tables.ruling.compiled import Compilation
 from tracer.tables.ruling.target_tables import device_of
 from tracer.trace.model import CallGroup
-from tracer.trace.region_names import KernelLanguage
+from tracer.trace.region_names import KernelLanguage, RegionKind
 from tracer.trace.regions import Kernel
 
 _CALLED = (KernelLanguage.EXTERN, KernelLanguage.FALLBACK)
@@ -45,7 +45,7 @@ class GeneratedCode:
             return Generated()
         regions = tuple(dict.fromkeys(group.region for group in met if group.region is not None))
         device = device_of(backend)
-        named = [one for one in dict.fromkeys(self._kernels(met)) if one[1].device in ("", device)]
+        named = [one for one in dict.fromkeys(self._kernels(met, device)) if one[1].device in ("", device)]
         showing = [(where, kernel) for where, kernel in named if _shows(kernel, shown)]
         kernels = tuple(dict.fromkeys(kernel.name for _, kernel in showing or named))
         if shown is None or not showing:
@@ -53,14 +53,18 @@ class GeneratedCode:
         evidence = (Evidence(kind=EvidenceKind.GENERATED, ref=self._ref(showing, shown)),)
         return Generated(regions, kernels, _sentence(kernels, shown), evidence)
 
-    def _kernels(self, groups: Iterable[CallGroup]) -> Iterator[tuple[str, Kernel]]:
-        """The region's id, empty outside regions, and the kernel."""
+    def _kernels(self, groups: Iterable[CallGroup], device: str) -> Iterator[tuple[str, Kernel]]:
+        """The id of the region that it was generated for, empty for one that was launched by itself, and the kernel."""
         for group in groups:
             region = self._compilation.regions.get(group.region or "")
-            known = {one.name: one for one in region.kernels} if region is not None else self._compilation.launched
+            if region is None or region.kind is RegionKind.CUDA_GRAPH:
+                launched = (self._compilation.launched.get(name) for name in group.kernels)
+                yield from (("", kernel.launched_on(device)) for kernel in launched if kernel is not None)
+                continue
+            known = {one.name: one for one in region.kernels}
             for name in group.kernels:
                 if name in known:
-                    yield group.region or "", known[name]
+                    yield region.id, known[name]
 
     def _ref(self, showing: list[tuple[str, Kernel]], shown: Shown) -> str:
         where, kernel = showing[0]

@@ -7,7 +7,7 @@ against objects made by hand.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tracer.recording.torch_private import compile_seams
@@ -50,7 +50,7 @@ def _of_configurations(kernel: Any) -> Choice | None:
     many = len(getattr(kernel, "configs", ())) > 1 or int(told.get("num_configs", 0)) > 1
     descended = bool(getattr(configuration, "found_by_coordesc", False))
     if state == "hit" or many or descended:
-        return Choice(_spelled(configuration), True)
+        return Choice(spelled(configuration), True)
     return None
 
 
@@ -62,12 +62,8 @@ def _of_several_kernels(kernel: Any) -> Choice | None:
     return Choice(str(getattr(getattr(kernels[picked], "fn", None), "__name__", picked)), True)
 
 
-def _spelled(configuration: Any) -> str:
+def spelled(configuration: Any) -> str:
+    """A configuration of Triton's: ``XBLOCK=128, num_warps=4``."""
     words: Mapping[str, Any] = getattr(configuration, "kwargs", {})
     further = {name: getattr(configuration, name, None) for name in ("num_warps", "num_stages")}
-    return listed((*words.items(), *further.items()))
-
-
-def listed(pairs: Iterable[tuple[str, Any]]) -> str:
-    """``XBLOCK=128, num_warps=4``."""
-    return ", ".join(f"{name}={value}" for name, value in pairs if value is not None)
+    return ", ".join(f"{name}={value}" for name, value in (*words.items(), *further.items()) if value is not None)

@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from tracer.names import Phase
 from tracer.recording.calls import facts
 from tracer.recording.compiled.compilations import CompiledCode, CompileLog, Program
@@ -50,14 +52,16 @@ class RegionList:
         self.keeps_lines = False
         """Are lines of generated code kept with the kernels?"""
 
-    def regions(self, log: CompileLog, runs: Iterable[Run]) -> tuple[Region, ...]:
-        """Every region that ran, and those that were compiled and did not."""
+    def regions(
+        self, log: CompileLog, runs: Iterable[Run], times: Callable[[Run], int] = lambda run: run.count
+    ) -> tuple[Region, ...]:
+        """Every region that ran, and those that were compiled and did not. ``times``: how often one ran."""
         ran = sorted(runs, key=lambda run: run.order)
         met = list(dict.fromkeys(run.code for run in ran))
         log.look_at_choices()
         codes = [*met, *(code for code in log.codes if code not in set(met) and code.text)]
         self._name(codes)
-        regions = [self._region(code, [run for run in ran if run.code is code], codes) for code in codes]
+        regions = [self._region(code, [run for run in ran if run.code is code], codes, times) for code in codes]
         regions += (self._of_backend(one) for one in log.programs if one.backend != compile_seams.INDUCTOR)
         return tuple(regions)
 
@@ -86,15 +90,19 @@ class RegionList:
         """The phase that its executions are in."""
         return self._phase(run, is_repeated=False, in_optimizer=False)
 
-    def groups(self, runs: Iterable[Run]) -> Iterator[tuple[int, CallGroup]]:
+    def groups(
+        self, runs: Iterable[Run], times: Callable[[Run], int] = lambda run: run.count
+    ) -> Iterator[tuple[int, CallGroup]]:
         """The calls of every region that ran, each with the position of the region's first execution."""
         for run in runs:
             inside = self._read(run.code)
-            if inside.graph is None or not run.count:
+            count = times(run)
+            if inside.graph is None or not count:
                 continue
             forward = self._forward(run.code)
             for number, node in enumerate(inside.graph.nodes):
-                yield run.order, self._group(run, inside, number, node, node.name in forward)
+                group = self._group(run, inside, number, node, node.name in forward)
+                yield run.order, group if count == 1 else replace(group, count=count)
 
     # --- groups ---
 
@@ -108,7 +116,6 @@ class RegionList:
             location=spell(location, self._working_directory),
             function=location.function,
             called_from=spell(called_from, self._working_directory) if called_from != location else "",
-            count=run.count,
             facts=inside.facts[number],
             arguments=arguments_of(node, str(inside.facts[number].get("device", ""))),
             region=self._ids[id(run.code)],
@@ -216,7 +223,9 @@ class RegionList:
             taken.add(name)
             self._ids[id(code)] = name
 
-    def _region(self, code: CompiledCode, runs: list[Run], codes: list[CompiledCode]) -> Region:
+    def _region(
+        self, code: CompiledCode, runs: list[Run], codes: list[CompiledCode], times: Callable[[Run], int]
+    ) -> Region:
         inside = self._read(code)
         program = code.program
         site = self._function_site(program)
@@ -239,7 +248,7 @@ class RegionList:
             origin=code.origin,
             uses_cuda_graphs=code.uses_cuda_graphs,
             by_compiled_autograd=_is_of_compiled_autograd(code),
-            executions=sum(run.count for run in runs),
+            executions=sum(map(times, runs)),
             recompiles=next(
                 (self._ids[id(one)] for one in codes if one.compile_id == older and one.direction is code.direction),
                 older,

@@ -92,6 +92,11 @@ def frame_compiler() -> Any | None:
     return getattr(sys.modules.get("torch._dynamo.convert_frame"), "CatchErrorsWrapper", None)
 
 
+def cuda_graph_class() -> Any | None:
+    """The class of captured CUDA graphs; this torch may have none."""
+    return getattr(sys.modules.get("torch.cuda.graphs"), "CUDAGraph", None)
+
+
 def load_dynamo() -> None:
     """Load what is about to be loaded: ``torch.compile`` was called."""
     with suppress(ImportError):

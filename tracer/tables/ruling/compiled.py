@@ -73,15 +73,18 @@ class CompiledCalls:
 
     def _ruling(self, group: CallGroup, backend: Backend, eager: Eager, node: str | None) -> RuleOutcome:
         region = self._compilation.regions.get(group.region or "")
-        if group.region is not None and (region is None or region.kind is RegionKind.CUDA_GRAPH):
+        is_compiled = region is not None and region.kind is not RegionKind.CUDA_GRAPH
+        if group.region is not None and not is_compiled and not group.kernels:
             return eager(group.op, group.facts)
-        if region is None:
-            kernels = [self._compilation.launched[name] for name in group.kernels if name in self._compilation.launched]
-            return CompiledCall(group.op, None, None, kernels, eager, group.facts).outcome(
-                backend, *self._seen(kernels, backend, None)
-            )
+        if region is None or not is_compiled:
+            launched, device = self._compilation.launched, _device_of(backend)
+            kernels = [launched[name].launched_on(device) for name in group.kernels if name in launched]
+            return CompiledCall(group.op, None, None, kernels, eager, group.facts).outcome(backend, True, True)
         named = {kernel.name: kernel for kernel in region.kernels}
         kernels = [named[name] for name in group.kernels if name in named]
+        if kernels and all(kernel.is_the_programs for kernel in kernels):
+            kernels = [kernel.launched_on(_device_of(backend)) for kernel in kernels]
+            return CompiledCall(group.op, None, None, kernels, eager, group.facts).outcome(backend, True, True)
         table = self._compilation.tables.get(region.backend)
         refusal = self._refusal(region, table, backend)
         rule = None if table is None or refusal is not None else table.find(group.op, backend)
@@ -128,19 +131,15 @@ class CompiledCalls:
             return unknown_ruling(backend, "compiled", UnknownReason.TABLE_NOT_REVIEWED, detail)
         return None
 
-    def _seen(self, kernels: list[Kernel], backend: Backend, region: Region | None) -> tuple[bool, bool]:
+    def _seen(self, kernels: list[Kernel], backend: Backend, region: Region) -> tuple[bool, bool]:
         """Does the code that was seen run as things stand, and in deterministic mode? It was generated for one device,
         version and mode."""
         compiled = self._compilation
         if not kernels or self._version != compiled.torch or compiled.is_rocm != (backend is Backend.ROCM):
             return False, False
-        device = "cuda" if backend is Backend.ROCM else backend.value
+        device = _device_of(backend)
         if any(kernel.device and kernel.device != device for kernel in kernels):
             return False, False
-        if region is None:  # the program's own kernel: no setting of torch's changes its source
-            return all(kernel.device == device for kernel in kernels), all(
-                kernel.device == device for kernel in kernels
-            )
         devices = region.device.split(",")
         if device not in (part.strip() for part in devices) or self._changed.intersection(
             (*region.options, "num_threads")
@@ -152,3 +151,7 @@ class CompiledCalls:
         on = was_on is not DeterministicMode.OFF
         is_on = self._settings.get(_MODE) in (DeterministicMode.WARN.value, DeterministicMode.ON.value)
         return on is is_on, on
+
+
+def _device_of(backend: Backend) -> str:
+    return "cuda" if backend is Backend.ROCM else backend.value

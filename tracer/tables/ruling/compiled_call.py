@@ -29,6 +29,13 @@ _ATOMICS = (
     " asks for that is not known."
 )
 _MODE_FIRST = "Switch deterministic mode on before anything is compiled, and record again."
+_OWN = (
+    "The program's own kernel adds floating-point numbers atomically: the order in which a number collects its addends"
+    " varies, and no setting of torch's changes that."
+)
+_OWN_REMEDY = (
+    "Let one program of the kernel add all that one number collects, or write partial results and add those afterwards."
+)
 _TIMED = "The kernel was chosen by timing several, and another one may win in the next run and round otherwise."
 _NOT_TIMED = "Switch deterministic mode on before anything is compiled, or switch the autotuning off."
 
@@ -87,6 +94,11 @@ class CompiledCall(NamedTuple):
     def _own_ruling(self, backend: Backend, way: _Way) -> RuleOutcome:
         """In the words of the rule, or of its lack, for a kernel of the compiler's own."""
         safe = Verdict.DETERMINISTIC
+        if self.rule is None and self.kernels and all(kernel.is_the_programs for kernel in self.kernels):
+            name = f"launched-{backend}-adds-atomically"
+            return RuleOutcome(
+                backend, None, name, safe, safe, cause=Cause.ATOMIC_ACCUMULATION, why=_OWN, remedy=_OWN_REMEDY
+            )
         if self.rule is None:
             name = f"{self.table.compiler if self.table is not None else 'generated'}-{backend}-adds-atomically"
             return RuleOutcome(

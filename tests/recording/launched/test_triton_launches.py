@@ -1,0 +1,186 @@
+"""Triton kernels that a program launches by itself. With Triton at hand its interpreter runs them for real."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import types
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.recording.lines import groups, line_of, record
+from tracer import DeterminismTracer, judge
+from tracer.names import BlindSpotKind, Phase, Verdict
+from tracer.trace.region_names import KernelLanguage
+
+ROOT = Path(__file__).parents[3]
+tl: Any = types.SimpleNamespace()
+
+
+def add_into(x_ptr: Any, out_ptr: Any, n: int) -> None:
+    tl.atomic_add(out_ptr, tl.load(x_ptr))
+
+
+def doubled(x_ptr: Any, out_ptr: Any, n: int) -> None:
+    tl.store(out_ptr, tl.load(x_ptr) * 2)
+
+
+class JITFunction:
+    """What stands for Triton's: runs nothing."""
+
+    def __init__(self, fn: Any) -> None:
+        self.fn = fn
+        self.arg_names = ["x_ptr", "out_ptr", "n"]
+
+    def run(self, *args: object, grid: object = None, warmup: bool = False, **kwargs: object) -> int:
+        return 7
+
+
+class Autotuner:
+    def __init__(self, fn: JITFunction) -> None:
+        self.fn = fn
+        self.configs = [types.SimpleNamespace(kwargs={"BLOCK": size}, num_warps=4) for size in (64, 128)]
+
+    def _bench(self, *args: Any) -> float:
+        self.fn.run(*args)
+        return 1.0
+
+    def run(self, *args: Any) -> Any:
+        for config in self.configs:
+            self._bench(*args)
+            self.best_config = config
+        return self.fn.run(*args)
+
+
+@pytest.fixture(autouse=True)
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, member in (("triton.runtime.jit", JITFunction), ("triton.runtime.autotuner", Autotuner)):
+        module = types.ModuleType(name)
+        setattr(module, member.__name__, member)
+        monkeypatch.setitem(sys.modules, name, module)
+    for name in ("triton.runtime.interpreter", "triton.compiler.compiler"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+
+
+def launched(function: Any, dtype: torch.dtype = torch.float32) -> DeterminismTracer:
+    x, out = torch.ones(4), torch.ones(4, dtype=dtype)
+    kernel = JITFunction(function)
+
+    def step() -> None:
+        for _ in range(3):
+            assert kernel.run(x, out, 4, grid=(1,)) == 7  # launches
+        kernel.run(x, out, 4, grid=(1,), warmup=True)
+
+    return record(step)
+
+
+def test_a_launch_bears_its_line_and_what_its_source_shows() -> None:
+    tracer = launched(add_into)
+    (call,) = groups(tracer, "triton.add_into")
+    assert (call.count, call.phase, call.kernels, call.region) == (3, Phase.OTHER, ("add_into",), None)
+    assert int(call.location.rpartition(":")[2]) == line_of(launched, "# launches")
+    (kernel,) = tracer.trace.launched
+    assert (kernel.language, kernel.atomic, kernel.lines) == (KernelLanguage.USER_TRITON, True, ())
+    assert not tracer.trace.blind_spots
+
+
+def test_one_that_adds_atomically_is_a_finding_that_deterministic_mode_leaves() -> None:
+    (finding,) = (one for one in judge(launched(add_into).trace, backend="cuda").findings if one.op)
+    assert (finding.verdict, finding.deterministic_mode) == (Verdict.NONDETERMINISTIC, Verdict.NONDETERMINISTIC)
+    assert (finding.rule, finding.kernels) == ("launched-cuda-adds-atomically", ("add_into",))
+    assert finding.location.partition(":")[0].endswith("test_triton_launches.py")
+    for tracer in (launched(doubled), launched(add_into, torch.int64)):
+        assert not [one for one in judge(tracer.trace, backend="cuda").findings if one.op]
+
+
+def test_a_kernel_whose_source_cannot_be_had_is_a_blind_spot_and_unknown() -> None:
+    tracer = launched(eval("lambda x_ptr, out_ptr, n: 0"))
+    (spot,) = (spot for spot in tracer.trace.blind_spots if spot.kind is BlindSpotKind.TRITON)
+    assert spot.count == 3
+    (finding,) = (one for one in judge(tracer.trace, backend="cuda").findings if one.op)
+    assert finding.verdict is Verdict.UNKNOWN
+
+
+def test_launches_that_time_configurations_are_not_counted_and_the_choice_is_told() -> None:
+    x = torch.ones(4)
+    tuned = Autotuner(JITFunction(doubled))
+    tracer = record(lambda: tuned.run(x, x, 4))
+    (call,) = groups(tracer, "triton.doubled")
+    (kernel,) = tracer.trace.launched
+    assert (call.count, kernel.choice, kernel.by_stopwatch) == (1, "BLOCK=128, num_warps=4", True)
+    (finding,) = (one for one in judge(tracer.trace, backend="cuda").findings if one.op)
+    assert finding.verdict is Verdict.CONDITIONAL
+
+
+def test_a_kernel_that_is_given_whole_numbers_here_and_others_there_is_two() -> None:
+    x, whole = torch.ones(4), torch.ones(4, dtype=torch.int64)
+    kernel = JITFunction(add_into)
+    tracer = record(lambda: [kernel.run(x, out, 4) for out in (x, whole, whole)])
+    assert {call.kernels: call.count for call in groups(tracer, "triton.add_into")} == {
+        ("add_into",): 1,
+        ("add_into (whole numbers)",): 2,
+    }
+
+
+def test_lines_of_a_kernels_source_are_kept_where_source_is() -> None:
+    x, kernel = torch.ones(4), JITFunction(add_into)
+    tracer = DeterminismTracer()
+    tracer.keeps_source = True
+    with tracer:
+        kernel.run(x, x, 4)
+    assert tracer.trace.launched[0].lines == ("tl.atomic_add(out_ptr, tl.load(x_ptr))",)
+
+
+PROGRAM = """
+import json, torch, triton, triton.language as tl
+from tracer import DeterminismTracer, judge
+
+@triton.jit
+def helper(ptr, x, mask):
+    tl.atomic_add(ptr, x, mask=mask)
+
+@triton.jit
+def gathers(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n, other=0.0)
+    helper(out_ptr + at % 7, x, at < n)
+
+class Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+    @staticmethod
+    def backward(ctx, g):
+        out = torch.zeros_like(g)
+        gathers[(2,)](g.contiguous(), out, 200, BLOCK=128)
+        return out
+
+x = torch.ones(200, requires_grad=True)
+with DeterminismTracer() as tracer:
+    Gather.apply(x).sum().backward()
+trace = tracer.trace
+(call,) = [one for one in trace.calls if one.op == "triton.gathers"]
+said = {on: [one.verdict for one in judge(trace, backend=on).findings if one.op] for on in ("cpu", "cuda")}
+print(json.dumps([x.grad.sum().item(), call.phase, call.count, trace.launched[0].atomic, said, len(trace.blind_spots)]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed: pip install triton==3.6.0")
+@pytest.mark.fresh_interpreter
+def test_under_tritons_interpreter_a_launch_in_a_backward_is_the_backwards(tmp_path: Path) -> None:
+    """The interpreter adds in one order, and a device does not."""
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM, encoding="utf-8")
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join((str(ROOT), *sys.path))}
+    done = subprocess.run(
+        [sys.executable, str(path)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [200.0, "backward", 1, True, {"cpu": [], "cuda": ["nondeterministic"]}, 0]

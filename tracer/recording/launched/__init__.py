@@ -1,0 +1,1 @@
+"""What a program launches past the dispatcher: Triton kernels of its own, captured CUDA graphs."""

@@ -1,0 +1,250 @@
+"""Triton kernels that a program launches by itself: each launch is counted at its line, its source read once.
+
+Launches are noticed where Triton runs a function that it compiled, and where its interpreter runs one in its stead.
+What Inductor makes of a kernel inside a compiled region is launched another way, and is that region's. Launches by
+which Triton's autotuner times configurations are not the program's, and are not counted. Checked on Triton 3.6.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from _thread import get_ident
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import torch
+
+from tracer.names import BlindSpotKind
+from tracer.recording.calls import facts
+from tracer.recording.calls.attribution import Attribution
+from tracer.recording.calls.groups import Origin
+from tracer.recording.compiled.choices import spelled
+from tracer.recording.launched.triton_source import Source, read_source
+from tracer.recording.patching import Call
+from tracer.recording.process.events import ORDER
+from tracer.recording.sites import is_own, spell
+from tracer.recording.torch_private import seams
+from tracer.recording.watchers import Target, Watchers
+from tracer.trace.model import CallGroup
+from tracer.trace.region_names import KernelLanguage
+from tracer.trace.regions import Kernel
+
+_WHOLE = ("int", "uint", "bool")
+
+
+class _Known:
+    """What is known of one kernel."""
+
+    def __init__(self, name: str, device: str, *, is_interpreted: bool) -> None:
+        self.name = name
+        self.device = device
+        self.is_interpreted = is_interpreted
+        self.sources: dict[Any, Source | None] = {}
+        """By the kinds of numbers that it was called with."""
+        self.choice = ""
+
+    def spelled(self, source: Source | None) -> str:
+        """Its name; told apart where it adds whole numbers here, and others there."""
+        atomic = {None if one is None else one.atomic for one in self.sources.values()}
+        is_harmless = source is not None and source.atomic is False
+        return f"{self.name} (whole numbers)" if len(atomic) > 1 and is_harmless else self.name
+
+
+class Launched:
+    """Launches that agree in everything but their number."""
+
+    __slots__ = ("count", "kernel", "node", "order", "origin", "raw", "source")
+
+    def __init__(self, kernel: _Known, source: Source | None, origin: Origin, raw: Any, node: str) -> None:
+        self.kernel = kernel
+        self.source = source
+        self.origin = origin
+        self.raw = raw
+        self.node = node
+        self.count = 0
+        self.order = next(ORDER)
+
+
+class Launches:
+    """The launches of one recording."""
+
+    def __init__(self, attribution: Attribution, working_directory: str) -> None:
+        self._attribution = attribution
+        self._working_directory = working_directory
+        self._kernels: dict[int, tuple[Any, _Known]] = {}
+        """By the function that was compiled, which is kept: functions are not tensors."""
+        self.counters: dict[Any, Launched] = {}
+        self.is_timing = 0
+        self.keeps_lines = False
+        """Are lines of source kept with the kernels?"""
+        self.on_launch: Callable[[], None] = lambda: None
+        """Called before each: it may write to any tensor."""
+        self.on_unread: Callable[[BlindSpotKind, str, FrameType | None], None] = lambda kind, detail, frame: None
+        """Told of a launch of which no source is there to read."""
+
+    def start(self) -> None:
+        """Begin to count."""
+        WATCHES.add(self)
+
+    def stop(self) -> None:
+        """Count no more."""
+        WATCHES.discard(self)
+
+    def launched(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType | None) -> None:
+        """A kernel is about to run."""
+        node = seams.current_node()
+        if self.is_timing or (node is None and get_ident() != self._attribution.modules.thread):
+            return
+        while frame is not None and self._attribution.sites.kind_of(frame.f_code.co_filename) == 0:
+            if is_own(frame.f_code.co_filename):
+                return  # the recorder's own
+            frame = frame.f_back
+        self.on_launch()
+        python = _python_function(function)
+        given = _tensors(function, args, kwargs)
+        raw = next(((one.dtype, one.device, one.layout, one.ndim) for one in given.values()), None)
+        known = self._known(function, python, raw)
+        whole = {name: str(one.dtype).removeprefix("torch.").startswith(_WHOLE) for name, one in given.items()}
+        kinds = tuple(sorted(whole.items()))
+        if kinds not in known.sources:
+            known.sources[kinds] = read_source(python, whole) if python is not None else None
+        if known.sources[kinds] is None:
+            self.on_unread(BlindSpotKind.TRITON, f"Triton kernel {known.name} was launched", frame)
+        where = self._attribution
+        origin, _ = where.outside_engine(frame) if node is None else where.inside_engine(node, frame)
+        kind = type(node).__name__ if node is not None else ""
+        key = (known.name, kinds, origin, kind, raw)
+        counter = self.counters.get(key)
+        if counter is None:
+            name = where.node_name(node) if node is not None else ""
+            counter = self.counters[key] = Launched(known, known.sources[kinds], origin, raw, name)
+        counter.count += 1
+
+    def tuned(self, autotuner: Any) -> None:
+        """Triton's autotuner ran a kernel: by now it has chosen."""
+        known = self._kernels.get(id(_compiled_function(autotuner)))
+        chosen = getattr(autotuner, "best_config", None)
+        if known is not None and chosen is not None and len(getattr(autotuner, "configs", ())) > 1:
+            known[1].choice = spelled(chosen)
+
+    def _known(self, function: Any, python: Any, raw: Any) -> _Known:
+        found = self._kernels.get(id(function))
+        if found is not None:
+            return found[1]
+        name = str(getattr(python or function, "__name__", "unnamed"))
+        if any(known.name == name for _, known in self._kernels.values()):
+            name = f"{getattr(python or function, '__module__', '')}.{name}"
+        device = "" if raw is None else facts.device_word(raw[1].type)
+        known = _Known(name, device, is_interpreted=type(function).__name__ == "InterpretedFunction")
+        self._kernels[id(function)] = (function, known)
+        return known
+
+    # --- what a trace holds ---
+
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The kernels that were launched."""
+        found: dict[str, tuple[_Known, list[Source | None]]] = {}
+        for counter in self.counters.values():
+            known = counter.kernel
+            found.setdefault(known.spelled(counter.source), (known, []))[1].append(counter.source)
+        return tuple(self._kernel(name, known, sources) for name, (known, sources) in found.items())
+
+    def _kernel(self, name: str, known: _Known, sources: list[Source | None]) -> Kernel:
+        verdicts = {None if one is None else one.atomic for one in sources}
+        lines = [line for one in sources if one is not None for line in one.lines]
+        return Kernel(
+            name=name,
+            language=KernelLanguage.USER_TRITON,
+            device=known.device,
+            atomic=True if True in verdicts else None if None in verdicts else False,
+            # The interpreter runs one program after the other.
+            is_parallel=not known.is_interpreted,
+            lines=tuple(dict.fromkeys(lines)) if self.keeps_lines else (),
+            choice=known.choice,
+            by_stopwatch=True if known.choice else None,
+        )
+
+    def group(self, counter: Launched) -> CallGroup:
+        """The launches of ``counter`` as a group of calls."""
+        origin = counter.origin
+        return CallGroup(
+            op=f"triton.{counter.kernel.name}",
+            phase=origin.phase,
+            module=origin.scope.path,
+            location=spell(origin.site, self._working_directory),
+            function=origin.site.function,
+            called_from=spell(origin.called_from, self._working_directory),
+            count=counter.count,
+            node=counter.node,
+            facts=facts.common_facts(counter.raw),
+            kernels=(counter.kernel.spelled(counter.source),),
+        )
+
+
+def _python_function(function: Any) -> Any:
+    """The Python function that a kernel was made of; ``None`` where it was made of something else."""
+    inner = getattr(function, "fn", None)
+    while inner is not None and not inspect.isfunction(inner):
+        inner = getattr(inner, "fn", None)
+    return inner
+
+
+def _compiled_function(function: Any) -> Any:
+    """What Triton compiled, below autotuners and heuristics."""
+    while hasattr(function, "fn") and not inspect.isfunction(function.fn):
+        function = function.fn
+    return function
+
+
+def _tensors(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """The tensors of a launch by the names of their parameters."""
+    names = list(getattr(function, "arg_names", ()))
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    return {str(name): value for name, value in given.items() if isinstance(value, torch.Tensor)}
+
+
+def _on_run(listener: Launches, call: Call) -> None:
+    if not call.kwargs.get("warmup"):
+        given = {name: value for name, value in call.kwargs.items() if name not in ("grid", "warmup")}
+        listener.launched(call.args[0], call.args[1:], given, call.frame)
+
+
+def _on_compiled(listener: Launches, call: Call) -> None:
+    """A kernel that was compiled ahead is about to be launched: ``kernel[grid](...)``."""
+    function = getattr(getattr(call.first, "src", None), "fn", None)
+    listener.launched(function if function is not None else call.first, (), {}, call.frame)
+
+
+def _timed(time: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    listeners = WATCHES.listeners
+    for listener in listeners:
+        listener.is_timing += 1
+    try:
+        return time(*args, **kwargs)
+    finally:
+        for listener in listeners:
+            listener.is_timing -= 1
+
+
+def is_loaded() -> bool:
+    """Has the program loaded Triton?"""
+    return "triton.runtime.jit" in sys.modules
+
+
+def _loaded(module: str, name: str) -> Any:
+    return getattr(sys.modules.get(module), name, None)
+
+
+def _watched() -> Iterator[Target]:
+    yield Target([(_loaded("triton.runtime.jit", "JITFunction"), "run")], before=_on_run)
+    yield Target([(_loaded("triton.runtime.interpreter", "InterpretedFunction"), "run")], before=_on_run)
+    yield Target([(_loaded("triton.compiler.compiler", "CompiledKernel"), "__getitem__")], before=_on_compiled)
+    autotuner = _loaded("triton.runtime.autotuner", "Autotuner")
+    yield Target([(autotuner, "_bench")], around=_timed)
+    yield Target([(autotuner, "run")], after=lambda listener, call: listener.tuned(call.first))
+
+
+#: The watches of this process.
+WATCHES: Watchers[Launches] = Watchers(_watched)
