@@ -30,6 +30,9 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
     setattr(entry, name, lambda graph, inputs, **_: graph.forward)
     entry.get_patched_config_dict = lambda **_: {}  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module, entry)
+    trees = types.ModuleType("torch._inductor.cudagraph_trees")  # loaded by a reset where CUDA has started
+    trees.reset_cudagraph_trees = lambda: None  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, trees.__name__, trees)
     yield entry
     torch._dynamo.reset()
 
