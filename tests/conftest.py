@@ -10,10 +10,16 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # No test fails on a time: a machine that others use too is slow now and then.
-settings.register_profile("tests", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("tests")
+_PATIENT = settings(settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("every run", _PATIENT, max_examples=33)
+settings.register_profile("make test-all", _PATIENT, max_examples=100)
 
 GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Slow tests asked for are asked for in depth: properties are tried on all their examples."""
+    settings.load_profile("every run" if config.getoption("markexpr") == "not slow" else "make test-all")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.build import call, environment, event, finding, generator, judgement, loader, read, trace
 from tests.tables.samples import satisfying
+from tests.thinning import examples
 from tracer import Trace, judge
 from tracer.bundled.training_step import make_training
 from tracer.names import Backend, DeterministicMode, Phase, SeedOrigin, Verdict
@@ -208,7 +209,7 @@ TRACES = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(TRACES, st.sampled_from(BACKENDS), st.sampled_from(["1.11", "2.6", "2.13", "2.20"]))
 def test_any_trace_keeps_what_its_plan_promises(recorded: Trace, backend: str, torch: str) -> None:
     keeps_its_promise(recorded, backend=backend, torch=torch)

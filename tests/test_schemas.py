@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from docs.making.json_schemas import schemas
 from tests.build import call, draw, event, finding, generator, loader, read, report, trace
 from tests.report.samples import HOSTILE, full_report, hostile_process_report, hostile_report, process_report
+from tests.thinning import examples
 from tests.trace.strategies import traces
 from tracer.gate.baseline import Acceptance, AcceptedBy
 from tracer.names import Overlap
@@ -27,7 +28,7 @@ from tracer.trace.process import Allocation, OverlapWrite
 
 DOCS = Path(__file__).parent.parent / "docs"
 NAMES = ("report.schema.json", "trace.schema.json")
-QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @cache

@@ -6,11 +6,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.thinning import examples
 from tracer.divergence.matching import alignment
 from tracer.divergence.matching.alignment import Gap, Match, align, gaps_of
 
 KEYS = st.lists(st.integers(0, 4), max_size=40)
-PROPERTY = settings(max_examples=150, deadline=None)
+PROPERTY = settings(max_examples=examples(150), deadline=None)
 
 
 def of(first: list[int], second: list[int], steps: tuple[list[int], list[int]] = ([], [])) -> list[Match]:

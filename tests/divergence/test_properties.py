@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.divergence.recorded import Recorder, Run, Tensor
+from tests.thinning import examples
 from tracer.divergence import RootCause, State, compare_recordings
 from tracer.trace.values import ValueKind
 
 #: One call: which op, how far back its inputs were made, and whether a step begins before it.
 STEP = st.tuples(st.integers(0, 3), st.sets(st.integers(1, 6), max_size=3), st.booleans(), st.booleans())
 PROGRAMS = st.lists(STEP, min_size=1, max_size=25)
-PROPERTY = settings(max_examples=80, deadline=None)
+PROPERTY = settings(max_examples=examples(80), deadline=None)
 
 
 def run_program(run: Run, calls: list[Any], noise: dict[int, int] | None = None, extra: int | None = None) -> None:

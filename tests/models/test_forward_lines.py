@@ -11,7 +11,8 @@ import torch
 from tests.bits import seed_everything
 from tests.models import graphs
 from tests.models.oracle import Named, count_unlinked, lines_by_anomaly_mode, lines_of_trace
-from tests.models.workloads import MAKERS, make
+from tests.models.workloads import IN_EVERY_RUN, MAKERS, make
+from tests.thinning import thinned
 from tracer import DeterminismTracer, Trace
 from tracer.names import BlindSpotKind, Phase
 
@@ -31,7 +32,7 @@ def by_anomaly_mode(make_step: Callable[[], Callable[[], Any]]) -> dict[Named, i
     return lines
 
 
-@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("name", thinned(MAKERS, IN_EVERY_RUN))
 def test_every_backward_call_of_a_model_names_the_line_that_anomaly_mode_names(name: str) -> None:
     def two_steps() -> Callable[[], Any]:
         training = make(name)

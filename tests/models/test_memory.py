@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.models.workloads import MAKERS, make
+from tests.models.workloads import IN_EVERY_RUN, MAKERS, make
+from tests.thinning import thinned
 from tracer import DeterminismTracer
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("name", thinned(MAKERS, IN_EVERY_RUN))
 def test_training_is_blamed_for_nothing(name: str) -> None:
     tracer = DeterminismTracer()
     with tracer:

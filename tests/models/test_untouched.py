@@ -14,7 +14,8 @@ import torch
 
 from benchmarks.modes import CountingMode
 from tests.bits import bits, random_state
-from tests.models.workloads import MAKERS, RECOMPUTES, Training, make
+from tests.models.workloads import IN_EVERY_RUN, MAKERS, RECOMPUTES, Training, make
+from tests.thinning import thinned
 from tracer import DeterminismTracer, Trace
 from tracer.names import Phase
 
@@ -23,7 +24,7 @@ STEPS = 3
 MADE_ON_THE_WAY = {"whisper": {"CrossEntropyLoss"}}
 #: A hook on a parameter that reaches the parameter is a cycle that Python does not see.
 KEPT_BY_THEMSELVES = {"optimizer in backward"}
-every_workload = pytest.mark.parametrize("name", MAKERS)
+every_workload = pytest.mark.parametrize("name", thinned(MAKERS, IN_EVERY_RUN))
 
 
 def left_behind(training: Training, observer: AbstractContextManager[Any]) -> dict[str, Any]:

@@ -282,6 +282,8 @@ MAKERS: dict[str, Callable[[], Training]] = {
     "optimizer in backward": make_optimizer_in_backward,
     "custom function": lambda: _stack_training(Custom()),
 }
+#: Those that every run trains; each of the others does so in ``make test-all``.
+IN_EVERY_RUN = ("gpt2 checkpointed", "plain", "mixed precision", "gradient accumulation", "optimizer in backward")
 RECOMPUTES = frozenset(name for name in MAKERS if "checkpointed" in name) | {"custom function"}
 
 

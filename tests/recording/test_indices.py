@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.thinning import examples
 from tracer import DeterminismTracer, Trace, judge
 from tracer.recording.memory.indices import MOST_INDICES, Indices
 
@@ -154,7 +155,7 @@ def test_a_write_is_noted_as_single_where_it_is(op: str, step: Callable[[], Any]
     assert is_distinct(step, op) is expected
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.data())
 def test_whatever_view_is_taken_what_is_known_is_true(data: st.DataObject) -> None:
     tracer = DeterminismTracer()

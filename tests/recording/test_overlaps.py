@@ -12,6 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.recording.lines import line_of, record
+from tests.thinning import examples
 from tracer.names import Overlap
 from tracer.recording.memory import overlaps as overlaps_module
 from tracer.trace.process import OverlapWrite
@@ -193,7 +194,7 @@ def layouts(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...], int]:
 
 
 @given(layouts())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_write_is_found_when_two_elements_have_one_address(layout: Any) -> None:
     written = torch.zeros(60).as_strided(*layout)
     places = _addresses(written)
@@ -201,7 +202,7 @@ def test_a_write_is_found_when_two_elements_have_one_address(layout: Any) -> Non
 
 
 @given(layouts(), st.integers(1, 5), st.integers(1, 5), st.integers(0, 8))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_a_copy_is_found_when_some_addresses_are_shared(layout: Any, outer: int, inner: int, offset: int) -> None:
     storage = torch.zeros(60)
     written, read = storage.as_strided(*layout), storage.as_strided(layout[0], (outer, inner), offset)

@@ -21,6 +21,7 @@ from markdown_it import MarkdownIt
 from tests.build import finding, report
 from tests.report.machine_rules import github_faults, junit_faults
 from tests.report.samples import HOSTILE, full_report, process_report
+from tests.thinning import examples
 from tracer.gate.baseline import Acceptance, AcceptedBy
 from tracer.names import About, Verdict
 from tracer.report import Report
@@ -275,7 +276,7 @@ def test_a_hostile_name_stays_text_in_every_format(text: str) -> None:
     check_all(report(finding(**fields), setting()))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_any_string_stays_text_in_every_format(one: str, other: str) -> None:
     check_all(report(finding(op=one, location=other, module=other, remedy=one, why=other, function=one)))

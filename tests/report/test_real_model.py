@@ -289,6 +289,7 @@ def test_every_control_does_what_it_says(opened: Opened, deep_page: Path) -> Non
     page.wait_for_selector(f"#target-{number}-finding-40.open")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opened", [(True, 1280)], indirect=True)
 def test_paper_shows_the_map_the_lines_the_targets_and_every_finding(opened: Opened) -> None:
     page = opened.page

@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.build import call, environment, kernel, region, trace
+from tests.thinning import examples
 from tests.trace.strategies import traces
 from tracer.errors import TraceError
 from tracer.names import BlindSpotKind, DeterministicMode
 from tracer.trace import ArmTrials, BlindSpot, Trace, TraceSource, Tried, merge_traces
 from tracer.trace.trial_names import DataShown, TrialArm, Untried
 
-PROPERTY = settings(max_examples=60, deadline=None)
+PROPERTY = settings(max_examples=examples(60), deadline=None)
 
 
 @PROPERTY

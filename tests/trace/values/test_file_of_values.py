@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.thinning import examples
 from tracer.errors import TraceError
 from tracer.names import Phase
 from tracer.trace.values import (
@@ -334,7 +335,7 @@ CALL = st.tuples(
 
 
 @given(calls=st.lists(CALL, max_size=30))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_any_recording_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, calls: list[tuple]) -> None:
     path = tmp_path_factory.mktemp("values") / "run.values"
     writer = ValuesWriter(path, Header())
