@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -280,11 +281,12 @@ def test_a_candidate_is_judged_on_the_targets_device() -> None:
         "arg.align_corners": True,
         "arg.output_mask0": True,
     }
-    finding = found(judge(call("aten.grid_sampler_2d_backward.default", facts=facts), torch="2.6"))
+    backward = partial(call, "aten.grid_sampler_2d_backward.default", phase="backward", node="GridSampler2DBackward0")
+    finding = found(judge(backward(facts=facts), torch="2.6"))
     assert finding.runs_as == "aten.cudnn_grid_sampler_backward"
     assert finding.deterministic_mode is Verdict.NONDETERMINISTIC, "cuDNN's sampler was not refused before 2.12"
     other = {**facts, "arg.padding_mode": "border"}
-    plain = found(judge(call("aten.grid_sampler_2d_backward.default", facts=other), torch="2.6"))
+    plain = found(judge(backward(facts=other), torch="2.6"))
     assert (plain.runs_as, plain.deterministic_mode) == ("", Verdict.RAISES)
 
 

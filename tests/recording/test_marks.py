@@ -311,3 +311,29 @@ def test_the_math_route_on_the_cpu_shows_whether_heads_share_keys() -> None:
 
 def test_shared_heads_are_no_call_of_releases_that_lack_the_argument() -> None:
     assert {verdict for _, verdict, _ in attention_findings(lambda: shared(2), "2.4")} == {Verdict.UNKNOWN}
+
+
+def refused_ops(program: Program) -> set[str]:
+    """Ops that deterministic mode refuses on CUDA, by name."""
+    with DeterminismTracer() as tracer:
+        program()
+    report = judge(tracer.trace, backend="cuda", torch="2.13", settings="default")
+    return {one.op.split(".")[1] for one in report.findings if one.deterministic_mode is Verdict.RAISES}
+
+
+def penalised() -> None:
+    """The gradient of a gradient runs the forward op again, which nobody called."""
+    x = torch.randn(2, 2, 5, requires_grad=True)
+    (slope,) = torch.autograd.grad(F.pad(x, (1, 2), mode="replicate").square().sum(), x, create_graph=True)
+    slope.square().sum().backward()
+
+
+def test_a_gradient_of_a_gradient_is_no_call_past_the_function() -> None:
+    # Held against CUDA builds: F.pad takes another way in deterministic mode, forward and twice backward.
+    assert refused_ops(penalised) == set()
+
+
+def test_a_backward_op_that_is_called_by_itself_went_past_its_function() -> None:
+    gradient, sizes = torch.randn(1, 3, 9, 9), [1, 3, 6, 6]
+    program = lambda: torch.ops.aten.upsample_bilinear2d_backward(gradient, [9, 9], sizes, False)  # noqa: E731
+    assert refused_ops(program) == {"upsample_bilinear2d_backward"}

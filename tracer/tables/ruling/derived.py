@@ -41,6 +41,8 @@ DERIVATIONS: Mapping[str, _Derivation] = {
     "backward.counts": lambda node, facts: (node or "").rstrip("0123456789") in COUNTING_NODES,
     "shape.is_scalar": lambda node, facts: facts.get("ndim") == 0,
     **{key: _told_by_forward(told) for key, told in FORWARD_FACTS.items()},
+    # A backward op that is called outside the backward pass has no forward: whoever called it went past its function.
+    "forward.direct": lambda node, facts: node is None or facts.get(FORWARD_FACTS["forward.direct"]) is True,
     "phase.backward": lambda node, facts: node is not None,
     "attention.may_fuse": lambda node, facts: facts.get("attention.may_fuse") is True,
     "module.recurrent": lambda node, facts: facts.get("module.recurrent") is True,

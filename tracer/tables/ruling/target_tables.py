@@ -162,6 +162,8 @@ class TargetTables:
     def _look_at_forward(self, calls: tuple[CallGroup, ...]) -> None:
         """Note what forward calls say of their backward. Where calls at one place disagree, the worse holds of all."""
         told = frozenset(FORWARD_FACTS.values())
+        # A gradient of a gradient runs a forward op too: nobody called that one.
+        calls = tuple(group for group in calls if group.phase is not Phase.BACKWARD)
         packets = {group.op.rpartition(".")[0] for group in calls if not told.isdisjoint(group.facts)}
         places: dict[tuple[str, str, str], list[CallGroup]] = {}
         for group in calls if packets else ():
