@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import torch
@@ -10,6 +11,8 @@ from tracer.recording.compiled.graph_text import Name, Node, Value
 from tracer.recording.inputs.forms import MOST, TensorForm, spelled
 from tracer.recording.torch_private import compile_seams
 
+_DEVICE = re.compile(r"""device\((?:type ?= ?)?['"](?P<kind>[a-z]+)(?::\d+)?['"](?:, (?:index ?= ?)?\d+)?\)""")
+"""``device(type='cuda', index=0)``, as a graph's text spells it: a call made again takes the device that is there."""
 _CONSTANTS = {"inf": float("inf"), "nan": float("nan")}
 
 
@@ -57,8 +60,8 @@ def _strides(shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
 def _constant(text: str) -> Any:
     if text in _CONSTANTS:
         return _CONSTANTS[text]
-    if text.startswith("device("):
-        kind = text[len("device(") : -1].split("=")[-1].strip(" '\"").split(":")[0]
-        return torch.device(kind)
+    device = _DEVICE.fullmatch(text)
+    if device is not None:
+        return torch.device(device["kind"])
     found = getattr(torch, text.removeprefix("torch."), None) if text.startswith("torch.") else None
     return ... if found is None else found
