@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ settings.register_profile("every run", _PATIENT, max_examples=33)
 settings.register_profile("make test-all", _PATIENT, max_examples=100)
 
 GOLDEN = Path(__file__).parent / "golden"
+GPU = Path(__file__).parent / "gpu"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,6 +33,19 @@ def _flags_can_be_set() -> None:
     backends = sys.modules.get("torch.backends")
     if backends is not None:
         backends.flags_frozen.__globals__["__allow_nonbracketed_mutation_flag"] = True
+
+
+@pytest.fixture(autouse=True)
+def _cuda_sleeps(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Outside ``tests/gpu``, CUDA has not started, whichever test of this worker started it before."""
+    cuda = sys.modules.get("torch.cuda")
+    if cuda is None or not cuda.is_initialized() or GPU in request.path.parents:
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cuda, "_initialized", False)
+        patch.setattr(cuda, "_queued_calls", [])
+        yield
 
 
 @pytest.fixture

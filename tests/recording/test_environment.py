@@ -6,6 +6,8 @@ import getpass
 import os
 import socket
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import NoReturn
 
 import msgspec
 import pytest
@@ -14,6 +16,7 @@ import torch
 from tests.recording.lines import record
 from tracer.names import DeterministicMode
 from tracer.recording.process.environment import capture_environment
+from tracer.recording.torch_private.seams import cudnn_number, sleeping_devices
 
 
 @pytest.fixture(autouse=True)
@@ -57,6 +60,32 @@ def test_reading_starts_no_device_and_draws_no_number() -> None:
     capture_environment()
     assert torch.equal(torch.get_rng_state(), state)
     assert not torch.cuda.is_initialized()
+
+
+def test_the_number_of_cudnn_is_read_without_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``torch.backends.cudnn.version`` asks every GPU what it can do, from torch 2.10 on, and so starts CUDA."""
+
+    def starts(*_: object) -> NoReturn:
+        raise AssertionError("a device was asked")
+
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.backends.cudnn, "version", starts)
+    monkeypatch.setattr(torch._C, "_cudnn", SimpleNamespace(getVersionInt=lambda: 91900), raising=False)
+    assert cudnn_number() == 91900
+    assert capture_environment().cudnn == "91900"
+
+
+@pytest.mark.parametrize("kind", ["cuda", "xpu"])
+def test_watching_seeds_asks_no_driver_whether_a_gpu_is_there(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """The driver's answer costs a process that is forked later its GPU."""
+    device = getattr(torch, kind)
+    asked: list[str] = []
+    monkeypatch.setattr(device, "is_available", lambda: asked.append("is_available"))
+    monkeypatch.setattr(device, "device_count", lambda: asked.append("device_count"))
+    monkeypatch.setattr(device, "_is_compiled", lambda: True)
+    record(lambda: torch.manual_seed(0))
+    assert device in sleeping_devices()
+    assert not asked
 
 
 def test_only_variables_that_were_asked_for_and_no_names_of_people_or_hosts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from packaging.version import Version
 
 from tests.recording.lines import line_of, record
 from tracer import DeterminismTracer
@@ -55,11 +56,17 @@ SAME: dict[str, tuple[Function, torch.Tensor]] = {
     "amax": (lambda x: -x.amax(), TABLE),
     "masked_fill with a number": (lambda x: (x.masked_fill(MASK, 1.0) * TABLE).sum(), TABLE),
     "masked_fill of what needs a gradient": (lambda x: x.masked_fill(MASK, torch.tensor(2.0)).sum(), TABLE),
-    "cumprod": (lambda x: x.cumprod(1).sum(), numbers(7, 9)),
+    "cumprod of one number": (lambda x: x.cumprod(1).sum(), numbers(7, 1)),
     "index_fill": (lambda x: TABLE.index_fill(0, torch.tensor([1, 2]), x).sum(), torch.tensor(2.0)),
     "norm": (lambda x: x.norm(), TABLE),
     "logsumexp": (lambda x: x.logsumexp(0).sum(), TABLE),
 }
+
+_cumprod: Function = lambda x: x.cumprod(1).sum()  # noqa: E731
+if Version(torch.__version__) < Version("2.12"):
+    CHANGED["cumprod"] = ("aten.cumprod", _cumprod, numbers(7, 9))
+else:
+    SAME["cumprod"] = (_cumprod, numbers(7, 9))
 
 
 @pytest.mark.parametrize("name", CHANGED)

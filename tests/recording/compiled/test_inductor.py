@@ -34,6 +34,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
     trees.reset_cudagraph_trees = lambda: None  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, trees.__name__, trees)
     yield entry
+    monkeypatch.undo()  # up to torch 2.11, what resets dynamo looks for more in that module
     torch._dynamo.reset()
 
 

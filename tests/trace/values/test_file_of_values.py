@@ -152,7 +152,7 @@ while True:
 def test_a_run_that_is_killed_at_any_moment_leaves_a_file_that_can_be_read(tmp_path: Path) -> None:
     """One run that writes without pause, stopped and looked at 50 times; at last it is killed."""
     path = tmp_path / "run.values"
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), *sys.path])}
     moments = random.Random(7)
     with subprocess.Popen(
         [sys.executable, "-c", _ENDLESS, path], stdout=subprocess.PIPE, text=True, env=environment
@@ -178,7 +178,7 @@ def test_what_leaves_without_a_word_leaves_what_it_had(tmp_path: Path) -> None:
     program = (
         f"import os; from tests.trace.values.test_file_of_values import *; write(Path({str(path)!r})); os._exit(9)"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), *sys.path])}
     assert subprocess.run([sys.executable, "-c", program], env=environment).returncode == 9
     values = read_values(path)
     assert (len(values), bool(values.partial)) == (40, True)

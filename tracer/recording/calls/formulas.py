@@ -30,9 +30,12 @@ class Formula(NamedTuple):
 _SELECTED = "in the sign of zeros, and where the gradient is infinite or NaN"
 _SELECTING = {"Max": "max", "Min": "min", "Median": "median", "Nanmedian": "nanmedian"}
 
-#: By the name of the autograd node without its number. Found by running formulas plain and under an empty mode on 2.13.
+#: By the name of the autograd node without its number. Found by running formulas plain and under an empty mode on 2.13,
+#: those of ``prod``, ``cumprod``, ``masked_fill``, ``max`` and ``median`` on each minor release from 2.4 to 2.15.
 FORMULAS = {
     "ProdBackward": Formula("aten.prod", "aten.ones.default", "in its last bits"),
+    # Up to 2.11; what 2.12 and newer take under a mode gives the same bits, and dispatches no such op.
+    "CumprodBackward": Formula("aten.cumprod", "aten.ones.default", "in its last bits"),
     "MaskedFillBackward": Formula("aten.masked_fill", "aten.where.self", "in the last bits of the value's gradient"),
 } | {
     f"{node}Backward": Formula(f"aten.{op}", "aten.logical_or_.default", _SELECTED, on_cuda=False)

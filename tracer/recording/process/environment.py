@@ -16,6 +16,7 @@ import torch
 
 from tracer.recording.calls.facts import dtype_word
 from tracer.recording.process.settings import deterministic_mode, read_now, read_settings
+from tracer.recording.torch_private.seams import cudnn_number
 from tracer.tables.settings.declared import DECLARED, MODE
 from tracer.tables.settings.rows import load_rows
 from tracer.trace.model import CudaDevice, Environment, FactValue
@@ -73,8 +74,8 @@ def _declared() -> dict[str, FactValue]:
 
 
 def _cudnn_version() -> str | None:
-    version = torch.backends.cudnn.version() if torch.version.cuda else None
-    return None if version is None else str(version)
+    number = cudnn_number() if torch.version.cuda else None
+    return None if number is None else str(number)
 
 
 def _sdp_backends() -> tuple[str, ...]:

@@ -288,14 +288,25 @@ def default_generators() -> Iterator[tuple[str, Any]]:
 
 
 def sleeping_devices() -> list[Any]:
-    """Torch's modules of devices that are there and not started: they put seeds into a queue."""
+    """Torch's modules of devices that this build knows and nobody started: they put seeds into a queue.
+
+    Whether a GPU is there is not asked: the driver would answer, and a process that was forked later cannot start it.
+    """
     found = []
     for kind in ("cuda", "xpu", private_backend_name()):
         module = getattr(torch, kind, None)
         is_awake = getattr(module, "is_initialized", None)
-        if is_awake is not None and not is_awake() and module.is_available():  # type: ignore[union-attr]
-            found.append(module)
+        if is_awake is not None and not is_awake():
+            is_built = getattr(module, "_is_compiled", None) or module.is_available  # type: ignore[union-attr]
+            if is_built():
+                found.append(module)
     return found
+
+
+def cudnn_number() -> int | None:
+    """The number of cuDNN's release. ``torch.backends.cudnn.version`` starts CUDA to tell it (torch 2.10 and newer)."""
+    get = find(torch._C, "_cudnn", "getVersionInt")
+    return None if get is None else int(get())
 
 
 def default_device() -> torch.device:
