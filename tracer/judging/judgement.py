@@ -21,12 +21,13 @@ from tracer.judging.calls.call_findings import (
 from tracer.judging.calls.compilation import compilation_of
 from tracer.judging.calls.generated import GeneratedCode
 from tracer.judging.calls.host_code import HostCalls, host_banners
+from tracer.judging.calls.trials import TrialsHere
 from tracer.judging.minimal_settings import MinimalSettings, Sets, seeded_in_its_place, with_plan
 from tracer.judging.ordering import order_of
 from tracer.judging.process.observations import fill_cost
 from tracer.judging.process.process_findings import Process
 from tracer.judging.process.trace_under_target import TraceUnderSettings
-from tracer.names import Backend
+from tracer.names import Backend, Settings
 from tracer.tables.compilers.model import CompilerTable
 from tracer.tables.model import Table
 from tracer.tables.ruling.binding import RuleOutcome
@@ -35,6 +36,7 @@ from tracer.tables.ruling.target_tables import TargetTables
 from tracer.tables.settings.declared import SEEDS
 from tracer.tables.settings.rows import EnvironmentTable
 from tracer.tables.settings.switches import Switches
+from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.translation import NO_TRANSLATIONS, Translations
 from tracer.trace.file import Trace
 from tracer.trace.model import FactValue
@@ -98,8 +100,9 @@ def judge_calls(
     counted: dict[tuple[int, str, str], int] = {}
     judged: list[JudgedCall] = []
     host = HostCalls(trace.calls, target)
+    trials = TrialsHere(trace, target)
     for recorded in trace.calls:
-        group = host.marked(recorded)
+        group = trials.kept(host.marked(recorded))
         if target.sets:
             group = seeded_in_its_place(group, target.sets)
         ruling = target_tables.rule_on(group)
@@ -115,12 +118,14 @@ def judge_calls(
     settled = MinimalSettings(unsafe, by_settings.under, process, target.conditions, target.sets).settle(observed)
     calls = (Unsafe(*one, *after) for one, after in zip(unsafe, settled.calls, strict=True))
     code = GeneratedCode(by_settings.compilation)
+    kept = [Unsafe(group, ruling, {}, ruling.both) for group, ruling in judged if ruling.observed]
     findings = [*call_findings(calls, code, switches, trace.source_lines), *with_plan(observed.findings, settled)]
     judgement = Judgement(
         target=target,
         findings=tuple(sorted(findings, key=order_of)),
         tally=tally_of(counted, rulings),
         banners=(
+            *trials.banners(judged),
             *banners_of(trace, target, target_tables, strict),
             *weak_banners(weakly_grounded(counted, rulings)),
             *host_banners(judged, target, target_tables),
@@ -141,6 +146,7 @@ def judge_calls(
         planned=settled.planned,
         source_lines=trace.source_lines,
         training=trace.training,
+        observed=tuple(sorted(call_findings(kept, code, switches, trace.source_lines), key=order_of)),
         unnamed=unnamed_calls(counted, rulings),
         regions=trace.regions,
         watched_from_start=trace.watched_from_start,
@@ -190,6 +196,7 @@ class _TablesBySettings:
                 strict=self._strict,
                 translations=self._translations,
                 compiled=compiled,
+                recorded=settings_of(trace.environment, Settings.RECORDED),
             )
             target_tables.look_ahead(trace.calls)
         return target_tables

@@ -13,6 +13,8 @@ def order_of(finding: Finding) -> tuple[object, ...]:
     """Worst first, then most calls; then by place and name, so that no two findings tie."""
     return (
         _RANK[finding.verdict],
+        finding.refuted is None,
+        finding.tried is None or not finding.tried.varied,
         _RANK[finding.deterministic_mode],
         -finding.count,
         finding.location,

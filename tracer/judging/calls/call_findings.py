@@ -9,6 +9,7 @@ from typing import NamedTuple
 from tracer.findings import Evidence, Finding, Tally
 from tracer.judging.calls.generated import Generated, GeneratedCode
 from tracer.judging.calls.own_remedy import in_ones_own_hands
+from tracer.judging.calls.trials import shown_by, shown_of
 from tracer.judging.deciding import deciding_of
 from tracer.judging.minimal_settings import Both
 from tracer.names import Backend, EvidenceKind, Phase, Verdict
@@ -69,7 +70,7 @@ def weakly_grounded(
     grounds: dict[int, bool] = {}
     for (name, _, _), count in counted.items():
         ruling = rulings[name]
-        if ruling.verdict is Verdict.DETERMINISTIC:
+        if ruling.verdict is Verdict.DETERMINISTIC and not ruling.observed:
             if name not in grounds:
                 rule = ruling.rule
                 grounds[name] = rule is not None and strongest(rule) is EvidenceKind.VENDOR_KERNEL_LIST
@@ -151,6 +152,7 @@ def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...], generated: Gen
     for call in alike[1:]:
         facts = {key: value for key, value in facts.items() if call.group.facts.get(key) == value}
     planned = alike[0].planned
+    tried, data = shown_of(call.group for call in alike)
     return Finding(
         rule=ruling.rule_id,
         op=first.op,
@@ -168,7 +170,7 @@ def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...], generated: Gen
         why=f"{generated.says} {ruling.why}" if generated.says else ruling.why,
         remedy=ruling.remedy,
         needs=ruling.needs,
-        evidence=(*generated.evidence, *evidence),
+        evidence=(*shown_by(tried, data), *generated.evidence, *evidence),
         facts=facts,
         host=first.host,
         regions=generated.regions,
@@ -181,5 +183,8 @@ def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...], generated: Gen
         extrapolated=ruling.extrapolated,
         backend=ruling.backend,
         sets=alike[0].sets,
+        tried=tried,
+        refuted=ruling.refuted,
+        data=data,
         planned=None if planned == (ruling.verdict, ruling.verdict_in_deterministic_mode) else planned,
     )

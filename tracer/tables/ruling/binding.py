@@ -54,6 +54,11 @@ class RuleOutcome(NamedTuple):
     decided: tuple[Met | None, Met | None] = (None, None)
     """The conditions of the cases that decided, as things stand and in deterministic mode; ``None`` where none did."""
 
+    observed: bool = False
+    """Do the data of the run settle what the table holds against it? See ``tables.ruling.of_this_run``."""
+    refuted: Verdict | None = None
+    """What the table says of calls of which trials showed otherwise."""
+
     @property
     def says(self) -> tuple[object, ...]:
         """All that it says, whichever case decided: rulings that agree in it are one finding."""
@@ -63,6 +68,11 @@ class RuleOutcome(NamedTuple):
     def evidence(self) -> tuple[RuleEvidence, ...]:
         """Why the rule is believed, then why the call comes before it."""
         return (*(self.rule.evidence if self.rule is not None else self.vouched_by), *self.translated_by)
+
+    @property
+    def both(self) -> tuple[Verdict, Verdict]:
+        """The verdict as things stand, and in deterministic mode."""
+        return self.verdict, self.verdict_in_deterministic_mode
 
     @property
     def is_safe(self) -> bool:

@@ -6,12 +6,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
-from tracer.names import REPEATABLE, Backend, Cause, GeneratorKind, HostCode, Phase, SeedOrigin, UnknownReason, Verdict
+from tracer.names import (
+    REPEATABLE,
+    Backend,
+    Cause,
+    DeterministicMode,
+    GeneratorKind,
+    HostCode,
+    Phase,
+    SeedOrigin,
+    UnknownReason,
+    Verdict,
+)
 from tracer.tables.model import Table
 from tracer.tables.ruling.attention import SOFTMAX, places_that_share_heads
 from tracer.tables.ruling.binding import BoundTable, RuleOutcome, safe_ruling, unknown_ruling
 from tracer.tables.ruling.compiled import CompiledCalls
 from tracer.tables.ruling.cross_device import Retold
+from tracer.tables.ruling.of_this_run import refuted_by_trials, settled_by_data
 from tracer.tables.ruling.translating import Translator
 from tracer.tables.translation import NO_TRANSLATIONS, RECORDED_ON, Note, Translations
 from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS, Value
@@ -40,13 +52,18 @@ class TargetTables:
         strict: bool = False,
         translations: Translations = NO_TRANSLATIONS,
         compiled: CompiledCalls | None = None,
+        recorded: Mapping[str, Value] | None = None,
     ) -> None:
         """``is_rocm``: the recording's ``cuda`` devices were AMD's. ``strict``: see ``BoundTable``.
 
         ``translations`` holds for calls recorded on a CPU and judged for another device, ``compiled`` for those that
-        ran in a region; without it these are judged as eager ones.
+        ran in a region; without it these are judged as eager ones. ``recorded`` are the settings under which calls were
+        tried; ``settings`` where nothing is said.
         """
         self._compiled = compiled
+        self._recorded = settings if recorded is None else recorded
+        self._as_recorded: TargetTables | None = None
+        self._of_this_run: dict[tuple[object, ...], tuple[RuleOutcome, RuleOutcome]] = {}
         self._tables = tables
         self._backend = backend
         self._version = version
@@ -72,7 +89,42 @@ class TargetTables:
         """Devices that calls were recorded on."""
 
     def rule_on(self, group: CallGroup) -> RuleOutcome:
-        """The ruling for one group of calls; what draws from a generator that nobody seeded repeats in no other run."""
+        """The ruling for one group of calls, by the tables and by what the run itself showed of them."""
+        ruling = self._by_tables(group)
+        if group.tried is not None and group.tried.varied:
+            return self._tried(group, ruling)
+        if group.data:
+            return self._kept_for(settled_by_data(group, ruling), ruling, *sorted(group.data))
+        return ruling
+
+    def _tried(self, group: CallGroup, ruling: RuleOutcome) -> RuleOutcome:
+        is_recorded = self._settings == self._recorded
+        as_recorded = ruling if is_recorded else self._under_recorded()._by_tables(group)
+        in_mode = self._recorded.get("deterministic_mode") == DeterministicMode.ON.value
+        found = refuted_by_trials(ruling, as_recorded, in_mode=in_mode, is_recorded=is_recorded)
+        return self._kept_for(found, ruling, as_recorded.verdict)
+
+    def _kept_for(self, found: RuleOutcome, ruling: RuleOutcome, *by: object) -> RuleOutcome:
+        """``found``, which was made of ``ruling`` by these facts, as one object: rulings are told by identity."""
+        if found is ruling:
+            return ruling
+        return self._of_this_run.setdefault((id(ruling), *by), (ruling, found))[1]
+
+    def _under_recorded(self) -> TargetTables:
+        if self._as_recorded is None:
+            self._as_recorded = TargetTables(
+                self._tables,
+                self._backend,
+                self._version,
+                self._recorded,
+                is_rocm=self._is_rocm,
+                strict=self._strict,
+                translations=self._translations,
+            )
+        return self._as_recorded
+
+    def _by_tables(self, group: CallGroup) -> RuleOutcome:
+        """What the tables say; what draws from a generator that nobody seeded repeats in no other run."""
         ruling = self._rule_on(group)
         origin = group.facts.get(ORIGIN)
         if origin is None or Verdict.SEEDED not in (ruling.verdict, ruling.verdict_in_deterministic_mode):

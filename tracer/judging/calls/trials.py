@@ -1,0 +1,150 @@
+"""What trials and data of the run say beside the tables: which of it bears on the target, as evidence and up front."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
+
+from tracer.findings import Evidence, Target
+from tracer.names import Backend, EvidenceKind
+from tracer.tables.ruling.binding import RuleOutcome
+from tracer.tables.ruling.target_tables import device_of
+from tracer.tables.versions import release
+from tracer.trace.file import Trace
+from tracer.trace.model import CallGroup
+from tracer.trace.trial_names import SETTLING_DATA, DataShown, TrialArm, Untried
+from tracer.trace.tried import Tried, summed
+
+
+class TrialsHere:
+    """Trials of one trace before one target: they speak of the device and the torch that they were made on alone."""
+
+    def __init__(self, trace: Trace, target: Target) -> None:
+        self._target = target
+        self._is_rocm = trace.environment.hip is not None
+        self._is_this_torch = _release(trace.environment.torch) == target.torch
+        self._recorded: Tried | None = None
+        """All trials of the trace, wherever they bear on."""
+
+    def kept(self, group: CallGroup) -> CallGroup:
+        """``group`` with what its trials say of the target: nothing, where that is another device."""
+        if group.tried is None:
+            return group
+        self._recorded = group.tried if self._recorded is None else self._recorded.joined(group.tried, 0)
+        return group if self._bears_on(group) else replace(group, tried=None)
+
+    def _bears_on(self, group: CallGroup) -> bool:
+        if not self._is_this_torch:
+            return False
+        backend = Backend.CPU if group.host is not None else self._target.backend
+        if backend is Backend.RECORDED:
+            return True
+        is_same_maker = (backend is Backend.ROCM) == self._is_rocm or backend is Backend.CPU
+        return is_same_maker and group.facts.get("device") == device_of(backend)
+
+    def banners(self, judged: Iterable[tuple[CallGroup, RuleOutcome]]) -> Iterator[str]:
+        """What every reader must know first of them."""
+        refuted: Counter[str] = Counter()
+        settled = varied = here = 0
+        for group, ruling in judged:
+            if ruling.refuted is not None:
+                refuted[group.op] += group.count
+            settled += group.count if ruling.observed else 0
+            here += group.tried is not None
+            varied += group.tried is not None and bool(group.tried.varied)
+        if refuted:
+            named = ", ".join(refuted)
+            yield f"The table is wrong for this device: {named} varied when made again. Please report it."
+        if self._recorded is not None:
+            bears = "" if here else " They speak of another device or torch than this target."
+            yield f"{summary_of(self._recorded, varied)}{bears}"
+        if settled:
+            yield (
+                f"{_calls(settled)} {'is' if settled == 1 else 'are'} deterministic for the data of this run alone,"
+                " which were looked at: other data may make runs differ."
+            )
+
+
+def summary_of(tried: Tried, varied: int) -> str:
+    """All trials of a recording in a sentence or two; ``varied``: groups of calls that did."""
+    said = f"{_calls(tried.calls)} {'was' if tried.calls == 1 else 'were'} made again, {tried.trials:,} times in all"
+    found = f"{varied:,} group{'' if varied == 1 else 's'} of calls varied" if varied else "all agreed"
+    left = ", ".join(f"{count:,} {_WHY_NOT[why]}" for why, count in sorted(tried.untried.items()) if count)
+    agreed = "" if varied else ", which proves nothing"
+    return f"Trials: {said}: {found}{agreed}.{f' Not tried: {left}.' if left else ''}"
+
+
+_WHY_NOT = {
+    Untried.RARER: "of groups that had been tried before",
+    Untried.MEMORY: "too large for --trial-memory",
+    Untried.COLLECTIVE: "collective",
+    Untried.SIDE_EFFECTS: "with effects that cannot be put back",
+    Untried.FRESH_MEMORY: "that give out memory unwritten",
+    Untried.NO_RESULT: "without a result to compare",
+    Untried.NO_INPUT: "without a tensor to read",
+    Untried.LAYOUT: "of a layout that cannot be copied",
+    Untried.SUBCLASS: "left to a tensor subclass",
+    Untried.GENERATOR: "of a generator that cannot be put back",
+    Untried.CAPTURED: "while a CUDA graph was captured",
+    Untried.COMPILED: "in compiled code",
+    Untried.FAILED: "that raised when made again",
+}
+
+
+def shown_of(groups: Iterable[CallGroup]) -> tuple[Tried | None, dict[DataShown, int]]:
+    """What trials and data showed of groups that are one finding."""
+    tried: Tried | None = None
+    data: dict[DataShown, int] = {}
+    before = 0
+    for group in groups:
+        if group.tried is not None:
+            tried = group.tried if tried is None else tried.joined(group.tried, before)
+        data = summed(data, group.data)
+        before += group.count
+    return tried, data
+
+
+def shown_by(tried: Tried | None, data: dict[DataShown, int]) -> Iterator[Evidence]:
+    """The evidence that they are."""
+    if tried is not None and tried.trials:
+        yield Evidence(kind=EvidenceKind.TRIED, ref=words_of(tried))
+    if data and data.keys() <= SETTLING_DATA:
+        told = ", ".join(f"{_SHOWN[shown]} in {count:,}" for shown, count in sorted(data.items()))
+        yield Evidence(kind=EvidenceKind.OBSERVED, ref=f"{_calls(sum(data.values()))} looked at: {told}")
+
+
+_SHOWN = {
+    DataShown.DISTINCT: "no place written twice",
+    DataShown.TWICE_ONTO_ZEROS: "no place written more than twice, onto zeros",
+    DataShown.EXACT: "whole numbers whose sums are exact",
+    DataShown.NO_TIES: "no ties and no NaN",
+}
+
+
+def words_of(tried: Tried) -> str:
+    """``varied in 3 of 5 trials of 1 call``, or that it agreed; what differs on other threads is said apart."""
+    of = f"{tried.trials:,} trial{'' if tried.trials == 1 else 's'} of {_calls(tried.calls)}"
+    if not tried.varied:
+        said = f"agreed in {of}"
+    else:
+        apart = f", up to {tried.ulp:,} ulp apart" if tried.ulp else ""
+        share = f" (relative {tried.relative:.1g})" if tried.relative else ""
+        rarely = ", rarely" if tried.is_rare else ""
+        said = f"varied in {tried.varied:,} of {of}{rarely}: {tried.distinct:,} results of one call{apart}{share}"
+    threads = tried.arms.get(TrialArm.THREADS)
+    if threads is None:
+        return said
+    return f"{said}; on another number of threads {threads.varied:,} of {threads.trials:,} differed"
+
+
+def _calls(count: int) -> str:
+    return f"{count:,} call{'' if count == 1 else 's'}"
+
+
+def _release(torch: str) -> str:
+    try:
+        return release(torch)
+    except ValueError:
+        return torch

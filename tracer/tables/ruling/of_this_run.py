@@ -1,0 +1,79 @@
+"""What the recorded run itself showed, against what the tables say: its data, and its calls made again.
+
+A table speaks of what can happen. Where the data of every call rule it out, the call is deterministic for these data,
+which is never the table's own word. Where a call that was made again gave another result, it varies, whatever a table
+says; where that said it could not, the table is wrong for this device.
+"""
+
+from __future__ import annotations
+
+from tracer.names import Cause, Verdict
+from tracer.tables.ruling.binding import RuleOutcome
+from tracer.trace.model import CallGroup
+from tracer.trace.trial_names import SETTLING_DATA, DataShown
+
+_ACCUSED = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)
+_CLEARED = (Verdict.DETERMINISTIC, Verdict.SEEDED)
+#: What each fact of the data rules out.
+_RULED_OUT = {
+    DataShown.DISTINCT: (Cause.ATOMIC_ACCUMULATION, Cause.WRITE_RACE),
+    DataShown.TWICE_ONTO_ZEROS: (Cause.ATOMIC_ACCUMULATION,),
+    DataShown.EXACT: (Cause.ATOMIC_ACCUMULATION,),
+    DataShown.NO_TIES: (Cause.TIE_ORDER,),
+}
+_FOR_THESE_DATA = (
+    "The data of this run leave no two ways: it is deterministic for these data, and for others it may not be."
+)
+_REFUTED = (
+    "Made again in this run with the same inputs, the call gave other results, and the table holds it for"
+    " {verdict}: the table is wrong for this device."
+)
+_VARIED = "Made again in this run with the same inputs, the call gave other results."
+_REPORT = (
+    "Please report it: the report begins with the text to paste. Until it is known why, keep the call out of what must"
+    " repeat."
+)
+
+
+def settled_by_data(group: CallGroup, ruling: RuleOutcome) -> RuleOutcome:
+    """``ruling`` where the data of every one of the calls rule out what the table holds against them."""
+    both = (ruling.verdict, ruling.verdict_in_deterministic_mode)
+    if not any(verdict in _ACCUSED for verdict in both):
+        return ruling
+    if not group.data.keys() <= SETTLING_DATA or sum(group.data.values()) != group.count:
+        return ruling
+    if not all(ruling.cause in _RULED_OUT[shown] for shown in group.data):
+        return ruling
+    as_is, in_mode = (Verdict.DETERMINISTIC if verdict in _ACCUSED else verdict for verdict in both)
+    return ruling._replace(
+        verdict=as_is, verdict_in_deterministic_mode=in_mode, why=f"{ruling.why} {_FOR_THESE_DATA}", observed=True
+    )
+
+
+def refuted_by_trials(
+    ruling: RuleOutcome, as_recorded: RuleOutcome, *, in_mode: bool, is_recorded: bool
+) -> RuleOutcome:
+    """``ruling`` on calls that varied when they were made again.
+
+    ``as_recorded`` is the tables' word under the settings that they were tried with; ``is_recorded``: is ``ruling`` on
+    those settings? ``in_mode``: were they tried in deterministic mode?
+    """
+    varies = Verdict.NONDETERMINISTIC
+    as_is, mode = ruling.verdict, ruling.verdict_in_deterministic_mode
+    if as_recorded.verdict in _CLEARED:  # nothing that is known makes it vary, so nothing that is known mends it
+        return ruling._replace(
+            rule_id=ruling.rule_id or f"{ruling.backend}-tried",
+            verdict=varies if as_is in _CLEARED else as_is,
+            verdict_in_deterministic_mode=varies if mode in _CLEARED else mode,
+            why=f"{_REFUTED.format(verdict=as_recorded.verdict)} {ruling.why}".rstrip(),
+            remedy=_REPORT,
+            needs=(),
+            refuted=as_recorded.verdict,
+        )
+    if is_recorded:
+        as_is = varies
+        if in_mode or mode is Verdict.CONDITIONAL:
+            mode = varies
+    if (as_is, mode) == (ruling.verdict, ruling.verdict_in_deterministic_mode):
+        return ruling
+    return ruling._replace(verdict=as_is, verdict_in_deterministic_mode=mode, why=f"{_VARIED} {ruling.why}".rstrip())
