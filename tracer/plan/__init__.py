@@ -2,11 +2,12 @@
 
 from tracer.plan.changes import make_plan
 from tracer.plan.promise import identity_of, planned_settings, promised
-from tracer.plan.seen import seen_first
+from tracer.plan.seen import Where, seen_first
 from tracer.plan.steps import Step, is_mode_on, name_of, place_of, step_of
 
 __all__ = [
     "Step",
+    "Where",
     "identity_of",
     "is_mode_on",
     "make_plan",

@@ -1,4 +1,4 @@
-"""The plan after runs were compared: the changes for what was seen to differ come before those for what could."""
+"""The plan after runs were compared or calls tried: what was seen to differ comes before what could."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tracer.errors import ReportError
 from tracer.findings import Change, FillCost, Finding, Judgement, Note, Tally, Target
 from tracer.gate.baseline import Acceptance
-from tracer.plan import make_plan, planned_settings, seen_first
+from tracer.plan import Where, make_plan, planned_settings, seen_first
 from tracer.trace.model import BlindSpot, Environment, FactValue
 from tracer.trace.process import Allocation, Draw, Generator, Loader
 from tracer.trace.ranks import RankComparison
@@ -80,14 +80,20 @@ class ReportView:
     @cached_property
     def plan(self) -> tuple[Change, ...]:
         """The numbered changes that would make the step reproducible, the cheapest first. One that closes no finding
-        is a suggestion. Where runs were compared, what was seen to differ comes before what could."""
-        return make_plan(self.judgement)
+        is a suggestion. What was seen to differ, in runs that were compared or calls that were tried, comes first."""
+        return self._seen_first(make_plan(self.judgement), set())
+
+    def _seen_first(self, plan: tuple[Change, ...], parted: set[Where]) -> tuple[Change, ...]:
+        """``plan`` with what was seen to differ first: in runs that were compared, in calls that were made again."""
+        varied = (finding for finding in self.findings if finding.tried is not None and finding.tried.varied)
+        seen = parted | {(finding.op, finding.phase, finding.location) for finding in varied}
+        return seen_first(plan, self.findings, seen) if seen else plan
 
     def tell_of(self, repeated: Repeated) -> None:
         """Open with what several runs showed, this report being on the first of them."""
         self.repeated = repeated
         roots = (*repeated.roots, *(repeated.as_it_stands.roots if repeated.as_it_stands is not None else ()))
-        self.plan = seen_first(self.plan, self.findings, {(root.op, root.phase, root.location) for root in roots})
+        self.plan = self._seen_first(self.plan, {(root.op, root.phase, root.location) for root in roots})
 
     @property
     def planned_settings(self) -> dict[str, FactValue]:

@@ -14,7 +14,7 @@ from tracer.tables.ruling.target_tables import device_of
 from tracer.tables.versions import release
 from tracer.trace.file import Trace
 from tracer.trace.model import CallGroup
-from tracer.trace.trial_names import SETTLING_DATA, DataShown, TrialArm, Untried
+from tracer.trace.trial_names import DataShown, TrialArm, Untried
 from tracer.trace.tried import Tried, summed
 
 
@@ -27,12 +27,15 @@ class TrialsHere:
         self._is_this_torch = _release(trace.environment.torch) == target.torch
         self._recorded: Tried | None = None
         """All trials of the trace, wherever they bear on."""
+        self._varied = 0
+        """Groups of calls that varied."""
 
     def kept(self, group: CallGroup) -> CallGroup:
         """``group`` with what its trials say of the target: nothing, where that is another device."""
         if group.tried is None:
             return group
         self._recorded = group.tried if self._recorded is None else self._recorded.joined(group.tried, 0)
+        self._varied += bool(group.tried.varied)
         return group if self._bears_on(group) else replace(group, tried=None)
 
     def _bears_on(self, group: CallGroup) -> bool:
@@ -47,19 +50,18 @@ class TrialsHere:
     def banners(self, judged: Iterable[tuple[CallGroup, RuleOutcome]]) -> Iterator[str]:
         """What every reader must know first of them."""
         refuted: Counter[str] = Counter()
-        settled = varied = here = 0
+        settled = here = 0
         for group, ruling in judged:
             if ruling.refuted is not None:
                 refuted[group.op] += group.count
             settled += group.count if ruling.observed else 0
             here += group.tried is not None
-            varied += group.tried is not None and bool(group.tried.varied)
         if refuted:
             named = ", ".join(refuted)
             yield f"The table is wrong for this device: {named} varied when made again. Please report it."
         if self._recorded is not None:
             bears = "" if here else " They speak of another device or torch than this target."
-            yield f"{summary_of(self._recorded, varied)}{bears}"
+            yield f"{summary_of(self._recorded, self._varied)}{bears}"
         if settled:
             yield (
                 f"{_calls(settled)} {'is' if settled == 1 else 'are'} deterministic for the data of this run alone,"
@@ -110,7 +112,7 @@ def shown_by(tried: Tried | None, data: dict[DataShown, int]) -> Iterator[Eviden
     """The evidence that they are."""
     if tried is not None and tried.trials:
         yield Evidence(kind=EvidenceKind.TRIED, ref=words_of(tried))
-    if data and data.keys() <= SETTLING_DATA:
+    if data:
         told = ", ".join(f"{_SHOWN[shown]} in {count:,}" for shown, count in sorted(data.items()))
         yield Evidence(kind=EvidenceKind.OBSERVED, ref=f"{_calls(sum(data.values()))} looked at: {told}")
 
@@ -120,6 +122,10 @@ _SHOWN = {
     DataShown.TWICE_ONTO_ZEROS: "no place written more than twice, onto zeros",
     DataShown.EXACT: "whole numbers whose sums are exact",
     DataShown.NO_TIES: "no ties and no NaN",
+    DataShown.DUPLICATES: "places written several times",
+    DataShown.TIES: "ties",
+    DataShown.NAN: "a NaN among what is ordered",
+    DataShown.UNREAD: "nothing that could be read",
 }
 
 

@@ -166,7 +166,8 @@ class Trials:
         """A call was made that cannot be made again."""
         tally = self._met(info, counter)
         if tally is not None:
-            tally.leave(reason)
+            approach = self._approach(info)
+            tally.leave(approach if isinstance(approach, Untried) else reason)
 
     def _met(self, info: OverloadInfo, counter: CallCounter) -> TrialTally | None:
         if counter not in self._tallies:

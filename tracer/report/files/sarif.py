@@ -20,6 +20,7 @@ from tracer.names import Verdict
 from tracer.report.site import page_of_rule, site_address
 from tracer.report.wording.naming import answer_of, counted, phase_of, runs_as_of, subject_of
 from tracer.report.wording.plain import one_line, visible
+from tracer.report.wording.runs.tried import of_this_run, rests_on_a_rule
 from tracer.report.wording.words import VERDICTS
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def _rule(finding: Finding) -> dict[str, Any]:
         "properties": {"tags": ["determinism", *([finding.cause.value] if finding.cause else [])]},
     }
     # Every rule cites evidence; what stands for the lack of a rule cites none, and has no page.
-    if finding.evidence and (page := page_of_rule(finding.rule)):
+    if rests_on_a_rule(finding) and (page := page_of_rule(finding.rule)):
         rule["helpUri"] = page
     return rule
 
@@ -172,6 +173,7 @@ def _result(finding: Finding, rule: int, script: str) -> dict[str, Any]:
             "deterministicMode": finding.deterministic_mode.value,
             "phase": finding.phase.value,
             "calls": finding.count,
+            **({"thisRun": _short(shown)} if (shown := of_this_run(finding)) else {}),
         },
     }
     places = [place for place in (finding.called_from, finding.location) if place]

@@ -22,6 +22,7 @@ from tracer.report.wording.headline import headline
 from tracer.report.wording.naming import is_call, phase_of, subject_of
 from tracer.report.wording.portability import MOST_ROWS_ELSEWHERE, columns, mode_effect, target_rows
 from tracer.report.wording.ranks import page_ranks
+from tracer.report.wording.runs.tried import REFUTED, REFUTED_LEAD, SETTLED, SETTLED_LEAD, refuted, settled, to_report
 from tracer.report.wording.user_lines import user_lines
 from tracer.report.wording.words import ABOUT, GUARANTEE, UNKNOWN_REASONS, by_severity, plural, target_words
 from tracer.tables.versions import reviewed_in_words
@@ -117,6 +118,10 @@ def page_context(report: ReportView, blocks: tuple[Block, ...]) -> dict[str, Any
         "settings": settings,
         "tables": [(name, reviewed_in_words(range_)) for name, range_ in sorted(judgement.tables.items())],
         "banners": report.banners,
+        "refuted": refuted(judgement),
+        "refuted_words": (REFUTED, REFUTED_LEAD, to_report(judgement, refuted(judgement))),
+        "settled": settled(judgement)[:PLAIN_ROWS],
+        "settled_words": (SETTLED, SETTLED_LEAD),
         "answers": answers(report),
         "tally": by_severity(report.tally.as_is),
         "total": report.tally.total,

@@ -21,6 +21,7 @@ from tracer.report.terminal.compiled_text import compiled_parts
 from tracer.report.terminal.process_text import process_parts
 from tracer.report.terminal.ranks_text import ranks_parts
 from tracer.report.terminal.terminal import Prose, hanging, heading, indented, printed
+from tracer.report.terminal.tried_text import settled_parts, tried_parts
 from tracer.report.wording.answers import answers, evidence_counts, unnamed_sentence
 from tracer.report.wording.headline import headline
 from tracer.report.wording.naming import (
@@ -92,6 +93,7 @@ def _parts(
     yield Prose(GUARANTEE, style="dim")
     for banner in report.banners:
         yield Prose(f"Note: {one_line(banner, 2 * _LONGEST)}", style="bold")
+    yield from tried_parts(report.judgement)
     yield from _plan(report.plan, None if detail is Detail.WHOLE else _PLAN_LIMIT)
     for answer in answers(report):
         yield Prose()
@@ -101,6 +103,7 @@ def _parts(
     yield from _findings(report, width, limit, detail is Detail.WHOLE)
     if detail is Detail.WHOLE:
         yield from _reasons(report.findings)
+    yield from settled_parts(report.judgement)
     yield from compiled_parts(report, whole=detail is Detail.WHOLE)
     yield from process_parts(report)
     yield from ranks_parts(report)

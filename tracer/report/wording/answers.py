@@ -102,9 +102,11 @@ def _can_runs_differ(report: ReportView) -> Answer:
 
 def _can_differ_sentence(report: ReportView) -> str:
     untrained = WITHOUT_TRAINING.get(report.judgement.training)
+    settled = sum(finding.count for finding in report.judgement.observed)
+    by_data = f" For {plural(settled, 'call')} that rests on the data of this run." if settled else ""
     if untrained and met(report):
-        return f"{untrained}. Of what was recorded: {_of_what_was_recorded(report)}"
-    return _of_what_was_recorded(report)
+        return f"{untrained}. Of what was recorded: {_of_what_was_recorded(report)}{by_data}"
+    return f"{_of_what_was_recorded(report)}{by_data}"
 
 
 def _of_what_was_recorded(report: ReportView) -> str:

@@ -73,6 +73,8 @@ def headline(report: ReportView) -> tuple[Verdict, str]:
     }
     if verdict is Verdict.SEEDED and draws_repeat(report):
         said[verdict] = "No risk found; the random draws that were seen are seeded"
+    if report.judgement.observed:
+        said[verdict] += ", for the data of this run"
     missing = ", ".join(unseen(report))
     return verdict, f"{said[verdict]}{f' (not seen: {missing})' if missing else ''}"
 

@@ -28,6 +28,7 @@ _REFUTED = (
     "Made again in this run with the same inputs, the call gave other results, and the table holds it for"
     " {verdict}: the table is wrong for this device."
 )
+_MEND = "It varies on this device: mend its kernel, or keep the call out of what must repeat."
 _VARIED = "Made again in this run with the same inputs, the call gave other results."
 _REPORT = (
     "Please report it: the report begins with the text to paste. Until it is known why, keep the call out of what must"
@@ -76,4 +77,9 @@ def refuted_by_trials(
             mode = varies
     if (as_is, mode) == (ruling.verdict, ruling.verdict_in_deterministic_mode):
         return ruling
-    return ruling._replace(verdict=as_is, verdict_in_deterministic_mode=mode, why=f"{_VARIED} {ruling.why}".rstrip())
+    return ruling._replace(
+        verdict=as_is,
+        verdict_in_deterministic_mode=mode,
+        why=f"{_VARIED} {ruling.why}".rstrip(),
+        remedy=_MEND if ruling.rule is None else ruling.remedy,
+    )
