@@ -63,6 +63,13 @@ def offsets(dtype, count, whole, ends):
     return torch.tensor([whole * place // pieces for place in range(count)], dtype=getattr(torch, dtype)).to(DEVICE)
 
 
+def lengths(dtype, count, whole):
+    """Lengths of pieces, as equal as can be, that add up to ``whole``."""
+    ends = [whole * place // count for place in range(count + 1)]
+    found = [ends[place + 1] - ends[place] for place in range(count)]
+    return torch.tensor(found, dtype=getattr(torch, dtype)).to(DEVICE)
+
+
 def spread(dtype, count, bags):
     """The bag that each of ``count`` elements lies in, in order."""
     return (torch.arange(count) * max(bags, 1) // max(count, 1)).to(getattr(torch, dtype)).to(DEVICE)

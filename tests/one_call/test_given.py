@@ -32,6 +32,10 @@ def test_each_kind_of_argument(text: str, value: Any) -> None:
     assert given_by(f"first={text}, then=True") == {"first": value, "then": True}
 
 
+def test_a_name_that_python_keeps_for_itself_comes_back() -> None:
+    assert given_by("from_=0.0, other_=1") == {"from": 0.0, "other_": 1}
+
+
 def test_what_was_not_kept_is_found_in_lists_too() -> None:
     assert has_unknown(given_by("many=[float32[2], ...]")["many"])
     assert not has_unknown(given_by("many=[float32[2], 3]")["many"])

@@ -115,6 +115,27 @@ def test_an_index_of_distinct_numbers_stays_one() -> None:
     assert space["arguments"]()["index"].unique().numel() == 7
 
 
+def test_no_index_reaches_past_what_it_counts_through() -> None:
+    def made(op: str, arguments: str) -> dict[str, Any]:
+        space: dict[str, Any] = {}
+        exec(compile(described(arguments, op=op, backend="npu"), "repro.py", "exec"), space)
+        space["DEVICE"] = "cpu"
+        given: dict[str, Any] = space["arguments"]()
+        return given
+
+    lengths = "input_lengths=[200, 200], target_lengths=[50, 50]"
+    scores = made("aten._ctc_loss.default", f"log_probs=float32[200, 2, 30], targets=int64[2, 50], {lengths}")
+    assert scores["targets"].min() >= 1
+    assert scores["targets"].max() < 30
+    unknown = made("mine.gathers.default", "x=float32[40, 3], index=int64[500]")
+    assert unknown["index"].max() < 3
+    pooled = made(
+        "aten.max_pool2d_with_indices_backward.default",
+        "grad_output=float32[1, 1, 2, 3], self=float32[1, 1, 4, 6], kernel_size=[2, 2], indices=int64[1, 1, 2, 3]",
+    )
+    assert pooled["indices"].max() < 24
+
+
 def test_a_program_for_a_missing_device_ends_with_2_in_one_line() -> None:
     done = run_program(described(INDEX_ADD))
     assert done.code == 2

@@ -31,6 +31,11 @@ def _words(text: str) -> frozenset[str]:
 _ALONG_DIM = _words("""
     index_add index_copy index_fill index_reduce index_select scatter scatter_add scatter_reduce gather
     """)
+_TARGETS = _words("""
+    nll_loss_forward nll_loss_backward multi_margin_loss multi_margin_loss_backward multilabel_margin_loss_forward
+    multilabel_margin_loss_backward
+    """)
+_CTC = _words("_ctc_loss _ctc_loss_backward _cudnn_ctc_loss")
 #: Arguments that count through a dimension of another: whose, and which, as a number or the argument that tells.
 _COUNTS: Mapping[str, tuple[str, str, int | str]] = {
     **dict.fromkeys(_ALONG_DIM, ("index", "self", "dim")),
@@ -42,7 +47,8 @@ _COUNTS: Mapping[str, tuple[str, str, int | str]] = {
     "_embedding_bag_forward_only": ("indices", "weight", 0),
     "_embedding_bag_per_sample_weights_backward": ("indices", "weight", 0),
     **dict.fromkeys(_words("nll_loss2d_forward nll_loss2d_backward"), ("target", "self", 1)),
-    **dict.fromkeys(_words("nll_loss_forward nll_loss_backward multi_margin_loss"), ("target", "self", -1)),
+    **dict.fromkeys(_TARGETS, ("target", "self", -1)),
+    "cummaxmin_backward": ("indices", "input", "dim"),
 }
 #: Arguments that count up to a number among the arguments.
 _COUNTS_TO = {
@@ -82,6 +88,7 @@ _DEFINITE = _words("cholesky cholesky_inverse linalg_cholesky_ex _cholesky_solve
 _UNIT = "grid"
 
 _PUTS = _words("index_put _index_put_impl _unsafe_index_put")
+_GETS = _words("index _unsafe_index _unsafe_masked_index _unsafe_masked_index_put_accumulate")
 
 REPEATS = "numbers repeat: whether they did is not in the recording"
 ONCE = "no number occurs twice, as in the recording"
@@ -135,6 +142,11 @@ def _integers(
     sizes: Sizes,
     place: int,
 ) -> Data:
+    if op in _CTC and name == "targets":  # 0 is the blank
+        classes = sizes.name(given["log_probs"].shape[-1])
+        return _call("integers", form, sizes, f"below={classes} - 1", note=REPEATS, wrap="1 + {}")
+    if name == "pivots":
+        return _call("integers", form, sizes, "below=1", note="no rows are swapped", wrap="1 + {}")
     found = _below(op, name, form, given, sizes, place)
     if found is not None:
         below, axis = found
@@ -150,12 +162,23 @@ def _integers(
                 f'offsets("{form.dtype}", {sizes.name(form.shape[0])}, {sizes.name(whole.shape[0])}, ends={bool(last)})'
             )
             return Data(text, ("offsets",), "pieces of equal length: where they began is not recorded")
+    if (
+        name == "lengths"
+        and op in ("segment_reduce", "_segment_reduce_backward")
+        and isinstance(given.get("data"), Tensor)
+    ):
+        whole = given["data"].shape[given.get("axis", 0)]
+        text = f'lengths("{form.dtype}", {sizes.name(form.shape[-1]) if form.shape else 1}, {sizes.name(whole)})'
+        return Data(text, ("lengths",), "pieces of equal length: how long they were is not recorded")
     if name == "offset2bag" and isinstance(given.get("bag_size"), Tensor):
         bags = given["bag_size"].shape[0] if given["bag_size"].shape else 1
         text = f'spread("{form.dtype}", {sizes.name(form.shape[0]) if form.shape else 1}, {sizes.name(bags)})'
         return Data(text, ("spread",), "bags of equal length: what they held is not recorded")
-    if name in _INDEX_NAMES and source is not None:
-        return _call("integers", form, sizes, f"below={sizes.name(source.shape[0])}", note=REPEATS)
+    if name in _INDEX_NAMES:
+        # What it counts through is not known: below the smallest size it lies within whatever it is.
+        least = {sizes.name(size) for one in given.values() if isinstance(one, Tensor) for size in one.shape}
+        below = f"min({', '.join(sorted(least))})" if len(least) > 1 else (least or {"1"}).pop()
+        return _call("integers", form, sizes, f"below={below}", note=REPEATS)
     if op in ("bincount", "histc", "unique_consecutive", "_unique2", "sort", "argsort", "mode", "kthvalue", "topk"):
         return _call("integers", form, sizes, "below=8", note=REPEATS)
     return _call("integers", form, sizes, "below=2", note="zeros and ones: which numbers they were is not recorded")
@@ -176,7 +199,7 @@ def _below(
 ) -> tuple[str, int | None] | None:
     """Below which an index lies, and the dimension along which it may be of distinct numbers."""
     own = given.get("self", given.get("weight"))
-    if (op in _PUTS or op in ("index", "_unsafe_index")) and name == "indices":
+    if op in _PUTS | _GETS and name == "indices":
         dimension = 0
         for one in given["indices"][:place]:
             dimension += one.shape.__len__() if isinstance(one, Tensor) and one.dtype in ("bool", "uint8") else 1
@@ -195,6 +218,8 @@ def _below(
         return " * ".join(sizes.name(size) for size in own.shape) or "1", 0 if len(form.shape) == 1 else None
     if op == "index_select_backward" and name == "index" and isinstance(given.get("self_sizes"), list):
         return sizes.name(given["self_sizes"][given.get("dim", 0)]), 0
+    if op in ("max_unpool2d", "max_unpool3d") and name == "indices" and isinstance(given.get("output_size"), list):
+        return " * ".join(sizes.name(size) for size in given["output_size"]) or "1", None
     if op in _COUNTS_PLANE and name == "indices" and isinstance(own, Tensor):
         return " * ".join(sizes.name(size) for size in own.shape[-3 if "3d" in op else -2 :]), None
     return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from keyword import iskeyword
 from typing import Any, NamedTuple
 
 #: Stands in for a size that was not fixed in compiled code.
@@ -65,7 +66,7 @@ def given_by(text: str) -> dict[str, Any]:
         raise ValueError(f"cannot be read: {problem}") from problem
     if not isinstance(call, ast.Call) or call.args:
         raise ValueError("is no list of named arguments")
-    return {one.arg: _read(one.value) for one in call.keywords if one.arg is not None}
+    return {_name(one.arg): _read(one.value) for one in call.keywords if one.arg is not None}
 
 
 def tensors_in(given: dict[str, Any]) -> Iterator[Tensor]:
@@ -79,6 +80,12 @@ def tensors_in(given: dict[str, Any]) -> Iterator[Tensor]:
 def has_unknown(value: Any) -> bool:
     """Was it, or something in it, not kept?"""
     return isinstance(value, Unknown) or (isinstance(value, list) and any(map(has_unknown, value)))
+
+
+def _name(name: str) -> str:
+    """As the schema has it: a keyword of Python's was written with ``_`` behind it."""
+    stem = name.removesuffix("_")
+    return stem if iskeyword(stem) else name
 
 
 def _read(node: ast.expr) -> Any:

@@ -175,7 +175,6 @@ class _Writer:
             text = f'kept(VALUES, "{key}"{stride})'
         else:
             packet = self._group.op.split(".")[1].removesuffix("_")
-            packet = "index_put" if packet == "_unsafe_masked_index_put_accumulate" else packet
             try:
                 data = data_of(packet, name, form, self._given, self._group.facts, self._sizes, place or 0)
             except (ValueError, IndexError, AttributeError) as problem:

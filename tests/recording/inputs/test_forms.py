@@ -50,6 +50,9 @@ def test_a_number_that_no_literal_spells_is_read_back_by_its_name() -> None:
 
 def test_a_generator_and_a_sparse_tensor_are_named_as_such() -> None:
     generator = torch.Generator()
+    assert arguments(lambda: torch.empty(2).uniform_(0, 2), "aten.uniform_.default") == [
+        "self=float32[2], from_=0.0, to=2.0"
+    ]
     assert arguments(lambda: torch.empty(2).normal_(generator=generator), "aten.normal_.default") == [
         "self=float32[2], generator=torch.Generator()"
     ]

@@ -7,6 +7,7 @@ parser reads it: ``self=float32[10, 4], dim=0, index=int64[500], source=float32[
 from __future__ import annotations
 
 from collections.abc import Mapping
+from keyword import iskeyword
 from typing import Any, NamedTuple
 
 import torch
@@ -81,7 +82,12 @@ def spelled(func: Any, form: tuple[Any, ...] | None, device: str) -> str:
     given, named = form
     names = [argument.name for argument in schema.arguments]
     pairs = [*zip(names, given, strict=False), *named]
-    return ", ".join(f"{name}={_word(value, device)}" for name, value in pairs)
+    return ", ".join(f"{_name(name)}={_word(value, device)}" for name, value in pairs)
+
+
+def _name(name: str) -> str:
+    """As Python takes it: ``from`` becomes ``from_``."""
+    return f"{name}_" if iskeyword(name) else name
 
 
 def _word(value: Any, device: str) -> str:
