@@ -39,7 +39,9 @@ def tuned(configs: int, *, info: dict[str, Any] | None = None, launchers: int = 
     """What stands for a generated kernel in loaded code."""
     config = SimpleNamespace(kwargs={"XBLOCK": 128}, num_warps=4, num_stages=1, found_by_coordesc=coordesc)
     return SimpleNamespace(
-        configs=[config] * configs, launchers=[SimpleNamespace(config=config)] * launchers, autotune_cache_info=info
+        configs=[config] * configs or None,
+        launchers=[SimpleNamespace(config=config)] * launchers,
+        autotune_cache_info=info,
     )
 
 
@@ -58,6 +60,7 @@ def test_a_configuration_that_won_against_others_now_or_earlier_was_chosen_with_
     found = loaded(
         monkeypatch,
         now=tuned(4, info={"autotune_cache_state": "miss", "num_configs": 4}),
+        freed=tuned(0, info={"autotune_cache_state": "miss", "num_configs": 4}),
         earlier=tuned(1, info={"autotune_cache_state": "hit"}),
         older_torch=tuned(2),
         descended=tuned(1, coordesc=True),
@@ -65,7 +68,7 @@ def test_a_configuration_that_won_against_others_now_or_earlier_was_chosen_with_
         not_run_yet=tuned(4, launchers=4),
         no_kernel=7,
     )
-    assert found == dict.fromkeys(("now", "earlier", "older_torch", "descended"), by_timing)
+    assert found == dict.fromkeys(("now", "freed", "earlier", "older_torch", "descended"), by_timing)
     assert configurations("") == configurations("other") == {}
 
 

@@ -7,6 +7,7 @@ import pytest
 from tracer.recording.compiled.graph_facts import GraphFacts
 from tracer.recording.compiled.graph_text import Place, Value, read_graph
 from tracer.recording.compiled.program_lines import Frame, Module, ProgramLines, Step, read_module, with_neighbours
+from tracer.recording.inputs.graph_forms import arguments_of
 
 TEXT = """
 class GraphModule(torch.nn.Module):
@@ -57,6 +58,18 @@ def test_a_fact_that_hangs_on_a_size_that_is_not_fixed_is_missing() -> None:
     found = GraphFacts(lambda: asked, "").of(read_graph(text).nodes[2])
     assert found["arg.accumulate"] is True
     assert "shape.numel_ge_32768" not in found
+
+
+@pytest.mark.parametrize(
+    "device", ["device(type='cuda', index=0)", "device(type='cpu')", "device(type='odd', index=3)"]
+)
+def test_a_device_in_a_text_is_read_whether_or_not_this_build_has_it(device: str) -> None:
+    line = f"t = torch.ops.aten.full.default([8], 0.5, device = {device}, pin_memory = False)"
+    text = f"class G(torch.nn.Module):\n    def forward(self):\n        {line}\n        return (t,)\n"
+    (node,) = read_graph(text).nodes
+    assert isinstance(GraphFacts(dict, "").of(node), dict)
+    if "odd" not in device:
+        assert arguments_of(node, "cuda").startswith("size=[8], fill_value=0.5")
 
 
 def test_rows_of_an_index_are_distinct_where_there_is_one_and_not_where_each_is_a_number() -> None:

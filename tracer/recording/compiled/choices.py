@@ -47,7 +47,7 @@ def _of_configurations(kernel: Any) -> Choice | None:
     configuration = launchers[0].config
     told = getattr(kernel, "autotune_cache_info", None) or {}
     state = told.get("autotune_cache_state", "")
-    many = len(getattr(kernel, "configs", ())) > 1 or int(told.get("num_configs", 0)) > 1
+    many = len(getattr(kernel, "configs", None) or ()) > 1 or int(told.get("num_configs", 0)) > 1
     descended = bool(getattr(configuration, "found_by_coordesc", False))
     if state == "hit" or many or descended:
         return Choice(spelled(configuration), True)

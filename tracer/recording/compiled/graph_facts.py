@@ -35,6 +35,12 @@ class GraphFacts:
 
     def of(self, node: Node) -> dict[str, FactValue]:
         """The facts of one call; of an op that this process does not know, those of its first tensor."""
+        try:
+            return self._of(node)
+        except Exception:  # a dtype or a device of another release: nothing is known, and no trace is lost
+            return {}
+
+    def _of(self, node: Node) -> dict[str, FactValue]:
         info = self._info(node.op)
         tensor = _first_value((*node.args, *node.kwargs.values())) or node.result
         found = facts.common_facts(_raw(tensor))

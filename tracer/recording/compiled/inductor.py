@@ -13,6 +13,7 @@ from tracer.recording.compiled.hidden_hooks import HOOKS
 from tracer.recording.patching import Call
 from tracer.recording.process.events import EventLog
 from tracer.recording.process.settings import deterministic_mode, read_settings
+from tracer.recording.stepping_aside import without_recording
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.recording.watchers import Target, Watchers
 from tracer.tables.settings.rows import load_rows
@@ -109,11 +110,23 @@ def _on_compile(watch: InductorWatch, call: Call) -> None:
 _WRAPPER_CODE = getattr(vars(seams.inductor_wrapper or type).get("__call__"), "__code__", None)
 
 
+def _unseen(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What Inductor calls to time something is no call of the program's."""
+    with without_recording():
+        return function(*args, **kwargs)
+
+
+def _on_compiled(watch: InductorWatch, call: Call) -> None:
+    watch.log.compile_ended(call)
+    watch.look_again()
+
+
 def _entries() -> list[Target]:
     module, name = seams.INDUCTOR_ENTRY
     kernels, scheduling, define = compile_seams.CPP_KERNELS
     compiler, compile_one = compile_seams.COMPILER
     choosing, selector = compile_seams.CHOOSING
+    tuner = getattr(sys.modules.get(compile_seams.TUNER[0]), compile_seams.TUNER[1], None)
     return [
         Target([(seams.inductor_wrapper, "__init__")], before=_on_torch_compile),
         Target([(compile_seams.other_backend, "__init__")], before=_on_torch_compile),
@@ -124,7 +137,7 @@ def _entries() -> list[Target]:
         Target(
             [(sys.modules.get(compiler), compile_one)],
             before=lambda watch, call: watch.log.compile_begins(call),
-            after=lambda watch, call: watch.log.compile_ended(call),
+            after=_on_compiled,
         ),
         Target(
             [(compile_seams.compiled_graph_class(), "post_compile")],
@@ -134,6 +147,8 @@ def _entries() -> list[Target]:
             [(getattr(sys.modules.get(kernels), scheduling, None), define)],
             after=lambda watch, call: watch.log.kernel_written(call),
         ),
+        Target([(sys.modules.get(compile_seams.GENERATOR[0]), compile_seams.GENERATOR[1])], around=_unseen),
+        Target([(tuner, "autotune_to_one_config"), (tuner, "coordinate_descent_tuning")], around=_unseen),
         Target(
             [(getattr(sys.modules.get(choosing), selector, None), "__call__")],
             after=lambda watch, call: watch.log.chosen(call),

@@ -117,7 +117,7 @@ class RegionList:
             function=location.function,
             called_from=spell(called_from, self._working_directory) if called_from != location else "",
             facts=inside.facts[number],
-            arguments=arguments_of(node, str(inside.facts[number].get("device", ""))),
+            arguments=_arguments(node, str(inside.facts[number].get("device", ""))),
             region=self._ids[id(run.code)],
             kernels=inside.matching.kernels.get(node.name, ()),
         )
@@ -303,6 +303,13 @@ class RegionList:
             own = "" if _DYNAMO in compiled.co_filename else name
             return NOWHERE._replace(function=next((root for root in roots if root), own))
         return Site(path, compiled.co_firstlineno, name, kind)
+
+
+def _arguments(node: Node, device: str) -> str:
+    try:
+        return arguments_of(node, device)
+    except Exception:  # a text of a form that nobody foresaw costs what it says, and no trace
+        return ""
 
 
 def _is_of_compiled_autograd(code: CompiledCode) -> bool:

@@ -25,6 +25,7 @@ from tracer.recording.launched.triton_source import Source, read_source
 from tracer.recording.patching import Call
 from tracer.recording.process.events import ORDER
 from tracer.recording.sites import is_own, spell
+from tracer.recording.stepping_aside import without_recording
 from tracer.recording.torch_private import seams
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.model import CallGroup
@@ -222,7 +223,8 @@ def _timed(time: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     for listener in listeners:
         listener.is_timing += 1
     try:
-        return time(*args, **kwargs)
+        with without_recording():
+            return time(*args, **kwargs)
     finally:
         for listener in listeners:
             listener.is_timing -= 1

@@ -19,6 +19,10 @@ from tracer.recording.torch_private import seams
 #: Where compiled regions live, and the function that compiles one graph.
 OUTPUT_CODE = "torch._inductor.output_code"
 COMPILER = ("torch._inductor.compile_fx", "_compile_fx_inner")
+#: Turns a graph into code that runs; where several ways are timed, calls are made that are not the program's.
+GENERATOR = (COMPILER[0], "fx_codegen_and_compile")
+#: Times the configurations of one of Triton's kernels, when it first runs.
+TUNER = ("torch._inductor.runtime.triton_heuristics", "CachingAutotuner")
 #: Told of each C++ kernel with what went into it. Triton's say so in comments.
 CPP_KERNELS = ("torch._inductor.codegen.cpp", "CppScheduling", "define_kernel")
 #: Asked to choose among ways to compute one call: its name, the candidates.
