@@ -98,6 +98,8 @@ class DeterminismTracer:
         self._lazy_recorder: Recorder | None = None
         self.keeps_source = False
         """Are lines of generated code kept with a region's kernels? To be set before it is entered."""
+        self.first_step = 0
+        """Optimizer steps that ended before it is entered: values number theirs from it. To be set before."""
         self.watch: ProcessWatch | None = None
         """What watches the process for longer than this records; to be set before it is entered. ``None``: its own."""
 
@@ -126,6 +128,8 @@ class DeterminismTracer:
             self._lazy_recorder.regions.keeps_lines = self.keeps_source
             if self.keeps_source:
                 self._lazy_recorder.launched.keep_lines()
+            if self._lazy_recorder.values is not None:
+                self._lazy_recorder.values.first_step = self.first_step
             self._model = None  # the recorder holds its modules weakly
         return self._lazy_recorder
 

@@ -131,19 +131,24 @@ def test_a_generator_that_nobody_seeded(record: Recorder) -> None:
     assert "the clock, at train.py:2" in root.why
 
 
-def test_a_draw_too_many_is_a_call_too_many_and_the_draws_after_it_follow(record: Recorder) -> None:
+def test_a_draw_too_many_is_told_as_the_draw_that_ran_ahead_and_the_draws_after_it_follow(record: Recorder) -> None:
     found = compared(record, extra_draw=1)
     root = only(found)
-    assert seen(root) == ("structure", "aten.rand.default", 1, "train.py:8")
+    assert seen(root) == ("draw", "aten.rand.default", 1, "train.py:8")
     assert root.only_second
+    assert root.why == (
+        "only the second run draws here, so the generator cpu is in another state before the next draw of both,"
+        " aten.rand.default at train.py:11"
+    )
     assert found.only == (0, 1)
     assert root.follows > 10
 
 
-def test_a_draw_of_another_size_is_its_argument_and_the_draws_after_it_follow(record: Recorder) -> None:
+def test_a_draw_of_another_size_is_told_as_the_draw_that_ran_ahead(record: Recorder) -> None:
     root = only(compared(record, draw_size={1: 6}))
-    assert seen(root) == ("argument", "aten.rand.default", 1, "train.py:11")
-    assert "size=[5] and size=[6]" in root.why
+    assert seen(root) == ("draw", "aten.rand.default", 1, "train.py:11")
+    assert (root.kind, root.name) == (ValueKind.GENERATOR, "cpu")
+    assert "it draws another number of values: size=[5] and size=[6], so the generator cpu" in root.why
     assert root.follows > 10
 
 
@@ -353,7 +358,7 @@ def test_two_causes_are_two_roots_in_order(record: Recorder) -> None:
     found = compared(record, kernel=2, batches={1: "other"})
     assert [one.cause for one in found.roots] == [RootCause.INPUT_DATA]  # the put of step 2 reads what differs
     found = compared(record, kernel=0, draw_size={2: 6})
-    assert [one.cause for one in found.roots] == [RootCause.KERNEL, RootCause.ARGUMENT]
+    assert [one.cause for one in found.roots] == [RootCause.KERNEL, RootCause.DRAW]
 
 
 def test_two_kinds_of_digests_are_refused(record: Recorder) -> None:

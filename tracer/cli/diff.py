@@ -29,7 +29,7 @@ EXAMPLES = """\b
 Examples:
   tracer diff old.json new.json --backend cuda
   tracer diff first.trace.json second.trace.json
-  tracer diff whole.trace.json resumed.trace.json --align-step 101=1 --fail-on parted
+  tracer diff whole.trace.json resumed.trace.json --align-step 100=0 --fail-on parted
   tracer diff trace.json --torch 2.4,2.13 --backend cuda
   tracer diff trace.json --backend cuda,npu
 
@@ -215,7 +215,7 @@ def _steps(text: str | None) -> tuple[int, int] | None:
         return None
     match = re.fullmatch(r"\s*(\d{1,18})\s*=\s*(\d{1,18})\s*", text, re.ASCII)
     if match is None:
-        raise UsageError(f"--align-step {text!r} names no two steps", hint="write A=B, as in --align-step 101=1")
+        raise UsageError(f"--align-step {text!r} names no two steps", hint="write A=B, as in --align-step 100=0")
     return int(match[1]), int(match[2])
 
 

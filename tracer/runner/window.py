@@ -118,6 +118,7 @@ class StepWindow:
         return True
 
     def _enter(self) -> None:
+        self.recorder.first_step = self.finished
         with _other_modes_lifted(0):
             self.recorder.__enter__()
             self._own_modes = seams.dispatch_mode_count()

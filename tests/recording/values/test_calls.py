@@ -265,4 +265,4 @@ def test_the_same_program_twice_agrees_in_every_call(tmp_path: Path) -> None:
     first, second = (recorded(tmp_path / f"{name}.values", step) for name in ("one", "two"))
     assert rows(first) == rows(second)
     assert entries(first) == entries(second)
-    assert first.steps[1].tolist() == [1, 2, 3, 4]
+    assert first.steps[1].tolist() == [0, 1, 2, 3]

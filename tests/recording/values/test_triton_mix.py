@@ -24,6 +24,10 @@ for dtype in (torch.uint8, torch.bool, torch.bfloat16, torch.float32, torch.floa
             if tensor.numel():
                 add_mixed_sum(tensor, total)
             assert int(total) == int(mix.mixed_sum(tensor)), (dtype, shape)
+one = torch.complex(torch.tensor([3.0]), torch.tensor([4.0])).imag  # contiguous, with a stride of two
+totals = torch.zeros(9, dtype=torch.int64)
+add_mixed_sum(one, totals, 7)
+assert totals.tolist() == [0] * 7 + [int(mix.mixed_sum(one.clone())), 0]
 print("equal")
 """
 
@@ -43,7 +47,8 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from tracer.recording.values.digesting import triton_mix
-types = {"words": "*i64", "tail": "*u8", "total": "*i64", "count": "i64", "left": "i32", "BLOCK": "constexpr"}
+types = {"words": "*i64", "data": "*u8", "totals": "*i64", "place": "i32", "count": "i64", "left": "i32"}
+types["BLOCK"] = "constexpr"
 source = ASTSource(fn=triton_mix.mixed_sum_kernel, signature=types, constexprs={"BLOCK": 4096})
 print(*triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm)
 """

@@ -41,6 +41,8 @@ class Classifier:
         """The root with its cause and reason; what follows from it is not counted yet."""
         if one.way is Way.GAP:
             return self._structure(one)
+        if one.way is Way.AHEAD:
+            return self._ahead(one)
         found = {
             Way.ENTERED: self._entered,
             Way.DRAWN: self._drawn,
@@ -88,6 +90,22 @@ class Classifier:
             root, why=reasons.of_draw(root, self.recordings, is_resumed=self.pairs.is_resumed)
         )
 
+    def _ahead(self, one: Candidate) -> Root:
+        """It draws otherwise, and the draw that finds the generator in another state comes later."""
+        is_gap = self.pairs.is_gap(one.node)
+        root = self._structure(one) if is_gap else self._numbers(one)
+        first = self.pairs.first
+        name = first.names[int(first.draws[1][one.shows_in])].name
+        shows = place(first, int(first.draws[0][one.shows_in]))
+        return msgspec.structs.replace(
+            root,
+            cause=RootCause.DRAW,
+            kind=ValueKind.GENERATOR,
+            name=name,
+            earlier=None,
+            why=reasons.of_ahead(root, name, shows, is_alone=is_gap) + reasons.of_machine(root, self.recordings),
+        )
+
     def _numbers(self, one: Candidate) -> Root:
         root = self._plain(one.node)
         calls = (int(self.pairs.at[0][one.node]), int(self.pairs.at[1][one.node]))
@@ -120,13 +138,31 @@ class Classifier:
 
     def _kept_from(self, root: Root) -> Root:
         """A resumed run reads what was there before it went on, and it is another one: where it reads it says what."""
-        if root.phase is Phase.OPTIMIZER:
+        scaler = self._scaler_state(root)
+        if scaler:
+            kind, cause, name = ValueKind.SCALER, RootCause.INITIAL_STATE, scaler
+        elif root.phase is Phase.OPTIMIZER:
             kind, cause, name = ValueKind.OPTIMIZER_STATE, RootCause.INITIAL_STATE, ""
         elif root.phase is Phase.OTHER and not root.module:
             kind, cause, name = ValueKind.DATA_POSITION, RootCause.INPUT_DATA, ""
         else:
             kind, cause, name = ValueKind.BUFFER, RootCause.INITIAL_STATE, root.module
         return msgspec.structs.replace(root, cause=cause, kind=kind, name=name, why=reasons.of_kept(kind))
+
+    def _scaler_state(self, root: Root) -> str:
+        """The name of a scaler's state that the call reads; empty for none."""
+        for values, call in ((self.pairs.first, root.call), (self.pairs.second, root.other_call)):
+            moments = values.moments
+            states = {
+                int(digest): values.names[int(name)].name
+                for digest, name in zip(moments.digest.tolist(), moments.name.tolist(), strict=True)
+                if values.names[int(name)].kind is ValueKind.SCALER
+            }
+            for origin in values.origins_of(call).tolist() if states and call is not None else ():
+                digest = values.outputs[origin] if origin >= 0 else values.entries.digest[-1 - origin]
+                if int(digest) in states:
+                    return states[int(digest)]
+        return ""
 
     def _is_in_doubt(self, node: int, marks: Mark) -> bool:
         """Did something that was not digested have a part in it?"""

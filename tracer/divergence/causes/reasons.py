@@ -153,6 +153,7 @@ def of_kept(kind: ValueKind) -> str:
     words = {
         ValueKind.OPTIMIZER_STATE: "what the optimizer kept of the steps before",
         ValueKind.DATA_POSITION: "data that were made before the resumed part",
+        ValueKind.SCALER: "the scaler's state",
     }
     return f"it reads {words.get(kind, 'a state of this module from the steps before')}, and the resumed run has others"
 
@@ -169,6 +170,16 @@ def of_draw(root: Root, recordings: tuple[Recording, Recording], *, is_resumed: 
         return f"{told} where the resumed run goes on: it was not restored"
     seeded = _machine_seed(root.name, recordings) or _seeded(root.name, recordings[0])
     return f"{told} before its first recorded draw{seeded}"
+
+
+def of_ahead(root: Root, name: str, shows: Place, *, is_alone: bool) -> str:
+    """A draw of another size, or of one run alone: the generator is ahead, or behind, from here on."""
+    if is_alone:
+        told = f"only the {'second' if root.only_second else 'first'} run draws here"
+    else:
+        one, two = parted(root.first, root.second)
+        told = f"it draws another number of values: {one} and {two}" if one and two else "it draws otherwise"
+    return f"{told}, so the generator {name} is in another state before the next draw of both, {_call(shows)}"
 
 
 def _machine_seed(name: str, recordings: tuple[Recording, Recording]) -> str:

@@ -16,7 +16,7 @@ from tracer.divergence.matching.pairing import Flags, Ints, Pairs
 from tracer.names import GeneratorKind, Word
 from tracer.trace.values import Mark, ValueKind, Values
 
-_TO_HOST = int(Mark.TO_HOST)
+_TO_HOST, _UNWRITTEN = int(Mark.TO_HOST), int(Mark.UNWRITTEN)
 
 
 class Way(Word):
@@ -30,6 +30,8 @@ class Way(Word):
     WROTE = "wrote"
     """All that it read agrees."""
     GAP = "gap"
+    AHEAD = "ahead"
+    """It draws otherwise (another number of values, or in one run alone), so that a later draw finds another state."""
     RANKS = "ranks"
     """The first call of an optimizer that reads otherwise on two ranks."""
 
@@ -49,6 +51,8 @@ class Candidate(NamedTuple):
     """Further pairs that are roots in the same way, of the same group of calls; each leads to ``node``."""
     earlier: int = -1
     """For a draw: the node of the draw before it, after which the generator was moved."""
+    shows_in: int = -1
+    """For ``AHEAD``: the first recording's draw that finds its generator in another state."""
 
 
 class Following(NamedTuple):
@@ -75,6 +79,8 @@ class _Roots:
         self.host = self._first_read_by_python()
         self.candidates: list[Candidate] = []
         self.roots = np.zeros(pairs.size, np.bool_)
+        self.shows: dict[int, int] = {}
+        """By the node that moved a generator otherwise: the first recording's draw that finds it in another state."""
 
     def all(self) -> Following:
         found, count = self.found, self.pairs.size
@@ -98,6 +104,7 @@ class _Roots:
         self.candidates += entered
         self._gaps()
         self.candidates = [one for one in self.candidates if self.parents[one.node] < 0]
+        self.candidates = [self._if_ahead(one) for one in self.candidates]
         self.candidates.sort(key=self._order)
         self.roots[[one.node for one in self.candidates if one.node < count]] = True
         ends = followed(self.parents)
@@ -166,7 +173,10 @@ class _Roots:
             last[generator] = node
             other = int(draws.other[0][row])
             before = [self._node_of_draw(side, earlier[side][at]) for side, at in ((0, row), (1, other))]
-            yield node, self._why_ahead(node, row, generator, before)
+            why = self._why_ahead(node, row, generator, before)
+            if isinstance(why, int):
+                self.shows.setdefault(why, row)
+            yield node, why
 
     def _why_ahead(self, node: int, row: int, generator: int, before: list[int]) -> int | Candidate:
         """Why a generator is in another state: the draws before it on both sides say so."""
@@ -180,6 +190,30 @@ class _Roots:
         passed = GeneratorKind.spelt(self.pairs.first.names[generator].name) is GeneratorKind.PASSED
         same = (Way.DRAWN, generator, self._group(node) if passed else -1)
         return Candidate(node, Way.DRAWN, same, row, earlier=earlier)
+
+    def _if_ahead(self, one: Candidate) -> Candidate:
+        """A root that is nothing but a draw of another size, or one that a single run makes, is told as a draw."""
+        if one.way not in (Way.NUMBERS, Way.GAP):
+            return one
+        for node, row in self.shows.items():
+            root = node
+            while self.parents[root] >= 0:
+                root = int(self.parents[root])
+            is_draw = self._only_draws(node) if self.pairs.is_gap(node) else self._group(node) == self._group(one.node)
+            if root == one.node and is_draw:
+                return one._replace(way=Way.AHEAD, shows_in=row)
+        return one
+
+    def _only_draws(self, node: int) -> bool:
+        """Does a gap hold nothing but draws of one run, and memory that they are made in?"""
+        gap = self.pairs.gaps[node - self.pairs.size]
+        sides = ((self.pairs.first, gap.first, gap.first_end), (self.pairs.second, gap.second, gap.second_end))
+        held = [(values, begin, end) for values, begin, end in sides if end > begin]
+        if len(held) != 1:
+            return False
+        values, begin, end = held[0]
+        drawing = set(values.draws[0].tolist())
+        return all(call in drawing or int(values.marks[call]) & _UNWRITTEN for call in range(begin, end))
 
     def _differs_before(self, node: int) -> bool:
         found = self.found

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tracer.divergence.matching.alignment import Gap, Match, align, gaps_of
+from tracer.divergence.matching.anchoring import align_steps
+from tracer.names import Phase
 from tracer.trace.values import Values
 from tracer.trace.values.model import Group, Name
 
@@ -67,10 +69,13 @@ def pair(first: Values, second: Values, begins: tuple[int, int] = (0, 0), *, is_
         numbers[values.group[begin:]] for values, numbers, begin in zip((first, second), keys, begins, strict=True)
     )
     starts = tuple(
-        (values.steps[0].astype(np.int64) - begin).tolist()
-        for values, begin in zip((first, second), begins, strict=True)
+        (_step_starts(values) - begin).tolist() for values, begin in zip((first, second), begins, strict=True)
     )
-    matches = align(sides[0], sides[1], starts[0], starts[1])
+    if is_resumed:
+        own = tuple(_own_calls(values)[begin:] for values, begin in zip((first, second), begins, strict=True))
+        matches = align_steps(sides[0], sides[1], starts[0], starts[1], (own[0], own[1]))
+    else:
+        matches = align(sides[0], sides[1], starts[0], starts[1])
     gaps = gaps_of(matches, len(sides[0]), len(sides[1]))
     shifted = [Match(one + begins[0], two + begins[1], length) for one, two, length in matches]
     kept = tuple(
@@ -96,9 +101,33 @@ def _counting(
         cut = (first.partial and last.first == last.first_end) or (second.partial and last.second == last.second_end)
         if ends and (cut or is_resumed):
             found.pop()
-    if found and is_resumed and found[0][:3] == (begins[0], begins[0], begins[1]):
+    if found and is_resumed and (found[0].first, found[0].second) == begins:
         found.pop(0)
-    return tuple(found)
+    return tuple(gap for gap in found if not (is_resumed and _is_made_anew(gap, second, begins[1])))
+
+
+def _is_made_anew(gap: Gap, second: Values, begin: int) -> bool:
+    """Is it memory that the resumed run makes in its first step, where the other one has it from steps before?"""
+    calls = range(gap.second, gap.second_end)
+    if gap.first < gap.first_end or second.step_of(gap.second) != second.step_of(begin):
+        return False
+    drawing = set(second.draws[0].tolist())
+    return not any(int(second.inputs[call]) or call in drawing for call in calls)
+
+
+def _step_starts(values: Values) -> Ints:
+    """Where each step begins: a number that is said twice is one step."""
+    starts, numbers = values.steps
+    begins = np.flatnonzero(np.diff(numbers, prepend=-1) != 0)
+    found: Ints = starts[begins].astype(np.int64)
+    return found
+
+
+def _own_calls(values: Values) -> Flags:
+    """Calls that belong to a training step for sure."""
+    own = np.array([group.phase is not Phase.OTHER or bool(group.module) for group in values.groups], np.bool_)
+    found: Flags = own[values.group]
+    return found
 
 
 def _spread(starts: Sequence[int], lengths: Sequence[int]) -> Ints:

@@ -50,9 +50,14 @@ def _functions() -> list[Target]:
         Target([(loader, "__iter__")], after=lambda to, call: to.loader_iterates(call)),
         Target([(iterator, "__next__")], after=lambda to, call: to.loader_gave(call)),
         Target([(several, "_try_get_data")], around=_transporting),
-        Target([(scheduler, "step")], after=lambda to, call: to.steps(ValueKind.SCHEDULER, call.first)),
-        Target([(plateau, "step")], after=lambda to, call: to.steps(ValueKind.SCHEDULER, call.first)),
-        Target([(scaler, "update")], after=lambda to, call: to.steps(ValueKind.SCALER, call.first)),
+        Target(
+            [(scheduler, "__init__"), (scheduler, "step"), (scheduler, "load_state_dict"), (plateau, "step")],
+            before=lambda to, call: to.steps(ValueKind.SCHEDULER, call.first),
+        ),
+        Target(
+            [(scaler, name) for name in ("step", "update", "load_state_dict")],
+            before=lambda to, call: to.steps(ValueKind.SCALER, call.first),
+        ),
     ]
 
 

@@ -159,7 +159,7 @@ class Moments:
     def state(self, kind: ValueKind, thing: Any) -> None:
         """The numbers that a scheduler or a scaler keeps."""
         name = type(thing).__name__
-        fields = list(vars(thing).items())[:_MOST_FIELDS]
+        fields = [(key, value) for key, value in vars(thing).items() if not key.startswith("_init")][:_MOST_FIELDS]
         said = [f"{key.lstrip('_')}={value!r}" for key, value in fields if _is_numbers(value)]
         self._say_text(kind, name, ", ".join(said))
         for key, value in fields:

@@ -52,6 +52,8 @@ class ValuesRecording:
         self._sites = sites
         self._working_directory = working_directory
         self._writer: ValuesWriter | None = None
+        self.first_step = 0
+        """Optimizer steps that ended before recording began: steps count from 0, as ``--steps`` counts them."""
         self.calls = CallValues(
             self._describe, lambda tensor: self.moments.named(tensor), lambda: optimizer.active, unwritten
         )
@@ -81,8 +83,8 @@ class ValuesRecording:
             )
             self._writer = ValuesWriter(self.path, header)
             self.calls.writer = self._writer
+            self._writer.step(self.first_step + self._optimizer.steps)
             self.moments.generators()
-            self._writer.step(self._optimizer.steps + 1)
         else:
             self._writer.reopen()
             self.calls.writer = self._writer
@@ -117,7 +119,7 @@ class ValuesRecording:
         if writer is not None:
             self.calls.settle()
             self.calls.memory.prune()
-            writer.step(count + 1)
+            writer.step(self.first_step + count)
 
     def _before_step(self, optimizer: Any) -> None:
         if self.calls.writer is None:

@@ -42,7 +42,7 @@ class DeviceDigests:
         """Has any digest been left on a device?"""
         self._rows: dict[torch.device, tuple[torch.Tensor, int]] = {}
         self._slots: list[Slot] = []
-        self._add: Callable[[torch.Tensor, torch.Tensor], None] | None = None
+        self._add: Callable[[torch.Tensor, torch.Tensor, int], None] | None = None
 
     def digest(self, tensor: torch.Tensor) -> int | Slot | None:
         """The digest of any tensor: at once on the host, later for a dense one on a device; ``None``: it has none."""
@@ -59,32 +59,36 @@ class DeviceDigests:
 
     def _launch(self, tensor: torch.Tensor) -> Slot:
         self.is_used = True
-        with unseen():
-            row, place = self._rows.get(tensor.device, (None, _ROOM))
-            if row is None or place == _ROOM:
+        row, place = self._rows.get(tensor.device, (None, _ROOM))
+        if row is None or place == _ROOM:
+            with unseen():
                 row, place = torch.zeros(_ROOM, dtype=torch.int64, device=tensor.device), 0
-            self._rows[tensor.device] = (row, place + 1)
-            slot = Slot(row, place, seed_of(tensor.dtype, tensor.shape))
-            self._slots.append(slot)
-            if tensor.numel():
-                self._add_sum(tensor, row[place : place + 1])
-            return slot
+        self._rows[tensor.device] = (row, place + 1)
+        slot = Slot(row, place, seed_of(tensor.dtype, tensor.shape))
+        self._slots.append(slot)
+        if tensor.numel():
+            if self._add is not None and mix.is_plain(tensor):
+                self._add(tensor, row, place)  # a launch that dispatches nothing
+            else:
+                with unseen():
+                    self._add_sum(tensor, row, place)
+        return slot
 
-    def _add_sum(self, tensor: torch.Tensor, total: torch.Tensor) -> None:
+    def _add_sum(self, tensor: torch.Tensor, totals: torch.Tensor, place: int) -> None:
         if self._add is not None:
-            self._add(tensor, total)
+            self._add(tensor, totals, place)
             return
         self._add = _add_by_torch
         if tensor.device.type == "cuda":
             try:
                 from tracer.recording.values.digesting.triton_mix import add_mixed_sum
 
-                add_mixed_sum(tensor, total)
+                add_mixed_sum(tensor, totals, place)
                 self._add = add_mixed_sum
                 return
             except Exception:  # no Triton, or one that cannot compile here: it says so in many ways
                 pass
-        self._add(tensor, total)
+        self._add(tensor, totals, place)
 
     def fetch(self) -> None:
         """Bring every sum to the host: this waits for the devices."""
@@ -102,8 +106,9 @@ class DeviceDigests:
             slot.row = None
 
 
-def _add_by_torch(tensor: torch.Tensor, total: torch.Tensor) -> None:
-    total += mix.mixed_sum(tensor)
+def _add_by_torch(tensor: torch.Tensor, totals: torch.Tensor, place: int) -> None:
+    with unseen():
+        totals[place] += mix.mixed_sum(tensor)
 
 
 def is_capturing(tensor: torch.Tensor) -> bool:

@@ -14,7 +14,11 @@ import torch
 
 from tracer.recording.values.digesting.memory import digest_bytes
 
-_address_of: Any = torch._C.TensorBase.data_ptr
+_Base = torch._C.TensorBase
+_address_of: Any = _Base.data_ptr
+_is_contiguous: Any = _Base.is_contiguous
+_is_neg: Any = _Base.is_neg
+_is_conj: Any = _Base.is_conj
 _WORD = 8
 _CHUNK = 1 << 20
 
@@ -33,7 +37,7 @@ SHIFTS = (30, 27, 31)
 
 def mixed_sum(tensor: torch.Tensor) -> torch.Tensor:
     """The sum of a dense tensor's mixed words, as an int64 of no dimension on its device."""
-    data = plain(tensor).reshape(-1).view(torch.uint8)
+    data = plain(tensor).view(torch.uint8)
     whole = data.numel() // _WORD * _WORD
     total = torch.zeros((), dtype=torch.int64, device=data.device)
     body = data[:whole].view(torch.int64) if whole else data[:0].to(torch.int64)
@@ -59,10 +63,18 @@ def _shifted(words: torch.Tensor, by: int) -> torch.Tensor:
     return (words >> by) & ((1 << (64 - by)) - 1)
 
 
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Do the elements lie in logical order where eight bytes can be read at a time, as they are?"""
+    if not _is_contiguous(tensor) or _address_of(tensor) % _WORD or _is_neg(tensor):
+        return False
+    return not (tensor.dtype.is_complex and _is_conj(tensor))
+
+
 def plain(tensor: torch.Tensor) -> torch.Tensor:
-    """The elements of ``tensor`` in logical order, where eight bytes can be read at a time."""
-    resolved = tensor.detach().resolve_conj().resolve_neg().contiguous()
-    return resolved if _address_of(resolved) % _WORD == 0 else resolved.clone()
+    """The elements of ``tensor`` in logical order, where eight bytes can be read at a time, in one row."""
+    resolved = tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
+    is_row = _address_of(resolved) % _WORD == 0 and (not resolved.numel() or resolved.stride(0) == 1)
+    return resolved if is_row else resolved.clone(memory_format=torch.contiguous_format)
 
 
 def finished(total: int, seed: Any) -> int:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
@@ -14,6 +17,8 @@ _FIRST = tl.constexpr(mix.FIRST)
 _SECOND = tl.constexpr(mix.SECOND)
 _SHIFT_0, _SHIFT_1, _SHIFT_2 = (tl.constexpr(by) for by in mix.SHIFTS)
 _MASK_0, _MASK_1, _MASK_2 = (tl.constexpr((1 << (64 - by)) - 1) for by in mix.SHIFTS)
+_address_of: Any = torch._C.TensorBase.data_ptr
+_INTERPRETS = os.environ.get("TRITON_INTERPRET") == "1"
 
 
 # What Triton compiles bears no annotations: it looks each name up that stands in one.
@@ -27,9 +32,9 @@ def _mixed(words, positions):  # type: ignore[no-untyped-def]
     return mixed ^ ((mixed >> _SHIFT_2) & _MASK_2)
 
 
-@triton.jit(do_not_specialize=["count", "left"])  # type: ignore[untyped-decorator]
-def mixed_sum_kernel(words, tail, total, count, left, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Add the mixed ``count`` words, and the ``left`` bytes behind them as one more, to ``total``."""
+@triton.jit(do_not_specialize=["place", "count", "left"])  # type: ignore[untyped-decorator]
+def mixed_sum_kernel(words, data, totals, place, count, left, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Add the mixed ``count`` words, and the ``left`` bytes behind them as one more, to ``totals[place]``."""
     first = tl.program_id(0).to(tl.int64) * BLOCK
     positions = first + tl.arange(0, BLOCK).to(tl.int64)
     inside = positions < count
@@ -37,17 +42,44 @@ def mixed_sum_kernel(words, tail, total, count, left, BLOCK: tl.constexpr):  # t
     added = tl.sum(tl.where(inside, mixed, 0), axis=0)
     if tl.program_id(0) == 0:
         places = tl.arange(0, 8)
-        data = tl.load(tail + places, mask=places < left, other=0).to(tl.int64) & 255
-        word = tl.sum(data << (places * 8).to(tl.int64), axis=0)
-        added += tl.where(left > 0, _mixed(word, count.to(tl.int64)), 0)
-    tl.atomic_add(total, added)
+        whole = count.to(tl.int64)
+        tail = tl.load(data + whole * 8 + places, mask=places < left, other=0).to(tl.int64) & 255
+        word = tl.sum(tail << (places * 8).to(tl.int64), axis=0)
+        added += tl.where(left > 0, _mixed(word, whole), 0)
+    tl.atomic_add(totals + place, added)
 
 
-def add_mixed_sum(tensor: torch.Tensor, total: torch.Tensor) -> None:
-    """Add the mixed words of a dense ``tensor`` to ``total``, an int64 of one element on its device."""
-    data = mix.plain(tensor).reshape(-1).view(torch.uint8)
-    count, left = divmod(data.numel(), 8)
-    words = data[: count * 8].view(torch.int64) if count else total
-    tail = data[count * 8 :] if left else data
-    grid = (max(1, triton.cdiv(count, _BLOCK)),)
-    mixed_sum_kernel[grid](words, tail, total, count, left, BLOCK=_BLOCK)
+class _Pointer:
+    """An address, as Triton takes one. A tensor would be asked for its own, as if its memory were handed out."""
+
+    __slots__ = ("address", "dtype")
+
+    def __init__(self, address: int, dtype: torch.dtype) -> None:
+        self.address = address
+        self.dtype = dtype
+
+    def data_ptr(self) -> int:
+        """Where it points to."""
+        return self.address
+
+
+def add_mixed_sum(tensor: torch.Tensor, totals: torch.Tensor, place: int = 0) -> None:
+    """Add the mixed words of a dense ``tensor`` to ``totals[place]``, an int64 on its device."""
+    data = tensor if mix.is_plain(tensor) else mix.plain(tensor)
+    count, left = divmod(data.nbytes, 8)
+    words: Any
+    text: Any
+    sums: Any
+    if _INTERPRETS:
+        whole = data.reshape(-1).view(torch.uint8)
+        words, text, sums = (whole[: count * 8].view(torch.int64) if count else totals), whole, totals
+    else:
+        address = _address_of(data)
+        words, text = _Pointer(address, torch.int64), _Pointer(address, torch.uint8)
+        sums = _Pointer(_address_of(totals), torch.int64)
+    launch = mixed_sum_kernel[(max(1, -(-count // _BLOCK)),)]
+    if data.is_cuda and data.device.index != torch.cuda.current_device():
+        with torch.cuda.device(data.device):
+            launch(words, text, sums, place, count, left, BLOCK=_BLOCK)
+    else:
+        launch(words, text, sums, place, count, left, BLOCK=_BLOCK)
