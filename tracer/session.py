@@ -61,6 +61,12 @@ class DeterminismTracer:
     data_facts
         Look at the data of calls that write by an index or choose among values: unique indices, ties. What they settle
         is deterministic for these data, ``CallGroup.data``. It reads values, and waits for a device at each such call.
+    keep_inputs
+        Globs of ops (``index_add*``), lines, files and modules: the data of the first call of each of their groups are
+        kept, for ``tracer repro --with-values``; ``save`` writes them beside the trace, ``step.inputs.safetensors`` for
+        ``step.trace.json``. On a device each copy waits for it.
+    keep_bytes
+        What they may take together; 256 MiB where it is not said.
     on_optimizer_step
         Called after each optimizer step that ends inside the block, with the number of such steps so far.
     """
@@ -77,6 +83,8 @@ class DeterminismTracer:
         trial_memory: int | None = None,
         trial_threads: bool = False,
         data_facts: bool = False,
+        keep_inputs: str | Iterable[str] = (),
+        keep_bytes: int | None = None,
         on_optimizer_step: Callable[[int], None] | None = None,
     ) -> None:
         self._model = model
@@ -92,6 +100,8 @@ class DeterminismTracer:
             "trial_bytes": trial_memory,
             "on_other_threads": trial_threads,
             "data_facts": data_facts,
+            "keep_inputs": (keep_inputs,) if isinstance(keep_inputs, str) else tuple(keep_inputs),
+            "keep_bytes": keep_bytes,
         }
         self._values_folder: TemporaryDirectory[str] | None = None
         self._depth = 0
@@ -193,6 +203,7 @@ class DeterminismTracer:
         ``TraceError`` where either cannot be written.
         """
         self.trace.save(path)
+        self.save_inputs(path)
         if self.values is not None:
             from tracer.trace.values import values_path
 
@@ -203,6 +214,14 @@ class DeterminismTracer:
             except OSError as problem:
                 reason = problem.strerror or problem
                 raise TraceError(f"cannot write {beside}: {reason}", hint="choose another path") from problem
+
+    def save_inputs(self, path: str | os.PathLike[str]) -> None:
+        """Write the data that were kept, if any were asked for, beside the trace ``path``."""
+        around = self._recorder.around
+        if around is not None and around.kept is not None:
+            from tracer.trace.values import inputs_path
+
+            around.kept.write(inputs_path(os.path.abspath(path)))
 
     @property
     def optimizer_steps(self) -> int:

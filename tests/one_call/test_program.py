@@ -21,6 +21,7 @@ from tracer.one_call import chosen_finding, program_of
 from tracer.one_call.program import _Writer
 from tracer.report import Report
 from tracer.session import judge
+from tracer.trace.trial_names import DataShown
 
 
 @pytest.fixture(autouse=True)
@@ -113,6 +114,21 @@ def test_an_index_of_distinct_numbers_stays_one() -> None:
     exec(compile(text, "repro.py", "exec"), space)
     space["DEVICE"] = "cpu"
     assert space["arguments"]()["index"].unique().numel() == 7
+
+
+def test_data_that_were_looked_at_are_of_the_same_kind() -> None:
+    def text(op: str, arguments: str, *shown: DataShown) -> str:
+        group = call(op, arguments=arguments, data=dict.fromkeys(shown, 1))
+        report = judge(trace(group), backend="cpu")
+        return " ".join(_Writer(report, finding(), group, 1, "r.py", "", ()).program().text.split())
+
+    few = "self=float32[10, 4], dim=0, index=int64[7], source=float32[7, 4]"
+    assert "once_each(" in text("aten.index_add_.default", few, DataShown.DISTINCT)
+    assert "numbers repeat, as in the recording" in text("aten.index_add_.default", few, DataShown.DUPLICATES)
+    assert "once_each(" not in text("aten.index_add_.default", few, DataShown.DISTINCT, DataShown.DUPLICATES)
+    topk = "self=float32[100], k=5"
+    assert "tied(" not in text("aten.topk.default", topk, DataShown.NO_TIES)
+    assert "some elements are equal, as in the recording" in text("aten.topk.default", topk, DataShown.TIES)
 
 
 def test_no_index_reaches_past_what_it_counts_through() -> None:

@@ -9,7 +9,7 @@ import click
 from tracer.cli import completing
 from tracer.cli.output import check_writable, show
 from tracer.cli.progress import progress
-from tracer.errors import ReportError
+from tracer.errors import ReportError, UsageError
 from tracer.names import Backend
 
 EXAMPLES = """\b
@@ -17,6 +17,7 @@ Examples:
   tracer repro trace.json 1
   tracer repro trace.json cuda-index-add --backend cuda -o repro.py
   tracer repro trace.json cuda-index-add@train.py:31 --backend cuda
+  tracer repro trace.json cpu-index-put --with-values -o repro.py
 
 FINDING is a number (1 is the worst), a rule, an op, a line, or a rule or an op at
 a line; where several are named so, the first is taken. The program exits with 1
@@ -51,6 +52,7 @@ when the call's result varied, 0 when every run agreed, 2 when it lacks somethin
     shell_complete=completing.settings,
     help="The finding is one under these settings.",
 )
+@click.option("--with-values", is_flag=True, help="With the recorded data, in a file beside it; see run --keep-inputs.")
 @click.option("--import", "imports", multiple=True, metavar="MODULE", help="A module that registers the op.")
 @click.option(
     "-o",
@@ -66,6 +68,7 @@ def command(
     backend: str,
     torch_version: str,
     settings: str,
+    with_values: bool,
     imports: tuple[str, ...],
     output: Path | None,
 ) -> int:
@@ -76,6 +79,9 @@ def command(
     """
     if output is not None:
         check_writable(output, error=ReportError)
+    elif with_values:
+        raise UsageError("recorded data stand in a file beside the program", hint="name the program's with -o")
+    beside = output.with_suffix(".safetensors") if output is not None and with_values else None
     with progress("judging"):
         from tracer.files import write_whole
         from tracer.gate.suppressions import host_lines
@@ -88,7 +94,13 @@ def command(
         report = judge(loaded, backend=backend, torch=torch_version, settings=settings, host=host)
         place, named = chosen_finding(report.findings, finding)
         chosen = report.findings[place]
-        made = program_of(report, chosen, file=output.name if output is not None else "repro.py", imports=imports)
+        name = output.name if output is not None else "repro.py"
+        values = "" if beside is None else beside.name
+        made = program_of(report, chosen, file=name, values=values, imports=imports)
+        if beside is not None:
+            from tracer.one_call.kept import copy_data
+
+            copy_data(trace, made.group, made.tensors, beside)
     if named > 1:
         click.echo(f"tracer: {named} findings are named so; this is number {place + 1}, {chosen.location}", err=True)
     if output is None:

@@ -51,6 +51,15 @@ stands beside it, trace.values, for tracer diff. The exit code is the script's."
 @click.option("--trial-memory", type=click.IntRange(0), metavar="BYTES", help="What the trials of one call may hold.")
 @click.option("--trial-threads", is_flag=True, help="Try on another number of threads too.")
 @click.option("--data-facts", is_flag=True, help="Look at indices and ties; reads values, so it waits for a device.")
+@click.option(
+    "--keep-inputs",
+    multiple=True,
+    metavar="GLOB",
+    help="Keep the data of these ops, lines, files or modules, once each.",
+)
+@click.option(
+    "--keep-bytes", type=click.IntRange(0), metavar="BYTES", help="What kept data may take.  [default: 256 MiB]"
+)
 @click.option("--with-source", is_flag=True, help="Keep the text of your own lines that findings can name.")
 @click.option("--eager", is_flag=True, help="Run what torch.compile would compile op by op, to see its ops.")
 @click.option("-m", "as_module", is_flag=True, help="SCRIPT is a module's name, as for python -m.")
@@ -66,6 +75,8 @@ def command(
     trial_memory: int | None,
     trial_threads: bool,
     data_facts: bool,
+    keep_inputs: tuple[str, ...],
+    keep_bytes: int | None,
     with_source: bool,
     eager: bool,
     as_module: bool,
@@ -106,6 +117,8 @@ def command(
             "trial_memory": trial_memory,
             "trial_threads": trial_threads,
             "data_facts": data_facts,
+            "keep_inputs": keep_inputs,
+            "keep_bytes": keep_bytes,
         },
         rank=rank,
     )

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from tracer.one_call.given import Tensor
 from tracer.one_call.sizes import Sizes
 from tracer.trace.model import FactValue
+from tracer.trace.trial_names import DataShown
 
 
 class Data(NamedTuple):
@@ -91,13 +92,34 @@ _PUTS = _words("index_put _index_put_impl _unsafe_index_put")
 _GETS = _words("index _unsafe_index _unsafe_masked_index _unsafe_masked_index_put_accumulate")
 
 REPEATS = "numbers repeat: whether they did is not in the recording"
+AS_RECORDED = "numbers repeat, as in the recording"
+NOT_AS_RECORDED = "numbers repeat, though they did not in the recording: which they were is not known"
 ONCE = "no number occurs twice, as in the recording"
 TIES = "some elements are equal: whether there were ties is not in the recording"
+TIES_AS_RECORDED = "some elements are equal, as in the recording"
 
 
-def data_of(
-    op: str, name: str, form: Tensor, given: Mapping[str, Any], facts: Mapping[str, FactValue], sizes: Sizes, place: int
-) -> Data:
+class Kind(NamedTuple):
+    """What the recording knows of the data."""
+
+    facts: Mapping[str, FactValue] = {}
+    shown: frozenset[DataShown] = frozenset()
+    """What the data of the calls were seen to show."""
+
+    @property
+    def is_distinct(self) -> bool:
+        """Is no place named twice?"""
+        return self.facts.get("index.distinct") is True or self.shown == {DataShown.DISTINCT}
+
+    @property
+    def repeats(self) -> str:
+        """What is said where numbers repeat."""
+        if self.is_distinct:
+            return NOT_AS_RECORDED
+        return AS_RECORDED if DataShown.DUPLICATES in self.shown else REPEATS
+
+
+def data_of(op: str, name: str, form: Tensor, given: Mapping[str, Any], kind: Kind, sizes: Sizes, place: int) -> Data:
     """How the tensor ``name`` of ``op`` is made; ``op`` is its packet's name, ``place`` the position in a list."""
     if form.layout:
         return _sparse(form, sizes)
@@ -107,15 +129,15 @@ def data_of(
             return _call("booleans", form, sizes)
         return _call("chosen", form._replace(stride=None), sizes, f"count={sizes.name(count)}")
     if form.is_integer:
-        return _integers(op, name, form, given, facts, sizes, place)
+        return _integers(op, name, form, given, kind, sizes, place)
     if name in _POSITIVE or op in _PROBABILITIES:
         return _call("uniform", form, sizes)
     if name == _UNIT:
         return _call("uniform", form, sizes, wrap="2 * {} - 1")
     if op in _DEFINITE and name in ("self", "A") and len(form.shape) > 1 and form.dtype in ("float32", "float64"):
         return _call("definite", form._replace(stride=None), sizes)
-    if op in _TIED or (op in ("max", "min") and "dim" in given):
-        return _call("tied", form, sizes, note=TIES)
+    if (op in _TIED or (op in ("max", "min") and "dim" in given)) and kind.shown != {DataShown.NO_TIES}:
+        return _call("tied", form, sizes, note=TIES_AS_RECORDED if DataShown.TIES in kind.shown else TIES)
     return _call("floats", form, sizes)
 
 
@@ -138,7 +160,7 @@ def _integers(
     name: str,
     form: Tensor,
     given: Mapping[str, Any],
-    facts: Mapping[str, FactValue],
+    kind: Kind,
     sizes: Sizes,
     place: int,
 ) -> Data:
@@ -150,9 +172,9 @@ def _integers(
     found = _below(op, name, form, given, sizes, place)
     if found is not None:
         below, axis = found
-        if facts.get("index.distinct") is True and form.stride is None and axis is not None and form.shape:
+        if kind.is_distinct and form.stride is None and axis is not None and form.shape:
             return _call("once_each", form, sizes, f"below={below}", f"dim={axis}", note=ONCE)
-        return _call("integers", form, sizes, f"below={below}", note=REPEATS)
+        return _call("integers", form, sizes, f"below={below}", note=kind.repeats)
     source = next((one for one in given.values() if isinstance(one, Tensor) and one.is_floating and one.shape), None)
     if name in _OFFSET_NAMES:
         whole = next((one for key, one in given.items() if key in _INDEX_NAMES and isinstance(one, Tensor)), source)

@@ -18,8 +18,9 @@ from tracer.errors import UsageError
 from tracer.findings import Finding
 from tracer.names import About, Backend, Cause
 from tracer.one_call.choosing import calls_of
-from tracer.one_call.data import data_of
+from tracer.one_call.data import Kind, data_of
 from tracer.one_call.given import Tensor, Word, given_by, tensors_in
+from tracer.one_call.kept import group_with_data
 from tracer.one_call.routes import route_of
 from tracer.one_call.sizes import SIZED, Sizes
 from tracer.report import Report
@@ -41,6 +42,10 @@ class Program(NamedTuple):
     op: str
     notes: tuple[str, ...]
     """What of the call it does not know, and assumes."""
+    group: CallGroup
+    """The calls that it stands for."""
+    tensors: tuple[str, ...] = ()
+    """Names of the tensors that it reads from a file; empty where it draws them."""
 
 
 class _Line(NamedTuple):
@@ -62,7 +67,7 @@ def program_of(
     if finding.about is not About.CALL:
         raise UsageError(f"{finding.rule} is about the process, not about a call", hint="choose another finding")
     calls = calls_of(report, finding)
-    group = next((one for one in calls if one.arguments), None)
+    group = group_with_data(calls) if values else next((one for one in calls if one.arguments), None)
     if group is None:
         unseen = "op runs functions or" if finding.op.startswith("higher_order") else "recording"
         raise UsageError(
@@ -101,8 +106,9 @@ class _Writer:
                 f"the arguments of {group.op} in the trace: {problem}", hint="record it again"
             ) from problem
         self._route = route_of(finding, group.op, self._given)
-        self._sizes = Sizes(() if values else tensors_in(self._route.given))
+        self._sizes = Sizes(() if values else tensors_in(self._route.given))  # recorded data have the recorded sizes
         self._makers: set[str] = set()
+        self._tensors: list[str] = []
 
     def program(self) -> Program:
         """Its text, and what it assumes."""
@@ -142,7 +148,7 @@ class _Writer:
             imports=(*self._imports, *route.imports),
             runs=RUNS,
         )
-        return Program(text, self._group.op, (*route.notes, *assumed))
+        return Program(text, self._group.op, (*route.notes, *assumed), self._group, tuple(self._tensors))
 
     # --- the call ---
 
@@ -171,12 +177,14 @@ class _Writer:
         if self._values:
             self._makers.add("kept")
             key = name if place is None else f"{name}.{place}"
+            self._tensors.append(key)
             stride = "" if form.stride is None else f", strides={list(form.stride)}"
-            text = f'kept(VALUES, "{key}"{stride})'
+            text = f'kept(file, "{key}"{stride})'
         else:
             packet = self._group.op.split(".")[1].removesuffix("_")
+            kind = Kind(self._group.facts, frozenset(self._group.data))
             try:
-                data = data_of(packet, name, form, self._given, self._group.facts, self._sizes, place or 0)
+                data = data_of(packet, name, form, self._given, kind, self._sizes, place or 0)
             except (ValueError, IndexError, AttributeError) as problem:
                 raise UsageError(f"{self._group.op} was given {problem}", hint="choose another finding") from problem
             self._makers.update(data.makers)

@@ -14,6 +14,7 @@ from tracer.trace.trial_names import TrialArm, Untried
 if TYPE_CHECKING:
     from tracer.recording.data_facts.looking import DataFacts
     from tracer.recording.data_facts.ties import Look
+    from tracer.recording.inputs.keeping import KeptInputs
     from tracer.recording.trials.trying import Prepared, Trials
 
 Placed = tuple[int, CallGroup]
@@ -36,10 +37,14 @@ class Around(NamedTuple):
     """Are calls tried on another number of threads too?"""
     data_facts: bool = False
     """Is looked at what the data of calls settle?"""
+    keep_inputs: tuple[str, ...] = ()
+    """Globs of the ops, lines, files and modules whose calls' data are kept."""
+    keep_bytes: int | None = None
+    """What these may take together; ``None``: ``DEFAULT_BYTES``."""
 
     def calls(self, describe: Describe) -> AroundCalls | None:
         """What does it for one recording; ``None`` where nothing is asked for."""
-        trials = data = None
+        trials = data = kept = None
         if self.trials:
             from tracer.recording.trials.trying import DEFAULT_BYTES, Trials  # it loads what digests
 
@@ -50,7 +55,13 @@ class Around(NamedTuple):
             from tracer.recording.data_facts.looking import DataFacts
 
             data = DataFacts()
-        return None if trials is None and data is None else AroundCalls(trials, data)
+        if self.keep_inputs:
+            from tracer.recording.inputs.keeping import DEFAULT_BYTES as FOR_INPUTS
+            from tracer.recording.inputs.keeping import KeptInputs
+
+            room = FOR_INPUTS if self.keep_bytes is None else self.keep_bytes
+            kept = KeptInputs(self.keep_inputs, describe, room)
+        return None if trials is None and data is None and kept is None else AroundCalls(trials, data, kept)
 
 
 NOTHING_AROUND = Around()
@@ -59,9 +70,10 @@ NOTHING_AROUND = Around()
 class AroundCalls:
     """For one recording."""
 
-    def __init__(self, trials: Trials | None, data: DataFacts | None) -> None:
+    def __init__(self, trials: Trials | None, data: DataFacts | None, kept: KeptInputs | None = None) -> None:
         self.trials = trials
         self.data = data
+        self.kept = kept
 
     def start(self, environment: Environment) -> None:
         """Recording begins, under these settings."""
@@ -72,6 +84,8 @@ class AroundCalls:
         self, info: OverloadInfo, counter: CallCounter, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Awaited | None:
         """A call is about to be made, and was counted; returns what is to be done after it."""
+        if self.kept is not None:
+            self.kept.before(info, counter, args, kwargs)
         look = None if self.data is None else self.data.before(info, counter, args, kwargs)
         prepared = None if self.trials is None else self.trials.before(info, counter, args, kwargs)
         return None if look is None and prepared is None else (counter, look, prepared)
@@ -98,7 +112,10 @@ class AroundCalls:
     def _told(self, group: CallGroup, counter: CallCounter) -> CallGroup:
         tried = None if self.trials is None else self.trials.of(counter)
         data = {} if self.data is None else self.data.of(counter)
-        return replace(group, tried=tried, data=data) if tried is not None or data else group
+        inputs = "" if self.kept is None else self.kept.of(counter)
+        if tried is None and not data and not inputs:
+            return group
+        return replace(group, tried=tried, data=data, inputs=inputs)
 
     def unreached(self, compiled: Iterable[Placed]) -> list[Placed]:
         """Groups of compiled calls, which nothing here reaches."""

@@ -161,6 +161,7 @@ class ScriptRecording:
             trace = msgspec.structs.replace(trace, source_lines=source_lines(trace, self.source_folder))
         if trace != self._written:
             trace.save(self.output)
+            window.recorder.save_inputs(self.output)
             self._written = trace
 
     def _signed(self, trace: Trace, partial: str, settings: Environment | None) -> Trace:

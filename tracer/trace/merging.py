@@ -58,6 +58,10 @@ def _joined(one: CallGroup, other: CallGroup) -> CallGroup:
     )
 
 
+def _without_inputs(group: CallGroup) -> CallGroup:
+    return msgspec.structs.replace(group, inputs="") if group.inputs else group
+
+
 def merge_blind_spots(spots: Iterable[BlindSpot]) -> tuple[BlindSpot, ...]:
     """Join blind spots that agree in everything but their count."""
     merged: dict[tuple[object, ...], BlindSpot] = {}
@@ -183,7 +187,8 @@ def merge_traces(traces: Sequence[Trace]) -> Trace:
         schema=min(trace.schema for trace in traces),
         tracer_version=first.tracer_version,
         environment=first.environment,
-        calls=merge_groups(group for trace in traces for group in trace.calls),
+        # Which of several files of inputs a name speaks of cannot be told any more.
+        calls=merge_groups(_without_inputs(group) for trace in traces for group in trace.calls),
         blind_spots=merge_blind_spots(spot for trace in traces for spot in trace.blind_spots),
         sources=tuple(source for trace in traces for source in trace.sources),
         differing_settings=tuple(differing),

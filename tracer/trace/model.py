@@ -56,6 +56,9 @@ class CallGroup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     ``self=float32[10, 4], dim=0, index=int64[500], source=float32[500, 4][1, 500]``. A tensor is its dtype, its shape
     and, where it has gaps or another order, its strides; then its layout and its device where they are not the usual
     ones. ``...`` is what was not kept, ``None`` among sizes one that is not fixed. Empty where nobody looked."""
+    inputs: str = ""
+    """The name under which the data of the first call lie in the file of inputs beside the trace; empty where they were
+    not kept (``tracer run --keep-inputs``)."""
     region: str | None = None
     """``Region.id`` of the region that the call ran in; ``None`` for a call that ran eagerly."""
     kernels: tuple[str, ...] = ()

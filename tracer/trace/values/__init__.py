@@ -14,6 +14,7 @@ from tracer.trace.values.model import (
     Name,
     ValueKind,
     Values,
+    inputs_path,
     values_path,
 )
 from tracer.trace.values.reader import read_values
@@ -31,6 +32,7 @@ __all__ = [
     "Values",
     "ValuesWriter",
     "fold",
+    "inputs_path",
     "read_values",
     "text_digest",
     "values_path",

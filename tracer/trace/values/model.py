@@ -180,6 +180,11 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
 _SUFFIXES = (".gz", ".json", ".trace")
 
 
+def inputs_path(trace: str | os.PathLike[str]) -> Path:
+    """The file of kept inputs beside a trace: ``run.inputs.safetensors`` for ``run.json``."""
+    return values_path(trace).with_suffix(".inputs.safetensors")
+
+
 def values_path(trace: str | os.PathLike[str]) -> Path:
     """The file of values beside a trace: ``run.values`` for ``run.trace.json``, ``run.json.gz`` or itself."""
     path = Path(trace)

@@ -1,0 +1,42 @@
+"""``tracer repro --with-values``: the recorded data beside the program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Command
+from tests.one_call.running import run_program
+from tests.recording.inputs.test_keeping import recorded
+
+
+def test_a_program_with_values_reads_them_and_says_what_is_missing(tracer: Command, tmp_path: Path) -> None:
+    recorded(tmp_path, keep_inputs="index_put")
+    file = tmp_path / "one.py"
+    done = tracer("repro", tmp_path / "trace.json", "cpu-index-put", "--with-values", "-o", file)
+    assert (done.code, done.out) == (0, "")
+    text = file.read_text(encoding="utf-8")
+    assert "The data are those of the recorded run." in text
+    space: dict[str, object] = {"__file__": str(file)}
+    exec(compile(text, str(file), "exec"), space)
+    given = space["arguments"]()  # type: ignore[operator]
+    assert given["values"].shape == (40_000,)
+    assert given["accumulate"] is True
+    ran = run_program(text, "--runs", "3", file=str(file))
+    assert ran.code in (0, 1), ran
+    file.with_suffix(".safetensors").unlink()
+    missing = run_program(text, file=str(file))
+    assert (missing.code, missing.err.count("\n")) == (2, 1)
+    assert "one.safetensors, beside it" in missing.err
+
+
+@pytest.mark.parametrize("options", [{}, {"keep_inputs": "aten.add"}])
+def test_a_recording_without_the_data_is_told_so_in_one_line(
+    tracer: Command, tmp_path: Path, options: dict[str, str]
+) -> None:
+    recorded(tmp_path, **options)
+    done = tracer("repro", tmp_path / "trace.json", "cpu-index-put", "--with-values", "-o", tmp_path / "one.py")
+    assert done.code == 2
+    assert "holds no data of this call; record it with `tracer run --keep-inputs 'aten.index_put'`" in done.err
+    assert done.err.count("\n") == 1

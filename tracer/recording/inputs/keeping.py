@@ -1,0 +1,96 @@
+"""The data that calls were given, kept where that was asked for: of the first call of each group, up to a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tracer.errors import TraceError, UsageError
+from tracer.files import write_whole
+from tracer.recording.calls.groups import CallCounter, OverloadInfo
+from tracer.recording.torch_private import seams
+from tracer.trace.model import CallGroup
+
+#: What the tensors of all kept calls may take together.
+DEFAULT_BYTES = 256 << 20
+
+
+class KeptInputs:
+    """Copies, on the host, of what chosen calls were given. On a device, each copy waits for it."""
+
+    def __init__(
+        self, globs: tuple[str, ...], describe: Callable[[OverloadInfo, CallCounter], CallGroup], limit: int
+    ) -> None:
+        """``globs``: of ops, lines, files and modules; ``limit``: bytes of all copies together."""
+        try:
+            import safetensors  # noqa: F401
+        except ImportError as problem:
+            raise UsageError("keeping inputs needs safetensors", hint="pip install safetensors") from problem
+        self._globs = globs
+        self._describe = describe
+        self._room = limit
+        self._names: dict[CallCounter, str] = {}
+        self._tensors: dict[str, torch.Tensor] = {}
+        self.left_out = 0
+        """Chosen calls that were over the bound, or whose tensors have no plain memory."""
+
+    def before(
+        self, info: OverloadInfo, counter: CallCounter, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> None:
+        """A call is about to be made, and was counted."""
+        if counter.count != 1 or counter in self._names or not self._is_chosen(self._describe(info, counter)):
+            return
+        with seams.without_torch_function(), seams.without_modes():
+            found = dict(_tensors(info.func, args, kwargs))
+            plain = all(map(_is_plain, found.values()))
+            size = sum(tensor.numel() * tensor.element_size() for tensor in found.values()) if plain else 0
+            if not plain or size > self._room:
+                self.left_out += 1
+                return
+            name = str(len(self._names))
+            self._room -= size
+            self._names[counter] = name
+            for argument, tensor in found.items():
+                copied = tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
+                self._tensors[f"{name}/{argument}"] = copied.resolve_conj().resolve_neg()
+
+    def of(self, counter: CallCounter) -> str:
+        """The name under which a group's data are kept; empty where they are not."""
+        return self._names.get(counter, "")
+
+    def write(self, path: Path) -> None:
+        """Write what is kept, whole or not at all."""
+        from safetensors.torch import save
+
+        write_whole(path, save(self._tensors, {"format": "pt"}), error=TraceError)
+
+    def _is_chosen(self, group: CallGroup) -> bool:
+        packet = group.op.rpartition(".")[0]
+        names = (group.op, packet, packet.partition(".")[2], group.location, group.called_from, group.module)
+        files = (place.rpartition(":")[0] for place in (group.location, group.called_from))
+        return any(fnmatchcase(name, glob) for name in (*names, *files) if name for glob in self._globs)
+
+
+def _tensors(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
+    """Each tensor of a call by its argument's name, in a list with its place behind it."""
+    schema = getattr(func, "_schema", None)
+    names = [argument.name for argument in schema.arguments] if schema is not None else []
+    for name, value in (*zip(names, args, strict=False), *kwargs.items()):
+        if isinstance(value, torch.Tensor):
+            yield name, value
+        elif isinstance(value, (list, tuple)):
+            yield from ((f"{name}.{place}", one) for place, one in enumerate(value) if isinstance(one, torch.Tensor))
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    return (
+        tensor.layout is torch.strided
+        and not tensor.is_nested
+        and not tensor.is_quantized
+        and tensor.device.type != "meta"
+        and not seams.dispatches_itself(type(tensor))
+    )
