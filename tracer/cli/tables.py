@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import click
 
 from tracer.cli import completing
 from tracer.cli.backends import chosen
 from tracer.cli.output import show
-from tracer.errors import UsageError
+from tracer.errors import TableError, UsageError
 
 FAULTY = 1
 
@@ -22,6 +23,7 @@ Examples:
   tracer tables list --settings
   tracer tables show cuda-scatter-reduce
   tracer tables show aten.index_put_ --backend cpu
+  tracer tables measured trace.json
   tracer tables lint"""
 
 
@@ -82,6 +84,32 @@ def show_rule(name: str, backend: str | None) -> int:
     ]
     texts += [printed(lambda width, row=row: row_parts(row, load_rows(), width)) for row in rows]  # type: ignore[misc]
     show("\n".join(texts))
+    return 0
+
+
+@command.command("measured", short_help="What a recording with trials showed, as the tables keep it.")
+@click.argument("trace", type=click.Path(path_type=Path), shell_complete=completing.files)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where it goes; else it is printed."
+)
+def measured(trace: Path, output: Path | None) -> int:
+    """Make a measurement of TRACE, recorded with --trials: what varied, with the facts and settings, to send in.
+
+    It names ops, facts and settings, and no line of your code; what contradicts a table is said on standard error.
+    """
+    from tracer.files import write_whole
+    from tracer.tables.lint.from_trials import measurement_of
+    from tracer.tables.lint.measured import contradictions, dump_measurement
+    from tracer.tables.loading import load_tables
+    from tracer.trace import load_trace
+
+    found = measurement_of(load_trace(trace))
+    if output is None:
+        show(dump_measurement(found).decode("utf-8").rstrip())
+    else:
+        write_whole(output, dump_measurement(found), error=TableError)
+    for line in contradictions(found, load_tables()):
+        click.echo(f"contradicts the table: {line}", err=True)
     return 0
 
 
