@@ -242,6 +242,22 @@ def test_a_kernel_chosen_with_a_stopwatch_can_be_another_one_next_time() -> None
     assert (found.verdict, found.cause, found.shown) == (Verdict.CONDITIONAL, Cause.AUTOTUNE, Shown.TIMED)
 
 
+def test_what_is_fused_with_a_sum_that_was_timed_is_not_held_to_be_a_sum() -> None:
+    facts = {"device": "cuda", "dtype": "float32"}
+    timed = build.kernel(
+        "triton_per_fused_mul_sum_0",
+        language=KernelLanguage.TRITON,
+        device="cuda",
+        atomic=False,
+        ops=("aten.mul.Tensor", "aten.sum.dim_IntList"),
+        by_stopwatch=True,
+    )
+    found = only(judged(timed, op="aten.sum.dim_IntList", facts=facts, region={"device": "cuda"}))
+    assert (found.verdict, found.rule) == (Verdict.CONDITIONAL, "inductor-cuda-chosen-by-timing")
+    report = judged(timed, op="aten.mul.Tensor", facts=facts, region={"device": "cuda"})
+    assert verdicts(report)[0] is Verdict.DETERMINISTIC
+
+
 def test_blocks_of_a_pointwise_kernel_that_were_timed_change_no_number() -> None:
     facts = {"device": "cuda", "dtype": "float32"}
     timed = build.kernel(

@@ -196,12 +196,6 @@ def _below_site_packages(path: str) -> str:
     return ""
 
 
-def is_own(filename: str) -> bool:
-    """Is it a file of this package, and no bundled example?"""
-    path = os.path.abspath(filename)
-    return path.startswith(_TRACER) and not path.startswith(_BUNDLED)
-
-
 def spell(site: Site, working_directory: str) -> str:
     """``path:line``, relative to the working directory, else to its ``site-packages``, else the file's name.
 

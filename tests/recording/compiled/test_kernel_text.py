@@ -108,6 +108,11 @@ def test_code_that_calls_its_own_kernels_alone_dispatches_nothing() -> None:
     own = "\n".join(line for line in CODE.splitlines() if "extern_kernels" not in line and "aten.index" not in line)
     assert not dispatches(own)
     assert dispatches("code of another form")
+    parts = (
+        "def partition_0(args):\n    {}\n\nclass Runner:\n    def call(self, args):\n        self.partitions[0](args)\n"
+    )
+    assert dispatches(parts.format("extern_kernels.mm(a, b, out=c)"))
+    assert not dispatches(parts.format("triton_poi_fused_add_0.run(a, stream=stream0)"))
 
 
 def test_code_of_another_form_is_refused() -> None:

@@ -40,6 +40,8 @@ _EXTERN = re.compile(
     r"\b(?P<name>extern_kernels\.\w+|(?:aten|torch\.ops\.\w+|inductor_ops|_quantized|mkldnn\w*)\.\w+(?:\.\w+)*)\("
 )
 _CALL = re.compile(r"([A-Za-z_][\w.]*)\(")
+#: The function that is called, and the parts of it that CUDA graphs are captured of.
+_BODY = re.compile(r"^[ ]*def (?:call|partition_\d+)\((.*?)(?=^(?:def|class|[ ]*def partition)\b|\Z)", re.M | re.S)
 #: Functions that allocate and view without the dispatcher, checks, streams, and kernels of the code's own.
 _PLAIN_CALL = re.compile(
     r"^(?:self|empty_strided_\w+|reinterpret_tensor|assert_size_stride|assert_alignment|args\.clear|get_raw_stream|"
@@ -119,10 +121,9 @@ def read_kernels(code: str) -> tuple[KernelText, ...]:
 
 def dispatches(code: str) -> bool:
     """May running ``code`` dispatch an op? Not where all that it calls are kernels of its own, and bookkeeping."""
-    _, found, body = code.partition("def call(")
-    body, _, _ = body.partition("\ndef ")
-    called = {match[1] for match in _CALL.finditer("\n".join(_without_comments(body)))}
-    return not found or not all(_PLAIN_CALL.match(name) for name in called)
+    bodies = [body[1] for body in _BODY.finditer(code)]
+    called = {match[1] for body in bodies for match in _CALL.finditer("\n".join(_without_comments(body)))}
+    return not bodies or not all(_PLAIN_CALL.match(name) for name in called)
 
 
 def _without_comments(body: str) -> Iterator[str]:

@@ -116,11 +116,18 @@ class RegionList:
             location=spell(location, self._working_directory),
             function=location.function,
             called_from=spell(called_from, self._working_directory) if called_from != location else "",
-            facts=inside.facts[number],
+            facts=self._with_device(inside.facts[number], run.code),
             arguments=_arguments(node, str(inside.facts[number].get("device", ""))),
             region=self._ids[id(run.code)],
             kernels=inside.matching.kernels.get(node.name, ()),
         )
+
+    @staticmethod
+    def _with_device(found: dict[str, FactValue], code: CompiledCode) -> dict[str, FactValue]:
+        """Of a call whose text names no tensor (a Triton kernel's, whose arguments are a dictionary): its region's."""
+        if "device" in found or len(code.devices) != 1:
+            return found
+        return {"device": facts.device_word(code.devices[0]), **found}
 
     def _phase(self, run: Run, is_repeated: bool, in_optimizer: bool) -> Phase:
         if run.in_optimizer or in_optimizer:
@@ -264,7 +271,7 @@ class RegionList:
         kernels = bool(inside.matching.texts)
         if inside.graph is not None:
             # A graph of views alone has no kernel; else code without one is of a form that is not read.
-            if kernels or not code.source:
+            if kernels or not code.source or not code.dispatches:
                 return RegionInside.OPS_AND_KERNELS, None
             return RegionInside.OPS, RegionGap.FORMAT
         why = RegionGap.EARLIER if code.origin is RegionOrigin.EARLIER else RegionGap.FORMAT

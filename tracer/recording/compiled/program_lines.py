@@ -14,6 +14,10 @@ from tracer.recording.compiled.graph_text import Node, Place
 
 _FRAME = re.compile(r'^\s*File "(?P<path>.+)", line (?P<line>\d+), in (?P<function>.+)$')
 _STEP = re.compile(r"\._modules\['(?P<key>[^']+)'\]|\.(?P<name>\w+)|\[(?P<index>\d+|'[^']+')\]")
+#: Steps of a path that ``named_modules()`` does not have, and the module that a compiled module wraps.
+_NOT_SPELLED = ("_modules", "__dict__", "_orig_mod")
+#: The module that compiled autograd makes of a whole backward pass.
+_OF_COMPILED_AUTOGRAD = "CompiledAutograd"
 
 
 class Frame(NamedTuple):
@@ -62,6 +66,8 @@ def read_module(stack: Any) -> Module | None:
     if not entries:
         return None
     head, *steps = _dotted(str(entries[-1][0]))
+    if str(getattr(entries[0][1], "__name__", entries[0][1])).startswith(_OF_COMPILED_AUTOGRAD):
+        return None
     first, *above = _dotted(str(entries[0][0]))
     cls = entries[0][1]
     if head != first or above or head == "L['self']":
@@ -75,7 +81,7 @@ def _dotted(name: str) -> tuple[str, ...]:
     if head is None:
         return (name,)
     steps = [found["key"] or found["name"] or found["index"].strip("'") for found in _STEP.finditer(name, head.end())]
-    return (head[0], *(step for step in steps if step not in ("_modules", "__dict__")))
+    return (head[0], *(step for step in steps if step not in _NOT_SPELLED))
 
 
 class ProgramLines:

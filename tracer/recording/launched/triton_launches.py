@@ -24,7 +24,7 @@ from tracer.recording.compiled.choices import spelled
 from tracer.recording.launched.triton_source import Source, read_source
 from tracer.recording.patching import Call
 from tracer.recording.process.events import ORDER
-from tracer.recording.sites import is_own, spell
+from tracer.recording.sites import spell
 from tracer.recording.stepping_aside import without_recording
 from tracer.recording.torch_private import seams
 from tracer.recording.watchers import Target, Watchers
@@ -32,6 +32,8 @@ from tracer.trace.model import CallGroup
 from tracer.trace.region_names import KernelLanguage
 from tracer.trace.regions import Kernel
 
+#: Digests are made by a kernel of the recorder's own.
+_OWN = "tracer.recording.values"
 _WHOLE = ("int", "uint", "bool")
 
 
@@ -99,8 +101,8 @@ class Launches:
         if self.is_timing or (node is None and get_ident() != self._attribution.modules.thread):
             return
         while frame is not None and self._attribution.sites.kind_of(frame.f_code.co_filename) == 0:
-            if is_own(frame.f_code.co_filename):
-                return  # the recorder's own
+            if frame.f_globals.get("__name__", "").startswith(_OWN):
+                return
             frame = frame.f_back
         self.on_launch()
         python = _python_function(function)

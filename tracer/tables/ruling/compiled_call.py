@@ -36,6 +36,59 @@ _OWN = (
 _OWN_REMEDY = (
     "Let one program of the kernel add all that one number collects, or write partial results and add those afterwards."
 )
+#: Ops that add numbers up, which another split of the work rounds otherwise; what else is fused with them works on
+#: each number by itself.
+_SUMS = frozenset(
+    {
+        "sum",
+        "nansum",
+        "mean",
+        "var",
+        "std",
+        "var_mean",
+        "std_mean",
+        "prod",
+        "norm",
+        "linalg_vector_norm",
+        "logsumexp",
+        "_softmax",
+        "_log_softmax",
+        "native_layer_norm",
+        "native_group_norm",
+        "native_batch_norm",
+        "cumsum",
+        "cumprod",
+        "logcumsumexp",
+        "dot",
+        "vdot",
+        "mv",
+        "addmv",
+        "mm",
+        "addmm",
+        "bmm",
+        "baddbmm",
+        "addbmm",
+        "convolution",
+        "convolution_backward",
+        "_scaled_mm",
+        "_grouped_mm",
+        "_scaled_grouped_mm",
+        "flex_attention",
+        "flex_attention_backward",
+        "prepare_softmax_online",
+        "avg_pool1d",
+        "avg_pool2d",
+        "avg_pool3d",
+        "_adaptive_avg_pool2d",
+        "_mkl_linear",
+        "_linear_pointwise",
+        "_convolution_pointwise",
+        "bias_addmm",
+        "mm_plus_mm",
+        "triton_kernel_wrapper_mutation",
+        "triton_kernel_wrapper_functional",
+    }
+)
 _TIMED = "The kernel was chosen by timing several, and another one may win in the next run and round otherwise."
 _NOT_TIMED = "Switch deterministic mode on before anything is compiled, or switch the autotuning off."
 
@@ -99,6 +152,9 @@ class CompiledCall(NamedTuple):
             return RuleOutcome(
                 backend, None, name, safe, safe, cause=Cause.ATOMIC_ACCUMULATION, why=_OWN, remedy=_OWN_REMEDY
             )
+        if self.rule is None and way.shown is Shown.TIMED:
+            name = f"{self.table.compiler if self.table is not None else 'generated'}-{backend}-chosen-by-timing"
+            return RuleOutcome(backend, None, name, safe, safe, cause=Cause.AUTOTUNE, why=_TIMED, remedy=_NOT_TIMED)
         if self.rule is None:
             name = f"{self.table.compiler if self.table is not None else 'generated'}-{backend}-adds-atomically"
             return RuleOutcome(
@@ -182,9 +238,16 @@ class CompiledCall(NamedTuple):
 
     def _timed(self, way: _Way) -> _Way:
         """One that was chosen by a stopwatch can be another one in the next run."""
-        if way.verdict is Verdict.DETERMINISTIC and any(kernel.rounds_by_choice for kernel in self.kernels):
+        if way.verdict is Verdict.DETERMINISTIC and any(self._is_rounded_by(kernel) for kernel in self.kernels):
             return way._replace(verdict=Verdict.CONDITIONAL, ruling=None, shown=Shown.TIMED)
         return way
+
+    def _is_rounded_by(self, kernel: Kernel) -> bool:
+        """May another choice for ``kernel`` round this op otherwise? Of what was fused into one, sums are."""
+        if not kernel.rounds_by_choice or self.op.startswith("triton."):
+            return kernel.rounds_by_choice
+        sums = [op for op in kernel.ops if _packet(op) in _SUMS]
+        return _packet(self.op) in _SUMS or not sums
 
     def _shown(self) -> Shown | None:
         """What the kernels show of this op; ``None`` where they show nothing."""
@@ -205,6 +268,10 @@ class CompiledCall(NamedTuple):
             return False
         rules = (self.table.find(op, backend) for backend in self.table.backends)
         return any(rule is not None and rule.cause is Cause.ATOMIC_ACCUMULATION for rule in rules)
+
+
+def _packet(op: str) -> str:
+    return op.split(".")[1] if "." in op else op
 
 
 def _calls(case: Case) -> str:
