@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Inductor compiles three programs to learn what the processor can do: fifteen seconds in each process that compiles.
+os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
 # No test fails on a time: a machine that others use too is slow now and then.
 _PATIENT = settings(settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("every run", _PATIENT, max_examples=33)

@@ -149,8 +149,9 @@ while True:
 
 
 @pytest.mark.fresh_interpreter
-def test_a_run_that_is_killed_at_any_moment_leaves_a_file_that_can_be_read(tmp_path: Path) -> None:
-    """One run that writes without pause, stopped and looked at 50 times; at last it is killed."""
+@pytest.mark.parametrize("often", [8, pytest.param(50, marks=pytest.mark.slow)])
+def test_a_run_that_is_killed_at_any_moment_leaves_a_file_that_can_be_read(tmp_path: Path, often: int) -> None:
+    """One run that writes without pause, stopped and looked at ``often``; at last it is killed."""
     path = tmp_path / "run.values"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), *sys.path])}
     moments = random.Random(7)
@@ -160,9 +161,9 @@ def test_a_run_that_is_killed_at_any_moment_leaves_a_file_that_can_be_read(tmp_p
         assert run.stdout is not None
         assert run.stdout.readline() == "ready\n"
         seen = 0
-        for moment in range(51):
+        for moment in range(often + 1):
             time.sleep(moments.uniform(0.001, 0.03))
-            run.send_signal(signal.SIGSTOP if moment < 50 else signal.SIGKILL)
+            run.send_signal(signal.SIGSTOP if moment < often else signal.SIGKILL)
             values = read_values(path)
             run.send_signal(signal.SIGCONT)
             assert "cut off" in values.partial
