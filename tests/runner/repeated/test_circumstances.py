@@ -6,9 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.cli.command import PLAIN
 from tests.forking import FORKING
+from tracer import DeterminismTracer
+from tracer.runner.repeated.circumstances import memory
 
 if not hasattr(os, "fork"):
     pytest.skip("circumstances are tried in forks", allow_module_level=True)
@@ -130,3 +133,15 @@ assert (numpy.random.rand(), random.random()) == (numpy.random.RandomState(0).ra
 """,
         tmp_path,
     )
+
+
+def test_filling_a_devices_memory_is_no_call_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA starts in the middle of a recorded program; here another device stands in for it."""
+    full, filled = torch.full, []
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (0, 0))
+    monkeypatch.setattr(torch, "full", lambda *args, device, **kwargs: filled.append(full(*args, **kwargs)))
+    with DeterminismTracer() as tracer:
+        torch.ones(2)
+        memory._fill_device()
+    assert len(filled) == memory._SMALL_BLOCKS
+    assert [group.op for group in tracer.trace.calls] == ["aten.ones.default"]

@@ -2,7 +2,8 @@
 
 On the CPU glibc fills what it hands out and takes back, told by a variable as the process starts; a process that runs
 already is told as well. On CUDA the caching allocator is given blocks that were written, and hands them out: as soon as
-the program itself starts CUDA, so that nothing starts earlier than it would. The latter was not tried on a device.
+the program itself starts CUDA, so that nothing starts earlier than it would. On an H100
+that told a read of unwritten memory.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ def _fill_when_cuda_starts() -> None:
 def _fill_device() -> None:
     import torch
 
-    with suppress(RuntimeError):  # a device that is full already
+    from tracer.recording.stepping_aside import without_recording
+
+    with without_recording(), suppress(RuntimeError):  # CUDA starts as the program runs; a device may be full already
         free, _ = torch.cuda.mem_get_info()
         sizes = [_SMALL] * _SMALL_BLOCKS + [_LARGE] * (free // 2 // _LARGE)
         blocks = [torch.full((size,), int(_BYTES[1]), dtype=torch.uint8, device="cuda") for size in sizes]
