@@ -15,6 +15,7 @@ from tests.build import call, draw, environment, region, report, trace
 from tests.report.samples import HOSTILE, full_report, hostile_process_report, process_report
 from tracer import judge
 from tracer.errors import ReportError
+from tracer.findings import OrderSpread
 from tracer.names import SEVERITY
 from tracer.report import Report
 from tracer.report.column import Holds
@@ -29,6 +30,7 @@ HEADERS = {
     "modules": "backend,torch,module,calls,raises,nondeterministic,conditional,unknown,seeded,deterministic",
     "settings": "kind,name,value,differs",
     "draws": "generator,op,phase,module,location,function,called_from,count,origin,seeded_at",
+    "orders": "finding,op,location,calls,orders,ulp,relative",
     "regions": "region,function,location,backend,device,direction,origin,executions,ops,inside,why,kernel,language,"
     "calls,adds_atomically,kernel_ops,choice,by_stopwatch",
 }
@@ -47,7 +49,12 @@ def judged(**fields: Any) -> Report:
         differing_settings=("cudnn_benchmark",),
         regions=(region(),),
     )
-    return judge(made, backend="cuda", **fields)
+    report = judge(made, backend="cuda", **fields)
+    op, location = report.findings[0].op, report.findings[0].location
+    report.order_spreads = (
+        OrderSpread(finding=0, op=op, location=location, calls=1, orders=16, ulp=3, relative=2.5e-7),
+    )
+    return report
 
 
 def rows(text: str) -> list[dict[str, str]]:
