@@ -84,7 +84,10 @@ def test_an_op_that_the_installed_torch_lacks_is_a_fault_on_request_only(
     assert code == 0
     code, out = linted(tracer, monkeypatch, tmp_path, text, "--against-torch")
     assert code == 1
-    assert re.fullmatch(r"cuda\.toml: cuda-sample: torch \S+ has no aten\.no_such_op\n", out)
+    (ours,) = [line for line in out.splitlines() if "cuda-sample" in line]
+    assert re.fullmatch(r"cuda\.toml: cuda-sample: torch \S+ has no aten\.no_such_op", ours)
+    if Version(version("torch")) >= Version("2.13"):  # the tables that ship name ops that older releases lack
+        assert out == f"{ours}\n"
 
 
 def test_every_backend_is_listed_with_its_counts(tracer: Command) -> None:

@@ -98,7 +98,7 @@ def expect_found(script: Path, folder: Path) -> None:
     for fault in planted:
         places = {location for rule, location in risky if rule == fault.rule}
         assert places, f"{fault.rule} was not found, but {sorted(risky)}"
-        assert not fault.location or fault.location in places
+        assert not fault.location or fault.location in places, f"{fault} was not found, but {sorted(places)}"
 
 
 def expect_nothing(script: Path, folder: Path) -> None:

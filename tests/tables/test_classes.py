@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F
+from packaging.version import Version
 from torch import Tensor
 
 from tests.tables.samples import rule_text, table
@@ -89,11 +90,17 @@ def overloads(op: str) -> Iterator[torch._ops.OpOverload]:
     return (getattr(packet, name) for name in packet.overloads())
 
 
+#: The classes were read from torch 2.13: older releases lack some of their ops, and the tag on others.
+as_read = pytest.mark.skipif(Version(torch.__version__) < Version("2.13"), reason="the classes are those of torch 2.13")
+
+
+@as_read
 def test_every_pointwise_op_bears_the_tag_that_its_reason_names() -> None:
     for op in ops_of("pointwise"):
         assert any(torch.Tag.pointwise in overload.tags for overload in overloads(op)), op
 
 
+@as_read
 @pytest.mark.parametrize("name", ["pointwise", "elementwise", "foreach", "views", "copies", "exact"])
 def test_no_op_of_a_class_draws_or_multiplies_matrices(name: str) -> None:
     for op in ops_of(name):

@@ -3,9 +3,10 @@ wrong with one."""
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 import pytest
+from torch import distributed
 
 from tests.tables.samples import HEAD, rule_text
 from tracer import DeterminismTracer, Trace, judge
@@ -39,8 +40,16 @@ def names(example: Example) -> str:
 def recorded(example: Example) -> Trace:
     """What the example dispatches on a CPU."""
     code = program(example, Backend.CPU)
-    with DeterminismTracer() as tracer:
-        exec(compile(code, "example.py", "exec"), {})
+    # Where a GPU is, a group of no named backend is the GPU's alone.
+    start = partial(distributed.init_process_group, "gloo")
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(distributed, "init_process_group", start)
+            with DeterminismTracer() as tracer:
+                exec(compile(code, "example.py", "exec"), {})
+    finally:
+        if distributed.is_initialized():  # one that failed: the next example starts its own
+            distributed.destroy_process_group()
     return tracer.trace
 
 
