@@ -54,6 +54,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/accuracy.py
 	$(BIN)/python benchmarks/threads.py --runs 20
 	$(BIN)/python benchmarks/judging.py
+	$(BIN)/python benchmarks/trials.py
 	$(BIN)/python benchmarks/unknown.py
 	$(BIN)/python benchmarks/values.py
 	$(BIN)/python benchmarks/compiled.py

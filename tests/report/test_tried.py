@@ -77,4 +77,4 @@ def test_a_report_without_trials_says_nothing_of_them() -> None:
 
 def test_where_nothing_else_is_at_risk_the_headline_says_that_data_decided() -> None:
     settled = judge(trace(call("aten.index_add_.default", facts=FACTS, data={DataShown.DISTINCT: 1})))
-    assert settled.to_text(width=100, color=False).startswith("= No risk found, for the data of this run")
+    assert settled.to_text(width=100, color=False).startswith("= No risk found for the data of this run")

@@ -35,8 +35,6 @@ class Untried(Word):
     """It was given no tensor."""
     LAYOUT = "layout"
     """A tensor that it writes, or may write, cannot be copied as it lies: sparse, nested, a lazy sign."""
-    SUBCLASS = "subclass"
-    """It was left to a tensor subclass, or computes nothing: its inner calls are tried."""
     GENERATOR = "generator"
     """It draws from a generator whose state cannot be read."""
     CAPTURED = "captured"

@@ -87,7 +87,6 @@ _WHY_NOT = {
     Untried.NO_RESULT: "without a result to compare",
     Untried.NO_INPUT: "without a tensor to read",
     Untried.LAYOUT: "of a layout that cannot be copied",
-    Untried.SUBCLASS: "left to a tensor subclass",
     Untried.GENERATOR: "of a generator that cannot be put back",
     Untried.CAPTURED: "while a CUDA graph was captured",
     Untried.COMPILED: "in compiled code",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 #: Causes by which a conditional call hangs on its data; by others it hangs on the machine or its settings.
 _DATA = (Cause.ATOMIC_ACCUMULATION, Cause.TIE_ORDER, Cause.WRITE_RACE, None)
 
+_NO_RISK = "No risk found"
 _RISK = (Verdict.RAISES, Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)
 
 #: Where no optimizer stepped: the headline if nothing else is at risk.
@@ -67,14 +68,14 @@ def headline(report: ReportView) -> tuple[Verdict, str]:
     if untrained:
         return Verdict.UNKNOWN, untrained
     said = {
-        Verdict.UNKNOWN: "No risk found in what is known",
-        Verdict.SEEDED: "No risk found once seeded",
-        Verdict.DETERMINISTIC: "No risk found",
+        Verdict.UNKNOWN: f"{_NO_RISK} in what is known",
+        Verdict.SEEDED: f"{_NO_RISK} once seeded",
+        Verdict.DETERMINISTIC: _NO_RISK,
     }
     if verdict is Verdict.SEEDED and draws_repeat(report):
-        said[verdict] = "No risk found; the random draws that were seen are seeded"
+        said[verdict] = f"{_NO_RISK}; the random draws that were seen are seeded"
     if report.judgement.observed:
-        said[verdict] += ", for the data of this run"
+        said[verdict] = said[verdict].replace(_NO_RISK, f"{_NO_RISK} for the data of this run")
     missing = ", ".join(unseen(report))
     return verdict, f"{said[verdict]}{f' (not seen: {missing})' if missing else ''}"
 
