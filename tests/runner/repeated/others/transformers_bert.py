@@ -1,0 +1,13 @@
+# needs: transformers
+import torch
+from transformers import BertConfig, BertForSequenceClassification
+
+torch.manual_seed(0)
+config = BertConfig(vocab_size=100, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64)
+model = BertForSequenceClassification(config)
+optimizer = torch.optim.AdamW(model.parameters())
+for _ in range(2):
+    words = torch.randint(0, 100, (4, 16))
+    model(input_ids=words, labels=torch.randint(0, 2, (4,))).loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
