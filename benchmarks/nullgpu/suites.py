@@ -11,6 +11,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from benchmarks.calls import made_up
+from benchmarks.calls.fresh import made_up_fresh
+from benchmarks.calls.last import made_up_last
 from benchmarks.calls.later import made_up_later
 from benchmarks.calls.unseen import made_up_unseen
 from benchmarks.extra import left_out
@@ -63,12 +65,24 @@ def unseen() -> Iterator[Sample]:
     return made_up_unseen()
 
 
+def fresh() -> Iterator[Sample]:
+    """Calls made up a fourth time, after the rules had been mended by those, as ``benchmarks/calls/fresh`` has them."""
+    return made_up_fresh()
+
+
+def last() -> Iterator[Sample]:
+    """Calls made up a fifth time, after the rules had been mended by those, as ``benchmarks/calls/last`` has them."""
+    return made_up_last()
+
+
 SUITES: Mapping[str, Callable[[], Iterator[Sample]]] = {
     "opinfo": operators,
     "extra": extra,
     "calls": calls,
     "later": later,
     "unseen": unseen,
+    "fresh": fresh,
+    "last": last,
 }
 
 
