@@ -177,7 +177,7 @@ def test_gradients_versions_and_saved_tensors_do_not_feel_trials() -> None:
     assert not any(one.varied for one in tried_in(tracer).values())
 
 
-def test_a_subclass_and_a_mode_of_the_users_see_their_own_calls_alone() -> None:
+def test_a_mode_of_the_users_sees_its_own_calls_alone() -> None:
     class Counting(TorchDispatchMode):
         def __init__(self) -> None:
             super().__init__()
@@ -298,3 +298,35 @@ def test_calls_on_another_thread_are_not_tried() -> None:
 def test_fewer_trials_than_none_are_refused() -> None:
     with pytest.raises(UsageError, match="less than none"):
         DeterminismTracer(trials=-1)
+
+
+def test_a_tensor_subclass_is_tried_in_its_parts_and_computes_what_it_did() -> None:
+    from torch.testing._internal.two_tensor import TwoTensor
+
+    def program() -> list[Any]:
+        pair = TwoTensor(torch.arange(3.0), torch.ones(3))
+        result = (pair + 1) * pair
+        return [bits(result.a), bits(result.b)]
+
+    plain = program()
+    with DeterminismTracer(trials=2, trial_all=True) as tracer:
+        assert program() == plain
+    trials = {group.op: group.tried.trials for group in tracer.trace.calls if group.tried is not None}
+    assert trials["aten.mul.Tensor"] == 4
+
+
+@pytest.mark.slow
+def test_what_is_compiled_stays_compiled_and_is_named_as_not_tried() -> None:
+    def function(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(10).index_add(0, index, x) + x.sum()
+
+    compiled = torch.compile(function)
+    given = (torch.randn(4), torch.tensor([1, 1, 2, 3]))
+    plain = bits(compiled(*given))
+    with DeterminismTracer(trials=2, trial_all=True) as tracer:
+        torch._dynamo.reset()
+        assert bits(compiled(*given)) == plain
+    inside = [group for group in tracer.trace.calls if group.region is not None]
+    assert inside
+    for group in inside:
+        assert group.tried == Tried(untried={Untried.COMPILED: group.count}), group.op
