@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Command, ranks
+from tests.cli.command import PLAIN, Command, ranks
 from tracer.divergence import RootCause, compare_recordings, read_recording
 
+ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import os, sys, torch, torch.distributed as dist
 
@@ -88,3 +92,24 @@ def test_a_rank_that_clips_alone_drifts_from_the_next_step_on(tmp_path: Path) ->
     assert drift is not None
     assert (drift.step, drift.parameters, drift.gradients_differ) == (2, 2, True)
     assert drift.name == "DistributedDataParallel.module.0.weight"
+
+
+@pytest.mark.slow
+@pytest.mark.fresh_interpreter
+def test_a_job_under_torchrun_is_repeated_rank_by_rank(tmp_path: Path) -> None:
+    (tmp_path / "s.py").write_text(SCRIPT)
+    line = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    environment = {**PLAIN, "PYTHONPATH": os.pathsep.join((str(ROOT), *sys.path))}
+    done = subprocess.run(
+        [*line, "-m", "tracer", "repeat", "s.py", "left-out"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    told = " ".join(done.stdout.split())
+    assert "by what other processes gave" in told, done.stderr
+    assert "by a number among its arguments" in told
+    for rank in "01":
+        assert {path.name for path in (tmp_path / "repeat" / f"rank{rank}").iterdir()} >= {"run-1.json", "run-2.values"}
