@@ -16,9 +16,11 @@ from tracer.findings import Finding, Judgement
 from tracer.judging import judge_trace, make_target
 from tracer.names import Backend, BlindSpotKind, Cause, DeterministicMode, Phase, Settings, UnknownReason, Verdict
 from tracer.tables.loading import load_tables
+from tracer.tables.ruling.target_tables import TargetTables
+from tracer.tables.settings.target_settings import DEFAULTS
 from tracer.tables.translation import load_translations
 from tracer.trace.file import Trace
-from tracer.trace.model import BlindSpot, CallGroup, CudaDevice, TraceSource
+from tracer.trace.model import BlindSpot, CallGroup, CudaDevice, FactValue, TraceSource
 
 FLOAT = {"device": "cpu", "dtype": "float32", "layout": "strided", "ndim": 2}
 
@@ -234,6 +236,34 @@ def test_the_worst_candidate_stands_and_the_reader_is_told() -> None:
     assert finding.verdict is Verdict.NONDETERMINISTIC
     assert finding.runs_as == ("aten._scaled_dot_product_efficient_attention_backward or aten._softmax_backward_data")
     assert finding.why.endswith("the worst of them is what is reported.")
+
+
+def verdict_without_workspace(facts: dict[str, FactValue], op: str, **recorded: FactValue) -> Verdict:
+    settings = {**DEFAULTS, "deterministic_mode": "on", "cublas_workspace": "unset"}
+    tables = TargetTables(
+        load_tables(),
+        Backend.CUDA,
+        "2.9",
+        settings,
+        translations=load_translations(),
+        recorded={**settings, **recorded},
+    )
+    return tables.rule_on(call(op, facts={**FLOAT, **facts})).verdict
+
+
+def test_cudnn_that_was_off_in_the_whole_recording_is_a_setting_of_the_target_and_off_around_one_call_is_not() -> None:
+    off = {"conv.without_cudnn": True, "conv.plain_forward": True}
+    assert verdict_without_workspace(off, "aten.convolution.default") is Verdict.RAISES
+    assert verdict_without_workspace(off, "aten.convolution.default", cudnn_enabled=False) is Verdict.DETERMINISTIC
+
+
+def test_float32_attention_without_the_memory_efficient_kernel_is_two_products() -> None:
+    op = "aten._scaled_dot_product_flash_attention_for_cpu.default"
+    plain: dict[str, FactValue] = {"arg.dropout": False, "given.attn_mask": False}
+    assert verdict_without_workspace({**plain, "sdp.efficient_off": True}, op) is Verdict.RAISES
+    assert verdict_without_workspace(plain, op) is Verdict.DETERMINISTIC
+    halved = {**plain, "sdp.efficient_off": True, "dtype": "bfloat16"}
+    assert verdict_without_workspace(halved, op) is Verdict.DETERMINISTIC
 
 
 @pytest.mark.parametrize(("fused", "risks"), [([True], 1), ([False], 0), ([True, False], 1)])

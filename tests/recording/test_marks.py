@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tracer import DeterminismTracer, judge
 from tracer.names import Verdict
@@ -78,6 +79,17 @@ def transposed(stride: int) -> None:
     F.conv_transpose2d(IMAGE, FILTERS.transpose(0, 1), stride=stride, output_padding=2, dilation=3)
 
 
+def without_cudnn(groups: int = 1) -> None:
+    with torch.backends.cudnn.flags(enabled=False):
+        F.conv2d(torch.randn(1, 4, 9, 9), torch.randn(4, 4 // groups, 3, 3), groups=groups)
+
+
+def held_to(*backends: SDPBackend) -> None:
+    q = torch.randn(1, 2, 8, 16)
+    with sdpa_kernel([*backends, SDPBackend.MATH]):
+        F.scaled_dot_product_attention(q, q, q)
+
+
 def pooled(indices: bool) -> None:
     F.max_pool3d(torch.randn(1, 2, 4, 4, 4), 2, return_indices=indices)
 
@@ -118,6 +130,13 @@ PAIRS: list[tuple[str, Program, Program]] = [
     ("conv.pads_output_widely", lambda: transposed(2), lambda: transposed(3)),
     ("conv.pads_output_widely", lambda: transposed(2), lambda: F.conv2d(IMAGE, FILTERS, dilation=3)),
     ("call.makes_half_complex", lambda: torch.ones(2).to(torch.complex32), lambda: torch.ones(2).to(torch.complex64)),
+    ("conv.without_cudnn", without_cudnn, lambda: F.conv2d(IMAGE, FILTERS)),
+    ("conv.without_cudnn", without_cudnn, lambda: without_cudnn(groups=4)),
+    (
+        "sdp.efficient_off",
+        lambda: held_to(SDPBackend.FLASH_ATTENTION),
+        lambda: held_to(SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION),
+    ),
     ("sdp.head_not_of_4", lambda: heads(18), lambda: heads(20)),
     ("sdp.head_not_of_8", lambda: heads(20), lambda: heads(24)),
     ("sdp.head_gt_256", lambda: heads(264), lambda: heads(256)),

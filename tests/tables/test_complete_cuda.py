@@ -332,6 +332,8 @@ DISPATCHED = [
     Claim("nothing to multiply", "aten.mm", "cuda-cublas", "DDD", {"shape.no_elements": True}),
     Claim("cuBLAS in a dilated convolution", "aten.convolution", "cuda-convolution", "NCR NCR NDD NDD", {"conv.leaves_cudnn": True}),
     Claim("cuBLAS in a dilated convolution", "aten.convolution", "cuda-convolution", "NDD", {"conv.leaves_cudnn": True, **SET}),
+    Claim("cuBLAS in a convolution", "aten.convolution", "cuda-convolution", "CCR CCR DDD DDD", {"conv.without_cudnn": True}),
+    Claim("cuBLAS in a convolution", "aten.convolution", "cuda-convolution", "DDD", {"conv.without_cudnn": True, **SET}),
     Claim("add_out_dense_sparse_cuda", "aten.add_.Tensor", "cuda-sparse-onto-dense", "NDD", {"operands.uncoalesced": True}),
     Claim("add_out_dense_sparse_cuda", "aten._to_dense", "cuda-sparse-onto-dense", "DDD", {"operands.uncoalesced": True, **INTEGRAL}),
     Claim("add_out_dense_sparse_cuda", "aten.add.Tensor", "cuda-sparse-onto-dense", "DDD"),

@@ -154,6 +154,8 @@ MARKED_FACTS: Mapping[str, tuple[Value, ...]] = {
     "conv.leaves_cudnn": BOOL,
     # Convolution: is it transposed with an output padding that is not below the stride, which cuDNN does not take?
     "conv.pads_output_widely": BOOL,
+    # Convolution: was cuDNN switched off around the call, so that products are made of it (``cudnn.flags``)?
+    "conv.without_cudnn": BOOL,
     # Copying to another dtype: is it complex32 (``chalf``)?
     "call.makes_half_complex": BOOL,
     # Attention: is the head size no multiple of 4; no multiple of 8; above 256?
@@ -162,6 +164,8 @@ MARKED_FACTS: Mapping[str, tuple[Value, ...]] = {
     "sdp.head_gt_256": BOOL,
     # Attention: do several heads of queries share one of keys or of values (``enable_gqa=True``)?
     "sdp.shares_heads": BOOL,
+    # Attention: was the memory-efficient kernel switched off around the call (``sdpa_kernel``)?
+    "sdp.efficient_off": BOOL,
     # Was the op called past the function of torch.nn.functional that takes another way in deterministic mode?
     "call.direct": BOOL,
     # Was it called by the function that takes another way in deterministic mode when asked for indices?
@@ -174,6 +178,7 @@ FORWARD_FACTS: Mapping[str, str] = {
     "forward.direct": "call.direct",
     "forward.returns_indices": "call.returns_indices",
     "forward.fits_cudnn": "call.fits_cudnn",
+    "forward.efficient_off": "sdp.efficient_off",
 }
 BACKWARD_OF = "_backward"
 """What a backward op's name adds to its forward's."""
@@ -194,6 +199,7 @@ DERIVED_FACTS: Mapping[str, tuple[Value, ...]] = {
     "forward.direct": BOOL,
     "forward.returns_indices": BOOL,
     "forward.fits_cudnn": BOOL,
+    "forward.efficient_off": BOOL,
     # Was the call made by attention's math route on the CPU, for inputs that the target may have a fused kernel for?
     "attention.may_fuse": BOOL,
     # Is it made by nn.RNN, nn.GRU or nn.LSTM? A recorder notes that it is, and nothing where it is not.

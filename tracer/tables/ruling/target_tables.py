@@ -34,6 +34,8 @@ from tracer.trace.model import CallGroup, FactValue
 _SPEAKS_AGAINST = "call.direct"
 #: What the products of attention's math route are.
 _PRODUCT = "aten.bmm.default"
+#: Of one call; of all of them it is the recording's setting, and the target has a setting of its own.
+_WITHOUT_CUDNN = "conv.without_cudnn"
 #: What fused kernels take.
 _FUSED = ("float32", "float16", "bfloat16")
 
@@ -170,6 +172,8 @@ class TargetTables:
         """The ruling for a call that ran as it was recorded, or as what it becomes on the target."""
         facts = group.facts
         device = facts.get("device")
+        if _WITHOUT_CUDNN in facts and self._recorded.get("cudnn_enabled") is False:
+            facts = {key: value for key, value in facts.items() if key != _WITHOUT_CUDNN}
         if "subclass" in facts:
             return self._delegated(backend, group, facts.get("subclass_inner"))
         if group.op.startswith("higher_order."):

@@ -180,11 +180,30 @@ def _leaves_cudnn(func: Any) -> _Test | None:
     def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
         if all(step == 1 for step in spread(args, kwargs)):
             return False
-        image, weight, parts = source(args, kwargs), filters(args, kwargs), groups(args, kwargs)
-        is_depthwise = not turned(args, kwargs) and parts > 1 and parts == image.shape[1]
-        if is_depthwise or image.numel() == 0:
+        image, weight = source(args, kwargs), filters(args, kwargs)
+        if _is_depthwise(image, groups(args, kwargs), turned(args, kwargs)) or image.numel() == 0:
             return False
         return not _is_channels_last(image) and not _is_channels_last(weight)
+
+    return test
+
+
+def _is_depthwise(image: torch.Tensor, parts: int, turned: bool) -> bool:
+    return not turned and parts > 1 and parts == image.shape[1]
+
+
+def _is_without_cudnn(func: Any) -> _Test | None:
+    """Switched off around this call; a depthwise one has a kernel of its own, an empty one nothing to multiply."""
+    known = _getters(func, "input", "transposed", "groups")
+    if known is None:
+        return None
+    source, turned, groups = known
+
+    def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        if torch.backends.cudnn.enabled:
+            return False
+        image = source(args, kwargs)
+        return not _is_depthwise(image, groups(args, kwargs), turned(args, kwargs)) and image.numel() != 0
 
     return test
 
@@ -322,11 +341,13 @@ _TESTS: Mapping[str, Callable[[Any], _Test | None]] = {
     "shape.topk_plain": _is_plain_topk,
     "conv.leaves_cudnn": _leaves_cudnn,
     "conv.pads_output_widely": _pads_output_widely,
+    "conv.without_cudnn": _is_without_cudnn,
     "call.makes_half_complex": _makes_half_complex,
     "sdp.head_not_of_4": _head(lambda size: size % 4 != 0),
     "sdp.head_not_of_8": _head(lambda size: size % 8 != 0),
     "sdp.head_gt_256": _head(lambda size: size > _WIDEST_HEAD),
     "sdp.shares_heads": _shares_heads,
+    "sdp.efficient_off": lambda func: lambda args, kwargs: not torch.backends.cuda.mem_efficient_sdp_enabled(),
     "call.direct": _is_direct,
     "call.returns_indices": _returns_indices,
 }
