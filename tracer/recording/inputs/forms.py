@@ -11,6 +11,7 @@ from keyword import iskeyword
 from typing import Any, NamedTuple
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from tracer.recording.torch_private import seams
 
@@ -59,8 +60,8 @@ def _form(value: Any) -> Any:
 
 
 def tensor_form(tensor: torch.Tensor) -> Any:
-    """The form of one tensor; ``...`` for a subclass that answers such questions itself."""
-    if seams.dispatches_itself(type(tensor)) and not seams.is_fake(type(tensor)):
+    """The form of one tensor; ``...`` for a subclass that answers such questions itself, or that has no shape yet."""
+    if (seams.dispatches_itself(type(tensor)) and not seams.is_fake(type(tensor))) or is_lazy(tensor):
         return ...
     layout = tensor.layout
     stride = tensor.stride() if layout is torch.strided and not tensor.is_nested else None
