@@ -51,6 +51,23 @@ def _cuda_sleeps(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def _the_process_is_left_as_it_was() -> Iterator[None]:
+    """Threads, deterministic mode and folder are those of the process again after a test that failed or forgot."""
+    torch = sys.modules.get("torch")
+    folder = os.getcwd()
+    threads = torch.get_num_threads() if torch is not None else None
+    yield
+    os.chdir(folder)
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return
+    if threads is not None and torch.get_num_threads() != threads:
+        torch.set_num_threads(threads)
+    if torch.are_deterministic_algorithms_enabled():
+        torch.use_deterministic_algorithms(False)
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """A function that compares a text with a file under ``tests/golden``, or rewrites the file when asked."""

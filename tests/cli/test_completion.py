@@ -56,7 +56,7 @@ def test_options_complete(name: str) -> None:
         (("explain", "CUBLAS_WORKSPACE_C"), ["CUBLAS_WORKSPACE_CONFIG"]),
         (("explain", "--backend", "recor"), []),
         (("tables", "show", "cuda-put"), ["cuda-put"]),
-        (("tables", ""), ["lint", "list", "show"]),
+        (("tables", ""), ["lint", "list", "measured", "show"]),
         (("completion", ""), ["bash", "zsh", "fish"]),
     ],
 )

@@ -42,9 +42,9 @@ def workplace(tmp_path: Path) -> Path:
     "line",
     [
         ("show.py", "--lr", "3", "-o", "x", "--help", "--", "-m"),
-        ("./sub/../sub/link.py",),
-        ("folder", "a b"),
-        ("packed.zip",),
+        pytest.param(("./sub/../sub/link.py",), marks=pytest.mark.slow),
+        pytest.param(("folder", "a b"), marks=pytest.mark.slow),
+        pytest.param(("packed.zip",), marks=pytest.mark.slow),
         ("-m", "package", "--steps", "1:2"),
         ("-m", "package.inner", "-h"),
     ],

@@ -77,7 +77,9 @@ def test_a_marked_test_fails_for_its_findings_and_others_do_not(project: Path) -
     assert "INTERNALERROR" not in done.out
 
 
-@pytest.mark.parametrize("workers", [(), pytest.param(("-n", "2"), marks=pytest.mark.fresh_interpreter)])
+@pytest.mark.parametrize(
+    "workers", [(), pytest.param(("-n", "2"), marks=[pytest.mark.fresh_interpreter, pytest.mark.slow])]
+)
 def test_one_report_holds_what_every_worker_recorded(project: Path, workers: tuple[str, ...]) -> None:
     options = ("-q", "--determinism-report", "out.json", "--determinism-backend", "cuda", *workers)
     done = pytest_in(project, *options, fresh=bool(workers))  # the workers start Python themselves

@@ -62,17 +62,11 @@ def opened(request: pytest.FixtureRequest, chromium: Any, deep_page: Path) -> It
     page.done()
 
 
-#: Dark or not, and the width; each is seen in two of the four, and in all by name.
-LOOKS = pytest.mark.parametrize(
-    "opened",
-    [
-        (False, 1280),
-        pytest.param((True, 1280), marks=pytest.mark.slow),
-        pytest.param((False, 400), marks=pytest.mark.slow),
-        (True, 400),
-    ],
-    indirect=True,
-)
+def looks(kept: tuple[bool, int]) -> pytest.MarkDecorator:
+    """Dark or not, and the width: one look in every run, all four by name."""
+    every = [(False, 1280), (True, 1280), (False, 400), (True, 400)]
+    marked = [one if one == kept else pytest.param(one, marks=pytest.mark.slow) for one in every]
+    return pytest.mark.parametrize("opened", marked, indirect=True)
 
 
 def check_accessible(page: Any) -> None:
@@ -89,7 +83,7 @@ def shown(page: Any) -> int:
     return int(found.group(1))
 
 
-@LOOKS
+@looks((False, 1280))
 def test_no_rule_of_level_a_or_aa_is_broken_whatever_is_open(opened: Opened) -> None:
     page = opened.page
     check_accessible(page)
@@ -101,7 +95,7 @@ def test_no_rule_of_level_a_or_aa_is_broken_whatever_is_open(opened: Opened) -> 
     check_accessible(page)
 
 
-@LOOKS
+@looks((True, 400))
 def test_every_control_does_what_it_says(opened: Opened, deep_page: Path) -> None:
     page = opened.page
     total = shown(page)

@@ -39,6 +39,7 @@ def test_every_refusal_of_what_the_database_leaves_out_is_predicted_and_none_inv
     assert {entry for entry, _ in score.refused} >= {"put_", "put", "max_unpool1d", "max_unpool3d", "resize_ quantized"}
 
 
+@pytest.mark.slow
 def test_a_part_of_the_database_agrees() -> None:
     entries = [
         op

@@ -128,3 +128,15 @@ def test_no_bit_changes_while_forms_are_kept() -> None:
     with DeterminismTracer():
         kept = bits(step())
     assert kept == plain
+
+
+class Mute(torch.Tensor):
+    """A tensor that answers no question of its shape."""
+
+    def stride(self, dim: Any = None) -> Any:
+        raise NotImplementedError(dim)
+
+
+def test_a_tensor_that_does_not_answer_is_left_open_and_stops_nothing() -> None:
+    made = arguments(lambda: torch.ones(2).as_subclass(Mute).mul(2.0), "aten.mul.Tensor")
+    assert made == ["self=..., other=2.0"]

@@ -54,10 +54,14 @@ def test_nothing_is_kept_unasked_and_keeping_changes_no_bit(tmp_path: Path) -> N
     plain, file = recorded(tmp_path)
     assert not file.exists()
     assert not any(group.inputs for group in plain.trace.calls)
+    before = torch.get_num_threads()
     torch.set_num_threads(1)
-    expected = bits(step())
-    with DeterminismTracer(keep_inputs="*"):
-        found = bits(step())
+    try:
+        expected = bits(step())
+        with DeterminismTracer(keep_inputs="*"):
+            found = bits(step())
+    finally:
+        torch.set_num_threads(before)
     assert found == expected
 
 

@@ -63,10 +63,17 @@ def tensor_form(tensor: torch.Tensor) -> Any:
     """The form of one tensor; ``...`` for a subclass that answers such questions itself, or that has no shape yet."""
     if (seams.dispatches_itself(type(tensor)) and not seams.is_fake(type(tensor))) or is_lazy(tensor):
         return ...
-    layout = tensor.layout
-    stride = tensor.stride() if layout is torch.strided and not tensor.is_nested else None
+    try:
+        return _answered(tensor)
+    except Exception:  # a kind of tensor that does not answer: what is noted beside a call never stops it
+        return ...
+
+
+def _answered(tensor: torch.Tensor) -> Any:
     if tensor.is_nested:
         return ...
+    layout = tensor.layout
+    stride = tensor.stride() if layout is torch.strided else None
     if stride is not None and tensor.is_contiguous():
         stride = None
     return TensorForm(tensor.dtype, tuple(tensor.shape), stride, tensor.device.type, layout)
