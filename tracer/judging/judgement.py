@@ -187,6 +187,7 @@ class _TablesBySettings:
                 changed=frozenset({*target.sets, *dict(tried)}),
                 strict=self._strict,
             )
+            seen = next(iter(self._kept.values()), None)
             target_tables = self._kept[tried] = TargetTables(
                 self._tables,
                 target.backend,
@@ -198,5 +199,5 @@ class _TablesBySettings:
                 compiled=compiled,
                 recorded=settings_of(trace.environment, Settings.RECORDED),
             )
-            target_tables.look_ahead(trace.calls)
+            target_tables.look_ahead(trace.calls, seen)
         return target_tables

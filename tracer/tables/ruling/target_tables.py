@@ -200,8 +200,14 @@ class TargetTables:
                 return retold.rule_on(facts, node)
         return bound.rule_on(group.op, facts, node)
 
-    def look_ahead(self, calls: Iterable[CallGroup]) -> None:
-        """Note what forward calls say that translations of their backward ask for; before any ruling."""
+    def look_ahead(self, calls: Iterable[CallGroup], seen: TargetTables | None = None) -> None:
+        """Note what forward calls say that translations of their backward ask for; before any ruling.
+
+        ``seen``: the same target under other settings, which looked at the same calls; no setting changes what it saw.
+        """
+        if seen is not None:
+            self._told_forward, self._at_forward, self._sharing = seen._told_forward, seen._at_forward, seen._sharing
+            return
         calls = tuple(calls)
         self._look_at_forward(calls)
         asked = {row.forward for row in self._translations.translation if row.forward and self._backend in row.to}
