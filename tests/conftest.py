@@ -69,6 +69,17 @@ def _the_process_is_left_as_it_was() -> Iterator[None]:
 
 
 @pytest.fixture
+def two_threads() -> Iterator[None]:
+    """As many threads as a laptop has: what varies on the CPU happens between threads."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """A function that compares a text with a file under ``tests/golden``, or rewrites the file when asked."""
 

@@ -7,7 +7,7 @@ out. Where that differs from the page, ``corrected_because`` says what the page 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -544,13 +544,8 @@ ENTRIES = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _two_threads() -> Iterator[None]:
-    """On the CPU, what is documented happens between threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
+#: On the CPU, what is documented happens between threads.
+pytestmark = pytest.mark.usefixtures("two_threads")
 
 
 def verdict_of(entry: Entry, settings: str) -> set[Verdict]:

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from tests.report.browser import Opened
+from tests.thinning import thinned
 from tracer import judge
 from tracer.portability import judge_targets, targets_named
 from tracer.trace import Trace
@@ -65,8 +66,7 @@ def opened(request: pytest.FixtureRequest, chromium: Any, deep_page: Path) -> It
 def looks(kept: tuple[bool, int]) -> pytest.MarkDecorator:
     """Dark or not, and the width: one look in every run, all four by name."""
     every = [(False, 1280), (True, 1280), (False, 400), (True, 400)]
-    marked = [one if one == kept else pytest.param(one, marks=pytest.mark.slow) for one in every]
-    return pytest.mark.parametrize("opened", marked, indirect=True)
+    return pytest.mark.parametrize("opened", thinned([(one,) for one in every], [(kept,)]), indirect=True)
 
 
 def check_accessible(page: Any) -> None:

@@ -10,6 +10,7 @@ from tracer.cli import completing
 from tracer.cli.destinations import destinations
 from tracer.cli.output import show
 from tracer.cli.progress import progress
+from tracer.cli.target_options import target_options
 from tracer.cli.verbosity import detail_of, verbosity
 from tracer.cli.writing import render_report, write_rendered
 from tracer.errors import UsageError
@@ -31,30 +32,10 @@ Exit code 3 says that a trace is partial: the report is written, and speaks for 
 
 @click.command("report", epilog=EXAMPLES, short_help="Say what a trace means.")
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...", shell_complete=completing.files)
-@click.option(
-    "--backend",
-    default="recorded",
-    show_default=True,
-    metavar="B",
-    shell_complete=completing.backend,
-    help=f"Judge for {', '.join(Backend)} (each call's own device).",
-)
-@click.option(
-    "--torch",
-    "torch_version",
-    default="recorded",
-    show_default=True,
-    metavar="V",
-    shell_complete=completing.release,
-    help="Judge for this version of torch, such as 2.13.",
-)
-@click.option(
-    "--settings",
-    default="recorded",
-    show_default=True,
-    metavar="S",
-    shell_complete=completing.settings,
-    help=f"Judge under these settings: {', '.join(Settings)}.",
+@target_options(
+    backend=f"Judge for {', '.join(Backend)} (each call's own device).",
+    torch="Judge for this version of torch, such as 2.13.",
+    settings=f"Judge under these settings: {', '.join(Settings)}.",
 )
 @click.option(
     "--format",

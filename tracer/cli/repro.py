@@ -9,6 +9,7 @@ import click
 from tracer.cli import completing
 from tracer.cli.output import check_writable, show
 from tracer.cli.progress import progress
+from tracer.cli.target_options import target_options
 from tracer.errors import ReportError, UsageError
 from tracer.names import Backend
 
@@ -27,30 +28,10 @@ when the call's result varied, 0 when every run agreed, 2 when it lacks somethin
 @click.command("repro", epilog=EXAMPLES, short_help="Write a program that makes one finding's call again.")
 @click.argument("trace", metavar="TRACE", shell_complete=completing.files)
 @click.argument("finding", metavar="FINDING", shell_complete=completing.rules)
-@click.option(
-    "--backend",
-    default="recorded",
-    show_default=True,
-    metavar="B",
-    shell_complete=completing.backend,
-    help=f"The finding is one for {', '.join(Backend)} (each call's own device).",
-)
-@click.option(
-    "--torch",
-    "torch_version",
-    default="recorded",
-    show_default=True,
-    metavar="V",
-    shell_complete=completing.release,
-    help="The finding is one for this version of torch.",
-)
-@click.option(
-    "--settings",
-    default="recorded",
-    show_default=True,
-    metavar="S",
-    shell_complete=completing.settings,
-    help="The finding is one under these settings.",
+@target_options(
+    backend=f"The finding is one for {', '.join(Backend)} (each call's own device).",
+    torch="The finding is one for this version of torch.",
+    settings="The finding is one under these settings.",
 )
 @click.option("--with-values", is_flag=True, help="With the recorded data, in a file beside it; see run --keep-inputs.")
 @click.option("--import", "imports", multiple=True, metavar="MODULE", help="A module that registers the op.")

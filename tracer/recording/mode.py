@@ -31,10 +31,10 @@ from tracer.recording.memory.indices import MAKES
 from tracer.recording.memory.tracking import Tracking
 from tracer.recording.sites import WRAPPER
 from tracer.recording.torch_private import kernels, seams
+from tracer.trace.trial_names import Untried
 
 if TYPE_CHECKING:
     from tracer.recording.values.calls import CallValues
-from tracer.trace.trial_names import Untried
 
 _getframe: Any = sys._getframe
 _get_ident = get_ident

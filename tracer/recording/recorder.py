@@ -183,6 +183,7 @@ class Recorder:
     def trace(self, version: str) -> Trace:
         """What was recorded so far, as a trace."""
         counted = sorted(self._counted(), key=lambda pair: pair[1].order)
+        counters = [counter for _, counter in counted]
         runs = list(self.executions.runs.values())
         log = self.watch.compilations
         times = self.launched.times
@@ -190,9 +191,8 @@ class Recorder:
         in_order = [(counter.order, self._group(info, counter)) for info, counter in counted]
         compiled = list(self.regions.groups(runs, times))
         if self.around is not None:
-            in_order = self.around.told(in_order, [counter for _, counter in counted])
+            in_order = self.around.told(in_order, counters)
             compiled = self.around.unreached(compiled)
-        counters = [counter for _, counter in counted]
         in_order = list(self.launched.split(zip(counters, in_order, strict=True)))
         in_order += (*compiled, *self.launched.groups())
         groups = merge_groups(group for _, group in sorted(in_order, key=lambda pair: pair[0]))

@@ -75,14 +75,6 @@ def planted() -> Iterator[Planted]:
     yield Planted("dropout", lambda: torch.nn.functional.dropout(wide, 0.5), False)
 
 
-@pytest.fixture
-def two_threads() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
-
-
 def repeated(program: Callable[[], torch.Tensor]) -> int:
     """How many different results plain repetition gives."""
     found = set()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import threading
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -26,14 +25,6 @@ LIBRARY = torch.library.Library("tried", "DEF")
 def tried_in(tracer: DeterminismTracer) -> dict[str, Tried]:
     """By op, for the groups that were tried or should have been."""
     return {group.op: group.tried for group in tracer.trace.calls if group.tried is not None}
-
-
-@pytest.fixture
-def two_threads() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
 
 
 def define(schema: str, function: Any) -> Any:
