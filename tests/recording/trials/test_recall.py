@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from benchmarks.samples import UNWRITTEN, Sample, operator_database, samples_of
+from tests.racing import MANY, additions
 from tests.recording.trials.test_trying import define
 from tracer import DeterminismTracer
 from tracer.recording.values.digesting.digests import digest
 from tracer.trace.tried import Tried
 
-MANY = 200_000
 #: As often as a call is made again, and as often as it is repeated without.
 TIMES = 30
 
@@ -57,7 +57,7 @@ def rare(x: torch.Tensor) -> torch.Tensor:
 
 def planted() -> Iterator[Planted]:
     torch.manual_seed(0)
-    index, values = torch.randint(0, 100, (MANY,)), torch.randn(MANY)
+    index, values = additions()
     unique = torch.randperm(MANY)
     wide = torch.randn(MANY)
     a, b = torch.randn(64, 64), torch.randn(64, 64)
