@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from tests.recording.lines import line_of
 from tracer import DeterminismTracer
 from tracer.names import BlindSpotKind, Phase
 from tracer.trace import Trace
@@ -160,6 +161,26 @@ def flexible_attention() -> list[torch.Tensor]:
         return [torch.compile(flex_attention)(q, k, v)]
 
 
+def of_torchs_own() -> list[torch.Tensor]:
+    """Nothing of the program is within: its calls belong to the lines that called it, backward ones too."""
+    loss, words = torch.compile(F.cross_entropy), torch.arange(4)
+    given = [rows().requires_grad_() for _ in range(2)]
+    one = loss(given[0], words)  # line
+    two = loss(given[1], words)
+    (one + 2 * two).backward()
+    return [one.detach(), two.detach(), *(x.grad for x in given if x.grad is not None)]
+
+
+def at_its_callers(trace: Trace) -> bool:
+    first = line_of(of_torchs_own, "# line")
+    found = {(call.phase, int(call.location.rpartition(":")[2]), call.function) for call in trace.calls if call.region}
+    return all(
+        {(line, function) for phase, line, function in found if phase is wanted}
+        == {(first, "of_torchs_own"), (first + 1, "of_torchs_own")}
+        for wanted in (Phase.FORWARD, Phase.BACKWARD)
+    )
+
+
 def drops() -> list[torch.Tensor]:
     torch.manual_seed(3)
     compiled = torch.compile(lambda x: F.dropout(x, 0.5) + torch.rand_like(x))
@@ -229,6 +250,7 @@ FEATURES = {
         flexible_attention,
         says=lambda trace: any(call.op == "higher_order.flex_attention" and call.region for call in trace.calls),
     ),
+    "function of torch's own": Feature(of_torchs_own, says=at_its_callers),
     "random numbers": Feature(drops, is_quick=True),
     "aot_eager": Feature(backend("aot_eager"), RegionInside.DISPATCHED, is_quick=True),
     "eager": Feature(backend("eager"), RegionInside.DISPATCHED, is_quick=True),

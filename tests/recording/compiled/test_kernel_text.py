@@ -103,6 +103,40 @@ def test_what_the_compiler_told_of_a_kernel_stands_before_its_name() -> None:
     assert "cpp_fused_index_add_0" in matching.told
 
 
+#: Kernels for lists of tensors as torch 2.11 wrote them on a device: of one the comment at its call tells, of one none.
+LISTS = """
+# Unsorted Source Nodes: [], Original ATen: []
+# Source node to ATen node mapping:
+triton_for_fused_0 = async_compile.triton('triton_for_fused_0', "tl.store(out_ptr0, tmp0)", device_str='cuda')
+
+
+# Unsorted Source Nodes: [], Original ATen: []
+triton_for_fused_1 = async_compile.triton('triton_for_fused_1', "tl.store(out_ptr0, tmp0)", device_str='cuda')
+
+
+def call(args):
+    # Topologically Sorted Source Nodes: [_foreach_add_], Original ATen: [aten._foreach_add]
+    stream0 = get_raw_stream(0)
+    triton_for_fused_0.run(arg0_1, stream=stream0)
+    # Unsorted Source Nodes: [], Original ATen: []
+    stream0 = get_raw_stream(0)
+    triton_for_fused_1.run(arg1_1, stream=stream0)
+    return ()
+"""
+
+
+def test_kernels_for_lists_of_tensors_name_their_ops_by_what_the_code_says_at_the_call_or_by_their_kind() -> None:
+    one, other = read_kernels(LISTS)
+    assert (one.original_ops, other.original_ops) == (("aten._foreach_add",), ())
+    nodes = [node(name, f"aten.{name}") for name in ("_foreach_add.Scalar", "_foreach_mul.Scalar", "copy_.default")]
+    matching = match_kernels(nodes, (one, other), {})
+    assert matching.kernels == {
+        "_foreach_add.Scalar": ("triton_for_fused_0",),
+        "_foreach_mul.Scalar": ("triton_for_fused_1",),
+    }
+    assert not matching.told
+
+
 def test_code_that_calls_its_own_kernels_alone_dispatches_nothing() -> None:
     assert dispatches(CODE)
     own = "\n".join(line for line in CODE.splitlines() if "extern_kernels" not in line and "aten.index" not in line)

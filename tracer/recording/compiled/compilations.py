@@ -11,7 +11,7 @@ import json
 import logging
 import weakref
 from _thread import get_ident
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
@@ -22,6 +22,7 @@ from tracer.recording.compiled.kernel_text import dispatches
 from tracer.recording.compiled.program_lines import Step, read_module, read_stack
 from tracer.recording.patching import Call
 from tracer.recording.process.settings import deterministic_mode, read_settings
+from tracer.recording.sites import is_torchs_own
 from tracer.recording.torch_private import compile_seams
 from tracer.tables.settings.rows import load_rows
 from tracer.trace.model import FactValue
@@ -107,6 +108,9 @@ class CompiledCode:
         """May its code dispatch ops, which are its own and not to be counted again?"""
         self.guard: tuple[str, str] = ("", "")
         """The compilation that did not serve, and the condition that failed there."""
+        compiled = program.code if program is not None else None
+        self.has_lines = compiled is None or not is_torchs_own(compiled.co_filename)
+        """Do its calls bear lines of the program? A function of torch's own is known by who called it."""
 
 
 class CompileLog:
@@ -181,14 +185,13 @@ class CompileLog:
                 break
 
     def kernel_written(self, call: Call) -> None:
-        """A C++ kernel was made of some of the graph's calls."""
+        """A kernel was made of some of the graph's calls."""
         running = self._current.get(get_ident())
         if not running or not isinstance(call.result, str) or len(call.args) < 3:
             return
+        given = call.args[2]
         names = running[-1][1].kernels.setdefault(call.result, set())
-        for node in call.args[2]:
-            for inner in getattr(node, "get_nodes", lambda node=node: [node])():
-                names.update(origin.name for origin in getattr(inner.node, "origins", ()))
+        names.update(_origins(given if isinstance(given, (list, tuple)) else [given]))
 
     def chosen(self, call: Call) -> None:
         """One of several ways was chosen to compute a call of the graph."""
@@ -276,6 +279,16 @@ class CompileLog:
         code.origin = RegionOrigin.EARLIER
         self._register(compiled, code)
         return code
+
+
+def _origins(nodes: Iterable[Any]) -> Iterator[str]:
+    """Names of the graph's calls that what Inductor schedules was made of; what is fused holds more of its kind."""
+    for node in nodes:
+        inner: Sequence[Any] = getattr(node, "get_nodes", tuple)()
+        if any(one is not node for one in inner):
+            yield from _origins(inner)
+        else:
+            yield from (str(origin.name) for origin in getattr(getattr(node, "node", None), "origins", ()))
 
 
 def _is_true(value: Any) -> bool:

@@ -43,7 +43,7 @@ class Run:
         """Did the backward engine call it?"""
         self.in_optimizer = in_optimizer
         self.site: Site = NOWHERE
-        """The innermost line outside torch that led to the first of them."""
+        """The innermost line outside torch that led to the first of them; of a backward, to its forward."""
         self.called_from: Site = NOWHERE
         """The user's own line that did."""
         self.count = 0
@@ -73,9 +73,8 @@ class Executions:
         self._log = log
         self._known: Mapping[int, tuple[Any, CompiledCode]] | None = None
         self.runs: dict[Any, Run] = {}
-        self._forwards: dict[Any, deque[Any]] = {}
-        """By a program: the modules in which its forward ran, whose backward has not run yet; the last one's runs
-        first."""
+        self._forwards: dict[Any, deque[Run]] = {}
+        """By a program: its forwards whose backward has not run yet; the last one's runs first."""
         self._give_up = tracking.give_up_all  # it may write to any tensor
         self._watched, self._indices = tracking.memory.live, tracking.indices.live
         self.on_unseen: Callable[[CompiledCode, FrameType | None], None] = lambda code, frame: None
@@ -105,20 +104,26 @@ class Executions:
             return False
         scope = modules.scope
         direction = code.direction
+        forward = waiting = None
         if direction is not _INFERENCE:
             waiting = self._forwards.get(code.program)
             if waiting is None:
                 waiting = self._forwards[code.program] = deque(maxlen=_MOST_WAITING)
-            if direction is _FORWARD:
-                waiting.append(scope)
-            elif waiting:
-                scope = waiting.pop()
+            if direction is not _FORWARD and waiting:
+                forward = waiting.pop()
+                scope = forward.scope
         is_stepping = self._optimizer.active
-        key = (code, scope, in_engine, is_stepping)
+        caller = None if code.has_lines else forward or self._caller(sys._getframe(2))
+        key = (code, scope, in_engine, is_stepping, caller)
         run = self.runs.get(key)
         if run is None:
             run = self.runs[key] = Run(code, scope, in_engine=in_engine, in_optimizer=is_stepping)
-            self._locate(run, sys._getframe(2))
+            if forward is not None:
+                run.site, run.called_from = forward.site, forward.called_from
+            else:
+                self._locate(run, sys._getframe(2))
+        if direction is _FORWARD and waiting is not None:
+            waiting.append(run)
         run.count += 1
         self.running = run
         if self._watched or self._indices:
@@ -135,6 +140,16 @@ class Executions:
             return None
         self._known = log.by_object
         return log.code_of(compiled) or log.met_unknown(compiled)
+
+    def _caller(self, frame: FrameType | None) -> tuple[str, int, int] | None:
+        """The instruction outside torch that asked for code of torch's own, which has no other line."""
+        kind_of = self._attribution.sites.kind_of
+        while frame is not None:
+            code = frame.f_code
+            if kind_of(code.co_filename) > 0:
+                return code.co_filename, code.co_firstlineno, frame.f_lasti
+            frame = frame.f_back
+        return None
 
     def _locate(self, run: Run, frame: FrameType | None) -> None:
         sites = self._attribution.sites

@@ -123,7 +123,7 @@ def _on_compiled(watch: InductorWatch, call: Call) -> None:
 
 def _entries() -> list[Target]:
     module, name = seams.INDUCTOR_ENTRY
-    kernels, scheduling, define = compile_seams.CPP_KERNELS
+    writers = (compile_seams.CPP_KERNELS, compile_seams.TRITON_KERNELS)
     compiler, compile_one = compile_seams.COMPILER
     choosing, selector = compile_seams.CHOOSING
     tuner = getattr(sys.modules.get(compile_seams.TUNER[0]), compile_seams.TUNER[1], None)
@@ -144,7 +144,7 @@ def _entries() -> list[Target]:
             before=lambda watch, call: watch.log.code_is_ready(call),
         ),
         Target(
-            [(getattr(sys.modules.get(kernels), scheduling, None), define)],
+            [(getattr(sys.modules.get(kernels), scheduling, None), define) for kernels, scheduling, define in writers],
             after=lambda watch, call: watch.log.kernel_written(call),
         ),
         Target([(sys.modules.get(compile_seams.GENERATOR[0]), compile_seams.GENERATOR[1])], around=_unseen),

@@ -114,8 +114,8 @@ def read_kernels(code: str) -> tuple[KernelText, ...]:
                     found[name] = known._replace(calls=known.calls + 1)
                     continue
                 language, source, comment = sources.get(name, (_language_of(name), "", ""))
-                said = _comment_above(lines, number - 1) if not source or not comment else comment
-                found[name] = KernelText(name, language, source, _originals(said), _nodes(said), 1)
+                told = comment if source and _originals(comment) else _comment_above(lines, number - 1)
+                found[name] = KernelText(name, language, source, _originals(told), _nodes(told), 1)
     return tuple(found.values())
 
 

@@ -37,6 +37,8 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
     "scatter_add_": ("scatter_add",),
     "scatter_": ("scatter",),
 }
+#: Triton's kernels for lists of tensors, which bear no name of an op.
+_OF_LISTS = "triton_for_"
 
 
 class Matching(NamedTuple):
@@ -96,6 +98,8 @@ def _may_be(node: Node, kernel: KernelText) -> bool:
         return base == name or base in _ALIASES.get(name, ())
     if node.op.startswith("higher_order.triton_kernel_wrapper"):
         return kernel.language is KernelLanguage.USER_TRITON
+    if kernel.name.startswith(_OF_LISTS):
+        return base.startswith("_foreach_") and (not kernel.original_ops or f"aten.{base}" in kernel.original_ops)
     words = f"_{kernel.name}_"
     return any(f"_{one}_" in words for one in (base, *_MADE_OF.get(base, ())))
 

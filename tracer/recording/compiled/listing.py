@@ -16,7 +16,15 @@ from tracer.recording.compiled.graph_facts import GraphFacts
 from tracer.recording.compiled.graph_text import Graph, Node, read_graph
 from tracer.recording.compiled.kernel_text import KernelText, atomic_lines, read_kernels
 from tracer.recording.compiled.kernels_of_calls import Matching, match_kernels
-from tracer.recording.compiled.program_lines import Frame, ProgramLines, Step, read_module, read_stack, with_neighbours
+from tracer.recording.compiled.program_lines import (
+    Frame,
+    FunctionNames,
+    ProgramLines,
+    Step,
+    read_module,
+    read_stack,
+    with_neighbours,
+)
 from tracer.recording.inputs.graph_forms import arguments_of
 from tracer.recording.sites import LIBRARY, NOWHERE, USER, Site, Sites, spell
 from tracer.recording.torch_private import compile_seams
@@ -47,6 +55,7 @@ class RegionList:
         self._sites = sites
         self._facts = GraphFacts(asked, working_directory)
         self._working_directory = working_directory
+        self._functions = FunctionNames()
         self._inside: dict[int, tuple[CompiledCode, Inside]] = {}
         self._ids: dict[int, str] = {}
         self.keeps_lines = False
@@ -157,7 +166,8 @@ class RegionList:
 
     def _site(self, frame: Frame) -> Site:
         kind = self._sites.kind_of(frame.path)
-        return Site(os.path.join(self._working_directory, frame.path), frame.line, frame.function, kind)
+        path = os.path.join(self._working_directory, frame.path)
+        return Site(path, frame.line, self._functions.name_at(path, frame.line, frame.function), kind)
 
     def _module(self, run: Run, step: Step | None) -> str:
         """The module's path: below the one that ran the region, else below the class of the one that it is in."""

@@ -6,8 +6,12 @@ lines of the day on which it was compiled. The two are matched by the text of th
 
 from __future__ import annotations
 
+import linecache
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import CodeType
 from typing import Any, NamedTuple
 
 from tracer.recording.compiled.graph_text import Node, Place
@@ -189,3 +193,52 @@ def _ranks(places: Iterable[Place]) -> dict[Place, tuple[int, int]]:
         ordered = sorted(lines[(place.path, place.function, place.code)])
         ranks[place] = (ordered.index(place.line), len(ordered))
     return ranks
+
+
+#: Files that are longer are not read again.
+_MOST_LINES = 50_000
+
+
+class FunctionNames:
+    """What functions are called in full, ``Net.forward``, where a stack that was kept as text says ``forward``.
+
+    An eager call bears the qualified name that its code object has. The text of a file is compiled once more, and never
+    run, to have the same names, those of nested functions and lambdas too.
+    """
+
+    def __init__(self) -> None:
+        self._files: dict[str, dict[tuple[str, int], str]] = {}
+
+    def name_at(self, path: str, line: int, function: str) -> str:
+        """The qualified name of the ``function`` that has ``line``; ``function`` where the file does not tell."""
+        names = self._files.get(path)
+        if names is None:
+            names = self._files[path] = _read(path)
+        return names.get((function, line), function)
+
+
+def _read(path: str) -> dict[tuple[str, int], str]:
+    if sys.version_info < (3, 11):
+        return {}  # there, code objects do not know it, and eager calls bear the plain name, too
+    lines = linecache.getlines(path)
+    if len(lines) > _MOST_LINES:
+        return {}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            whole = compile("".join(lines), path, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    return {
+        (code.co_name, line): code.co_qualname
+        for code in _codes(whole)
+        for _, _, line in code.co_lines()
+        if line is not None
+    }
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield from _codes(one)

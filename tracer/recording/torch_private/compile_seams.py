@@ -23,8 +23,9 @@ COMPILER = ("torch._inductor.compile_fx", "_compile_fx_inner")
 GENERATOR = (COMPILER[0], "fx_codegen_and_compile")
 #: Times the configurations of one of Triton's kernels, when it first runs.
 TUNER = ("torch._inductor.runtime.triton_heuristics", "CachingAutotuner")
-#: Told of each C++ kernel with what went into it. Triton's say so in comments.
+#: Told of each kernel with what went into it. Triton's say so in comments as well, but for those of foreach ops.
 CPP_KERNELS = ("torch._inductor.codegen.cpp", "CppScheduling", "define_kernel")
+TRITON_KERNELS = ("torch._inductor.codegen.triton", "TritonScheduling", "define_kernel")
 #: Asked to choose among ways to compute one call: its name, the candidates.
 CHOOSING = ("torch._inductor.select_algorithm", "AlgorithmSelectorCache")
 #: The logger that is handed graphs as texts, also those of code that comes from a cache.
@@ -109,7 +110,7 @@ def load_dynamo() -> None:
 
 def load_compiler() -> None:
     """Load what is about to be loaded: the parts of Inductor that a compilation goes through."""
-    for name in (OUTPUT_CODE, COMPILER[0], CPP_KERNELS[0], CHOOSING[0]):
+    for name in (OUTPUT_CODE, COMPILER[0], CPP_KERNELS[0], TRITON_KERNELS[0], CHOOSING[0]):
         with suppress(ImportError):
             importlib.import_module(name)
 
