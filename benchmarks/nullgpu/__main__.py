@@ -26,7 +26,7 @@ from benchmarks.nullgpu.builds import REPOSITORY, Build, BuildError, cache_folde
 from benchmarks.nullgpu.changes import changes
 from benchmarks.nullgpu.recording import FOLDER, Compiler, Recording, file_of, keep, load, releases
 
-SUITES = ("opinfo", "extra", "calls", "later", "unseen", "fresh", "last")
+SUITES = ("opinfo", "extra", "calls", "later", "unseen", "fresh", "last", "sixth")
 
 
 def record(build: Build, suite: str, only: str = "") -> Recording:
