@@ -133,7 +133,7 @@ def _layers() -> Iterator[_Made]:
     def heads(**options: Any) -> Callable[[], nn.Module]:
         return lambda: nn.MultiheadAttention(16, 4, batch_first=True, **options)
 
-    def encoder(**options: Any) -> Callable[[], nn.Module]:
+    def encoder(**options: Any) -> Callable[[], nn.TransformerEncoderLayer]:
         return lambda: nn.TransformerEncoderLayer(16, 4, 24, batch_first=True, **options)
 
     yield "heads", trained(heads()), (x, x, x)

@@ -312,9 +312,10 @@ def _filled() -> Iterator[_Made]:
 
 
 def _without_fill(function: Callable[[torch.Tensor], Any], x: torch.Tensor) -> Any:
-    before = deterministic.fill_uninitialized_memory
-    deterministic.fill_uninitialized_memory = False
+    switch: Any = deterministic
+    before = switch.fill_uninitialized_memory
+    switch.fill_uninitialized_memory = False
     try:
         return function(x)
     finally:
-        deterministic.fill_uninitialized_memory = before
+        switch.fill_uninitialized_memory = before

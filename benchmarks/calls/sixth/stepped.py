@@ -9,8 +9,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from benchmarks.calls.layers import leaf
-
 _Made = tuple[str, Callable[..., Any], tuple[Any, ...]]
 _Loss = Callable[..., torch.Tensor]
 
