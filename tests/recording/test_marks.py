@@ -58,6 +58,15 @@ def sampled(channels: int) -> None:
     F.grid_sample(x, torch.zeros(1, 2, 2, 2), align_corners=True).sum().backward()
 
 
+def by_rows(moved: bool) -> torch.Tensor:
+    """As ``torch.optim.SparseAdam`` does: entries of its own at the places of a gradient that was brought together."""
+    gradient = torch.sparse_coo_tensor(torch.tensor([[0, 2, 2]]), torch.ones(3, 4), (5, 4)).coalesce()
+    rows = gradient._indices()
+    if moved:
+        rows.clamp_(max=0)
+    return torch.zeros(5, 4).add_(torch.sparse_coo_tensor(rows, torch.ones(2, 4), (5, 4)))
+
+
 def product(rows: int) -> torch.Tensor:
     return torch.randn(rows, 4) @ torch.randn(4, 5)
 
@@ -110,6 +119,7 @@ PAIRS: list[tuple[str, Program, Program]] = [
         lambda: torch._foreach_add_([torch.zeros(5, 4)] * 2, [torch.ones(5, 4), sparse()]),
         lambda: torch._foreach_add_([torch.zeros(5, 4)] * 2, [torch.ones(5, 4), sparse().coalesce()]),
     ),
+    ("operands.uncoalesced", lambda: by_rows(moved=True), lambda: by_rows(moved=False)),
     ("operands.sparse", lambda: torch.ones(5, 4) * sparse(), lambda: sparse() * torch.ones(5, 4)),
     ("operands.sparse", lambda: torch.ones(5, 4).sub_(sparse()), lambda: torch.ones(5, 4).sub_(torch.ones(5, 4))),
     (
@@ -170,6 +180,16 @@ def noted(program: Program) -> set[str]:
 def test_a_fact_is_noted_where_it_holds_and_not_of_a_near_miss(fact: str, program: Program, near: Program) -> None:
     assert fact in noted(program)
     assert fact not in noted(near)
+
+
+def test_sparse_adam_adds_rows_that_are_distinct() -> None:
+    layer = torch.nn.Embedding(6, 3, sparse=True)
+    optimizer = torch.optim.SparseAdam(layer.parameters())
+    with DeterminismTracer() as tracer:
+        layer(torch.tensor([0, 2, 2])).sum().backward()
+        optimizer.step()
+    report = judge(tracer.trace, backend="cuda", torch="2.13", settings="default")
+    assert not [finding for finding in report.findings if finding.rule == "cuda-sparse-onto-dense"]
 
 
 def refused(program: Callable[[torch.Tensor], torch.Tensor], torch_version: str = "2.13") -> bool:

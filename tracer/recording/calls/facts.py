@@ -7,7 +7,7 @@ hashable values; they become the vocabulary's words once per group, when the tra
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from tracer.recording.calls.arguments import Getter, Reader, argument_getter, dr
 from tracer.recording.calls.distinct import writes_once
 from tracer.recording.calls.draws import DRAW, draw_reader
 from tracer.recording.calls.noted.marks import MARKS
+from tracer.recording.calls.noted.uncoalesced import meets_uncoalesced
 from tracer.recording.calls.shapes import SHAPES, index_is_mask, one_value
 from tracer.recording.memory.indices import Indices
 from tracer.recording.torch_private import seams
@@ -37,6 +38,11 @@ _CODES: Mapping[str, Mapping[int, str]] = {
 _PRODUCTS = frozenset({"addmm", "addmm_", "baddbmm", "baddbmm_", "addmv", "addmv_", "mm", "_sparse_addmm"})
 #: Scans convert their input to the dtype that they are asked for before they add.
 _SCANS = frozenset({"cumsum", "cumsum_", "cumprod", "cumprod_"})
+#: Facts that hang on which indices are known to be of distinct numbers.
+_OF_INDICES: Mapping[str, Callable[[Any, Indices], Reader | None]] = {
+    "index.distinct": writes_once,
+    "operands.uncoalesced": meets_uncoalesced,
+}
 _KNOWN_DTYPES = frozenset(DOMAINS["dtype"])
 _KNOWN_LAYOUTS = frozenset(DOMAINS["layout"])
 _KNOWN_DEVICES = frozenset(DOMAINS["device"])
@@ -96,7 +102,8 @@ def asked_readers(func: Any, keys: Iterable[str], indices: Indices | None = None
     if packet in _SCANS:
         readers["dtype"] = _dtype_asked_for
     for key in sorted(keys):
-        reader = _reader(func, key) if key != "index.distinct" else writes_once(func, indices or Indices())
+        of_indices = _OF_INDICES.get(key)
+        reader = of_indices(func, indices or Indices()) if of_indices else _reader(func, key)
         if reader is not None:
             readers[key] = reader
     draws = draw_reader(func)

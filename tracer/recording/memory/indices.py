@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tracer.recording.torch_private import storages
+from tracer.recording.torch_private import seams, storages
 
 #: So many are known at once; the oldest is forgotten first.
 MOST_INDICES = 256
@@ -22,7 +22,7 @@ _Tensor = torch.Tensor
 
 #: What an overload does to indices: it writes to an argument, makes a new one of others, or makes one of nothing.
 WRITES, CARRIES, MAKES = 1, 2, 3
-_MAKES = frozenset({"arange", "randperm", "sort", "topk", "multinomial", "nonzero", "_unique2"})
+_MAKES = frozenset({"arange", "randperm", "sort", "topk", "multinomial", "nonzero", "_unique2", "_indices", "indices"})
 _PUTS = frozenset({"scatter", "scatter_", "index_put", "index_put_"})
 _CARRIES = _PUTS | frozenset({"clone", "_to_copy", "add", "index", "index_select", "flip"})
 
@@ -245,6 +245,9 @@ def _made(name: str, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
         return result, Distinct(0) if args[0].dim() == 1 else None
     if name == "_unique2":
         return result[0], Distinct(0, 0, False)
+    if name in ("_indices", "indices"):  # of one sparse dimension: of several, the pairs are distinct and no row is
+        names_each_once = args[0].sparse_dim() == 1 and seams.is_coalesced(args[0])
+        return result, Distinct(1) if names_each_once else None
     at = [argument.name for argument in func._schema.arguments].index("dim")
     dim = args[at] if at < len(args) and not func._schema.arguments[at].kwarg_only else kwargs.get("dim", -1)
     source = args[0]

@@ -321,6 +321,12 @@ def is_coalesced(tensor: torch.Tensor) -> bool:
         return tensor.is_coalesced()
 
 
+def indices_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The indices of a sparse tensor, whether its entries were brought together or not."""
+    with without_modes():
+        return tensor._indices()
+
+
 def without_modes() -> Any:
     """A context in which no dispatch mode sees an op."""
     return (_without_modes or nullcontext)()

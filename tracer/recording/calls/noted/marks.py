@@ -15,7 +15,6 @@ import torch
 
 from tracer.recording.calls.arguments import MISSING, Getter, Reader, argument_getter
 from tracer.recording.sites import is_torchs_own
-from tracer.recording.torch_private import seams
 
 _Test = Callable[[tuple[Any, ...], Mapping[str, Any]], bool]
 
@@ -50,34 +49,6 @@ def _getters(func: Any, *names: str) -> tuple[Getter, ...] | None:
     found = [argument_getter(func, name) for name in names]
     known = tuple(get for get in found if get is not None)
     return known if len(known) == len(found) else None
-
-
-def _meets_uncoalesced(func: Any) -> _Test | None:
-    """Adding: a sparse tensor onto a dense one, pair by pair where lists are added. Making dense: onto zeros."""
-    known = _getters(func, "self", "other")
-    if known is None:
-        return _is_uncoalesced if "to_dense" in str(func) else None
-    _, others = known
-
-    def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-        onto, other = args[0], others(args, kwargs)
-        if isinstance(other, torch.Tensor):
-            return _are_dense_and_uncoalesced(onto, other)
-        return isinstance(other, (list, tuple)) and any(map(_are_dense_and_uncoalesced, onto, other))
-
-    return test
-
-
-def _are_dense_and_uncoalesced(onto: Any, added: Any) -> bool:
-    return _is_uncoalesced((added,), {}) and not _sparse(onto)
-
-
-def _sparse(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.is_sparse
-
-
-def _is_uncoalesced(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    return _sparse(args[0]) and not seams.is_coalesced(args[0])
 
 
 def _has_sparse_beside_first(func: Any) -> _Test | None:
@@ -331,7 +302,6 @@ def _returns_indices(func: Any) -> _Test | None:
 
 
 _TESTS: Mapping[str, Callable[[Any], _Test | None]] = {
-    "operands.uncoalesced": _meets_uncoalesced,
     "operands.sparse": _has_sparse_beside_first,
     "operands.integral_weights": _has_integral_weights,
     "draw.cumulates": _cumulates,
