@@ -11,6 +11,9 @@ CONSTRAINTS := $(VENV)/constraints.txt
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS)
 
+# Compiled once: the tests start Python often.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test test-all lint format bench docs clean
 
 help:
@@ -27,9 +30,11 @@ demo: $(STAMP)
 	$(BIN)/tracer demo
 
 # The linters beside the tests: they take one core half a minute. What they say stands at the end.
+# Asserts are rewritten only to tell of a failure: to rewrite them all takes each worker as long as a hundred tests.
 test: $(STAMP)
 	@$(MAKE) --no-print-directory lint > $(VENV)/lint.txt 2>&1 & linting=$$!; \
-	$(PYTEST); tested=$$?; \
+	$(PYTEST) --assert=plain; tested=$$?; \
+	test $$tested -ne 1 || $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; \
 	wait $$linting; linted=$$?; cat $(VENV)/lint.txt; \
 	exit $$((tested | linted))
 
