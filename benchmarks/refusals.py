@@ -28,6 +28,7 @@ from benchmarks.nullgpu.recording import FOLDER, Recording, Row, releases
 from benchmarks.nullgpu.recording import load as load_recording
 from tracer.names import Backend, Verdict
 from tracer.tables.loading import load_tables
+from tracer.tables.ruling.forward_calls import ForwardCalls
 from tracer.tables.ruling.target_tables import TargetTables
 from tracer.tables.settings.target_settings import DEFAULTS
 from tracer.tables.translation import load_translations
@@ -164,7 +165,7 @@ def _prediction(
     recorded: RecordedSuite, sample: RecordedSample, row: Row, mode: str, tables: TargetTables, torch: str
 ) -> Prediction:
     groups = recorded.groups_of(sample)
-    tables.look_ahead(groups)
+    tables.look_ahead(ForwardCalls(groups, load_translations(), Backend.CUDA))
     raising, unknown = set(), set()
     for group in groups:
         ruling = tables.rule_on(group)

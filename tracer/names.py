@@ -15,6 +15,8 @@ class Word(str, Enum):
     def __str__(self) -> str:
         return str(self.value)
 
+    __hash__ = str.__hash__  # as the spelling that they equal, at a string's speed
+
 
 class Phase(Word):
     """The part of a training step in which a call was made."""

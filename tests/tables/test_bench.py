@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.build import call
 from tracer.names import Backend, Cause, Verdict
 from tracer.tables.loading import load_tables
+from tracer.tables.ruling.forward_calls import ForwardCalls
 from tracer.tables.ruling.target_tables import TargetTables
+from tracer.tables.settings.target_settings import DEFAULTS
+from tracer.tables.translation import load_translations
+from tracer.trace.file import Trace
 from tracer.trace.model import CallGroup
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "judgements"
 
 
 @pytest.fixture
@@ -63,3 +71,38 @@ def test_rulings_that_say_the_same_are_one_object(bench: TargetTables) -> None:
 
 def test_a_call_that_is_deterministic_by_its_rule_stays_so(bench: TargetTables) -> None:
     assert bench.rule_on(draw(op="aten.add.Tensor")).is_safe
+
+
+def like(group: CallGroup) -> list[CallGroup]:
+    """``group``, and the same with a fact less or with one more that speaks of every op."""
+    less = [{key: value for key, value in group.facts.items() if key != left_out} for left_out in group.facts]
+    more: list[dict[str, Any]] = [
+        {"rng.origin": "machine"},
+        {"rng.origin": "machine", "rng.generator": "passed (cpu)"},
+        {"rng.origin": "program"},
+        {"subclass": "Wrapped"},
+        {"subclass": "Wrapped", "subclass_inner": True},
+        {"conv.without_cudnn": True},
+        {"module.recurrent": True},
+        {"call.direct": True},
+        {"ndim": 0},
+    ]
+    others = [msgspec.structs.replace(group, facts=facts) for facts in (*less, *({**group.facts, **m} for m in more))]
+    return [group, *others, msgspec.structs.replace(group, node="IndexBackward0")]
+
+
+@pytest.mark.parametrize(
+    ("backend", "name"),
+    [(Backend.CPU, "convnet"), (Backend.CUDA, "gpt2"), (Backend.RECORDED, "lstm"), (Backend.NPU, "t5")],
+)
+def test_calls_that_are_judged_alike_without_looking_again_would_be_judged_alike(backend: Backend, name: str) -> None:
+    recorded = Trace.load(GOLDEN / f"{name}.json.gz").calls
+    distinct = {(one.op, one.phase, one.node, *one.facts.items()): one for one in recorded}
+    rows = load_translations()
+    settings = {**DEFAULTS, "deterministic_mode": "on", "cublas_workspace": "unset"}
+    kept = TargetTables(load_tables(), backend, "2.9.0", settings, translations=rows)
+    kept.look_ahead(ForwardCalls(recorded, rows, backend))
+    judged = [(one, kept.rule_on(one)) for group in distinct.values() for one in like(group)]
+    assert len({id(ruling) for _, ruling in judged}) > 5
+    for one, ruling in judged:
+        assert kept._judged(one) is ruling, one

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -158,6 +160,21 @@ def test_every_derived_fact_has_its_derivation() -> None:
     from tracer.tables.ruling.derived import DERIVATIONS
 
     assert set(DERIVATIONS) == set(DERIVED_FACTS)
+
+
+def test_a_derivation_reads_the_facts_that_it_names_and_no_other() -> None:
+    from tracer.tables.ruling.derived import DERIVATIONS, derive
+
+    class Asked(dict[str, Value]):
+        def get(self, key: str, default: Any = None) -> Any:
+            asked.add(key)
+            return super().get(key, default)
+
+    for key, derivation in DERIVATIONS.items():
+        asked: set[str] = set()
+        for node in (None, "", "IndexBackward0"):
+            derive(key, node, Asked())
+        assert asked == set(derivation.reads), key
 
 
 # ---------------------------------------------------------------------------------------------- the lint

@@ -6,13 +6,14 @@ deterministic, as things stand or in deterministic mode, is a finding at its op,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tracer.findings import Judgement, Target
 from tracer.judging.banners import banners_of, process_banners, weak_banners
 from tracer.judging.calls.call_findings import (
     JudgedCall,
     Unsafe,
+    by_ruling,
     call_findings,
     tally_of,
     unnamed_calls,
@@ -27,11 +28,12 @@ from tracer.judging.ordering import order_of
 from tracer.judging.process.observations import fill_cost
 from tracer.judging.process.process_findings import Process
 from tracer.judging.process.trace_under_target import TraceUnderSettings
-from tracer.names import Backend, Settings
+from tracer.names import Backend, Phase, Settings
 from tracer.tables.compilers.model import CompilerTable
 from tracer.tables.model import Table
 from tracer.tables.ruling.binding import RuleOutcome
 from tracer.tables.ruling.compiled import CompiledCalls
+from tracer.tables.ruling.forward_calls import ForwardCalls
 from tracer.tables.ruling.target_tables import TargetTables
 from tracer.tables.settings.declared import SEEDS
 from tracer.tables.settings.rows import EnvironmentTable
@@ -97,38 +99,39 @@ def judge_calls(
     )
     target_tables = by_settings.under({})
     rulings: dict[int, RuleOutcome] = {}
-    counted: dict[tuple[int, str, str], int] = {}
+    counted: dict[tuple[int, Phase, str], int] = {}
     judged: list[JudgedCall] = []
     host = HostCalls(trace.calls, target)
     trials = TrialsHere(trace, target)
-    for recorded in trace.calls:
-        group = trials.kept(host.marked(recorded))
-        if target.sets:
-            group = seeded_in_its_place(group, target.sets)
+    groups = trials.kept(host.marked(trace.calls))
+    if target.sets:
+        groups = [seeded_in_its_place(group, target.sets) for group in groups]
+    for group in groups:
         ruling = target_tables.rule_on(group)
         judged.append(JudgedCall(group, ruling))
         name = id(ruling)
         rulings[name] = ruling
-        # Keys are plain strings: hashing an enum's member costs a call in Python.
-        where = (name, group.phase.value, group.module)
+        where = (name, group.phase, group.module)
         counted[where] = counted.get(where, 0) + group.count
     process = Process(settings, rows, judged, strict=strict)
     observed = process.observe({})
-    unsafe = [call for call in judged if not call.ruling.is_safe]
+    unsafe = _with(judged, rulings, lambda ruling: not ruling.is_safe)
+    of_this_run = _with(judged, rulings, lambda ruling: ruling.observed or ruling.refuted is not None)
+    calls_by_ruling = by_ruling(counted)
     settled = MinimalSettings(unsafe, by_settings.under, process, target.conditions, target.sets).settle(observed)
     calls = (Unsafe(*one, *after) for one, after in zip(unsafe, settled.calls, strict=True))
     code = GeneratedCode(by_settings.compilation)
-    kept = [Unsafe(group, ruling, {}, ruling.both) for group, ruling in judged if ruling.observed]
+    kept = [Unsafe(group, ruling, {}, ruling.both) for group, ruling in of_this_run if ruling.observed]
     findings = [*call_findings(calls, code, switches, trace.source_lines), *with_plan(observed.findings, settled)]
     judgement = Judgement(
         target=target,
         findings=tuple(sorted(findings, key=order_of)),
-        tally=tally_of(counted, rulings),
+        tally=tally_of(counted, calls_by_ruling, rulings),
         banners=(
-            *trials.banners(judged),
+            *trials.banners(of_this_run),
             *banners_of(trace, target, target_tables, strict),
-            *weak_banners(weakly_grounded(counted, rulings)),
-            *host_banners(judged, target, target_tables),
+            *weak_banners(weakly_grounded(calls_by_ruling, rulings)),
+            *host_banners(groups, unsafe, target, target_tables),
             *process.banners(),
             *(process_banners(trace) if rows is not None else ()),
         ),
@@ -147,11 +150,19 @@ def judge_calls(
         source_lines=trace.source_lines,
         training=trace.training,
         observed=tuple(sorted(call_findings(kept, code, switches, trace.source_lines), key=order_of)),
-        unnamed=unnamed_calls(counted, rulings),
+        unnamed=unnamed_calls(calls_by_ruling, rulings),
         regions=trace.regions,
         watched_from_start=trace.watched_from_start,
     )
     return judgement, tuple(judged)
+
+
+def _with(
+    judged: list[JudgedCall], rulings: Mapping[int, RuleOutcome], is_one: Callable[[RuleOutcome], bool]
+) -> list[JudgedCall]:
+    """The calls with such a ruling; ``rulings`` are all of them, by identity, so that each is asked once."""
+    names = {name for name, ruling in rulings.items() if is_one(ruling)}
+    return [call for call in judged if id(call.ruling) in names] if names else []
 
 
 class _TablesBySettings:
@@ -171,6 +182,7 @@ class _TablesBySettings:
         self._strict = strict
         self._translations = translations
         self.compilation = compilation_of(settings.trace, compilers)
+        self._forward = ForwardCalls(settings.trace.calls, translations, settings.target.backend)
         self._kept: dict[tuple[tuple[str, FactValue], ...], TargetTables] = {}
 
     def under(self, sets: Sets) -> TargetTables:
@@ -187,7 +199,6 @@ class _TablesBySettings:
                 changed=frozenset({*target.sets, *dict(tried)}),
                 strict=self._strict,
             )
-            seen = next(iter(self._kept.values()), None)
             target_tables = self._kept[tried] = TargetTables(
                 self._tables,
                 target.backend,
@@ -199,5 +210,5 @@ class _TablesBySettings:
                 compiled=compiled,
                 recorded=settings_of(trace.environment, Settings.RECORDED),
             )
-            target_tables.look_ahead(trace.calls, seen)
+            target_tables.look_ahead(self._forward)
         return target_tables

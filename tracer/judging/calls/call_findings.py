@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from tracer.findings import Evidence, Finding, Tally
+from tracer.findings import Deciding, Evidence, Finding, Tally
 from tracer.judging.calls.generated import Generated, GeneratedCode
 from tracer.judging.calls.own_remedy import in_ones_own_hands
 from tracer.judging.calls.trials import shown_by, shown_of
@@ -38,53 +38,55 @@ class Unsafe(NamedTuple):
     planned: Both
 
 
-def tally_of(counted: Mapping[tuple[int, str, str], int], rulings: Mapping[int, RuleOutcome]) -> Tally:
-    """Calls by verdict, from the calls of each ruling, phase and module."""
+Counted = Mapping[tuple[int, Phase, str], int]
+"""Calls by the identity of the ruling on them, phase and module."""
+
+
+def by_ruling(counted: Counted) -> dict[int, int]:
+    """Calls by the identity of the ruling on them."""
+    found: dict[int, int] = {}
+    for (name, _, _), count in counted.items():
+        found[name] = found.get(name, 0) + count
+    return found
+
+
+def tally_of(counted: Counted, calls: Mapping[int, int], rulings: Mapping[int, RuleOutcome]) -> Tally:
+    """Calls by verdict, as things stand and in deterministic mode, and by phase and module; ``calls``: by ruling."""
     as_is: Counter[Verdict] = Counter()
     in_mode: Counter[Verdict] = Counter()
-    by_phase: dict[str, Counter[Verdict]] = {}
-    by_module: dict[str, Counter[Verdict]] = {}
+    for name, count in calls.items():
+        as_is[rulings[name].verdict] += count
+        in_mode[rulings[name].verdict_in_deterministic_mode] += count
+    by_phase: dict[Phase, dict[Verdict, int]] = {}
+    by_module: dict[str, dict[Verdict, int]] = {}
     for (name, phase, module), count in counted.items():
         verdict = rulings[name].verdict
-        as_is[verdict] += count
-        in_mode[rulings[name].verdict_in_deterministic_mode] += count
-        for counts, key in ((by_phase, phase), (by_module, module)):
-            if key not in counts:
-                counts[key] = Counter()
-            counts[key][verdict] += count
-    return Tally(
-        as_is=dict(as_is),
-        deterministic_mode=dict(in_mode),
-        by_phase={Phase(phase): dict(counts) for phase, counts in by_phase.items()},
-        by_module={module: dict(counts) for module, counts in by_module.items()},
-    )
+        of_phase = by_phase.setdefault(phase, {})
+        of_phase[verdict] = of_phase.get(verdict, 0) + count
+        of_module = by_module.setdefault(module, {})
+        of_module[verdict] = of_module.get(verdict, 0) + count
+    return Tally(as_is=dict(as_is), deterministic_mode=dict(in_mode), by_phase=by_phase, by_module=by_module)
 
 
-def weakly_grounded(
-    counted: Mapping[tuple[int, str, str], int], rulings: Mapping[int, RuleOutcome]
-) -> dict[Backend, tuple[int, int]]:
+def weakly_grounded(counted: Mapping[int, int], rulings: Mapping[int, RuleOutcome]) -> dict[Backend, tuple[int, int]]:
     """By backend, the calls that are deterministic by a vendor's list of kernels alone, and all deterministic ones;
-    a backend without the former is left out."""
+    a backend without the former is left out. ``counted``: calls by ruling."""
     weak: Counter[Backend] = Counter()
     every: Counter[Backend] = Counter()
-    grounds: dict[int, bool] = {}
-    for (name, _, _), count in counted.items():
+    for name, count in counted.items():
         ruling = rulings[name]
         if ruling.verdict is Verdict.DETERMINISTIC and not ruling.observed:
-            if name not in grounds:
-                rule = ruling.rule
-                grounds[name] = rule is not None and strongest(rule) is EvidenceKind.VENDOR_KERNEL_LIST
             every[ruling.backend] += count
-            weak[ruling.backend] += count if grounds[name] else 0
+            if ruling.rule is not None and strongest(ruling.rule) is EvidenceKind.VENDOR_KERNEL_LIST:
+                weak[ruling.backend] += count
     return {backend: (count, every[backend]) for backend, count in weak.items() if count}
 
 
-def unnamed_calls(
-    counted: Mapping[tuple[int, str, str], int], rulings: Mapping[int, RuleOutcome]
-) -> dict[EvidenceKind, int]:
-    """Deterministic calls of ops that no rule names, by the evidence: what builds launch, or documents alone."""
+def unnamed_calls(counted: Mapping[int, int], rulings: Mapping[int, RuleOutcome]) -> dict[EvidenceKind, int]:
+    """Deterministic calls of ops that no rule names, by the evidence: what builds launch, or documents alone.
+    ``counted``: calls by ruling."""
     found: Counter[EvidenceKind] = Counter()
-    for (name, _, _), count in counted.items():
+    for name, count in counted.items():
         ruling = rulings[name]
         if ruling.rule is None and ruling.verdict is Verdict.DETERMINISTIC:
             found[EvidenceKind.DISPATCHED if ruling.vouched_by else EvidenceKind.DOCUMENTED] += count
@@ -107,12 +109,16 @@ def call_findings(
             said[name] = sayings.setdefault(call.ruling.says, len(said))
         gathered.setdefault(_identity(call, said[name]), []).append(call)
     evidence: dict[int, tuple[Evidence, ...]] = {}
+    deciding: dict[tuple[int, ...], Deciding] = {}
     for alike in gathered.values():
         ruling = alike[0].ruling
         if id(ruling) not in evidence:
             evidence[id(ruling)] = tuple(Evidence(kind=row.kind, ref=row.ref) for row in ruling.evidence)
+        rulings = (id(ruling),) if len(alike) == 1 else tuple(dict.fromkeys(id(call.ruling) for call in alike))
+        if rulings not in deciding:
+            deciding[rulings] = deciding_of(call.ruling.decided for call in alike)
         generated = code.behind((call.group for call in alike), ruling.shown, ruling.backend)
-        found = _finding(alike, evidence[id(ruling)], generated)
+        found = _finding(alike, evidence[id(ruling)], deciding[rulings], generated)
         how = ruling.rule.rewriting if ruling.rule is not None else None
         yield found if switches is None else in_ones_own_hands(found, how, switches, lines or {})
 
@@ -145,7 +151,7 @@ def _runs_elsewhere(group: CallGroup, ruling: RuleOutcome) -> str:
     return ruling.rule.runs_as
 
 
-def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...], generated: Generated) -> Finding:
+def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...], deciding: Deciding, generated: Generated) -> Finding:
     """One finding for groups that differ in nothing that it says; it keeps the facts on which they agree."""
     first, ruling = alike[0].group, alike[0].ruling
     facts = dict(first.facts)
@@ -177,7 +183,7 @@ def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...], generated: Gen
         kernels=generated.kernels,
         shown=ruling.shown if generated.says else None,
         node=first.node if len(alike) == 1 or all(call.group.node == first.node for call in alike) else "",
-        decided=deciding_of(call.ruling.decided for call in alike),
+        decided=deciding,
         reason=ruling.reason,
         reason_detail=ruling.detail if ruling.reason is not None else "",
         extrapolated=ruling.extrapolated,

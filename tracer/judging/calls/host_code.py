@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from fnmatch import translate
 
 import msgspec
@@ -34,8 +34,13 @@ class HostCalls:
         self._was_recorded_there = self._is_abroad and any(group.facts.get("device") == device for group in calls)
         self._names = [re.compile(translate(glob)) for glob in target.host]
 
-    def marked(self, group: CallGroup) -> CallGroup:
-        """``group`` with what is known of it, for a target on which it makes a difference."""
+    def marked(self, calls: Iterable[CallGroup]) -> list[CallGroup]:
+        """``calls`` with what is known of each, for a target on which it makes a difference."""
+        if self._is_abroad and (self._was_recorded_there or self._names):
+            return [self._marked(group) for group in calls]
+        return [group if group.host is None else self._marked(group) for group in calls]
+
+    def _marked(self, group: CallGroup) -> CallGroup:
         if group.host is HostCode.IMPORT:
             return group
         host = self._host_of(group) if self._is_abroad and group.facts.get("device") == _CPU else None
@@ -68,20 +73,23 @@ _WORDS = {
 }
 
 
-def host_banners(judged: Sequence[JudgedCall], target: Target, tables: TargetTables) -> Iterator[str]:
-    """What was judged for the CPU in a target's stead, and what else may have to be."""
+def host_banners(
+    calls: Iterable[CallGroup], unsafe: Iterable[JudgedCall], target: Target, tables: TargetTables
+) -> Iterator[str]:
+    """What of ``calls`` was judged for the CPU in a target's stead, and what else of the ``unsafe`` may have to be."""
     counted: Counter[HostCode] = Counter()
-    for group, _ in judged:
+    for group in calls:
         if group.host is not None:
             counted[group.host] += group.count
     if counted:
         told = ", ".join(f"{count:,} {_WORDS[host]}" for host, count in sorted(counted.items()))
-        calls = sum(counted.values())
-        said = "1 call runs on the host and was" if calls == 1 else f"{calls:,} calls run on the host and were"
+        every = sum(counted.values())
+        said = "1 call runs on the host and was" if every == 1 else f"{every:,} calls run on the host and were"
         yield f"{said} judged for cpu: {told}."
     places = Counter[str]()
-    for call in judged:
-        if target.backend not in (Backend.RECORDED, Backend.CPU) and _may_be_host(call, tables):
+    is_abroad = target.backend not in (Backend.RECORDED, Backend.CPU)
+    for call in unsafe if is_abroad else ():
+        if _may_be_host(call, tables):
             places[call.group.called_from or call.group.location or "an unknown line"] += call.group.count
     if places:
         named = ", ".join(list(places)[:_MOST_PLACES])

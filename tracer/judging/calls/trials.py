@@ -29,14 +29,20 @@ class TrialsHere:
         """All trials of the trace, wherever they bear on."""
         self._varied = 0
         """Groups of calls that varied."""
+        self._bear = False
+        """Do some of them bear on the target?"""
 
-    def kept(self, group: CallGroup) -> CallGroup:
-        """``group`` with what its trials say of the target: nothing, where that is another device."""
-        if group.tried is None:
-            return group
-        self._recorded = group.tried if self._recorded is None else self._recorded.joined(group.tried, 0)
-        self._varied += bool(group.tried.varied)
-        return group if self._bears_on(group) else replace(group, tried=None)
+    def kept(self, calls: Iterable[CallGroup]) -> list[CallGroup]:
+        """``calls`` with what their trials say of the target: nothing, where that is another device."""
+        return [group if group.tried is None else self._kept(group, group.tried) for group in calls]
+
+    def _kept(self, group: CallGroup, tried: Tried) -> CallGroup:
+        self._recorded = tried if self._recorded is None else self._recorded.joined(tried, 0)
+        self._varied += bool(tried.varied)
+        if not self._bears_on(group):
+            return replace(group, tried=None)
+        self._bear = True
+        return group
 
     def _bears_on(self, group: CallGroup) -> bool:
         if not self._is_this_torch:
@@ -48,19 +54,18 @@ class TrialsHere:
         return is_same_maker and group.facts.get("device") == device_of(backend)
 
     def banners(self, judged: Iterable[tuple[CallGroup, RuleOutcome]]) -> Iterator[str]:
-        """What every reader must know first of them."""
+        """What every reader must know first of them; ``judged``: at least the calls on which they decided."""
         refuted: Counter[str] = Counter()
-        settled = here = 0
+        settled = 0
         for group, ruling in judged:
             if ruling.refuted is not None:
                 refuted[group.op] += group.count
             settled += group.count if ruling.observed else 0
-            here += group.tried is not None
         if refuted:
             named = ", ".join(refuted)
             yield f"The table is wrong for this device: {named} varied when made again. Please report it."
         if self._recorded is not None:
-            bears = "" if here else " They speak of another device or torch than this target."
+            bears = "" if self._bear else " They speak of another device or torch than this target."
             yield f"{summary_of(self._recorded, self._varied)}{bears}"
         if settled:
             yield (
@@ -102,7 +107,8 @@ def shown_of(groups: Iterable[CallGroup]) -> tuple[Tried | None, dict[DataShown,
     for group in groups:
         if group.tried is not None:
             tried = group.tried if tried is None else tried.joined(group.tried, before)
-        data = summed(data, group.data)
+        if group.data:
+            data = summed(data, group.data)
         before += group.count
     return tried, data
 

@@ -27,17 +27,18 @@ class Retold:
         self._device = device
         asked = [bound.asks(name) for name in translation.ops]
         keys = dict.fromkeys((*translation.facts, *(key for asks in asked for key in (*asks.facts, *asks.derived))))
-        self._asks = Lookup(
+        self.asks = Lookup(
             tuple(key for key in keys if key not in DERIVATIONS and key != "device"),
             tuple(key for key in keys if key in DERIVATIONS),
         )
+        """What a ruling on one of them rests on."""
         self._kept: dict[tuple[Value | None, ...], RuleOutcome] = {}
 
     def rule_on(self, facts: Mapping[str, Value], node: str | None) -> RuleOutcome:
         """The ruling for a call with ``facts``; ``node`` as for ``BoundTable.rule_on``."""
         get = facts.get
-        values: list[Value | None] = [get(name) for name in self._asks.facts]
-        values += [derive(key, node, facts) for key in self._asks.derived]
+        values: list[Value | None] = [get(name) for name in self.asks.facts]
+        values += [derive(key, node, facts) for key in self.asks.derived]
         key = tuple(values)
         ruling = self._kept.get(key)
         if ruling is None:
@@ -45,7 +46,7 @@ class Retold:
         return ruling
 
     def _ruling(self, facts: Mapping[str, Value], node: str | None) -> RuleOutcome:
-        derived = {key: derive(key, node, facts) for key in self._asks.derived}
+        derived = {key: derive(key, node, facts) for key in self.asks.derived}
         known = {**facts, **{key: value for key, value in derived.items() if value is not None}}
         as_is, in_mode = self._translation.candidates(known)
         here = [self._judged(candidate, facts, node) for candidate in as_is]

@@ -2,42 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from tracer.names import (
-    REPEATABLE,
     Backend,
-    Cause,
     DeterministicMode,
-    GeneratorKind,
     HostCode,
     Phase,
-    SeedOrigin,
     UnknownReason,
-    Verdict,
 )
 from tracer.tables.model import Table
-from tracer.tables.ruling.attention import SOFTMAX, places_that_share_heads
 from tracer.tables.ruling.binding import BoundTable, RuleOutcome, safe_ruling, unknown_ruling
 from tracer.tables.ruling.compiled import CompiledCalls
 from tracer.tables.ruling.cross_device import Retold
+from tracer.tables.ruling.derived import DERIVATIONS
+from tracer.tables.ruling.forward_calls import NO_FORWARD_CALLS, SOFTMAX, ForwardCalls
+from tracer.tables.ruling.of_draws import RulingsOnDraws
 from tracer.tables.ruling.of_this_run import refuted_by_trials, settled_by_data
 from tracer.tables.ruling.translating import Translator
 from tracer.tables.translation import NO_TRANSLATIONS, RECORDED_ON, Note, Translations
-from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS, Value
-from tracer.trace.draws import ORIGIN, kind_drawn_from
+from tracer.tables.vocabulary import BACKWARD_OF, Value
+from tracer.trace.draws import GENERATOR, ORIGIN
 from tracer.trace.model import CallGroup, FactValue
 
-#: The fact of a forward call that speaks against its backward.
-_SPEAKS_AGAINST = "call.direct"
 #: What the products of attention's math route are.
 _PRODUCT = "aten.bmm.default"
 #: Of one call; of all of them it is the recording's setting, and the target has a setting of its own.
 _WITHOUT_CUDNN = "conv.without_cudnn"
+#: Facts that a ruling can rest on whatever the op is.
+_OF_EVERY_CALL = (ORIGIN, GENERATOR, "subclass", "subclass_inner", "body_recorded", _WITHOUT_CUDNN)
+_BACKWARD = Phase.BACKWARD
 #: What fused kernels take.
 _FUSED = ("float32", "float16", "bfloat16")
+
+
+class _Route(NamedTuple):
+    """How calls are told apart that agree in op, device, phase and where they run."""
+
+    asks: tuple[str, ...] | None
+    """Facts that a ruling can rest on; ``None`` where it hangs on what other calls at the place say."""
+    has_node: bool
+    """Can it rest on the autograd node as well?"""
+    kept: dict[tuple[FactValue | None, ...], RuleOutcome]
 
 
 class TargetTables:
@@ -75,18 +84,15 @@ class TargetTables:
         self._no_device = unknown_ruling(Backend.RECORDED, "no-device", UnknownReason.FACT_NOT_RECORDED, "device")
         self._bound: dict[Backend, BoundTable | RuleOutcome] = {}
         self._safe: dict[Backend, RuleOutcome] = {}
-        self._of_draws: dict[tuple[int, Callable[[RuleOutcome], RuleOutcome]], tuple[RuleOutcome, RuleOutcome]] = {}
-        """Identity of a ruling, and what makes another of it -> the ruling, and the one in its stead."""
+        self._draws = RulingsOnDraws()
         self._unseen: dict[tuple[Backend, str], RuleOutcome] = {}
         self._translations = translations
         self._is_abroad = backend not in (Backend.RECORDED, Backend(RECORDED_ON))
         self._translator: Translator | None = None
         self._retold: dict[str, Retold | None] = {}
-        self._at_forward: dict[tuple[str, str, str], dict[str, FactValue]] = {}
-        self._told_forward: dict[tuple[str, str, str], dict[str, FactValue]] = {}
-        """What forward calls at a place say of their backward: see ``vocabulary.FORWARD_FACTS``."""
-        self._sharing: frozenset[tuple[str, str]] = frozenset()
-        """Places where attention's math route repeats keys for the heads of queries that share them."""
+        self._forward = NO_FORWARD_CALLS
+        self._routes: dict[tuple[str, FactValue | None, bool, bool], _Route] = {}
+        """Op, device, whether in the backward pass and whether on the target -> how such calls are told apart."""
         self.devices: set[str] = set()
         """Devices that calls were recorded on."""
 
@@ -126,24 +132,51 @@ class TargetTables:
         return self._as_recorded
 
     def _by_tables(self, group: CallGroup) -> RuleOutcome:
-        """What the tables say; what draws from a generator that nobody seeded repeats in no other run."""
-        ruling = self._rule_on(group)
-        origin = group.facts.get(ORIGIN)
-        if origin is None or Verdict.SEEDED not in (ruling.verdict, ruling.verdict_in_deterministic_mode):
+        """What the tables say. Calls that agree in all that it can rest on are judged once."""
+        host = group.host
+        if host is HostCode.IMPORT or group.region is not None or group.kernels:
+            return self._judged(group)
+        get = group.facts.get
+        at = (group.op, get("device"), group.phase is _BACKWARD, host is None)
+        route = self._routes.get(at)
+        if route is None:
+            ruling = self._judged(group)
+            self._note_route(at, group)
             return ruling
-        if origin == SeedOrigin.MACHINE:
-            was_passed = kind_drawn_from(group.facts) is GeneratorKind.PASSED
-            return self._of_draw(ruling, _passed_unseeded if was_passed else _default_unseeded)
-        if origin in _REPEATABLE and ruling.verdict is ruling.verdict_in_deterministic_mode:
-            return self._of_draw(ruling, _kept)
-        return ruling
-
-    def _of_draw(self, ruling: RuleOutcome, make: Callable[[RuleOutcome], RuleOutcome]) -> RuleOutcome:
-        key = (id(ruling), make)
-        found = self._of_draws.get(key)
+        sharing = self._forward.sharing
+        if route.asks is None or (sharing and (group.module, group.location) in sharing):
+            return self._judged(group)
+        key = (group.node if route.has_node else "", *map(get, route.asks))
+        found = route.kept.get(key)
         if found is None:
-            found = self._of_draws[key] = (ruling, make(ruling))
-        return found[1]
+            found = route.kept[key] = self._judged(group)
+        return found
+
+    def _note_route(self, at: tuple[str, FactValue | None, bool, bool], group: CallGroup) -> None:
+        """Note what the ruling on calls such as ``group`` rests on; nothing, where it came before no table."""
+        op, device, is_backward, is_there = at
+        backend = self._backend if is_there else Backend.CPU
+        bound = self._bound.get(self._backend_of(str(device)) if self._backend is Backend.RECORDED else backend)
+        if not isinstance(bound, BoundTable):
+            return
+        asks = [bound.asks(op)]
+        has_place = is_backward and _forward_of(op) in self._forward.told_packets
+        if device == RECORDED_ON and self._is_abroad and is_there:
+            if op not in self._retold:
+                return
+            retold = self._retold[op]
+            if retold is not None:
+                asks.append(retold.asks)
+                has_place |= bool(retold.forward)
+            has_place |= op == _PRODUCT
+        derived = dict.fromkeys(key for lookup in asks for key in lookup.derived)
+        facts = (key for lookup in asks for key in lookup.facts)
+        read = (name for key in derived for name in DERIVATIONS[key].reads)
+        every = tuple(dict.fromkeys((*_OF_EVERY_CALL, *facts, *read)))
+        self._routes[at] = _Route(None if has_place else every, is_backward and bool(derived), {})
+
+    def _judged(self, group: CallGroup) -> RuleOutcome:
+        return self._draws.instead_of(self._rule_on(group), group.facts)
 
     def _rule_on(self, group: CallGroup) -> RuleOutcome:
         facts = group.facts
@@ -184,11 +217,11 @@ class TargetTables:
         if isinstance(bound, RuleOutcome):
             return bound
         node = group.node if group.phase is Phase.BACKWARD else None
-        if node is not None and self._told_forward:
-            packet = group.op.rpartition(".")[0].removesuffix(BACKWARD_OF)
-            facts = {**facts, **self._told_forward.get((packet, group.module, group.location), {})}
+        if node is not None and self._forward.told:
+            place = (_forward_of(group.op), group.module, group.location)
+            facts = {**facts, **self._forward.told.get(place, {})}
         if device == RECORDED_ON and self._is_abroad and group.host is None:
-            if self._sharing and (group.module, group.location) in self._sharing:
+            if self._forward.sharing and (group.module, group.location) in self._forward.sharing:
                 facts = {**facts, "sdp.shares_heads": True}
             if group.op == _PRODUCT and self._may_fuse(group):
                 facts = {**facts, "attention.may_fuse": True}
@@ -196,53 +229,19 @@ class TargetTables:
             if retold is not None:
                 if retold.forward:
                     place = (retold.forward, group.module, group.location)
-                    facts = {**facts, **self._at_forward.get(place, {})}
+                    facts = {**facts, **self._forward.facts.get(place, {})}
                 return retold.rule_on(facts, node)
         return bound.rule_on(group.op, facts, node)
 
-    def look_ahead(self, calls: Iterable[CallGroup], seen: TargetTables | None = None) -> None:
-        """Note what forward calls say that translations of their backward ask for; before any ruling.
-
-        ``seen``: the same target under other settings, which looked at the same calls; no setting changes what it saw.
-        """
-        if seen is not None:
-            self._told_forward, self._at_forward, self._sharing = seen._told_forward, seen._at_forward, seen._sharing
-            return
-        calls = tuple(calls)
-        self._look_at_forward(calls)
-        asked = {row.forward for row in self._translations.translation if row.forward and self._backend in row.to}
-        for group in calls if asked and self._is_abroad else ():
-            packet = group.op.rpartition(".")[0]
-            if packet not in asked:
-                continue
-            place = (packet, group.module, group.location)
-            said = self._at_forward.setdefault(place, dict(group.facts))
-            for key in [key for key, value in said.items() if group.facts.get(key) != value]:
-                del said[key]  # calls at one place that disagree: the backward may be of either
-        self._sharing = places_that_share_heads(calls) if SOFTMAX in asked and self._is_abroad else frozenset()
-
-    def _look_at_forward(self, calls: tuple[CallGroup, ...]) -> None:
-        """Note what forward calls say of their backward. Where calls at one place disagree, the worse holds of all."""
-        told = frozenset(FORWARD_FACTS.values())
-        # A gradient of a gradient runs a forward op too: nobody called that one.
-        calls = tuple(group for group in calls if group.phase is not Phase.BACKWARD)
-        packets = {group.op.rpartition(".")[0] for group in calls if not told.isdisjoint(group.facts)}
-        places: dict[tuple[str, str, str], list[CallGroup]] = {}
-        for group in calls if packets else ():
-            packet = group.op.rpartition(".")[0]
-            if packet in packets:
-                places.setdefault((packet, group.module, group.location), []).append(group)
-        for place, there in places.items():
-            said = self._told_forward[place] = {}
-            for key in FORWARD_FACTS.values():
-                agree = any if key == _SPEAKS_AGAINST else all
-                if agree(key in group.facts for group in there):
-                    said[key] = True
+    def look_ahead(self, forward: ForwardCalls) -> None:
+        """Heed what forward calls say that translations of their backward ask for; before any ruling."""
+        self._forward = forward
+        self._routes.clear()
 
     def _may_fuse(self, product: CallGroup) -> bool:
         """Whether a product stands where attention's math route ran that the target may have a fused kernel for."""
-        softmax = self._at_forward.get((SOFTMAX, product.module, product.location), {})
-        if (product.module, product.location) in self._sharing and softmax.get("dtype") == "float32":
+        softmax = self._forward.facts.get((SOFTMAX, product.module, product.location), {})
+        if (product.module, product.location) in self._forward.sharing and softmax.get("dtype") == "float32":
             return False
         return softmax.get("sdp.fused") is True and softmax.get("ndim") == 4 and softmax.get("dtype") in _FUSED
 
@@ -303,43 +302,9 @@ class TargetTables:
         return self._unseen[key]
 
 
-#: As facts spell them.
-_REPEATABLE = frozenset(origin.value for origin in REPEATABLE)
-
-
-def _kept(ruling: RuleOutcome) -> RuleOutcome:
-    """``ruling`` for draws from a generator whose state repeats already."""
-    return ruling._replace(
-        remedy="The generator starts from the same state in every run: keep it so, and save and restore generator"
-        " states when training is resumed.",
-        needs=(),
-    )
-
-
-def _passed_unseeded(ruling: RuleOutcome) -> RuleOutcome:
-    return _unseeded(ruling, "The generator that the call was given", "Call `manual_seed(0)` on it where it is made")
-
-
-def _default_unseeded(ruling: RuleOutcome) -> RuleOutcome:
-    return _unseeded(ruling, "Torch's default generator", "Call `torch.manual_seed(0)` before the first draw")
-
-
-def _unseeded(ruling: RuleOutcome, whose: str, remedy: str) -> RuleOutcome:
-    """``ruling`` for calls whose generator was left to the machine: what was seeded differs from run to run."""
-    why = f"{whose} was left to the machine, which seeds it anew in every process: each run draws other numbers."
-    return ruling._replace(
-        verdict=_differs(ruling.verdict),
-        verdict_in_deterministic_mode=_differs(ruling.verdict_in_deterministic_mode),
-        cause=Cause.RNG,
-        why=f"{why} {ruling.why}".rstrip(),
-        remedy=f"{remedy}, and call `seed()` on no generator.",
-        needs=(),
-        decided=(None, None),
-    )
-
-
-def _differs(verdict: Verdict) -> Verdict:
-    return Verdict.NONDETERMINISTIC if verdict is Verdict.SEEDED else verdict
+def _forward_of(op: str) -> str:
+    """The packet of the forward op that ``op`` may be the backward of."""
+    return op.rpartition(".")[0].removesuffix(BACKWARD_OF)
 
 
 def device_of(backend: Backend) -> str:
