@@ -66,7 +66,8 @@ class RecordingMode(TorchDispatchMode):
         self.values = values
         self.around: AroundCalls | None = None
         """What is done around single calls, where that was asked for."""
-        self.infos: dict[Any, OverloadInfo] = {}
+        self.infos: dict[int, OverloadInfo] = {}
+        """By ``id`` of the overload, which its info keeps: its own hash is a function of Python's."""
         self.attribution = attribution
         self.tracking = tracking
         self._longer = LongerPath(tracking, values)
@@ -95,7 +96,7 @@ class RecordingMode(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        info = self.infos.get(func)
+        info = self.infos.get(id(func))
         if info is None:
             info = self._info(func)
         try:
@@ -178,18 +179,18 @@ class RecordingMode(TorchDispatchMode):
             # fmt: off
             key: Any = (
                 scope, phase, filename, first, instruction, asked,
-                tensor.dtype, tensor.device, tensor.layout, tensor.ndim,
+                tensor.dtype, tensor.is_cpu or tensor.device, tensor.layout, tensor.ndim,
             )
             # fmt: on
         else:
-            key = (scope, phase, asked, tensor.dtype, tensor.device, tensor.layout, tensor.ndim)
+            key = (scope, phase, asked, tensor.dtype, tensor.is_cpu or tensor.device, tensor.layout, tensor.ndim)
         counter = info.counters.get(key)
         if counter is None:
             if scope.is_module and modules.forget_if_left(caller):
                 return self._forward(info, tensor, asked, caller)
             place = None if site is None else self.attribution.sites.resolve(site[3], site[2])
             origin = self.attribution.forward_origin(phase, scope, place, frame)
-            counter = info.counters[key] = CallCounter(origin, key[-4:], asked)
+            counter = info.counters[key] = CallCounter(origin, self._raw(tensor), asked)
         counter.count += 1
         if number != links.last:
             if number - links.last == 1 and not info.mutates and _is_grad_enabled():
@@ -211,14 +212,14 @@ class RecordingMode(TorchDispatchMode):
             forward = links.current.get(node._sequence_nr())
         if forward is None or not forward.certain:
             return self._record(info, self._raw(tensor), asked, frame, tensor)
-        origin = forward.backward()
-        key = (origin, type(node), asked, tensor.dtype, tensor.device, tensor.layout, tensor.ndim)
+        origin = forward.its_backward or forward.backward()
+        key = (origin, type(node), asked, tensor.dtype, tensor.is_cpu or tensor.device, tensor.layout, tensor.ndim)
         counter = info.counters.get(key)
         if counter is None:
             if isinstance(node, BackwardCFunction):  # a class that must not be kept
                 return self._record(info, self._raw(tensor), asked, frame, tensor)
             name = self.attribution.node_name(node)
-            counter = info.counters[key] = CallCounter(origin, key[-4:], asked, name)
+            counter = info.counters[key] = CallCounter(origin, self._raw(tensor), asked, name)
         counter.count += 1
         number = _next_number()
         if number != links.last:
@@ -227,13 +228,14 @@ class RecordingMode(TorchDispatchMode):
 
     def _in_optimizer(self, info: OverloadInfo, tensor: Any, asked: Any, frame: FrameType | None) -> CallCounter:
         """Count a call of a running step: torch's own optimizers at once, the user's the longer way."""
-        origin = self._optimizer.origin
-        if origin is None or frame is None or not self._optimizer.is_own_code(frame.f_code):
+        optimizer, code = self._optimizer, None if frame is None else frame.f_code
+        origin = optimizer.origin
+        if origin is None or code is None or not (code is optimizer.own_code or optimizer.is_own_code(code)):
             return self._record(info, self._raw(tensor), asked, frame, tensor)
-        key = (origin, asked, tensor.dtype, tensor.device, tensor.layout, tensor.ndim)
+        key = (origin, asked, tensor.dtype, tensor.is_cpu or tensor.device, tensor.layout, tensor.ndim)
         counter = info.counters.get(key)
         if counter is None:
-            counter = info.counters[key] = CallCounter(origin, key[-4:], asked)
+            counter = info.counters[key] = CallCounter(origin, self._raw(tensor), asked)
         counter.count += 1
         return counter
 
@@ -386,7 +388,7 @@ class RecordingMode(TorchDispatchMode):
         return (tensor.dtype, tensor.device, tensor.layout, tensor.ndim)
 
     def _info(self, func: Any) -> OverloadInfo:
-        info = self.infos[func] = OverloadInfo(func, self._asked, self._indices if self.tracking.is_on else None)
+        info = self.infos[id(func)] = OverloadInfo(func, self._asked, self._indices if self.tracking.is_on else None)
         if not self.tracking.is_on:
             info.checks = info.touches = info.access.grows = False
             info.readers.pop(DRAW, None)

@@ -8,6 +8,7 @@ from typing import Any
 from tracer.names import Phase
 from tracer.recording.calls import facts
 from tracer.recording.calls.modules import Scope
+from tracer.recording.calls.noted.usual import usual_answers
 from tracer.recording.memory.accesses import Access
 from tracer.recording.memory.indices import Indices, index_role
 from tracer.recording.process.events import ORDER
@@ -19,11 +20,11 @@ class Origin:
     """Phase, module and site of calls. Interned, and compared by identity."""
 
     __slots__ = (
-        "_backward",
         "_doubtful",
         "called_from",
         "certain",
         "is_linked",
+        "its_backward",
         "phase",
         "scope",
         "site",
@@ -47,22 +48,23 @@ class Origin:
         """False for a backward call whose forward op is not known."""
         self.certain = certain
         """False when the node may have been made by something that dispatched nothing."""
-        self._backward: Origin | None = None
+        self.its_backward: Origin | None = None
+        """What ``backward`` gave, once it was asked."""
         self._doubtful: Origin | None = None
 
     def backward(self) -> Origin:
         """The origin of the backward calls of an op of this origin."""
         if self.phase is Phase.BACKWARD:
             return self
-        if self._backward is None:
-            self._backward = Origin(Phase.BACKWARD, self.scope, self.site, self.called_from)
-        return self._backward
+        if self.its_backward is None:
+            self.its_backward = Origin(Phase.BACKWARD, self.scope, self.site, self.called_from)
+        return self.its_backward
 
     def doubtful(self) -> Origin:
         """The same place, for a node that another line may have made."""
         if self._doubtful is None:
             self._doubtful = Origin(self.phase, self.scope, self.site, self.called_from, certain=False)
-            self._doubtful._backward = self.backward()
+            self._doubtful.its_backward = self.backward()
         return self._doubtful
 
     def in_words(self, working_directory: str) -> dict[str, Any]:
@@ -120,6 +122,7 @@ class OverloadInfo:
         "rare",
         "readers",
         "touches",
+        "usual",
     )
 
     def __init__(self, func: Any, asked: Mapping[str, frozenset[str]], indices: Indices | None = None) -> None:
@@ -134,6 +137,8 @@ class OverloadInfo:
         self.makes_tensors = schema is not None and self._position is None
         keys = asked.get(self.name, frozenset()) | asked.get(self.name.rpartition(".")[0], frozenset())
         self.readers = facts.asked_readers(func, keys, indices)
+        self.usual = usual_answers(self.readers)
+        """What they answer for most calls, where that needs no reading."""
         self.is_composite = schema is not None and kernels.has_composite_kernel(func)
         self.decomposes = self.is_composite and kernels.can_call_composite(func)
         self.has_kernel_of_a_layout = self.is_composite and kernels.has_kernel_of_a_layout(func)
@@ -174,6 +179,9 @@ class OverloadInfo:
 
     def read(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> tuple[Any, ...]:
         """The asked facts of one call; what cannot be read is ``MISSING``."""
+        usual = self.usual
+        if usual is not None and usual.holds(args):
+            return usual.answers
         values = []
         given = kwargs or {}
         for reader in self.readers.values():

@@ -79,6 +79,8 @@ class OptimizerWatch:
         self.locate: Callable[[FrameType | None], Any] = lambda frame: None
         self.before_step: Callable[[Any], None] | None = None
         """Called with the optimizer that is about to step."""
+        self.own_code: CodeType | None = None
+        """The code that was last found to be of torch's own optimizers: nearly always it calls again."""
         self._own_files: dict[str, bool] = {}
         self._closures: list[CodeType | None] = []  # one for each running step; steps can nest
         self._on_step = on_step
@@ -109,7 +111,10 @@ class OptimizerWatch:
         is_own = self._own_files.get(filename)
         if is_own is None:
             is_own = self._own_files[filename] = filename.startswith(_OPTIMIZERS)
-        return is_own and code.co_name != "zero_grad"
+        if not is_own or code.co_name == "zero_grad":
+            return False
+        self.own_code = code
+        return True
 
     def is_inside(self, frame: FrameType | None) -> bool:
         """Is ``frame`` inside the running step, and not inside the closure that the step was given?"""

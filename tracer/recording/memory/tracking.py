@@ -57,13 +57,14 @@ class Tracking:
             if access.is_simple:
                 written = args[0]
                 is_doubtful = not written.is_contiguous() and writes_over_itself(written)
-                identity = _identify(written) if live or len(args) > 1 else 0
+                identity = _identify(written) if live else 0
                 for value in args:
                     kind = type(value)
                     if kind is float or kind is int or value is written:
                         continue
                     if kind is _Tensor or kind is _Parameter or isinstance(value, _Tensor):
                         other = _identify(value)
+                        identity = identity or _identify(written)
                         if other == identity:
                             is_doubtful = True
                         elif other in live:

@@ -219,10 +219,12 @@ class Memory:
         if self.live.get(identity) is not watched:
             return
         watched.writes += 1
+        if tensor.is_contiguous() and tensor.nbytes >= watched.size:  # nearly always: all of it at once
+            self._drop(identity)
+            return
         if not tensor.numel():
             return
-        region = region_of(tensor)
-        runs = runs_of(region)
+        runs = runs_of(region_of(tensor))
         if runs is None:
             self._give_up(identity)
             return
