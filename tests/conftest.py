@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,6 +26,28 @@ GPU = Path(__file__).parent / "gpu"
 def pytest_configure(config: pytest.Config) -> None:
     """Slow tests asked for are asked for in depth: properties are tried on all their examples."""
     settings.load_profile("every run" if config.getoption("markexpr") == "not slow" else "make test-all")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Nothing that importing the tests makes is garbage: it is not looked for."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays, so that no test pays for a walk through it; and seeding notes no stack.
+
+    While a device sleeps, torch formats the whole stack at each seed, three times, for an error that no test has.
+    """
+    gc.freeze()
+    for name in ("torch.cuda", "torch.xpu", "torch.mtia"):
+        device = sys.modules.get(name)
+        if device is not None and hasattr(device, "_lazy_call") and hasattr(device, "traceback"):
+            device.traceback = types.SimpleNamespace(format_stack=list)  # type: ignore[attr-defined]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

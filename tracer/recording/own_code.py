@@ -16,7 +16,13 @@ from tracer.recording.torch_private import seams
 _PACKAGES = ("tracer.recording.", "tracer.trace.", "tracer.names", "tracer.runner.")
 #: These make the program's own calls, inside which dynamo goes on as it would; what the others call is theirs.
 _PASS_ON = ("patching", "mode", "calls.higher_order", "torch_private.seams")
-_known: dict[str, tuple[CodeType, ...]] = {}
+#: Modules of which dynamo knows, for as long as the process lives.
+_told: set[str] = set()
+
+
+class _Loaded:
+    newest: tuple[int, str] | None = None
+    """How many modules there were when dynamo knew of all of ours, and the newest: what was loaded since changes it."""
 
 
 def leave_to_python() -> None:
@@ -24,21 +30,30 @@ def leave_to_python() -> None:
     if not seams.is_dynamo_loaded():
         return
     _know_stand_ins()
-    for name, module in list(sys.modules.items()):
-        if name.startswith(_PACKAGES) and isinstance(module, ModuleType):
-            if name not in _known:
-                _known[name] = tuple(_code_of(module))
-            seams.skip_code(_known[name], with_callees=not name.endswith(_PASS_ON))
+    newest = len(sys.modules), next(reversed(sys.modules))
+    if newest == _Loaded.newest:
+        return
+    is_known_for_good = True
+    for name, module in sys.modules.copy().items():
+        if name.startswith(_PACKAGES) and isinstance(module, ModuleType) and name not in _told:
+            codes = tuple(_code_of(module))
+            seams.skip_code(codes, with_callees=not name.endswith(_PASS_ON))
+            # Dynamo's reset forgets what it was told of code that it once looked at, and of no other.
+            if seams.has_looked_at(codes):
+                is_known_for_good = False
+            else:
+                _told.add(name)
+    _Loaded.newest = newest if is_known_for_good else None
 
 
 def _know_stand_ins() -> None:
     """Dynamo knows some functions by identity, from lists that it fills when it first asks: what stands for such a
     function is to be known with it, and the function where the list was filled while something stood for it."""
+    pairs = [(id(function), id(replacement)) for function, replacement in stand_ins()]
     for known in seams.lists_of_functions():
-        for pair in stand_ins():
-            if any(id(member) in known for member in pair):
-                for member in pair:
-                    known.add(id(member))
+        for pair in pairs:
+            if not known.isdisjoint(pair):
+                known.update(pair)
 
 
 def _code_of(module: ModuleType) -> Iterator[CodeType]:

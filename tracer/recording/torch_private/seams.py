@@ -156,14 +156,23 @@ def skip_code(codes: Iterable[CodeType], *, with_callees: bool) -> None:
             skip(code)
 
 
-def lists_of_functions() -> Iterator[Any]:
-    """Dynamo's lists of functions that it knows by ``id``, each filled by now (torch 2.13)."""
+def has_looked_at(codes: Iterable[CodeType]) -> bool:
+    """Has dynamo begun to compile any of this code since it started or was reset? ``True`` where it does not tell."""
+    converting = sys.modules.get("torch._dynamo.convert_frame")
+    if converting is None:
+        return False
+    seen = find(converting, "input_codes")
+    return seen is None or any(code in seen for code in codes)
+
+
+def lists_of_functions() -> Iterator[set[int]]:
+    """Dynamo's own lists of functions that it knows by ``id``, each filled by now (torch 2.13)."""
     rules = sys.modules.get("torch._dynamo.trace_rules")
     for name in ("_numpy_function_ids", "_builtin_function_ids", "_polyfilled_function_ids"):
         known = getattr(rules, name, None)
-        if callable(known) and hasattr(known, "add"):
-            known()
-            yield known
+        held = known() if callable(known) else None
+        if isinstance(held, set):
+            yield held
 
 
 def private_backend_name() -> str:

@@ -31,7 +31,7 @@ def holders_of(setting: Setting) -> list[tuple[Any, str]]:
     faces: list[tuple[Any, str]] = [(torch, setter)]
     module = sys.modules.get(setting.made_by.rpartition(".")[0])
     if module is not None:
-        faces += ((face, "setter") for face in vars(type(module)).values())
+        faces += ((face, "setter") for face in vars(type(module)).values() if "setter" in getattr(face, "__dict__", ()))
     return [(torch._C, setter), *(holder for holder in faces if held_by(*holder) is original)]
 
 

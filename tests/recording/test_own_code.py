@@ -1,0 +1,63 @@
+"""What dynamo is told of the recorder's own functions, and when again."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterable
+from types import CodeType
+
+import pytest
+from torch._dynamo import convert_frame
+
+from tracer.recording import own_code
+from tracer.recording.torch_private import seams
+
+MODULE = "tracer.recording.later"
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[CodeType]:
+    """The code that dynamo was told of, where all but the module ``MODULE`` is known."""
+    found: list[CodeType] = []
+
+    def skip(codes: Iterable[CodeType], *, with_callees: bool) -> None:
+        found.extend(codes)
+
+    own_code.leave_to_python()
+    monkeypatch.setattr(own_code, "_told", set(own_code._told))
+    monkeypatch.setattr(own_code._Loaded, "newest", own_code._Loaded.newest)
+    monkeypatch.setattr(seams, "skip_code", skip)
+    return found
+
+
+def loaded(monkeypatch: pytest.MonkeyPatch) -> CodeType:
+    """The code of the only function of a module of ours that was loaded just now."""
+    module = types.ModuleType(MODULE)
+    exec("def function(): return 1", vars(module))
+    module.function.__module__ = MODULE
+    monkeypatch.setitem(sys.modules, MODULE, module)
+    code: CodeType = module.function.__code__
+    return code
+
+
+def test_dynamo_is_told_once_of_what_was_loaded_since(told: list[CodeType], monkeypatch: pytest.MonkeyPatch) -> None:
+    own_code.leave_to_python()
+    assert told == []
+    code = loaded(monkeypatch)
+    for _ in range(3):
+        own_code.leave_to_python()
+    assert told == [code]
+
+
+def test_code_that_dynamo_looked_at_before_is_told_until_a_reset_forgot_it(
+    told: list[CodeType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = loaded(monkeypatch)
+    monkeypatch.setattr(convert_frame, "input_codes", {code})
+    for _ in range(3):
+        own_code.leave_to_python()
+    monkeypatch.setattr(convert_frame, "input_codes", set())
+    for _ in range(3):
+        own_code.leave_to_python()
+    assert told == [code] * 4
