@@ -14,7 +14,7 @@ def order_of(finding: Finding) -> tuple[object, ...]:
     return (
         _RANK[finding.verdict],
         finding.refuted is None,
-        finding.tried is None or not finding.tried.varied,
+        finding.tried is None or not finding.tried.has_varied,
         _RANK[finding.deterministic_mode],
         -finding.count,
         finding.location,

@@ -9,9 +9,11 @@ from msgspec.structs import replace
 
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.trace.model import CallGroup, Environment
+from tracer.trace.regions import Region
 from tracer.trace.trial_names import TrialArm, Untried
 
 if TYPE_CHECKING:
+    from tracer.recording.compiled.listing import RegionList
     from tracer.recording.data_facts.looking import DataFacts
     from tracer.recording.data_facts.ties import Look
     from tracer.recording.inputs.keeping import KeptInputs
@@ -42,7 +44,7 @@ class Around(NamedTuple):
     keep_bytes: int | None = None
     """What these may take together; ``None``: ``DEFAULT_BYTES``."""
 
-    def calls(self, describe: Describe) -> AroundCalls | None:
+    def calls(self, describe: Describe, regions: RegionList) -> AroundCalls | None:
         """What does it for one recording; ``None`` where nothing is asked for."""
         trials = data = kept = None
         if self.trials:
@@ -50,7 +52,7 @@ class Around(NamedTuple):
 
             limit = DEFAULT_BYTES if self.trial_bytes is None else self.trial_bytes
             arms = (TrialArm.THREADS,) if self.on_other_threads else ()
-            trials = Trials(self.trials, describe, tries_all=self.tries_all, limit=limit, arms=arms)
+            trials = Trials(self.trials, describe, regions, tries_all=self.tries_all, limit=limit, arms=arms)
         if self.data_facts:
             from tracer.recording.data_facts.looking import DataFacts
 
@@ -117,7 +119,16 @@ class AroundCalls:
             return group
         return replace(group, tried=tried, data=data, inputs=inputs)
 
-    def unreached(self, compiled: Iterable[Placed]) -> list[Placed]:
-        """Groups of compiled calls, which nothing here reaches."""
+    def launched(self, launches: Iterable[Placed]) -> list[Placed]:
+        """Groups of kernels that the program launched itself, which are not launched again."""
         trials = self.trials
-        return list(compiled) if trials is None else [(place, trials.unreached(group)) for place, group in compiled]
+        return list(launches) if trials is None else [(place, trials.unreached(group)) for place, group in launches]
+
+    def in_regions(
+        self, regions: tuple[Region, ...], groups: tuple[CallGroup, ...]
+    ) -> tuple[tuple[Region, ...], tuple[CallGroup, ...]]:
+        """Regions that were run again, and their calls, with what that showed."""
+        if self.trials is None:
+            return regions, groups
+        regions = self.trials.regions.in_regions(regions, groups)
+        return regions, self.trials.regions.in_groups(regions, groups)

@@ -107,13 +107,15 @@ class Recorder:
         self.mode = RecordingMode(
             self.attribution, asked, self.tracking, None if self.values is None else self.values.calls
         )
-        self.around = self.mode.around = around.calls(self._group)
+        self.around = self.mode.around = around.calls(self._group, self.regions)
         self.blind_spots.on_compiled_call = self.optimizer.compiled_code_runs
         self.blind_spots.on_unseen = self.tracking.give_up_all
         self.watch = ProcessWatch(frames, self._variables) if watch is None else watch
         self.executions = Executions(self.attribution, self.tracking, lambda: self.watch.compilations)
         self.executions.on_unseen = self.blind_spots.region_unseen
-        self.executions.around = None if self.values is None else self.values.regions
+        trials = None if self.around is None else self.around.trials
+        listeners = (None if self.values is None else self.values.regions, None if trials is None else trials.regions)
+        self.executions.around = tuple(one for one in listeners if one is not None)
         self.launched = LaunchedRecord(
             self.attribution,
             self._working_directory,
@@ -190,12 +192,16 @@ class Recorder:
         regions = self.regions.regions(log, runs, times) if log is not None else ()
         in_order = [(counter.order, self._group(info, counter)) for info, counter in counted]
         compiled = list(self.regions.groups(runs, times))
+        launches = list(self.launched.groups())
         if self.around is not None:
             in_order = self.around.told(in_order, counters)
-            compiled = self.around.unreached(compiled)
+            launches = self.around.launched(launches)
         in_order = list(self.launched.split(zip(counters, in_order, strict=True)))
-        in_order += (*compiled, *self.launched.groups())
+        in_order += (*compiled, *launches)
         groups = merge_groups(group for _, group in sorted(in_order, key=lambda pair: pair[0]))
+        regions = (*regions, *self.launched.regions())
+        if self.around is not None:
+            regions, groups = self.around.in_regions(regions, groups)
         self.generators.look()
         return Trace(
             tracer_version=version,
@@ -211,7 +217,7 @@ class Recorder:
             machine_numbers=self.watch.numbers.listed(self._own_files()),
             allocations=merge_counted(self.tracking.allocations(self._working_directory)),
             unwritten_reads=merge_counted(self.tracking.unwritten_reads(self._working_directory)),
-            regions=(*regions, *self.launched.regions()),
+            regions=regions,
             launched=self.launched.kernels(),
             overlaps=merge_counted(self.tracking.overlapping_writes(self._working_directory)),
         )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from tracer.names import SEVERITY, DeterministicMode, Verdict
+from tracer.names import SEVERITY, About, DeterministicMode, Verdict
 from tracer.plan import name_of
 from tracer.report.wording.words import plural
 from tracer.trace.region_names import Direction, KernelLanguage, RegionGap, RegionInside, RegionKind, RegionOrigin
 from tracer.trace.regions import Kernel, Region
+from tracer.trace.tried import Tried
 
 if TYPE_CHECKING:
     from tracer.judging.calls.call_findings import JudgedCall
@@ -114,7 +115,11 @@ def region_rows(report: ReportView) -> list[RegionRow]:
     for call in report.calls if report.has_calls else ():
         if call.group.region is not None:
             by_region.setdefault(call.group.region, []).append(call)
-    rows = [(region, _row(region, by_region.get(region.id, []))) for region in report.judgement.regions]
+    of_whole = {name: one.verdict for one in report.findings if one.about is About.COMPILED for name in one.regions}
+    rows = [
+        (region, _row(region, by_region.get(region.id, []), of_whole.get(region.id)))
+        for region in report.judgement.regions
+    ]
     rows.sort(key=lambda row: (SEVERITY.index(row[1].verdict), -row[0].executions, row[0].id))
     return [row for _, row in rows]
 
@@ -135,13 +140,15 @@ def regions_sentence(report: ReportView) -> str:
     return f"{', '.join(parts)}."
 
 
-def _row(region: Region, calls: list[JudgedCall]) -> RegionRow:
+def _row(region: Region, calls: list[JudgedCall], of_whole: Verdict | None) -> RegionRow:
+    """``of_whole``: the verdict of a finding that is about the region and none of its calls."""
     verdicts = {call.ruling.verdict for call in calls}
     gap = _gap(region)
     if not verdicts:
         verdicts = {Verdict.UNKNOWN if gap and region.inside is not RegionInside.DISPATCHED else Verdict.DETERMINISTIC}
     if not calls and any(kernel.adds_in_any_order for kernel in region.kernels):
         verdicts = {Verdict.NONDETERMINISTIC}
+    verdicts |= set() if of_whole is None else {of_whole}
     ops = sorted((_op(call) for call in calls), key=lambda row: (SEVERITY.index(row.verdict), -row.calls, row.op))
     return RegionRow(
         region.id,
@@ -159,6 +166,11 @@ def _title(region: Region) -> str:
     return f"{what} at {region.location}" if region.location else what
 
 
+def _trials(tried: Tried) -> str:
+    every = plural(tried.trials, "trial")
+    return f"{tried.varied:,} of {every}" if tried.varied else every
+
+
 def _told(region: Region) -> str:
     return "; ".join(filter(None, _facts(region)))
 
@@ -171,6 +183,8 @@ def _facts(region: Region) -> Iterator[str]:
         yield f"{half}ran {plural(region.executions, 'time')}"
         by = f" by {region.backend}" if region.backend else ""
         yield f"compiled{by} for {region.device}" if region.device else f"compiled{by}"
+    if region.tried is not None and region.tried.trials:
+        yield f"run again, it {'varied' if region.tried.varied else 'agreed'} in {_trials(region.tried)}"
     if _ORIGINS[region.origin]:
         yield _ORIGINS[region.origin]
     if region.deterministic_mode not in (None, DeterministicMode.OFF):

@@ -88,7 +88,7 @@ class ReportView:
 
     def _seen_first(self, plan: tuple[Change, ...], parted: set[Where]) -> tuple[Change, ...]:
         """``plan`` with what was seen to differ first: in runs that were compared, in calls that were made again."""
-        varied = (finding for finding in self.findings if finding.tried is not None and finding.tried.varied)
+        varied = (finding for finding in self.findings if finding.tried is not None and finding.tried.has_varied)
         seen = parted | {(finding.op, finding.phase, finding.location) for finding in varied}
         return seen_first(plan, self.findings, seen) if seen else plan
 

@@ -13,7 +13,7 @@ from tracer.trace.file import Trace
 from tracer.trace.model import BlindSpot, CallGroup, Environment
 from tracer.trace.process import Allocation, Draw, Event, Generator, Loader, MachineNumber, OverlapWrite, UnwrittenRead
 from tracer.trace.regions import Kernel, Region
-from tracer.trace.tried import summed
+from tracer.trace.tried import Tried, summed
 
 Counted = TypeVar("Counted", Draw, Allocation, UnwrittenRead, OverlapWrite, Loader, MachineNumber)
 
@@ -50,12 +50,14 @@ def merge_groups(groups: Iterable[CallGroup]) -> tuple[CallGroup, ...]:
 
 def _joined(one: CallGroup, other: CallGroup) -> CallGroup:
     """Two groups of the same calls, ``one`` having been made first."""
-    tried = one.tried or other.tried
-    if one.tried is not None and other.tried is not None:
-        tried = one.tried.joined(other.tried, one.count)
+    tried = _tried_of(one.tried, other.tried, one.count)
     return msgspec.structs.replace(
         one, count=one.count + other.count, tried=tried, data=summed(one.data, other.data) if other.data else one.data
     )
+
+
+def _tried_of(one: Tried | None, other: Tried | None, after: int) -> Tried | None:
+    return one or other if one is None or other is None else one.joined(other, after)
 
 
 def _without_inputs(group: CallGroup) -> CallGroup:
@@ -141,6 +143,7 @@ def merge_regions(traces: Sequence[Trace]) -> tuple[tuple[Region, ...], list[Tra
                 id=ids[region.id],
                 recompiles=ids.get(region.recompiles, region.recompiles),
                 executions=region.executions + (known.executions if known is not None else 0),
+                tried=region.tried if known is None else _tried_of(known.tried, region.tried, known.executions),
             )
         groups = trace.calls
         if any(old != new for old, new in ids.items()):
@@ -158,13 +161,16 @@ def _place_for(region: Region, merged: Mapping[str, Region]) -> str:
     name = base
     while name in merged:
         known = merged[name]
-        if msgspec.structs.replace(known, id="", executions=0, recompiles="") == msgspec.structs.replace(
-            region, id="", executions=0, recompiles=""
-        ):
+        if _as_made(known) == _as_made(region):
             break
         number += 1
         name = f"{base} ({number})"
     return name
+
+
+def _as_made(region: Region) -> Region:
+    """Without what its executions came to."""
+    return msgspec.structs.replace(region, id="", executions=0, recompiles="", tried=None)
 
 
 def merge_traces(traces: Sequence[Trace]) -> Trace:

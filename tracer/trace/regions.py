@@ -7,6 +7,7 @@ import msgspec
 from tracer.names import DeterministicMode
 from tracer.trace.model import FactValue
 from tracer.trace.region_names import Direction, KernelLanguage, RegionGap, RegionInside, RegionKind, RegionOrigin
+from tracer.trace.tried import Tried
 
 
 class Kernel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -107,3 +108,5 @@ class Region(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Ops of its graph: what one execution adds to the counts of its call groups."""
     kernels: tuple[Kernel, ...] = ()
     """In the order of their first call."""
+    tried: Tried | None = None
+    """What running it again showed, each execution as one call; ``None`` where nobody asked or nothing is at risk."""

@@ -38,9 +38,9 @@ class Untried(Word):
     GENERATOR = "generator"
     """It draws from a generator whose state cannot be read."""
     CAPTURED = "captured"
-    """A CUDA graph was being captured."""
+    """A CUDA graph was being captured, or replays it."""
     COMPILED = "compiled"
-    """It ran in compiled code, or launched a kernel of the program's own."""
+    """It ran in compiled code whose inside is not known, or launched a kernel of the program's own."""
     FAILED = "failed"
     """Making it again raised an error."""
 

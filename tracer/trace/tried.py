@@ -44,6 +44,14 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """Trials by what was changed meanwhile."""
     untried: dict[Untried, int] = {}
     """Calls that were not made again, by the reason."""
+    together: int = 0
+    """So many groups of calls that may vary were made again as one, in a compiled region, so that nobody knows which of
+    several varied. 0: each call was made again by itself, or nothing in the region is known to vary."""
+
+    @property
+    def has_varied(self) -> bool:
+        """Did these calls themselves vary, as far as anything is known to?"""
+        return self.varied > 0 and self.together < 2
 
     @property
     def is_rare(self) -> bool:
@@ -71,6 +79,7 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
             first=self.first or (after + other.first if other.first else 0),
             arms=arms,
             untried=summed(self.untried, other.untried),
+            together=max(self.together, other.together),
         )
 
 

@@ -166,6 +166,40 @@ def test_compiled_twins_that_part_are_roots_with_line_region_and_kernel_and_exac
         assert root.location.endswith(line)
 
 
+def tried(*, whole: bool) -> tuple[Report, bytes]:
+    """What trials show of the twins' regions, and the bits of the last run; ``whole``: of exact sums."""
+    torch._dynamo.reset()
+    x, i, weights = inputs(TWINS)
+    if whole:
+        x, weights = x.sign(), weights.sign()
+    compiled = torch.compile(TWINS.body, fullgraph=True)
+    with DeterminismTracer(trials=6) as tracer:
+        bits = once(compiled, x, i, weights)
+    assert torch.equal(x, inputs(TWINS)[0].sign() if whole else inputs(TWINS)[0])
+    if whole:
+        assert bits == once(compiled, x, i, weights)
+    return judge(tracer.trace), bits
+
+
+def test_regions_that_vary_when_they_run_again_say_so_of_their_one_suspect_and_exact_twins_agree(
+    two_threads: None,
+) -> None:
+    varying, exact = tried(whole=False)[0], tried(whole=True)[0]
+    for report, does_vary in ((varying, True), (exact, False)):
+        regions = [region.tried for region in report.judgement.regions]
+        assert len(regions) == 2
+        assert [one is not None and (one.trials, one.varied > 0, one.together) for one in regions] == [
+            (6, does_vary, 1)
+        ] * 2
+        found = calls_of(report, compiled=True)
+        assert len(found) == 2
+        for one in found:
+            assert one.verdict is Verdict.NONDETERMINISTIC
+            assert one.evidence[0].kind is EvidenceKind.TRIED
+            assert one.evidence[0].ref.startswith("varied in " if does_vary else "agreed in 6 trials of 1 execution")
+    assert varying.plan[0].seen == 2
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 def test_what_varies_was_called_so_and_what_is_called_deterministic_never_varies(

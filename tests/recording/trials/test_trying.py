@@ -304,20 +304,3 @@ def test_a_tensor_subclass_is_tried_in_its_parts_and_computes_what_it_did() -> N
         assert program() == plain
     trials = {group.op: group.tried.trials for group in tracer.trace.calls if group.tried is not None}
     assert trials["aten.mul.Tensor"] == 4
-
-
-@pytest.mark.slow
-def test_what_is_compiled_stays_compiled_and_is_named_as_not_tried() -> None:
-    def function(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-        return torch.zeros(10).index_add(0, index, x) + x.sum()
-
-    compiled = torch.compile(function)
-    given = (torch.randn(4), torch.tensor([1, 1, 2, 3]))
-    plain = bits(compiled(*given))
-    with DeterminismTracer(trials=2, trial_all=True) as tracer:
-        torch._dynamo.reset()
-        assert bits(compiled(*given)) == plain
-    inside = [group for group in tracer.trace.calls if group.region is not None]
-    assert inside
-    for group in inside:
-        assert group.tried == Tried(untried={Untried.COMPILED: group.count}), group.op

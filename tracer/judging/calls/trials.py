@@ -14,6 +14,7 @@ from tracer.tables.ruling.target_tables import device_of
 from tracer.tables.versions import release
 from tracer.trace.file import Trace
 from tracer.trace.model import CallGroup
+from tracer.trace.regions import Region
 from tracer.trace.trial_names import DataShown, TrialArm, Untried
 from tracer.trace.tried import Tried, summed
 
@@ -31,18 +32,27 @@ class TrialsHere:
         """Groups of calls that varied."""
         self._bear = False
         """Do some of them bear on the target?"""
+        self._regions = [region for region in trace.regions if region.tried is not None]
+        for region in self._regions:
+            self._join(region.tried)
+            self._bear |= self._bears_on_region(region)
 
     def kept(self, calls: Iterable[CallGroup]) -> list[CallGroup]:
         """``calls`` with what their trials say of the target: nothing, where that is another device."""
         return [group if group.tried is None else self._kept(group, group.tried) for group in calls]
 
     def _kept(self, group: CallGroup, tried: Tried) -> CallGroup:
-        self._recorded = tried if self._recorded is None else self._recorded.joined(tried, 0)
-        self._varied += bool(tried.varied)
+        if not tried.together:  # else its region's trials are counted
+            self._join(tried)
+            self._varied += bool(tried.varied)
         if not self._bears_on(group):
             return replace(group, tried=None)
         self._bear = True
         return group
+
+    def _join(self, tried: Tried | None) -> None:
+        if tried is not None:
+            self._recorded = tried if self._recorded is None else self._recorded.joined(tried, 0)
 
     def _bears_on(self, group: CallGroup) -> bool:
         if not self._is_this_torch:
@@ -52,6 +62,12 @@ class TrialsHere:
             return True
         is_same_maker = (backend is Backend.ROCM) == self._is_rocm or backend is Backend.CPU
         return is_same_maker and group.facts.get("device") == device_of(backend)
+
+    def _bears_on_region(self, region: Region) -> bool:
+        backend = self._target.backend
+        is_same_maker = (backend is Backend.ROCM) == self._is_rocm or backend is Backend.CPU
+        is_here = backend is Backend.RECORDED or (is_same_maker and device_of(backend) in region.device.split(","))
+        return self._is_this_torch and is_here
 
     def banners(self, judged: Iterable[tuple[CallGroup, RuleOutcome]]) -> Iterator[str]:
         """What every reader must know first of them; ``judged``: at least the calls on which they decided."""
@@ -64,9 +80,13 @@ class TrialsHere:
         if refuted:
             named = ", ".join(refuted)
             yield f"The table is wrong for this device: {named} varied when made again. Please report it."
+        varied = [region for region in self._regions if region.tried is not None and region.tried.varied]
         if self._recorded is not None:
             bears = "" if self._bear else " They speak of another device or torch than this target."
-            yield f"{summary_of(self._recorded, self._varied)}{bears}"
+            yield f"{summary_of(self._recorded, self._varied, len(varied))}{bears}"
+        for region in varied:
+            if region.tried is not None and self._bears_on_region(region):
+                yield _of_region(region, region.tried)
         if settled:
             yield (
                 f"{_calls(settled)} {'is' if settled == 1 else 'are'} deterministic for the data of this run alone,"
@@ -74,12 +94,30 @@ class TrialsHere:
             )
 
 
-def summary_of(tried: Tried, varied: int) -> str:
-    """All trials of a recording in a sentence or two; ``varied``: groups of calls that did."""
+def _of_region(region: Region, tried: Tried) -> str:
+    """A compiled region that varied, and who is suspected, in a sentence or two."""
+    where = f" ({region.location})" if region.location else ""
+    said = f"Compiled region {region.id}{where} varied in {tried.varied:,} of {tried.trials:,} trials"
+    adding = [kernel.name for kernel in region.kernels if kernel.adds_in_any_order]
+    adds = "adds" if len(adding) == 1 else "add"
+    suspected = f" Suspected: {', '.join(adding)}, which {adds} atomically." if adding else ""
+    if tried.together == 1:
+        return f"{said}; one group of its calls is known to be able to.{suspected}"
+    if tried.together:
+        several = f"{tried.together:,} groups of its calls may vary, and which of them did is not told apart"
+        return f"{said}; {several}.{suspected}"
+    return f"{said}, though nothing in it is known to vary. Please report it."
+
+
+def summary_of(tried: Tried, varied: int, regions: int = 0) -> str:
+    """All trials of a recording in a sentence or two; ``varied``: groups of calls that did; ``regions``: compiled ones
+    that did, of which each execution is a call."""
     said = f"{_calls(tried.calls)} {'was' if tried.calls == 1 else 'were'} made again, {tried.trials:,} times in all"
-    found = f"{varied:,} group{'' if varied == 1 else 's'} of calls varied" if varied else "all agreed"
+    told = [f"{varied:,} group{'' if varied == 1 else 's'} of calls"] if varied else []
+    told += [f"{regions:,} compiled region{'' if regions == 1 else 's'}"] if regions else []
+    found = f"{' and '.join(told)} varied" if told else "all agreed"
     left = ", ".join(f"{count:,} {_WHY_NOT[why]}" for why, count in sorted(tried.untried.items()) if count)
-    agreed = "" if varied else ", which proves nothing"
+    agreed = "" if told else ", which proves nothing"
     return f"Trials: {said}: {found}{agreed}.{f' Not tried: {left}.' if left else ''}"
 
 
@@ -93,8 +131,8 @@ _WHY_NOT = {
     Untried.NO_INPUT: "without a tensor to read",
     Untried.LAYOUT: "of a layout that cannot be copied",
     Untried.GENERATOR: "of a generator that cannot be put back",
-    Untried.CAPTURED: "while a CUDA graph was captured",
-    Untried.COMPILED: "in compiled code",
+    Untried.CAPTURED: "of a CUDA graph",
+    Untried.COMPILED: "in compiled code whose inside is not known, or of the program's own kernels",
     Untried.FAILED: "that raised when made again",
 }
 
@@ -104,8 +142,11 @@ def shown_of(groups: Iterable[CallGroup]) -> tuple[Tried | None, dict[DataShown,
     tried: Tried | None = None
     data: dict[DataShown, int] = {}
     before = 0
+    regions: set[str | None] = set()
     for group in groups:
-        if group.tried is not None:
+        is_told = group.tried is not None and group.tried.together > 0 and group.region in regions
+        regions.add(group.region)
+        if group.tried is not None and not is_told:
             tried = group.tried if tried is None else tried.joined(group.tried, before)
         if group.data:
             data = summed(data, group.data)
@@ -137,6 +178,15 @@ _SHOWN = {
 def words_of(tried: Tried) -> str:
     """``varied in 3 of 5 trials of 1 call``, or that it agreed; what differs on other threads is said apart."""
     of = f"{tried.trials:,} trial{'' if tried.trials == 1 else 's'} of {_calls(tried.calls)}"
+    if tried.together:
+        runs = f"{tried.calls:,} execution{'' if tried.calls == 1 else 's'}"
+        of = f"{tried.trials:,} trial{'' if tried.trials == 1 else 's'} of {runs} of its compiled region"
+        alone = tried.together == 1
+        of += (
+            ", in which nothing else is known to vary"
+            if alone
+            else f", in which {tried.together:,} groups of calls may vary"
+        )
     if not tried.varied:
         said = f"agreed in {of}"
     else:

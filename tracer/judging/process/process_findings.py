@@ -13,7 +13,7 @@ from tracer.judging.process.late_and_changed import changed_findings, late_findi
 from tracer.judging.process.observations import observed_findings
 from tracer.judging.process.setting_rows import setting_findings
 from tracer.judging.process.trace_under_target import Dependents, TraceUnderSettings
-from tracer.judging.process.unseen_regions import region_findings
+from tracer.judging.process.whole_regions import region_findings
 from tracer.names import SEVERITY
 from tracer.tables.ruling.binding import RuleOutcome
 from tracer.tables.settings.rows import EnvironmentTable

@@ -79,7 +79,7 @@ class Executions:
         self._watched, self._indices = tracking.memory.live, tracking.indices.live
         self.on_unseen: Callable[[CompiledCode, FrameType | None], None] = lambda code, frame: None
         """Told of each execution of code whose inside is not known."""
-        self.around: Around | None = None
+        self.around: tuple[Around, ...] = ()
         self.running: Run | None = None
         """What ``ran`` was told of last; ``None``: it is not counted."""
 
@@ -182,20 +182,21 @@ def _counted(original: Callable[..., Any]) -> Callable[..., Any]:
             for listener in RUNS.listeners:
                 if not listener.ran(self):
                     lifts = False
-                if listener.around is not None and listener.running is not None:
-                    begun.append((listener.around, listener.around.before(listener.running, self, inputs)))
+                if listener.running is not None:
+                    for one in listener.around:
+                        begun.append((one, one.before(listener.running, self, inputs)))
         except Exception:  # what a note stumbles over is no business of the program's
             lifts = False
         if not begun:
             return make(self, inputs, lifts)
         try:
             result = make(self, inputs, lifts)
-            for around, one in begun:
-                around.after(one, result)
+            for around, noted in begun:
+                around.after(noted, result)
             return result
         finally:
-            for around, one in begun:
-                around.left(one)
+            for around, noted in begun:
+                around.left(noted)
 
     return __call__
 

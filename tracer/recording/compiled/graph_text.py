@@ -77,6 +77,10 @@ class Graph(NamedTuple):
     parts: dict[str, str]
     """A name for one of several results -> the call that gave it."""
     has_unfixed_sizes: bool
+    places: dict[str, int]
+    """The same name -> which of the results it is."""
+    outputs: tuple[str, ...]
+    """What it returns, by name; empty for what has none."""
 
 
 def read_graph(text: str) -> Graph:
@@ -99,7 +103,12 @@ def read_graph(text: str) -> Graph:
         values[argument.arg] = _annotated(argument.annotation)
     nodes = []
     parts: dict[str, str] = {}
+    numbers: dict[str, int] = {}
+    outputs: tuple[str, ...] = ()
     for statement in forward.body:
+        if isinstance(statement, ast.Return):
+            outputs = tuple(_returned(statement.value))
+            continue
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             target, call, result = statement.target.id, statement.value, _annotated(statement.annotation)
         elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
@@ -125,8 +134,15 @@ def read_graph(text: str) -> Graph:
             )
         elif isinstance(call, ast.Subscript) and isinstance(call.value, ast.Name):
             parts[target] = call.value.id
+            if isinstance(call.slice, ast.Constant) and isinstance(call.slice.value, int):
+                numbers[target] = call.slice.value
     unfixed = any(value is not None and None in value.shape for value in values.values())
-    return Graph(tuple(inputs), tuple(nodes), parts, unfixed)
+    return Graph(tuple(inputs), tuple(nodes), parts, unfixed, numbers, outputs)
+
+
+def _returned(value: ast.expr | None) -> Iterator[str]:
+    for one in value.elts if isinstance(value, (ast.Tuple, ast.List)) else (value,):
+        yield one.id if isinstance(one, ast.Name) else ""
 
 
 def _places(text: str) -> dict[int, Place]:

@@ -95,6 +95,12 @@ class RegionList:
         self._name([code])
         return self._ids[id(code)]
 
+    def told_of(self, run: Run) -> tuple[Region, list[CallGroup], Graph | None]:
+        """A region that is about to run, the calls of one execution, and its graph, where that is known."""
+        self._name([run.code])
+        region = self._region(run.code, [run], [run.code], lambda run: 1)
+        return region, [group for _, group in self.groups([run], lambda run: 1)], self._read(run.code).graph
+
     def phase_of(self, run: Run) -> Phase:
         """The phase that its executions are in."""
         return self._phase(run, is_repeated=False, in_optimizer=False)

@@ -59,6 +59,21 @@ class Copies:
                 owners[storages.storage_id(tensor)] = owners.get(storages.storage_id(tensor), 0) + 1
             self._overwritten = {one for one in self._overwritten if owners.get(one) == 1}
 
+    def let_go(self) -> None:
+        """Hold none of the tensors that were copied: the call may want to free them before it ends."""
+        held: dict[int, Any] = {}
+
+        def on_copy(tensor: torch.Tensor) -> torch.Tensor:
+            kept = self._kept.get(storages.storage_id(tensor))
+            if kept is None:
+                return tensor
+            copy = _laid_on(kept, tensor)
+            held[storages.storage_id(copy)] = kept
+            return copy
+
+        self._args, self._kwargs = _mapped((self._args, dict(self._kwargs)), on_copy)
+        self._kept, self._overwritten = held, set()
+
     def fresh(self, byte: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of one trial; ``byte`` lies wherever the call only writes."""
         if not self._kept:
@@ -73,14 +88,20 @@ class Copies:
             storage = made.get(identity)
             if storage is None:
                 storage = made[identity] = kept.clone()
-            copy = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
-            _set(copy, storage, tensor.storage_offset(), tensor.shape, tensor.stride())
+            copy = _laid_on(storage, tensor)
             if identity in self._overwritten and _is_whole(tensor, storage):
                 storage.fill_(byte)
             return copy
 
         args, kwargs = _mapped((self._args, dict(self._kwargs)), rebuilt)
         return args, kwargs
+
+
+def _laid_on(storage: Any, tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor that lies on ``storage`` as ``tensor`` does on its own."""
+    laid = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    _set(laid, storage, tensor.storage_offset(), tensor.shape, tensor.stride())
+    return laid
 
 
 def _is_whole(tensor: torch.Tensor, storage: Any) -> bool:

@@ -7,9 +7,8 @@ is made again, or that cannot be made again without being felt, is counted with 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -17,24 +16,21 @@ import torch
 from msgspec.structs import replace
 
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
-from tracer.recording.torch_private import seams
+from tracer.recording.compiled.listing import RegionList
+from tracer.recording.trials.again import Again, quietly, unseen
 from tracer.recording.trials.approach import Approach, approach_to
-from tracer.recording.trials.arms import Arms
 from tracer.recording.trials.copies import CannotCopyError, Copies, tensors_in
-from tracer.recording.trials.differences import Apart, apart
-from tracer.recording.trials.fresh_memory import byte_of, fill_what_is_next
 from tracer.recording.trials.generator_states import GeneratorStates
+from tracer.recording.trials.regions import RegionTrials
 from tracer.recording.trials.risk import Risk
 from tracer.recording.trials.tally import TrialTally
-from tracer.recording.values.digesting.device import DeviceDigests, Slot, is_capturing
+from tracer.recording.values.digesting.device import is_capturing
 from tracer.trace.model import CallGroup, Environment
 from tracer.trace.trial_names import TrialArm, Untried
 from tracer.trace.tried import Tried
 
 #: What a trial may copy and hold, if nobody says otherwise.
 DEFAULT_BYTES = 1 << 30
-
-Digest = tuple[int, ...]
 
 
 class Prepared:
@@ -50,31 +46,32 @@ class Prepared:
 
 
 class Trials:
-    """The trials of one recording. ``describe`` gives the group that a counter stands for."""
+    """The trials of one recording. ``describe`` gives the group that a counter stands for; ``regions`` what is known of
+    compiled ones."""
 
     def __init__(
         self,
         times: int,
         describe: Callable[[OverloadInfo, CallCounter], CallGroup],
+        regions: RegionList,
         *,
         tries_all: bool = False,
         limit: int = DEFAULT_BYTES,
         arms: Sequence[TrialArm] = (),
     ) -> None:
-        self._times = times
+        self._again = Again(times, limit, arms)
+        self.regions = RegionTrials(self._again, regions, tries_all=tries_all)
+        """Told of every execution of a compiled region."""
         self._describe = describe
         self._tries_all = tries_all
-        self._limit = limit
-        self._arms = Arms(arms)
         self._risk: Risk | None = None
         self._approaches: dict[Any, Approach | Untried | None] = {}
         self._tallies: dict[CallCounter, TrialTally | None] = {}
         """``None``: not at risk, or nothing is computed."""
-        self._digests = DeviceDigests()
 
     def start(self, environment: Environment) -> None:
         """Recording begins, under these settings."""
-        self._risk = self._risk or Risk(environment)
+        self._risk = self.regions.risk = self._risk or Risk(environment)
 
     def before(
         self, info: OverloadInfo, counter: CallCounter, args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -90,8 +87,8 @@ class Trials:
         if reason is None:
             assert isinstance(approach, Approach)
             try:
-                with _unseen():
-                    copies = Copies(approach, args, kwargs, self._limit)
+                with unseen():
+                    copies = Copies(approach, args, kwargs, self._again.limit)
             except CannotCopyError as problem:
                 reason = problem.reason
             except Exception:  # a tensor of an unforeseen kind, or no memory left
@@ -111,7 +108,7 @@ class Trials:
         """The call returned: make it again."""
         tally = prepared.tally
         with ExitStack() as put_back:
-            put_back.enter_context(_unseen())
+            put_back.enter_context(unseen())
             try:
                 prepared.generators.the_call_returned()
                 put_back.callback(prepared.generators.as_after)
@@ -125,42 +122,14 @@ class Trials:
         self, prepared: Prepared, info: OverloadInfo, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any
     ) -> Untried | None:
         approach = prepared.approach
-        own_tensors = _outcome(approach, args, kwargs, result)
-        results = [*_results(approach, result)]
-        if prepared.copies.size + sum(one.numel() * one.element_size() for one in own_tensors) > self._limit:
-            return Untried.MEMORY
-        own = self._digest(own_tensors)
-        if own is None:
-            return Untried.LAYOUT
-        device = next((one.device for one in own_tensors if not one.is_cpu), torch.device("cpu"))
-        found: list[tuple[TrialArm, Digest]] = []
-        largest = Apart()
-        for number, arm in enumerate(self._arms.of(self._times, device)):
-            byte = byte_of(number)
-            prepared.generators.as_before()
-            given, named = prepared.copies.fresh(byte)
-            fill_what_is_next(results, byte)
-            with self._arms.under(arm, device):
-                again = _quietly(partial(info.func, *given, **named))
-            tensors = _outcome(approach, given, named, again)
-            digest = self._digest(tensors)
-            if digest is None or len(tensors) != len(own_tensors):
-                return Untried.LAYOUT
-            found.append((arm, digest))
-            if digest != own and arm is not TrialArm.THREADS:
-                between = apart(own_tensors, tensors)
-                largest = Apart(max(largest.ulp, between.ulp), max(largest.relative, between.relative))
-        prepared.tally.note(own, found, largest)
-        return None
 
-    def _digest(self, tensors: Sequence[torch.Tensor]) -> Digest | None:
-        """One number a tensor; this waits for a device. ``None`` where a tensor has no digest."""
-        found = [self._digests.digest(one) for one in tensors]
-        if any(one is None for one in found):
-            return None
-        if self._digests.is_used:
-            self._digests.fetch()
-        return tuple(one.value if isinstance(one, Slot) else int(one) for one in found if one is not None)
+        def make(given: tuple[Any, ...], named: dict[str, Any]) -> list[torch.Tensor]:
+            again = quietly(partial(info.func, *given, **named))
+            return _outcome(approach, given, named, again)
+
+        own = _outcome(approach, args, kwargs, result)
+        results = [*_results(approach, result)]
+        return self._again.compare(prepared.tally, prepared.copies, prepared.generators, own, results, make)
 
     def pass_over(self, info: OverloadInfo, counter: CallCounter, reason: Untried) -> None:
         """A call was made that cannot be made again."""
@@ -196,7 +165,7 @@ class Trials:
         return None if tally is None else tally.listed()
 
     def unreached(self, group: CallGroup) -> CallGroup:
-        """A group of compiled calls, which no trial reaches; named where it is at risk."""
+        """A group of calls that no trial reaches; named where it is at risk."""
         if self._tries_all or (self._risk is not None and self._risk.of(group)):
             return replace(group, tried=Tried(untried={Untried.COMPILED: group.count}))
         return group
@@ -219,30 +188,3 @@ def _results(approach: Approach, result: Any) -> Iterator[torch.Tensor]:
                 yield from tensors_in(one)
     else:
         yield from tensors_in(result)
-
-
-@contextmanager
-def _unseen() -> Iterator[None]:
-    """Ops in here are seen by no mode and no subclass."""
-    with seams.without_torch_function(), seams.without_modes():
-        yield
-
-
-def _quietly(make: Callable[[], Any]) -> Any:
-    """The call has warned already, if it warns: not once more for each trial.
-
-    A warning of torch's kernels waits until the function that Python called returns. That is the program's own call,
-    unless there is one in between: ``apply_`` calls back, and hands out the warnings of what it called when it returns.
-    """
-    if not torch.is_deterministic_algorithms_warn_only_enabled():
-        return make()
-    made: list[Any] = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.zeros(1).apply_(lambda number: _kept(made, make(), number))
-    return made[0]
-
-
-def _kept(made: list[Any], value: Any, number: float) -> float:
-    made.append(value)
-    return number

@@ -23,7 +23,8 @@ def measurement_of(trace: Trace) -> Measurement:
     Calls that varied are kept one by one, and those that agreed are counted, as in the files that ship. Raises
     ``TableError`` where nothing was tried.
     """
-    tried = [group for group in trace.calls if group.tried is not None and group.tried.trials]
+    eager = [group for group in trace.calls if group.region is None]  # no table speaks of a whole region
+    tried = [group for group in eager if group.tried is not None and group.tried.trials]
     if not tried:
         raise TableError("no call of this trace was tried", hint="record it with `tracer run --trials 30`")
     devices = [str(group.facts.get("device")) for group in tried]

@@ -63,6 +63,10 @@ class CompiledCalls:
         self._rules: dict[int, tuple[BoundRule, BoundRule]] = {}
         self._kept: dict[tuple[object, ...], RuleOutcome] = {}
 
+    def under(self, settings: Mapping[str, Value]) -> CompiledCalls:
+        """The same calls under the settings of the recording."""
+        return CompiledCalls(self._compilation, self._version, settings, strict=self._strict)
+
     def rule_on(self, group: CallGroup, backend: Backend, eager: Eager, node: str | None) -> RuleOutcome:
         """The ruling for a call that ran in a region or launched a kernel; ``eager`` rules on what it calls."""
         key = (group.op, group.region, group.kernels, backend, node, *sorted(group.facts.items()))

@@ -13,7 +13,8 @@ from tracer.trace.model import CallGroup
 from tracer.trace.trial_names import SETTLING_DATA, DataShown
 
 _ACCUSED = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)
-_CLEARED = (Verdict.DETERMINISTIC, Verdict.SEEDED)
+#: Verdicts that what varied refutes.
+CLEARED = (Verdict.DETERMINISTIC, Verdict.SEEDED)
 #: What each fact of the data rules out.
 _RULED_OUT = {
     DataShown.DISTINCT: (Cause.ATOMIC_ACCUMULATION, Cause.WRITE_RACE),
@@ -61,11 +62,11 @@ def refuted_by_trials(
     """
     varies = Verdict.NONDETERMINISTIC
     as_is, mode = ruling.verdict, ruling.verdict_in_deterministic_mode
-    if as_recorded.verdict in _CLEARED:  # nothing that is known makes it vary, so nothing that is known mends it
+    if as_recorded.verdict in CLEARED:  # nothing that is known makes it vary, so nothing that is known mends it
         return ruling._replace(
             rule_id=ruling.rule_id or f"{ruling.backend}-tried",
-            verdict=varies if as_is in _CLEARED else as_is,
-            verdict_in_deterministic_mode=varies if mode in _CLEARED else mode,
+            verdict=varies if as_is in CLEARED else as_is,
+            verdict_in_deterministic_mode=varies if mode in CLEARED else mode,
             why=f"{_REFUTED.format(verdict=as_recorded.verdict)} {ruling.why}".rstrip(),
             remedy=_REPORT,
             needs=(),

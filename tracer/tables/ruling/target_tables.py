@@ -21,7 +21,7 @@ from tracer.tables.ruling.cross_device import Retold
 from tracer.tables.ruling.derived import DERIVATIONS
 from tracer.tables.ruling.forward_calls import NO_FORWARD_CALLS, SOFTMAX, ForwardCalls
 from tracer.tables.ruling.of_draws import RulingsOnDraws
-from tracer.tables.ruling.of_this_run import refuted_by_trials, settled_by_data
+from tracer.tables.ruling.of_this_run import CLEARED, refuted_by_trials, settled_by_data
 from tracer.tables.ruling.translating import Translator
 from tracer.tables.translation import NO_TRANSLATIONS, RECORDED_ON, Note, Translations
 from tracer.tables.vocabulary import BACKWARD_OF, Value
@@ -99,7 +99,7 @@ class TargetTables:
     def rule_on(self, group: CallGroup) -> RuleOutcome:
         """The ruling for one group of calls, by the tables and by what the run itself showed of them."""
         ruling = self._by_tables(group)
-        if group.tried is not None and group.tried.varied:
+        if group.tried is not None and group.tried.has_varied:
             return self._tried(group, ruling)
         if group.data:
             return self._kept_for(settled_by_data(group, ruling), ruling, *sorted(group.data))
@@ -108,6 +108,8 @@ class TargetTables:
     def _tried(self, group: CallGroup, ruling: RuleOutcome) -> RuleOutcome:
         is_recorded = self._settings == self._recorded
         as_recorded = ruling if is_recorded else self._under_recorded()._by_tables(group)
+        if group.tried is not None and group.tried.together and as_recorded.verdict in CLEARED:
+            return ruling  # its region varied, and that is told of the region
         in_mode = self._recorded.get("deterministic_mode") == DeterministicMode.ON.value
         found = refuted_by_trials(ruling, as_recorded, in_mode=in_mode, is_recorded=is_recorded)
         return self._kept_for(found, ruling, as_recorded.verdict)
@@ -128,6 +130,7 @@ class TargetTables:
                 is_rocm=self._is_rocm,
                 strict=self._strict,
                 translations=self._translations,
+                compiled=None if self._compiled is None else self._compiled.under(self._recorded),
             )
         return self._as_recorded
 

@@ -1,0 +1,249 @@
+"""Compiled regions run again on the spot: the region's call itself, on copies of what it was handed.
+
+No op of it exists any more, so that which of several varied is not told apart. A backward's inputs are all copied:
+Inductor writes into some that nobody reads after it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from msgspec.structs import replace
+
+from tracer.recording.compiled.executions import Run
+from tracer.recording.compiled.graph_text import Graph
+from tracer.recording.compiled.listing import RegionList
+from tracer.recording.memory.accesses import Access
+from tracer.recording.trials.again import Again, unseen
+from tracer.recording.trials.approach import Approach, Argument, approach_to
+from tracer.recording.trials.copies import CannotCopyError, Copies, tensors_in
+from tracer.recording.trials.generator_states import GeneratorStates
+from tracer.recording.trials.risk import Risk
+from tracer.recording.trials.tally import TrialTally
+from tracer.recording.values.digesting.device import is_capturing
+from tracer.trace.model import CallGroup
+from tracer.trace.region_names import Direction
+from tracer.trace.regions import Region
+from tracer.trace.trial_names import Untried
+from tracer.trace.tried import Tried
+
+_OP = re.compile(r"\btorch\.ops\.([\w.]+)")
+#: Of ops that take functions: those that do something beside computing.
+_EFFECTS = frozenset({"higher_order.with_effects", "higher_order.print", "higher_order.call_torchbind"})
+#: What forbids that a region runs again, if an op of it has it.
+_FORBIDS = (Untried.COLLECTIVE, Untried.SIDE_EFFECTS, Untried.FRESH_MEMORY)
+
+
+class Known(NamedTuple):
+    """What is known of one region's code, worked out before it first runs."""
+
+    name: str
+    """As the trace calls it."""
+    reason: Untried | None
+    """Why it is not run again."""
+    outputs: int | None
+    """How many results its graph gives; ``None`` where that does not matter."""
+    scratch: frozenset[int]
+    """Places of results that only its own backward reads: parts of them stay unwritten."""
+    tally: TrialTally | None
+    """``None``: nothing in it is at risk."""
+
+
+class Begun(NamedTuple):
+    """An execution that is under way, and will be made again."""
+
+    known: Known
+    compiled: Any
+    copies: Copies
+    generators: GeneratorStates
+    written: tuple[int, ...]
+    """Places of the inputs that it writes."""
+    changed: list[torch.Tensor]
+    """Those inputs themselves."""
+
+
+class RegionTrials:
+    """The trials of one recording's regions."""
+
+    def __init__(self, again: Again, regions: RegionList, *, tries_all: bool) -> None:
+        self._again = again
+        self._regions = regions
+        self._tries_all = tries_all
+        self.risk: Risk | None = None
+        """``None`` until recording begins."""
+        self._known: dict[int, tuple[Any, Known]] = {}
+
+    # --- told of every execution ---
+
+    def before(self, run: Run, compiled: Any, inputs: Any) -> Begun | None:
+        """A region is about to run: get ready to run it again, where it is one to try."""
+        with unseen(), torch.no_grad():
+            known = self._of(run)
+            if known.tally is None:
+                return None
+            known.tally.seen += 1
+            try:
+                prepared = self._prepared(run, known, compiled, list(inputs))
+            except Exception:  # whatever it is, it is no business of the program's
+                prepared = Untried.FAILED
+        if isinstance(prepared, Untried):
+            known.tally.leave(prepared)
+            return None
+        return prepared
+
+    def _prepared(self, run: Run, known: Known, compiled: Any, inputs: list[Any]) -> Begun | Untried:
+        if known.reason is not None:
+            return known.reason
+        if known.tally is not None and not known.tally.is_due():
+            return Untried.RARER
+        if any(map(is_capturing, tensors_in(inputs))):
+            return Untried.CAPTURED
+        if getattr(compiled, "current_callable", None) is None:
+            return Untried.COMPILED
+        written = tuple(sorted(int(place) for place in getattr(compiled, "mutated_input_idxs", None) or ()))
+        approach = _approach(written, copies_all=run.code.direction is Direction.BACKWARD)
+        try:
+            copies = Copies(approach, tuple(inputs), {}, self._again.limit)
+            copies.let_go()
+        except CannotCopyError as problem:
+            return problem.reason
+        except Exception:  # a tensor of an unforeseen kind, or no memory left
+            return Untried.LAYOUT
+        try:
+            generators = GeneratorStates(approach, tuple(inputs), {})
+        except Exception:
+            return Untried.GENERATOR
+        return Begun(known, compiled, copies, generators, written, [inputs[place] for place in written])
+
+    def after(self, begun: Begun | None, result: Any) -> None:
+        """It ran: run it again."""
+        if begun is None or begun.known.tally is None:
+            return
+        with unseen(), torch.no_grad():
+            try:
+                begun.generators.the_call_returned()
+            except Exception:
+                begun.known.tally.leave(Untried.GENERATOR)
+                return
+            try:
+                reason = self._try(begun, result)
+            except Exception:  # whatever it is, it is no business of the program's
+                reason = Untried.FAILED
+            finally:
+                begun.generators.as_after()
+        if reason is not None:
+            begun.known.tally.leave(reason)
+
+    def left(self, begun: Begun | None) -> None:
+        """It is over, also where it failed."""
+
+    def _try(self, begun: Begun, result: Any) -> Untried | None:
+        known, call = begun.known, begun.compiled.current_callable
+        assert known.tally is not None
+        if known.outputs is not None and len(result) != known.outputs:
+            return Untried.FRESH_MEMORY  # which of them stay partly unwritten is not known
+        results = [
+            tensor for place, one in enumerate(result) if place not in known.scratch for tensor in tensors_in(one)
+        ]
+
+        def make(given: tuple[Any, ...], named: dict[str, Any]) -> list[torch.Tensor]:
+            written = [given[place] for place in begun.written]
+            again = call(list(given))  # it empties the list that it is handed
+            kept = (one for place, one in enumerate(again) if place not in known.scratch)
+            return [*written, *tensors_in(list(kept))]
+
+        return self._again.compare(
+            known.tally, begun.copies, begun.generators, [*begun.changed, *results], results, make
+        )
+
+    # --- one region ---
+
+    def _of(self, run: Run) -> Known:
+        held = self._known.get(id(run.code))
+        if held is None:
+            try:
+                known = self._read(run)
+            except Exception:  # code of a form that is not known
+                known = Known(self._regions.name_of(run.code), Untried.COMPILED, None, frozenset(), TrialTally())
+            held = self._known[id(run.code)] = (run.code, known)
+        return held[1]
+
+    def _read(self, run: Run) -> Known:
+        region, groups, graph = self._regions.told_of(run)
+        is_asked = self._tries_all or graph is None or self.risk is None or self.risk.lies_in(region, groups)
+        tally = TrialTally() if is_asked else None
+        if run.code.uses_cuda_graphs:
+            return Known(region.id, Untried.CAPTURED, None, frozenset(), tally)
+        if graph is None:
+            return Known(region.id, Untried.COMPILED, None, frozenset(), tally)
+        approaches = {name: _approach_to(name) for name in dict.fromkeys(_OP.findall(run.code.text))}
+        reasons = [reason for reason in _FORBIDS if reason in approaches.values()]
+        scratch = frozenset(_scratch_in(graph, approaches))
+        return Known(
+            region.id, reasons[0] if reasons else None, len(graph.outputs) if scratch else None, scratch, tally
+        )
+
+    # --- what was found ---
+
+    def in_regions(self, regions: tuple[Region, ...], groups: tuple[CallGroup, ...]) -> tuple[Region, ...]:
+        """``regions`` with what running them again showed."""
+        tallies = {known.name: known.tally for _, known in self._known.values()}
+        found = []
+        for region in regions:
+            tally = tallies.get(region.id)
+            if tally is not None:
+                together = len(self._suspects(region, groups))
+                region = replace(region, tried=replace(tally.listed(), together=together))
+            found.append(region)
+        return tuple(found)
+
+    def in_groups(self, regions: tuple[Region, ...], groups: tuple[CallGroup, ...]) -> tuple[CallGroup, ...]:
+        """``groups``, those that may vary with what running their region again showed."""
+        told: dict[int, Tried] = {}
+        for region in regions:
+            if region.tried is not None:
+                told |= {id(group): region.tried for group in self._suspects(region, groups)}
+        return tuple(replace(group, tried=told[id(group)]) if id(group) in told else group for group in groups)
+
+    def _suspects(self, region: Region, groups: tuple[CallGroup, ...]) -> list[CallGroup]:
+        if self.risk is None:
+            return []
+        return self.risk.suspects(region, [group for group in groups if group.region == region.id])
+
+
+def _approach(written: tuple[int, ...], *, copies_all: bool) -> Approach:
+    """A region may call anything, ops from outside torch too."""
+    return Approach(
+        written=tuple(Argument(place, "") for place in written),
+        overwritten=(),
+        copies_all=copies_all,
+        draws=True,
+        is_foreign=True,
+        scratch=frozenset(),
+    )
+
+
+def _approach_to(name: str) -> Approach | Untried | None:
+    """How an op of a graph would be made again by itself; ``None`` for one that computes nothing or is not found."""
+    if name in _EFFECTS:
+        return Untried.SIDE_EFFECTS
+    func: Any = torch.ops
+    for part in name.split("."):
+        func = getattr(func, part, None)
+        if func is None:
+            return None
+    return approach_to(func, Access(func)) if isinstance(func, torch._ops.OpOverload) else None
+
+
+def _scratch_in(graph: Graph, approaches: Mapping[str, Approach | Untried | None]) -> list[int]:
+    """Places among what a graph returns that hold scratch of an op."""
+    ops = {node.name: node.op for node in graph.nodes}
+    found = []
+    for place, name in enumerate(graph.outputs):
+        approach = approaches.get(ops.get(graph.parts.get(name, ""), ""))
+        if isinstance(approach, Approach) and graph.places.get(name) in approach.scratch:
+            found.append(place)
+    return found
