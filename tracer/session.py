@@ -301,7 +301,7 @@ def judge(
         translations=translations,
         rows=rows,
         switches=load_switches(),
-        compilers=load_compilers(),
+        compilers=load_compilers() if trace.regions else {},
     )
     return Report(judgement, calls=calls)
 

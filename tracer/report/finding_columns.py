@@ -71,9 +71,10 @@ class FindingColumn(Column[Judged]):
     """How its cell is made for the page, where that is another text."""
     detail: Detail | None = None
 
-    def page_cell(self, row: Judged) -> Cell:
-        """The cell as the page has it."""
-        return (self.on_page or self.cell)(row)
+    @property
+    def page_cell(self) -> Callable[[Judged], Cell]:
+        """How its cell is made for the page."""
+        return self.on_page or self.cell
 
 
 def rows(judgement: Judgement, findings: Sequence[Finding] | None = None) -> Iterator[Judged]:

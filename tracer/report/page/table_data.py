@@ -16,7 +16,7 @@ import msgspec
 
 from tracer.findings import Finding, Judgement
 from tracer.names import SEVERITY, Phase
-from tracer.report.column import Cell, Holds
+from tracer.report.column import Holds
 from tracer.report.finding_columns import Judged, Part, details, on_page, rows
 from tracer.report.folding import groups_of
 from tracer.report.page.model_map import Block, worst_inside
@@ -50,6 +50,7 @@ class _Rows:
     def __init__(self) -> None:
         self.strings = _Strings()
         self.columns = {part: on_page(part) for part in Part}
+        self.makers = {part: tuple(column.page_cell for column in self.columns[part]) for part in Part}
         self.met: dict[Part, dict[tuple[int, ...], int]] = {part: {} for part in Part}
 
     def of(self, judgement: Judgement, findings: Sequence[Finding]) -> list[tuple[int, int]]:
@@ -57,12 +58,17 @@ class _Rows:
         return [(self._half(Part.PLACE, row), self._half(Part.RULING, row)) for row in rows(judgement, findings)]
 
     def _half(self, part: Part, row: Judged) -> int:
-        cells = tuple(self._number(column.page_cell(row)) for column in self.columns[part])
+        index = self.strings.index
+        numbers: list[int] = []
+        for make in self.makers[part]:
+            cell = make(row)
+            if isinstance(cell, str):
+                known = index.get(cell)
+                numbers.append(self.strings(cell) if known is None else known)
+            else:
+                numbers.append(int(cell))
         met = self.met[part]
-        return met.setdefault(cells, len(met))
-
-    def _number(self, cell: Cell) -> int:
-        return self.strings(cell) if isinstance(cell, str) else int(cell)
+        return met.setdefault(tuple(numbers), len(met))
 
 
 def findings_json(report: ReportView, blocks: tuple[Block, ...] = ()) -> str:
