@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -59,14 +60,33 @@ def name_of(module: Path) -> str:
     return str(module.relative_to(ROOT))
 
 
+@cache
+def parsed(module: Path) -> ast.Module:
+    """The tree of a module, parsed once for all tests of this process."""
+    return ast.parse(module.read_text(encoding="utf-8"))
+
+
+Imports = tuple[ast.Import | ast.ImportFrom, ...]
+
+
+def imports_in(tree: ast.Module) -> Imports:
+    """Each import, wherever it stands: at the top, inside functions, for types alone."""
+    return tuple(node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom)))
+
+
+@cache
+def nodes_of(module: Path) -> Imports:
+    """``imports_in`` a module, looked for once."""
+    return imports_in(parsed(module))
+
+
 def imported_parts(module: Path) -> Iterator[tuple[int, str]]:
     """Line and part for each import of the package itself, at the top or inside a function.
 
     ``import tracer`` and ``from tracer import __version__`` name no part; ``from tracer import judge`` names one
     of those that the face offers, which counts as ``__init__``.
     """
-    tree = ast.parse(module.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
+    for node in nodes_of(module):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 parts = alias.name.split(".")
@@ -85,38 +105,41 @@ def imported_parts(module: Path) -> Iterator[tuple[int, str]]:
                     yield node.lineno, alias.name if alias.name in FLOORS else "__init__"
 
 
-@pytest.mark.parametrize("module", MODULES, ids=name_of)
-def test_imports_point_down_only(module: Path) -> None:
+def wrong_imports(module: Path) -> Iterator[str]:
     here = part_of(module)
-    assert here in FLOORS, f"{name_of(module)} is on no floor; design.md names them"
-    if here == "__init__":
-        return  # the face names everything, lazily
-    for line, there in imported_parts(module):
-        where = f"{name_of(module)}:{line} imports tracer.{there}"
-        assert there in FLOORS, f"{where}, which is on no floor"
-        assert there == here or FLOORS[there] < FLOORS[here], f"{where}, which is not below it"
+    if here not in FLOORS:
+        yield f"{name_of(module)} is on no floor; design.md names them"
+    elif here != "__init__":  # the face names everything, lazily
+        for line, there in imported_parts(module):
+            where = f"{name_of(module)}:{line} imports tracer.{there}"
+            if there not in FLOORS:
+                yield f"{where}, which is on no floor"
+            elif there != here and FLOORS[there] >= FLOORS[here]:
+                yield f"{where}, which is not below it"
 
 
-def imports_of(sources: dict[str, str]) -> dict[str, set[str]]:
-    """Module -> the modules that it imports, wherever in it: at the top, inside functions, for types alone.
+def test_imports_point_down_only() -> None:
+    assert [wrong for module in MODULES for wrong in wrong_imports(module)] == []
 
-    ``sources``: the text of each module by its dotted name. A package's ``__init__`` is a face that names what lies
+
+def imports_of(sources: dict[str, Imports]) -> dict[str, set[str]]:
+    """Module -> the modules that it imports.
+
+    ``sources``: what each module imports by its dotted name. A package's ``__init__`` is a face that names what lies
     below it and is no part of the picture.
     """
     found: dict[str, set[str]] = {name: set() for name in sources}
-    for name, text in sources.items():
-        for node in ast.walk(ast.parse(text)):
+    for name, nodes in sources.items():
+        for node in nodes:
             if isinstance(node, ast.Import):
                 targets = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                targets = [f"{node.module}.{alias.name}" for alias in node.names] + [node.module or ""]
             else:
-                continue
+                targets = [f"{node.module}.{alias.name}" for alias in node.names] + [node.module or ""]
             found[name] |= {target for target in targets if target in sources and target != name}
     return found
 
 
-def circles_in(sources: dict[str, str]) -> list[tuple[str, ...]]:
+def circles_in(sources: dict[str, Imports]) -> list[tuple[str, ...]]:
     """Modules that import one another in a circle: each circle once."""
     imports = imports_of(sources)
     found: set[tuple[str, ...]] = set()
@@ -144,8 +167,7 @@ def dotted(module: Path) -> str:
 
 
 def test_no_modules_import_one_another_in_a_circle() -> None:
-    sources = {dotted(path): path.read_text(encoding="utf-8") for path in MODULES if path.stem != "__init__"}
-    assert circles_in(sources) == []
+    assert circles_in({dotted(path): nodes_of(path) for path in MODULES if path.stem != "__init__"}) == []
 
 
 @pytest.mark.parametrize(
@@ -159,9 +181,10 @@ def test_no_modules_import_one_another_in_a_circle() -> None:
     ],
 )
 def test_a_circle_is_seen_however_it_is_closed(way_back: str) -> None:
-    sources = {"tracer.a": "from tracer.room.b import B", "tracer.room.b": way_back, "tracer.c": "import tracer.a"}
+    texts = {"tracer.a": "from tracer.room.b import B", "tracer.room.b": way_back, "tracer.c": "import tracer.a"}
+    sources = {name: imports_in(ast.parse(text)) for name, text in texts.items()}
     assert circles_in(sources) == [("tracer.a", "tracer.room.b")]
-    assert circles_in({**sources, "tracer.room.b": "from tracer.c.d import A"}) == []
+    assert circles_in({**sources, "tracer.room.b": imports_in(ast.parse("from tracer.c.d import A"))}) == []
 
 
 def test_no_room_is_too_full() -> None:
@@ -174,28 +197,25 @@ def test_no_room_is_too_full() -> None:
     assert len([name for name in held[PACKAGE] if name != "__main__"]) <= LOOSE
 
 
-@pytest.mark.parametrize("module", MODULES, ids=name_of)
-def test_a_module_fits_on_a_few_screens_and_has_a_telling_name(module: Path) -> None:
-    assert len(module.read_text(encoding="utf-8").splitlines()) <= LONGEST
-    assert module.stem not in VAGUE
-    assert module.parent.name not in VAGUE
+def test_every_module_fits_on_a_few_screens_and_has_a_telling_name() -> None:
+    lengths = {name_of(module): len(module.read_text(encoding="utf-8").splitlines()) for module in MODULES}
+    assert {name: length for name, length in lengths.items() if length > LONGEST} == {}
+    assert [name_of(module) for module in MODULES if {module.stem, module.parent.name} & VAGUE] == []
 
 
 def public_functions(module: Path) -> set[str]:
     """Names of the public functions that ``module`` defines at its top."""
-    tree = ast.parse(module.read_text(encoding="utf-8"))
     return {
         node.name
-        for node in tree.body
+        for node in parsed(module).body
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not node.name.startswith("_")
     }
 
 
 def exported_names(package: Path) -> set[str]:
     """What a package's ``__init__`` offers: importing a submodule of that name would hide it."""
-    tree = ast.parse((package / "__init__.py").read_text(encoding="utf-8"))
     names: set[str] = set()
-    for node in tree.body:
+    for node in parsed(package / "__init__.py").body:
         if isinstance(node, ast.Assign) and any(
             isinstance(target, ast.Name) and target.id == "__all__" for target in node.targets
         ):
