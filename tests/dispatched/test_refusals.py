@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -18,8 +20,12 @@ SUITES = tuple(recorded.kept_suites())
 RECALL = 0.994
 #: One of these losses is answered ``unknown``, which counts as missed: two predictions of some 210 in a release.
 UNSEEN_RECALL = 0.990
-#: Of torch's own samples, which take longest: the oldest and the newest, and both sides of 2.8 and of 2.10.
-OFTEN = frozenset({"2.4.1", "2.7.1", "2.9.1", "2.10.0", "2.13.0", "2.15.0"})
+#: Releases that are held in every run. Of torch's own samples, which take longest: the oldest and the newest, and both
+#: sides of 2.8 and of 2.10; of calls made up one that asks for a workspace for cuBLAS, and one that asks for none.
+OFTEN: Mapping[str, frozenset[str]] = defaultdict(
+    lambda: frozenset({"2.6.0", "2.13.0"}),
+    opinfo=frozenset({"2.4.1", "2.7.1", "2.9.1", "2.10.0", "2.13.0", "2.15.0"}),
+)
 
 
 @cache
@@ -38,7 +44,7 @@ def test_the_operator_database_and_what_it_leaves_out_are_kept_for_the_newest_an
 
 @pytest.mark.parametrize(
     ("suite", "torch", "path"),
-    thinned(kept(), lambda case: case[0] != "opinfo" or case[1] in OFTEN),
+    thinned(kept(), lambda case: case[1] in OFTEN[case[0]]),
     ids=lambda value: str(value).rpartition("/")[2],
 )
 def test_refusals_are_predicted(suite: str, torch: str, path: Path) -> None:
@@ -50,7 +56,8 @@ def test_refusals_are_predicted(suite: str, torch: str, path: Path) -> None:
     assert score.recall >= (UNSEEN_RECALL if suite == "unseen" else RECALL), told
 
 
-@pytest.mark.parametrize("suite", thinned(SUITES, lambda suite: suite != "opinfo"))
+@pytest.mark.slow
+@pytest.mark.parametrize("suite", SUITES)
 def test_a_whole_suite_reaches_its_floor(suite: str) -> None:
     whole = Score()
     for path in releases(suite).values():
@@ -60,20 +67,22 @@ def test_a_whole_suite_reaches_its_floor(suite: str) -> None:
     assert whole.recall >= (UNSEEN_RECALL if suite == "unseen" else TARGET), told
 
 
-def test_what_is_missed_of_calls_that_nobody_had_seen_is_known() -> None:
-    missed = {one.entry for path in releases("unseen").values() for one in scored("unseen", path).wrong}
-    assert missed == {"ctc joined int32"}
-    assert all(one.unknown for path in releases("unseen").values() for one in scored("unseen", path).wrong)
+#: What a suite of calls made up still misses; see ``docs/cuda-builds.md``.
+MISSED: Mapping[str, frozenset[str]] = {
+    "unseen": frozenset({"ctc joined int32"}),
+    "fresh": frozenset({"weighed in windows"}),
+}
 
 
-def test_what_is_refused_of_the_newest_calls_and_not_predicted_is_known() -> None:
-    missed = {
-        one.entry
-        for suite in ("fresh", "last")
-        for path in releases(suite).values()
-        for one in scored(suite, path).wrong
-    }
-    assert missed == {"weighed in windows"}
+@pytest.mark.parametrize(
+    ("suite", "torch", "path"),
+    thinned([case for case in kept() if case[0] != "opinfo"], lambda case: case[1] in OFTEN[case[0]]),
+    ids=lambda value: str(value).rpartition("/")[2],
+)
+def test_what_is_said_wrongly_of_calls_made_up_is_known(suite: str, torch: str, path: Path) -> None:
+    wrong = scored(suite, path).wrong
+    assert {one.entry for one in wrong} <= MISSED.get(suite, frozenset())
+    assert suite != "unseen" or all(one.unknown for one in wrong)
 
 
 def prediction(rules: set[str], refused: bool, unknown: str = "") -> Prediction:

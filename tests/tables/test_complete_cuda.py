@@ -338,6 +338,7 @@ DISPATCHED = [
     Claim("add_out_dense_sparse_cuda", "aten._to_dense", "cuda-sparse-onto-dense", "DDD", {"operands.uncoalesced": True, **INTEGRAL}),
     Claim("add_out_dense_sparse_cuda", "aten.add.Tensor", "cuda-sparse-onto-dense", "DDD"),
     *(Claim("cuBLAS", f"aten.{op}", "cuda-cublas", BLAS) for op in ("_trilinear", "linalg_matrix_exp")),
+    *(Claim("cuBLAS", f"aten.{op}", "cuda-cublas", BLAS) for op in ("_transformer_encoder_layer_fwd", "_native_multi_head_attention")),
 ]  # fmt: skip
 
 #: What single releases refuse, which the four that a claim speaks of leave out: op, facts, release and verdict of
@@ -459,7 +460,7 @@ def test_every_tagged_op_is_seeded_where_it_draws_and_deterministic_where_it_doe
     ("op", "expected"),
     [
         *((f"aten._philox_{kind}", "SSS") for kind in ("uniform", "uniform_", "normal", "normal_")),
-        *((f"aten.{op}", "DDD") for op in ("_native_multi_head_attention", "_triton_multi_head_attention")),
+        ("aten._triton_multi_head_attention", "DDD"),
         ("aten._sobol_engine_draw", "DDD"),
     ],
 )
