@@ -16,7 +16,7 @@ from tests.recording.lines import groups, line_of, one, record
 from tracer import DeterminismTracer
 from tracer.names import BlindSpotKind
 from tracer.recording import blind_spots
-from tracer.recording.torch_private import seams
+from tracer.recording.torch_private import compile_seams, seams
 from tracer.trace.model import BlindSpot
 
 
@@ -81,6 +81,32 @@ def test_compiled_code_that_another_mode_sends_back_to_eager_is_reported() -> No
             compiled(torch.ones(2))
 
     assert spots(record(step), BlindSpotKind.COMPILE_FELL_BACK)
+
+
+@pytest.mark.skipif(compile_seams.SEES_REGIONS, reason="this torch's compiled regions are seen")
+def test_where_a_torch_shows_no_region_compiled_code_is_named_and_compiled_as_often_as_without_the_recorder() -> None:
+    from torch._dynamo.utils import counters
+
+    def made_here(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., object]:
+        return graph.forward
+
+    torch._dynamo.reset()
+    counters.clear()
+    compiled = torch.compile(lambda x: x.sin() + 1, backend=made_here)
+    tracer = record(lambda: [compiled(torch.ones(2)) for _ in range(3)])
+    kind = BlindSpotKind.COMPILE_FELL_BACK if compile_seams.FALLS_BACK else BlindSpotKind.COMPILED
+    assert [(spot.kind, spot.count) for spot in tracer.trace.blind_spots] == [(kind, 3)]
+    assert tracer.trace.regions == ()
+    assert counters["stats"]["unique_graphs"] == (0 if compile_seams.FALLS_BACK else 1)
+
+
+def test_a_torch_that_runs_compiled_code_eagerly_under_a_mode_is_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compile_seams, "FALLS_BACK", True)
+    noted = blind_spots._compiled("Net")
+    assert noted == (
+        BlindSpotKind.COMPILE_FELL_BACK,
+        "Net is compiled, and ran eagerly because a dispatch mode was active",
+    )
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -134,7 +134,7 @@ def _compiled(name: str, backend: str = compile_seams.INDUCTOR) -> tuple[BlindSp
     """What is to be said of ``name``, which ``backend`` compiles; ``None`` where its regions say it themselves."""
     if is_compilation_off():
         return BlindSpotKind.COMPILE_FELL_BACK, f"{name} is compiled, and ran eagerly because --eager was asked for"
-    if seams.KEEPS_COMPILED_CODE and not seams.dispatch_modes_keep_compiled():
+    if compile_seams.FALLS_BACK or (seams.KEEPS_COMPILED_CODE and not seams.dispatch_modes_keep_compiled()):
         return (
             BlindSpotKind.COMPILE_FELL_BACK,
             f"{name} is compiled, and ran eagerly because a dispatch mode was active",

@@ -17,7 +17,7 @@ HAS_INDUCTOR = compile_seams.SEES_REGIONS and shutil.which("g++") is not None
 def inductor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Compiles for real; skips, and says so, where that cannot be."""
     if not HAS_INDUCTOR:
-        pytest.skip("Inductor needs g++, and a torch whose compiled code stays compiled under a dispatch mode (2.8)")
+        pytest.skip("Inductor needs g++, and a torch whose compiled code stays compiled under a dispatch mode (2.9)")
     from torch._inductor import config
 
     with pytest.MonkeyPatch.context() as patch, config.patch(compile_threads=1):

@@ -131,6 +131,7 @@ def _entries() -> list[Target]:
         Target([(seams.inductor_wrapper, "__init__")], before=_on_torch_compile),
         Target([(compile_seams.other_backend, "__init__")], before=_on_torch_compile),
         Target([(compile_seams.frame_compiler(), "__call__")], around=HOOKS.compiling),
+        Target([(compile_seams.guard_maker(), "__init__")], around=HOOKS.making_guards),
         Target([(seams.inductor_wrapper, "__call__")], before=_on_wrapper),
         Target([(sys.modules.get(module), name)], before=_on_compile),
         Target([(compile_seams.other_backend, "__call__")], before=_on_other_backend),

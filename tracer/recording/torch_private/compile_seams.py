@@ -13,6 +13,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 import torch
+from torch.utils import _python_dispatch
 
 from tracer.recording.torch_private import seams
 
@@ -39,6 +40,14 @@ INDUCTOR = "inductor"
 DISPATCHING = frozenset({"eager", "aot_eager", "aot_eager_decomp_partition", "aot_eager_default_partitioner"})
 #: Can regions be seen at all? Where a dispatch mode makes compiled code run eagerly there are none.
 SEES_REGIONS = seams.KEEPS_COMPILED_CODE and seams.inductor_wrapper is not None
+
+#: Before 2.10, a guard on a tensor fails wherever a dispatch mode was not active when it was made and is now, or the
+#: reverse. (Ran on 2.4.1, 2.9.1 and 2.10.0; releases between the first two compile nothing under a mode.)
+GUARDS_SEE_MODES: bool = torch.__version__ < (2, 10)  # type: ignore[operator]
+#: From 2.5 to 2.8 whatever is compiled runs eagerly while a mode of a user's is active.
+FALLS_BACK = not seams.KEEPS_COMPILED_CODE and "include_infra_modes" in getattr(
+    getattr(_python_dispatch.is_in_torch_dispatch_mode, "__code__", None), "co_varnames", ()
+)
 
 #: Short names of dtypes that torch.fx has no table for in every release.
 _DTYPES = {
@@ -95,6 +104,11 @@ def compiled_graph_class() -> Any | None:
 def frame_compiler() -> Any | None:
     """What dynamo calls to read a function of the program, where it was loaded."""
     return getattr(sys.modules.get("torch._dynamo.convert_frame"), "CatchErrorsWrapper", None)
+
+
+def guard_maker() -> Any | None:
+    """What makes the guards of a function that dynamo has read, where that has to be watched and was loaded."""
+    return getattr(sys.modules.get("torch._dynamo.guards"), "CheckFunctionManager", None) if GUARDS_SEE_MODES else None
 
 
 def cuda_graph_class() -> Any | None:

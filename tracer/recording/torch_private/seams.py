@@ -70,7 +70,7 @@ HAS_FORWARD_LINK = (
     and next_sequence_number is not _zero
     and hasattr(torch._C._functions, "AccumulateGrad")
 )
-#: From about torch 2.8 on, a mode may ask that compiled code stays compiled while it is active.
+#: From torch 2.9 on, a mode may ask that compiled code stays compiled while it is active.
 KEEPS_COMPILED_CODE = hasattr(TorchDispatchMode, "ignore_compile_internals")
 
 #: Functions of dynamo that a compiled callable goes through at each call, newest torch first.
