@@ -114,23 +114,30 @@ def seen_ops(builds: Builds) -> dict[str, Seen]:
     """Op -> what its recorded calls launched, over all releases, suites and modes."""
     found: defaultdict[str, Seen] = defaultdict(Seen)
     for torch in builds.releases:
+        faults: dict[str, str] = {}
         for recording in builds.recordings[torch]:
-            used = {launch for row in recording.rows if row.is_usable for launch in _launches_of(row)}
+            used: set[int] = set()
+            for row in recording.rows:
+                if row.is_usable:
+                    used.update(*_launches_of(row))
             for launch in used:
                 seen = found[recording.op_of(launch)]
                 seen.releases.add(torch)
                 for kernel in recording.kernels_of(launch):
-                    fault = against(kernel, builds.kinds[torch])
+                    fault = faults.get(kernel)
+                    if fault is None:
+                        fault = faults[kernel] = against(kernel, builds.kinds[torch])
                     if fault:
                         seen.against[fault].add(torch)
     return found
 
 
-def _launches_of(row: Row) -> Iterator[int]:
+def _launches_of(row: Row) -> Iterator[tuple[int, ...]]:
+    """In forward and in backward, in each mode."""
     for mode in MODES:
         outcome = row.under(mode)
-        yield from outcome.forward
-        yield from outcome.backward
+        yield outcome.forward
+        yield outcome.backward
 
 
 def against(kernel: str, kinds: Mapping[str, Atomics]) -> str:

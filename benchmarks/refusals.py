@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.nullgpu.recorded import RecordedSample, RecordedSuite, keep, kept_suites, load, record
+from benchmarks.nullgpu.recorded import RecordedSuite, keep, kept_suites, load, record
 from benchmarks.nullgpu.recording import FOLDER, Recording, Row, releases
 from benchmarks.nullgpu.recording import load as load_recording
 from tracer.names import Backend, Verdict
@@ -31,7 +31,7 @@ from tracer.tables.ruling.forward_calls import ForwardCalls
 from tracer.tables.ruling.target_tables import TargetTables
 from tracer.tables.settings.target_settings import DEFAULTS
 from tracer.tables.translation import load_translations
-from tracer.trace.model import FactValue
+from tracer.trace.model import CallGroup, FactValue
 
 TARGET = 0.995
 #: What a run is asked for, as ``--help`` says it.
@@ -163,18 +163,17 @@ def predictions(recorded: RecordedSuite, did: Recording) -> Iterator[Prediction 
         if sample is None or sample.inputs != row.inputs:
             yield None
             continue
+        groups = recorded.groups_of(sample)
+        forward = ForwardCalls(groups, load_translations(), Backend.CUDA)
         for mode, tables in under.items():
             if _NOT_TORCHS in row.under(mode).error:
                 yield None
                 continue
-            yield _prediction(recorded, sample, row, mode, tables, did.torch)
+            tables.look_ahead(forward)
+            yield _prediction(groups, row, mode, tables, did.torch)
 
 
-def _prediction(
-    recorded: RecordedSuite, sample: RecordedSample, row: Row, mode: str, tables: TargetTables, torch: str
-) -> Prediction:
-    groups = recorded.groups_of(sample)
-    tables.look_ahead(ForwardCalls(groups, load_translations(), Backend.CUDA))
+def _prediction(groups: tuple[CallGroup, ...], row: Row, mode: str, tables: TargetTables, torch: str) -> Prediction:
     raising, unknown = set(), set()
     for group in groups:
         ruling = tables.rule_on(group)

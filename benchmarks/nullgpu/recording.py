@@ -10,6 +10,7 @@ from __future__ import annotations
 import lzma
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,7 @@ class Compiler:
         return self._launches.setdefault((place, tuple(names)), len(self._launches))
 
 
+@cache
 def family(kernel: str) -> str:
     """A mangled kernel's own name, without namespaces and template arguments: ``vectorized_elementwise_kernel``."""
     if not kernel.startswith("_Z"):

@@ -23,19 +23,26 @@ def tree_of(filename: str) -> ast.Module | None:
 
 def call_of(frame: FrameType) -> ast.Call | None:
     """The call that ``frame`` is making."""
-    tree = tree_of(frame.f_code.co_filename)
-    if tree is None:
-        return None
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    calls = _calls_in(frame.f_code.co_filename)
     positions = getattr(frame.f_code, "co_positions", None)
     if positions is not None and frame.f_lasti >= 0:
         place = next((one for at, one in enumerate(positions()) if at == frame.f_lasti // 2), None)
-        for call in calls:
+        for call in calls.get(place[0] or 0, ()) if place is not None else ():
             if place == (call.lineno, call.end_lineno, call.col_offset, call.end_col_offset):
                 return call
     # Python 3.10 keeps lines alone: the one call of that line, or its outermost.
-    here = [call for call in calls if call.lineno == frame.f_lineno]
-    return min(here, key=lambda call: call.col_offset, default=None)
+    return min(calls.get(frame.f_lineno, ()), key=lambda call: call.col_offset, default=None)
+
+
+@functools.lru_cache(maxsize=16)
+def _calls_in(filename: str) -> dict[int, list[ast.Call]]:
+    """Each call in the file by the line that it begins on; they are looked for once."""
+    found: dict[int, list[ast.Call]] = {}
+    tree = tree_of(filename)
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Call):
+            found.setdefault(node.lineno, []).append(node)
+    return found
 
 
 def argument_of(call: ast.Call, position: int | str) -> ast.expr | None:
