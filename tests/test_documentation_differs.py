@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.thinning import every
+from tracer.names import Backend
 from tracer.tables.compilers.answers import with_compiled
 from tracer.tables.loading import load_tables
 from tracer.tables.lookup import is_rule_id
+from tracer.tables.model import Table
 
 PAGE = Path(__file__).parent.parent / "docs" / "where-torch-documentation-differs.md"
 ROWS = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if re.match(r"\| (?!API \||---)", line)]
@@ -57,7 +61,12 @@ def leaf(*shape: int, device: str = "cpu") -> torch.Tensor:
     return torch.randn(*shape, device=device, requires_grad=True)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.split("|")[1].strip()[:60])
+@cache
+def tables() -> Mapping[Backend, Table]:
+    return with_compiled(load_tables())
+
+
+@every(ROWS, lambda row: row.split("|")[1].strip()[:60])
 def test_a_row_is_whole_and_names_rules_that_exist(row: str) -> None:
     cells = [cell.strip() for cell in row.strip("|").split(" | ")]
     assert len(cells) == 6
@@ -65,7 +74,7 @@ def test_a_row_is_whole_and_names_rules_that_exist(row: str) -> None:
     rules = RULE.findall(cells[-1])
     assert rules or cells[-1].startswith("no rule: ")
     for rule in rules:
-        assert is_rule_id(rule, with_compiled(load_tables())), rule
+        assert is_rule_id(rule, tables()), rule
 
 
 def test_the_page_lists_what_is_known() -> None:

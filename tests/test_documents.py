@@ -21,6 +21,7 @@ from tests.documents.ascend import ASCEND
 from tests.documents.cases import Check, D, Document, RowCheck, S, Statement
 from tests.documents.notes import CUDNN_NOTE, NOTES
 from tests.documents.torch_pages import CURRENT, EARLY
+from tests.thinning import every
 from tracer import Trace, judge
 from tracer.names import SEVERITY, Backend, Settings
 from tracer.tables.explaining import rows_of
@@ -84,7 +85,7 @@ def test_each_api_of_the_ascend_list_stands_once() -> None:
     assert set(names.values()) == {1}
 
 
-@pytest.mark.parametrize(("document", "statement"), cases("checks"))
+@every(cases("checks"))
 def test_a_statement_is_carried_by_its_rule(document: Document, statement: Statement) -> None:
     tried = 0
     for check in statement.checks:
@@ -130,7 +131,7 @@ def holds(check: Check, version: str) -> None:
         assert {row.on for row in rows} == {check.on}, where
 
 
-@pytest.mark.parametrize(("document", "statement"), cases("api"))
+@every(cases("api"))
 def test_explain_leads_from_the_documents_name_to_the_rule(document: Document, statement: Statement) -> None:
     found = find_rules(statement.api, load_tables())
     led = {rule.id for rules in found.values() for rule in rules}

@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 
 from tests.tables.samples import HEAD, keys_of, rule_text, table
+from tests.thinning import every
 from tracer.errors import TargetError, UsageError
 from tracer.names import Backend, DeterministicMode, Verdict
 from tracer.tables.explaining import explain, in_words, rows_of, spans
@@ -157,7 +158,7 @@ def test_a_condition_reads_as_words(key: str, values: set[str], words: str) -> N
     assert in_words(key, frozenset(values)) == words
 
 
-@pytest.mark.parametrize(("holder", "rule"), RULES)
+@every(RULES)
 def test_rows_say_what_the_cases_say_of_every_call(holder: Table, rule: Rule) -> None:
     """For one value of each key for each way in which the cases tell its values apart."""
     keys = [key for key in keys_of(rule) if key != "deterministic_mode"]

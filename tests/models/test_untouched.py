@@ -6,6 +6,7 @@ import gc
 import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -49,31 +50,37 @@ def _bits_of(value: Any) -> Any:
 def test_recording_leaves_every_bit_as_it_was(name: str) -> None:
     untouched = left_behind(make(name), nullcontext())
     training = make(name)
-    recorded = left_behind(training, DeterminismTracer(model=training.model))
+    watched = left_behind(training, DeterminismTracer(model=training.model))
     for part, value in untouched.items():
-        assert recorded[part] == value, part
+        assert watched[part] == value, part
+
+
+@cache
+def recorded(name: str) -> tuple[Training, Trace]:
+    """A training and the trace of its first two steps."""
+    training = make(name)
+    with DeterminismTracer(model=training.model) as tracer:
+        for _ in range(2):
+            training.step()
+    return training, tracer.trace
 
 
 @every_workload
 def test_every_call_is_counted(name: str) -> None:
-    training, counted = make(name), make(name)
-    with DeterminismTracer(model=training.model) as tracer:
-        training.step()
+    _, trace = recorded(name)
+    counted = make(name)
     with CountingMode() as plain:
-        counted.step()
+        for _ in range(2):
+            counted.step()
     found: dict[str, int] = {}
-    for group in tracer.trace.calls:
+    for group in trace.calls:
         found[group.op] = found.get(group.op, 0) + group.count
     assert found == dict(plain.counts)
 
 
 @every_workload
 def test_phases_and_module_paths_are_those_of_the_model(name: str) -> None:
-    training = make(name)
-    with DeterminismTracer(model=training.model) as tracer:
-        for _ in range(2):
-            training.step()
-    trace = tracer.trace
+    training, trace = recorded(name)
     phases = {group.phase for group in trace.calls}
     assert {Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER} <= phases
     assert (Phase.RECOMPUTE in phases) == (name in RECOMPUTES)
@@ -146,9 +153,6 @@ def test_no_tensor_outlives_its_training(name: str) -> None:
 
 @every_workload
 def test_the_trace_survives_its_file(name: str, tmp_path: Path) -> None:
-    training = make(name)
-    with DeterminismTracer(model=training.model) as tracer:
-        training.step()
-    trace = tracer.trace
+    _, trace = recorded(name)
     trace.save(tmp_path / "step.trace.json.gz")
     assert Trace.load(tmp_path / "step.trace.json.gz") == trace

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from tests.tables.claims import FACTS, LETTERS, SETTINGS, Claim, check, rule_for, siblings, tagged_ops, verdicts
+from tests.thinning import every
 from tracer.names import Backend, Verdict
 from tracer.tables.loading import load_table
 from tracer.tables.ruling.conditions import BoundRule
@@ -371,7 +372,7 @@ def test_what_single_releases_refuse(op: str, facts: dict[str, Any], version: st
 CLAIMS = [*ALERTS, *KERNELS, *BRANCHES, *DOCUMENTED, *UNDOCUMENTED, *DISPATCHED]
 
 
-@pytest.mark.parametrize("claim", CLAIMS, ids=str)
+@every(CLAIMS)
 def test_the_table_says_what_is_known(claim: Claim) -> None:
     check(CUDA, claim)
 
@@ -441,7 +442,7 @@ DRAWS_NOTHING = {
 FOREIGN = {"aten._scaled_dot_product_flash_attention_for_cpu"}
 
 
-@pytest.mark.parametrize("op", tagged_ops(), ids=str)
+@every(tagged_ops())
 def test_every_tagged_op_is_seeded_where_it_draws_and_deterministic_where_it_does_not(op: Any) -> None:
     packet = str(op).rpartition(".")[0]
     if packet in FOREIGN:

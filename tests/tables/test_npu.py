@@ -12,6 +12,7 @@ import torch.nn.functional as F
 
 from tests.build import call, trace
 from tests.cli.command import Command
+from tests.thinning import every
 from tracer import DeterminismTracer, Trace, judge
 from tracer.findings import Finding
 from tracer.names import About, Backend, Cause, EvidenceKind, UnknownReason, Verdict
@@ -231,7 +232,7 @@ def test_the_math_route_of_attention_is_known_only_where_an_npu_took_it(device: 
     assert tally[Verdict.DETERMINISTIC if device == "npu" else Verdict.UNKNOWN] == 2
 
 
-@pytest.mark.parametrize("rule", TABLE.rule, ids=lambda rule: rule.id)
+@every(TABLE.rule, lambda rule: rule.id)
 def test_nothing_raises_on_an_npu_and_warning_counts_as_on(rule) -> None:
     for case in rule.case:
         assert case.verdict is not Verdict.RAISES

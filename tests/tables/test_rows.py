@@ -14,6 +14,7 @@ from packaging.version import Version
 
 from tests.build import call, environment, trace
 from tests.tables.samples import keys_of, near_misses, satisfying, split
+from tests.thinning import every
 from tracer import judge
 from tracer.names import About, Backend, Cause, Differs, EventKind, Verdict
 from tracer.recording.process.settings import read_settings
@@ -74,7 +75,7 @@ def releases_of(row: Row, case: Case) -> list[str]:
     return [one for one in reviewed if speaks_of(row.torch, one) and speaks_of(case.torch, one)]
 
 
-@pytest.mark.parametrize(("row", "case"), CASES)
+@every(CASES)
 def test_a_case_holds_for_what_it_asks_and_not_for_a_near_miss(row: Row, case: Case) -> None:
     facts, settings = split(satisfying(case, keys_of(row)))
     for one in releases_of(row, case):
@@ -179,7 +180,7 @@ def test_the_code_of_a_row_closes_it(risk: Risk) -> None:
     assert verdicts(closed, risk.row) <= {Verdict.DETERMINISTIC}
 
 
-@pytest.mark.parametrize("row", [row for row in TABLE.row if row.differs is Differs.MACHINES], ids=lambda row: row.id)
+@every([row for row in TABLE.row if row.differs is Differs.MACHINES], lambda row: row.id)
 def test_what_differs_between_machines_never_makes_a_finding(row: Row) -> None:
     if row.about is not About.SETTING or not (row.field or row.variable or row.read) or "unseen" in row.needs:
         return

@@ -10,13 +10,14 @@ import pytest
 import torch
 
 from tests.bits import bits
+from tests.thinning import examples
 from tracer.recording.values.digesting import mix
 from tracer.recording.values.digesting.digests import digest
 from tracer.recording.values.digesting.memory import seed_of
 
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64, torch.float8_e4m3fn]
 WHOLE = [torch.int64, torch.uint8]
-CHANGES = 6000 // len(FLOATS + WHOLE)
+CHANGES = examples(6000) // len(FLOATS + WHOLE)
 UNITS: dict[int, Any] = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
