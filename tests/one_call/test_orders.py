@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch.nn import functional as F
 
 from tests.cli.command import Command
 from tracer import DeterminismTracer
 from tracer.errors import UsageError
-from tracer.one_call.orders import order_spreads
+from tracer.one_call.orders import _adding, order_spreads
 from tracer.report import Report
+from tracer.trace.values import inputs_path
 
 
 def recorded(folder: Path) -> tuple[Report, Path]:
@@ -69,3 +72,32 @@ def test_each_format_has_it_and_calls_it_an_estimate(
     assert [spread["op"] for spread in spreads] == [line.split(",")[1] for line in table[1:]]
     assert "an estimate</h2>" in tracer(*common, "--format", "html").out
     assert "order_spreads" not in tracer("report", path, "--backend", "cuda", "--format", "json").out
+
+
+@pytest.mark.parametrize(
+    ("op", "pool"),
+    [
+        ("max_pool3d_with_indices_backward", lambda x: F.max_pool3d(x[:, None], 3, 1)),
+        ("adaptive_max_pool2d_backward", lambda x: F.adaptive_max_pool2d(x, (7, 7))),
+        ("adaptive_max_pool3d_backward", lambda x: F.adaptive_max_pool3d(x[:, None], (2, 7, 7))),
+        ("fractional_max_pool2d_backward", lambda x: F.fractional_max_pool2d(x, 6, output_size=12)),
+    ],
+)
+def test_gradients_that_meet_below_overlapping_windows_are_added_as_the_op_adds_them(
+    op: str, pool: Callable[[torch.Tensor], torch.Tensor], tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    image = torch.randn(2, 3, 20, 20, requires_grad=True)
+    path = tmp_path / "trace.json"
+    with DeterminismTracer(keep_inputs="*") as tracer:
+        pooled = pool(image)
+        pooled.backward(torch.randn_like(pooled))
+    tracer.save(path)
+    (group,) = (one for one in tracer.trace.calls if one.op == f"aten.{op}.default")
+    made = _adding(group, load_file(inputs_path(path)))
+    assert made is not None
+    count, add = made
+    assert image.grad is not None
+    assert torch.allclose(add(torch.arange(count)).reshape(image.shape), image.grad, rtol=1e-6)
+    found = {spread.op: spread for spread in order_spreads(tracer.report(backend="cuda"), path)}
+    assert found[group.op].ulp > 0

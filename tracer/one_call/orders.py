@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tracer.errors import UsageError
@@ -182,6 +183,19 @@ def _embedding(given: dict[str, Any]) -> tuple[int, Adding] | None:
     return indices.numel(), lambda order: weights.index_add(0, indices[order], rows[order])
 
 
+def _max_pool(given: dict[str, Any], spatial: int) -> tuple[int, Adding]:
+    """Gradients of windows that overlap meet at the element that was the largest of several."""
+    gradient, pooled, places = given["grad_output"], given["self"], given["indices"]
+    index = places.flatten(-spatial).flatten(0, -2)
+    source = gradient.flatten(-spatial).flatten(0, -2)
+    plane = pooled.new_zeros(index.shape[0], pooled.shape[-spatial:].numel())
+
+    def add(order: Any) -> Any:
+        return plane.scatter_add(1, index[:, order], source[:, order]).reshape(pooled.shape)
+
+    return index.shape[1], add
+
+
 _MAKERS: dict[str, Callable[[dict[str, Any]], tuple[int, Adding] | None]] = {
     "index_add": _index_add,
     "scatter_add": _scatter_add,
@@ -191,4 +205,9 @@ _MAKERS: dict[str, Callable[[dict[str, Any]], tuple[int, Adding] | None]] = {
     "_unsafe_index_put": _index_put,
     "put": _put,
     "embedding_dense_backward": _embedding,
+    "max_pool3d_with_indices_backward": partial(_max_pool, spatial=3),  # in two dimensions nothing is added
+    "adaptive_max_pool2d_backward": partial(_max_pool, spatial=2),
+    "adaptive_max_pool3d_backward": partial(_max_pool, spatial=3),
+    "fractional_max_pool2d_backward": partial(_max_pool, spatial=2),
+    "fractional_max_pool3d_backward": partial(_max_pool, spatial=3),
 }

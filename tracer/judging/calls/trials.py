@@ -102,7 +102,7 @@ def _of_region(region: Region, tried: Tried) -> str:
     adds = "adds" if len(adding) == 1 else "add"
     suspected = f" Suspected: {', '.join(adding)}, which {adds} atomically." if adding else ""
     if tried.together == 1:
-        return f"{said}; one group of its calls is known to be able to.{suspected}"
+        return f"{said}; one group of its calls alone may vary.{suspected}"
     if tried.together:
         several = f"{tried.together:,} groups of its calls may vary, and which of them did is not told apart"
         return f"{said}; {several}.{suspected}"
