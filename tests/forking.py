@@ -92,7 +92,9 @@ FORKING = Forking()
 LOADED = (
     *("torch", "torch.distributed", "torch.utils.data", "torch._dynamo", "numpy", "pandas"),
     *("tracer.cli.run", "tracer.cli.report", "tracer.cli.doctor", "tracer.recording.recorder", "tracer.runner.running"),
-    *("tracer.session", "tracer.report.files.formats"),
+    *("tracer.session", "tracer.report.files.formats", "tracer.recording.values.recording"),
+    "tracer.divergence.repeated",
+    *(f"tracer.runner.repeated.circumstances.{one}" for one in ("arrival", "clock", "host", "memory", "planned")),
 )
 
 
@@ -107,11 +109,10 @@ def _serve() -> None:
 
     veil = Veil()
     veil.load(LOADED)
-    from tracer.tables.loading import load_tables
-    from tracer.tables.settings.rows import load_rows
+    from tracer.tables.loading import named_variables, required_facts
 
-    tuple(load_tables().values())
-    load_rows()
+    required_facts()
+    named_variables()
     veil.draw("torch", "functorch", "numpy", "pandas", "rich", "jinja2", "itables")
     gc.collect()
     gc.freeze()
