@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 from importlib import util
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.build import finding, report
-from tests.report.browser import Opened
+from tests.report.browser import Browser, Opened
+from tests.report.conftest import _started as _started
 from tests.report.conftest import chromium as chromium
 from tracer.report import finding_columns
 from tracer.report.column import Holds
@@ -61,7 +61,7 @@ def test_a_new_column_stands_in_parquet_with_its_type() -> None:
 
 
 @pytest.mark.browser
-def test_the_page_shows_it_in_an_opened_row_and_searches_its_words(chromium: Any, tmp_path: Path) -> None:
+def test_the_page_shows_it_in_an_opened_row_and_searches_its_words(chromium: Browser, tmp_path: Path) -> None:
     opened = Opened(chromium, report(finding()).write(tmp_path / "report.html"))
     page = opened.page
     page.fill("#search", "cuda-index-add on the page")

@@ -24,7 +24,7 @@ from tracer.names import Subsystem
 from tracer.recording.process.events import EventLog
 from tracer.recording.process.first_uses import FirstUses
 from tracer.recording.sites import Sites
-from tracer.reproduction import seeding
+from tracer.reproduction import reproducing, seeding
 from tracer.reproduction.reproducing import Reproducible
 
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
@@ -261,9 +261,26 @@ def test_what_it_cannot_reach_is_said(words: str) -> None:
         assert any(words in sentence for sentence in done.could_not_set)
 
 
+@pytest.mark.parametrize(
+    ("randomizes", "value", "is_said"), [(1, "random", True), (1, None, True), (1, "7", False), (0, "0", False)]
+)
+def test_a_random_hash_seed_is_said(
+    randomizes: int, value: str | None, is_said: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if value is None:
+        monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+    else:
+        monkeypatch.setenv("PYTHONHASHSEED", value)
+    flags = SimpleNamespace(hash_randomization=randomizes)
+    monkeypatch.setattr(reproducing, "sys", SimpleNamespace(flags=flags, _getframe=sys._getframe, modules=sys.modules))
+    with tracer.reproducible(0) as done:
+        assert any("PYTHONHASHSEED=0" in sentence for sentence in done.could_not_set) is is_said
+
+
+@pytest.mark.slow
 @pytest.mark.fresh_interpreter
 @pytest.mark.parametrize(("value", "is_said"), [("0", False), ("random", True)])
-def test_a_random_hash_seed_is_said(value: str, is_said: bool, tmp_path: Path) -> None:
+def test_a_random_hash_seed_of_an_interpreter_is_said(value: str, is_said: bool, tmp_path: Path) -> None:
     code = "import tracer\nprint(*tracer.reproducible(0).could_not_set, sep='\\n')"
     done = process("-c", code, cwd=tmp_path, fresh=True, PYTHONHASHSEED=value)
     assert (done.code, "PYTHONHASHSEED=0" in done.out) == (0, is_said), done.err
@@ -297,10 +314,9 @@ def test_a_device_that_starts_inside_goes_on_as_it_would_have_started(
     assert seeded == (["machine", 11] if waits else ["machine"])
 
 
-@pytest.mark.fresh_interpreter
 def test_numpy_is_not_imported_for_it_and_that_is_said(tmp_path: Path) -> None:
     code = "import sys, warnings\nwarnings.simplefilter('ignore')\nsys.modules['numpy'] = None\nimport tracer\n"
-    done = process("-c", f"{code}print(*tracer.reproducible(0).could_not_set)", cwd=tmp_path, fresh=True)
+    done = process("-c", f"{code}print(*tracer.reproducible(0).could_not_set)", cwd=tmp_path)
     assert done.code == 0, done.err
     assert "NumPy was not imported yet" in done.out
     assert "default_rng" not in done.out

@@ -7,11 +7,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.report.conftest import chromium  # noqa: F401  (a fixture)
+from tests.report.browser import Browser
+from tests.report.conftest import _started, chromium  # noqa: F401  (fixtures)
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("index", "command-line", "api", "rules/index", "rules/cuda-index-add", "tables", "formats", "limits")
@@ -54,8 +54,8 @@ def test_the_interface_shows_what_a_class_has_from_its_bases(site: Path) -> None
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [1280, 400])
-def test_a_page_opens_from_a_disk_and_fits_its_screen(site: Path, chromium: Any, width: int) -> None:  # noqa: F811
-    context = chromium.new_context(viewport={"width": width, "height": 900})
+def test_a_page_opens_from_a_disk_and_fits_its_screen(site: Path, chromium: Browser, width: int) -> None:  # noqa: F811
+    context = chromium.chromium.new_context(viewport={"width": width, "height": 900})
     page = context.new_page()
     asked: list[str] = []
     errors: list[str] = []
@@ -71,8 +71,8 @@ def test_a_page_opens_from_a_disk_and_fits_its_screen(site: Path, chromium: Any,
 
 
 @pytest.mark.browser
-def test_the_search_answers_from_a_disk(site: Path, chromium: Any) -> None:  # noqa: F811
-    page = chromium.new_page(viewport={"width": 1280, "height": 900})
+def test_the_search_answers_from_a_disk(site: Path, chromium: Browser) -> None:  # noqa: F811
+    page = chromium.chromium.new_page(viewport={"width": 1280, "height": 900})
     page.goto((site / "index.html").as_uri())
     page.click("input.md-search__input")
     page.keyboard.type("cumsum")

@@ -99,10 +99,10 @@ class Veil:
         package, _, last = name.rpartition(".")
         if package in self.hidden:
             self._import(package)
-        module = self.hidden.get(name)
-        if module is None:  # its package brought it
-            return
-        path = getattr(sys.modules.get(package), "__path__", None)
+        module, parent = self.hidden.get(name), sys.modules.get(package)
+        if module is None or name in sys.modules or (package and parent is None):
+            return  # its package brought it, or the program forbids it
+        path = getattr(parent, "__path__", None)
         for finder in sys.meta_path[: sys.meta_path.index(self)]:  # type: ignore[arg-type]
             spec = finder.find_spec(name, path)
             if spec is not None and spec.loader is not None:
@@ -113,7 +113,7 @@ class Veil:
             sys.modules[name] = module
             self._reveal(name)
         if package:
-            setattr(sys.modules[package], last, module)
+            setattr(parent, last, module)
 
 
 class _Noting(MetaPathFinder):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,18 +39,50 @@ CONTRAST = """
 """
 
 
+class Browser:
+    """A Chromium and the one page in it, which opens one file after another: a page of its own costs each test more
+    than what it looks at."""
+
+    def __init__(self, chromium: Any) -> None:
+        self.chromium = chromium
+        self._pages: dict[bool, Any] = {}
+        """With scripts and without."""
+
+    def page(self, *, dark: bool, width: int, permissions: Sequence[str] = (), scripts: bool = True) -> Any:
+        """The page, empty, of this look."""
+        page = self._pages.get(scripts)
+        if page is None or page.is_closed():
+            page = self._pages[scripts] = self.chromium.new_context(java_script_enabled=scripts).new_page()
+        page.goto("about:blank")
+        page.context.clear_permissions()
+        page.context.grant_permissions(list(permissions))
+        page.emulate_media(media="null", color_scheme="dark" if dark else "light")
+        page.set_viewport_size({"width": width, "height": 900})
+        return page
+
+    def rest(self) -> None:
+        """Show nothing, so that no script of a page goes on."""
+        for page in self._pages.values():
+            page.goto("about:blank")
+
+    def close(self) -> None:
+        """End it."""
+        self.chromium.close()
+
+
 class Opened:
     """A page opened from a file, with everything that it complained of or asked for."""
 
-    def __init__(self, chromium: Any, path: Path, *, dark: bool = False, width: int = 1280, **options: Any):
-        self.context = chromium.new_context(
-            color_scheme="dark" if dark else "light", viewport={"width": width, "height": 900}, **options
-        )
-        self.page = self.context.new_page()
+    def __init__(self, browser: Browser, path: Path, *, dark: bool = False, width: int = 1280, **options: Any):
+        self.page = browser.page(dark=dark, width=width, **options)
         self.complaints: list[str] = []
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda request: self._asked(request.url))
+        self._listeners = {
+            "console": lambda message: self.complaints.append(message.text),
+            "pageerror": lambda error: self.complaints.append(str(error)),
+            "request": lambda request: self._asked(request.url),
+        }
+        for event, listener in self._listeners.items():
+            self.page.on(event, listener)
         self.page.goto(path.as_uri())
 
     def _asked(self, url: str) -> None:
@@ -68,8 +101,13 @@ class Opened:
         )
 
     def done(self) -> None:
-        """Close, having complained of nothing and asked nobody."""
+        """It complained of nothing, asked nobody, and does not scroll sideways."""
         wide = self.page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        self.context.close()
-        assert self.complaints == []
+        self.left()
         assert wide <= 0, "the page scrolls sideways"
+
+    def left(self) -> None:
+        """Leave it to the next file: it complained of nothing and asked nobody."""
+        for event, listener in self._listeners.items():
+            self.page.remove_listener(event, listener)
+        assert self.complaints == []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.build import finding, judgement
-from tests.report.browser import CONTRAST, Opened
+from tests.report.browser import CONTRAST, Browser, Opened
 from tests.runner.repeated.comparisons import divergence, repeated, root
 from tracer.divergence.model import RootCause, Span, State
 from tracer.divergence.repeated import Arm
@@ -89,7 +89,7 @@ def test_the_plan_puts_what_was_seen_before_what_could_and_numbers_it_anew() -> 
 
 
 @pytest.mark.parametrize(("dark", "width"), [(False, 1280), (True, 400)])
-def test_the_picture_zooms_by_mouse_and_keyboard(chromium: Any, tmp_path: Path, dark: bool, width: int) -> None:
+def test_the_picture_zooms_by_mouse_and_keyboard(chromium: Browser, tmp_path: Path, dark: bool, width: int) -> None:
     path = tmp_path / "repeat.html"
     path.write_text(page().to_html(), encoding="utf-8")
     opened = Opened(chromium, path, dark=dark, width=width)
