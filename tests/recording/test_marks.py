@@ -107,6 +107,18 @@ LAST = IMAGE.contiguous(memory_format=torch.channels_last)
 GRID = torch.zeros(1, 2, 2, 2)
 PADS = [1, 1, 1, 1]
 Program = Callable[[], object]
+ROWS, WIDE, ROW = torch.randn(3, 4), torch.randn(5, 4), torch.randn(5)
+#: What CUDA builds of torch 2.4 to 2.9 refuse without a workspace for cuBLAS.
+NO_ROW_WITHIN: tuple[Program, ...] = (
+    lambda: F.linear(ROWS, WIDE),
+    lambda: F.linear(ROWS, WIDE[:1], ROW[:1]),
+    lambda: F.linear(ROWS[:, :1], WIDE[:, :1], ROW),
+    lambda: torch.addmm(ROW, ROWS, WIDE.t(), beta=0.5),
+    lambda: torch.addmm(torch.randn(10)[::2], ROWS, WIDE.t()),
+    lambda: torch.addmm(torch.randn(1, 5), ROWS, WIDE.t()),
+    lambda: torch.addmm(torch.randn(1), ROWS, WIDE.t()),
+    lambda: F.linear(ROWS.cfloat(), WIDE.cfloat(), ROW.cfloat()),
+)
 PAIRS: list[tuple[str, Program, Program]] = [
     (
         "operands.uncoalesced",
@@ -128,6 +140,7 @@ PAIRS: list[tuple[str, Program, Program]] = [
         lambda: torch._foreach_neg([torch.ones(5, 4), torch.ones(5, 4)]),
     ),
     ("operands.integral_weights", lambda: counted([2, 3]), lambda: counted([2.0, 3.0])),
+    *(("operands.row_within", lambda: F.linear(ROWS, WIDE, ROW), near) for near in NO_ROW_WITHIN),
     ("draw.cumulates", lambda: drawn(3, True), lambda: drawn(3, False)),
     ("draw.cumulates", lambda: drawn(2, True), lambda: drawn(1, True)),
     ("shape.no_elements", lambda: product(0), lambda: product(1)),
@@ -321,6 +334,15 @@ def test_products_are_refused_where_fused_attention_is_switched_off() -> None:
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         found = products_in_deterministic_mode(lambda: masked(16))
     assert found == {Verdict.RAISES}
+
+
+def test_a_linear_layer_is_refused_in_its_backward_alone() -> None:
+    """Without a workspace, up to 2.9: the bias is added within a product that is never checked."""
+    with DeterminismTracer() as tracer:
+        torch.nn.Linear(4, 5)(ROWS).sum().backward()
+    report = judge(tracer.trace, backend="cuda", torch="2.9", settings="default")
+    found = {one.op: one.deterministic_mode for one in report.findings if one.rule == "cuda-cublas"}
+    assert found == {"aten.addmm.default": Verdict.CONDITIONAL, "aten.mm.default": Verdict.RAISES}
 
 
 def attention_findings(program: Program, torch_version: str) -> set[tuple[str, Verdict, Verdict]]:

@@ -101,6 +101,7 @@ ALERTS = [
     Claim("kthvalue CUDA", "aten.kthvalue", "cuda-kthvalue", "CCR CCR DDD DDD"),
     *(Claim("cuBLAS", f"aten.{op}", "cuda-cublas", BLAS) for op in ("mm", "addmm", "addmm_", "baddbmm", "mv", "addmv")),
     *(Claim("cuBLAS", f"aten.{op}", "cuda-cublas", "DDD", SET) for op in ("mm", "addmm", "baddbmm", "mv", "linear")),
+    Claim("cuBLAS, a row within", "aten.addmm", "cuda-cublas", "CCR CCC DDD DDD", {"operands.row_within": True}),
     Claim("cuBLAS", "aten.bmm", "cuda-bmm", BLAS),
     Claim("cuBLAS in a convolution", "aten.convolution", "cuda-convolution", BLAS, {"cudnn_enabled": False}),
     *(

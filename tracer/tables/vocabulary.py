@@ -133,6 +133,8 @@ NOTED_FACTS: Mapping[str, tuple[Value, ...]] = {
     "shape.no_elements": BOOL,
     # Counting: are the weights integers, whose sum is exact?
     "operands.integral_weights": BOOL,
+    # Products: is a row added (``nn.Linear``'s bias) that cuBLASLt takes into the product?
+    "operands.row_within": BOOL,
     # topk: do its sizes keep it off every kernel that counts arrivals, whatever the device?
     "shape.topk_plain": BOOL,
 }

@@ -26,6 +26,7 @@ _TENSORS = ("Tensor", "Optional[Tensor]")
 _TENSOR_LISTS = ("List[Tensor]", "List[Optional[Tensor]]")
 _STRIDED = torch.strided
 _SPARSE = frozenset({torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc})
+_FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _MAX_CHANNELS = 1024
 _WIDEST_HEAD = 256
 _LONGEST_TARGET = 256
@@ -89,6 +90,25 @@ def _has_integral_weights(func: Any) -> _Test | None:
     def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
         given = weights(args, kwargs)
         return given is not None and not (given.is_floating_point() or given.is_complex())
+
+    return test
+
+
+def _adds_row_within(func: Any) -> _Test | None:
+    """Does cuBLASLt add the row while it multiplies? As ``nn.Linear`` has it; what stands apart is added before."""
+    known = _getters(func, "self", "mat1", "mat2", "beta")
+    if known is None or _getters(func, "out") is not None:
+        return None
+    row, first, second, share = known
+
+    def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        added, factor = row(args, kwargs), second(args, kwargs)
+        if added.dim() != 1 or added.dtype not in _FLOATS or share(args, kwargs) != 1:
+            return False
+        if first(args, kwargs).layout is not _STRIDED or factor.layout is not _STRIDED:
+            return False
+        deep, wide = factor.shape
+        return bool(added.numel() == wide and deep > 1 and wide > 1 and added.is_contiguous())
 
     return test
 
@@ -304,6 +324,7 @@ def _returns_indices(func: Any) -> _Test | None:
 _TESTS: Mapping[str, Callable[[Any], _Test | None]] = {
     "operands.sparse": _has_sparse_beside_first,
     "operands.integral_weights": _has_integral_weights,
+    "operands.row_within": _adds_row_within,
     "draw.cumulates": _cumulates,
     "call.fits_cudnn": _fits_cudnns_ctc,
     "shape.no_elements": _has_no_elements,
