@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,9 +25,11 @@ from tests.documents.torch_pages import CURRENT, EARLY
 from tests.thinning import every
 from tracer import Trace, judge
 from tracer.names import SEVERITY, Backend, Settings
+from tracer.tables.explaining import Row as Said
 from tracer.tables.explaining import rows_of
 from tracer.tables.loading import load_tables
 from tracer.tables.lookup import find_rules
+from tracer.tables.model import Rule
 from tracer.tables.ruling.conditions import BoundRule
 from tracer.tables.settings.rows import Row, load_rows
 from tracer.tables.settings.target_settings import settings_of
@@ -101,6 +104,17 @@ TRUTHS = frozenset({"bool"})
 GENERAL = ("shape.is_scalar", "attention.may_fuse")
 
 
+_said: dict[tuple[int, str], tuple[Rule, tuple[Said, ...]]] = {}
+
+
+def said_by(rule: Rule, version: str) -> tuple[Said, ...]:
+    """``rows_of``, made once a rule and version, of which many statements speak."""
+    known = _said.get((id(rule), version))
+    if known is None:
+        known = _said[id(rule), version] = rule, rows_of(rule, version)
+    return known[1]
+
+
 def holds(check: Check, version: str) -> None:
     """The rule exists, speaks of each op in this version, and answers as the statement says.
 
@@ -123,7 +137,7 @@ def holds(check: Check, version: str) -> None:
         assert check.rule in (rule.id, check.backend), where
         rows = [
             row
-            for row in rows_of(rule, version)
+            for row in said_by(rule, version)
             if all(known[key] in values for key, values in row.when.items() if key in known)
             and row.when.get("dtype") != TRUTHS
         ]
@@ -131,9 +145,14 @@ def holds(check: Check, version: str) -> None:
         assert {row.on for row in rows} == {check.on}, where
 
 
+@cache
+def rules_under(api: str) -> dict[Backend, tuple[Rule, ...]]:
+    return find_rules(api, load_tables())
+
+
 @every(cases("api"))
 def test_explain_leads_from_the_documents_name_to_the_rule(document: Document, statement: Statement) -> None:
-    found = find_rules(statement.api, load_tables())
+    found = rules_under(statement.api)
     led = {rule.id for rules in found.values() for rule in rules}
     carrying = {check.rule for check in statement.checks if check.rule != check.backend}
     if document is ASCEND:

@@ -11,11 +11,10 @@ import pytest
 import torch
 from torch import nn
 from torch.testing import _utils as testing
-from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader
 
-from benchmarks.samples import copied
+from benchmarks.samples import copied, operator_database
 from tests.recording.lines import groups, line_of, one, record
 from tests.recording.test_opinfo import _one_thread as _one_thread  # an autouse fixture
 from tests.recording.test_opinfo import samples_of
@@ -58,8 +57,9 @@ def places(draws: list[Draw]) -> list[tuple[str, SeedOrigin, int]]:
 
 def disagreements(count: int) -> Iterator[str]:
     """Samples of torch's operator database of which the ledger and the generator's own state tell otherwise."""
-    for begin in range(0, len(op_db), 100):
-        some = op_db[begin : begin + 100]
+    entries = operator_database()
+    for begin in range(0, len(entries), 100):
+        some = entries[begin : begin + 100]
         samples = [(op, number, sample) for op in some for number, sample in enumerate(samples_of(op, count))]
         with DeterminismTracer() as tracer:  # what makes samples seeds around each, which is not looked at
             for op, number, sample in samples:

@@ -411,9 +411,9 @@ class DrawsAlong(IterableDataset[float]):
         yield random.random()
 
 
-def drawn_by(function: Callable[[int], Any], **options: Any) -> tuple[str, ...]:
+def drawn_by(function: Callable[[int], Any], workers: int = 1) -> tuple[str, ...]:
     data = Draws(function)
-    return only(lambda: list(DataLoader(data, num_workers=2, multiprocessing_context="fork", **options))).worker_draws
+    return only(lambda: list(DataLoader(data, num_workers=workers, multiprocessing_context="fork"))).worker_draws
 
 
 def seeds_then_draws(index: int) -> float:
@@ -443,7 +443,7 @@ def draws_after_a_fork(index: int) -> float:
 
 def test_what_workers_draw_from_is_told_apart() -> None:
     assert drawn_by(lambda index: index) == ()
-    assert drawn_by(lambda index: random.random()) == ("python",)
+    assert drawn_by(lambda index: random.random(), workers=2) == ("python",)
     assert drawn_by(lambda index: float(np.random.normal())) == ("numpy",)
     assert drawn_by(lambda index: torch.rand(())) == ("torch",)
     assert only(lambda: list(DataLoader(DrawsAlong(), num_workers=1, multiprocessing_context="fork"))).worker_draws == (
@@ -456,7 +456,7 @@ def test_draws_from_own_generator_objects_are_not_theirs() -> None:
 
 
 def test_draws_after_the_program_seeded_in_the_worker_are_its_own_affair() -> None:
-    assert drawn_by(seeds_then_draws) == ()
+    assert drawn_by(seeds_then_draws, workers=2) == ()
     assert drawn_by(draws_in_a_fork) == ()
     assert drawn_by(draws_then_seeds) == ("python",)
     assert drawn_by(draws_after_a_fork) == ("python",)
