@@ -144,6 +144,7 @@ def test_one_value_written_everywhere() -> None:
     put, copy = ATEN.index_put_.default, ATEN.put_.default
     flat = torch.ones(4)
     assert read(put, "index.one_value", flat, [INDEX], torch.zeros(())) is True
+    assert read(put, "index.one_value", flat, [INDEX], torch.zeros(()).expand(flat.shape)) is True
     assert read(put, "index.one_value", flat, [INDEX], flat) is False
     assert read(copy, "index.one_value", flat, INDEX, flat) is False
 

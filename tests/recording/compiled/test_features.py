@@ -251,7 +251,7 @@ FEATURES = {
         says=lambda trace: any(call.op == "higher_order.flex_attention" and call.region for call in trace.calls),
     ),
     "function of torch's own": Feature(of_torchs_own, says=at_its_callers),
-    "random numbers": Feature(drops, is_quick=True),
+    "random numbers": Feature(drops),
     "aot_eager": Feature(backend("aot_eager"), RegionInside.DISPATCHED, is_quick=True),
     "eager": Feature(backend("eager"), RegionInside.DISPATCHED, is_quick=True),
     "own backend": Feature(

@@ -52,6 +52,7 @@ def test_what_was_compiled_with_the_recorder_is_found_in_the_cache_without_it(co
     assert (without.hits, without.misses) == (2, 0)
 
 
+@pytest.mark.slow  # the keys are the same: the test above says so, whichever came first
 def test_what_was_compiled_without_the_recorder_is_found_in_the_cache_with_it(folder: Path) -> None:
     text = ran.__globals__["PROGRAM"].replace("summed.sum()", "summed.sum() * 2")
     first = ran(folder, record=False, text=text, steps=1)

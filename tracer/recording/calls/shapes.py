@@ -284,7 +284,15 @@ def one_value(func: Any) -> Reader | None:
     if found is None:
         return None
     get: Getter = found
-    return lambda args, kwargs: get(args, kwargs).numel() == 1
+
+    def read(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        held = get(args, kwargs)
+        if held.numel() == 1 or held.layout is not torch.strided:
+            return bool(held.numel() == 1)
+        # A number that was expanded, as `index_fill` becomes in a compiled graph, lies in memory once.
+        return all(size == 1 or stride == 0 for size, stride in zip(held.shape, held.stride(), strict=True))
+
+    return read
 
 
 SHAPES: Mapping[str, Callable[[Any], Reader | None]] = {
