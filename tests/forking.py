@@ -21,6 +21,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from _pytest.config import default_plugins
+
 ROOT = Path(__file__).parent.parent
 SECONDS = 60
 
@@ -93,7 +95,8 @@ LOADED = (
     *("torch", "torch.distributed", "torch.utils.data", "torch._dynamo", "numpy", "pandas"),
     *("tracer.cli.run", "tracer.cli.report", "tracer.cli.doctor", "tracer.recording.recorder", "tracer.runner.running"),
     *("tracer.session", "tracer.report.files.formats", "tracer.recording.values.recording"),
-    "tracer.divergence.repeated",
+    *("tracer.divergence.repeated", "tracer.judging.judgement", "tracer.report"),
+    *(f"_pytest.{one}" for one in default_plugins),
     *(f"tracer.runner.repeated.circumstances.{one}" for one in ("arrival", "clock", "host", "memory", "planned")),
 )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from tests.cli.command import Command, process, tracer_process
+from tests.cli.command import Command, process
 from tests.tables.samples import HEAD, rule_text
 from tests.tables.test_from_trials import recorded
 from tracer.names import Backend
@@ -174,8 +174,11 @@ def test_torch_is_imported_on_request_only(tmp_path: Path) -> None:
     "args", [("list",), ("list", "--backend", "cuda"), ("list", "--settings"), ("show", "cuda-cublas")]
 )
 @pytest.mark.parametrize("columns", [30, 50, 80])
-def test_every_list_keeps_to_the_width_and_hides_nothing(args: tuple[str, ...], columns: int, tmp_path: Path) -> None:
-    done = tracer_process("tables", *args, cwd=tmp_path, COLUMNS=str(columns))
+def test_every_list_keeps_to_the_width_and_hides_nothing(
+    args: tuple[str, ...], columns: int, tracer: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    done = tracer("tables", *args)
     assert (done.code, done.err) == (0, "")
     assert max(map(len, done.out.splitlines())) <= columns
     assert "…" not in done.out

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from functools import cache
 from html import unescape
 from html.parser import HTMLParser
 
@@ -15,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.report.samples import HOSTILE, full_report, hostile_process_report, hostile_report
-from tests.thinning import examples
+from tests.thinning import examples, thinned
 from tracer.report import Report
 from tracer.report.files.json_format import Document
 from tracer.report.page import html
@@ -116,7 +117,11 @@ def test_any_string_stays_text_elsewhere(text: str) -> None:
     check_text(made)
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+#: All of them in one name, and those that do harm where they begin one; each by itself in ``make test-all``.
+TOGETHER = " ".join(HOSTILE[:-1])
+
+
+@pytest.mark.parametrize("text", thinned([TOGETHER, *HOSTILE], [TOGETHER, *HOSTILE[6:11]]))
 def test_known_hostile_strings_of_the_process_stay_text_in_every_format(light: None, text: str) -> None:
     check_process(hostile_process_report(text), text)
 
@@ -127,16 +132,23 @@ def test_any_string_of_the_process_stays_text(light: None, text: str) -> None:
     check_process(hostile_process_report(text), text)
 
 
+def tags(made: Report) -> dict[str, int]:
+    """Elements of the page by name; of those that a name may be shown in, as code or a line's number, nothing."""
+    return {tag: n for tag, n in Page(made.to_html()).tags.items() if tag not in {"code", "span", "wbr"}}
+
+
+@cache
+def plain_tags(text: str) -> dict[str, int]:
+    """What the page of a name that means no harm is made of."""
+    return tags(hostile_process_report(text))
+
+
 def check_process(made: Report, text: str) -> None:
     check_html(made, (text,))
     check_csv(made)
     check_json(made)
     check_text(made)
-    page, plain = Page(made.to_html()), Page(hostile_process_report(text and "plain").to_html())
-    made_of_names = {"code", "span", "wbr"}  # a name may hold what is shown as code, or a line's number
-    assert {tag: n for tag, n in page.tags.items() if tag not in made_of_names} == {
-        tag: n for tag, n in plain.tags.items() if tag not in made_of_names
-    }
+    assert tags(made) == plain_tags(text and "plain")
     assert Page(made._repr_html_()).tags.get("script") is None
 
 
@@ -153,6 +165,7 @@ def test_letters_of_every_script_stay_as_they_are() -> None:
         assert visible(text) == text
 
 
+@settings(max_examples=examples(60))
 @given(st.text(max_size=200), st.integers(3, 80))
 def test_one_line_keeps_both_ends(text: str, limit: int) -> None:
     line = one_line(text, limit)
