@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,11 @@ import torch
 
 from tests.bits import bits
 from tests.thinning import examples
+from tracer.recording.values.digesting import memory as in_order
 from tracer.recording.values.digesting import mix
 from tracer.recording.values.digesting.digests import digest
 from tracer.recording.values.digesting.memory import seed_of
+from tracer.recording.values.known import Memory
 
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64, torch.float8_e4m3fn]
 WHOLE = [torch.int64, torch.uint8]
@@ -277,3 +281,27 @@ def test_reading_hands_no_memory_out() -> None:
             assert not told
     finally:
         ESCAPES.discard(listener)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.bool, torch.complex64])
+@pytest.mark.parametrize("is_busy", [False, True], ids=["alone", "beside another thread"])
+def test_what_is_remembered_of_a_tensor_out_of_order_is_its_digest(dtype: torch.dtype, is_busy: bool) -> None:
+    held = torch.arange(1 << 19).remainder(7).to(dtype)
+    layouts = [
+        held[:512].view(16, 32).t(),
+        held[:4096].view(4, 8, 128).transpose(0, 1),
+        held[:64].view(8, 8)[:, ::2],
+        held[:8].view(8, 1).expand(8, 300),
+        held.view(512, 1024).t(),  # too large to be held in one place while it is brought into order
+    ]
+    memory = Memory(digest)
+    with room_of_another_thread() if is_busy else nullcontext():
+        for call, tensor in enumerate(layouts, 1):
+            assert memory.wrote(tensor, memory.stored(tensor), call) == digest(tensor.contiguous())
+    memory.forget()
+
+
+@contextmanager
+def room_of_another_thread() -> Iterator[None]:
+    with in_order._room_is_mine:
+        yield

@@ -124,16 +124,17 @@ class CallValues:
     def read(self, reading: Reading, plan: Plan, role: int, value: Any) -> None:
         """Digest one input, or several."""
         kind = type(value)
-        if kind is list or kind is tuple:
-            for item in value:
-                if item is not None:
-                    self.read(reading, plan, role, item)
-            return
-        if kind is not _Tensor and kind is not _Parameter and not isinstance(value, _Tensor):
-            return
-        if kind is not _Tensor and kind is not _Parameter and seams.dispatches_itself(kind):
-            self._read_whole(reading, value)
-            return
+        if kind is not _Tensor and kind is not _Parameter:
+            if kind is list or kind is tuple:
+                for item in value:
+                    if item is not None:
+                        self.read(reading, plan, role, item)
+                return
+            if not isinstance(value, _Tensor):
+                return
+            if seams.dispatches_itself(kind):
+                self._read_whole(reading, value)
+                return
         try:
             stored = self.memory.stored(value)
             if stored.is_fresh:
@@ -260,7 +261,7 @@ class CallValues:
             group,
             0 if is_pending else fold(inputs),
             0 if is_pending else fold(outputs),
-            reading.origins,
+            outcome.origins,
             reading.numbers,
             marks,
             outcome.keeps,
@@ -309,28 +310,27 @@ class CallValues:
     def _wrote(self, outcome: Outcome, role: int, value: Any) -> None:
         """Digest one output, or several."""
         kind = type(value)
-        if kind is list or kind is tuple:
-            for item in value:
-                if item is not None:
-                    self._wrote(outcome, role, item)
+        is_plain = kind is _Tensor or kind is _Parameter
+        if not is_plain:
+            if kind is list or kind is tuple:
+                for item in value:
+                    if item is not None:
+                        self._wrote(outcome, role, item)
+                return
+            if not isinstance(value, _Tensor):
+                if isinstance(value, (bool, int, float, complex)):
+                    outcome.digests.append(digest_bytes(repr(value).encode()))
+                return
+        if id(value) in outcome.seen:
             return
-        if kind is not _Tensor and kind is not _Parameter and not isinstance(value, _Tensor):
-            if isinstance(value, (bool, int, float, complex)):
-                outcome.digests.append(digest_bytes(repr(value).encode()))
-            return
-        seen = outcome.seen
-        if seen:
-            for other in seen:
-                if other is value:
-                    return
-        seen.append(value)
-        if kind is not _Tensor and kind is not _Parameter and seams.dispatches_itself(kind):
+        outcome.seen.add(id(value))
+        if not is_plain and seams.dispatches_itself(kind):
             self._wrote_whole(outcome, value)
             return
         try:
             stored = self.memory.stored(value)
             outcome.written.append(stored)
-            if stored.origin is not None and stored.origin not in outcome.reading.origins:
+            if stored.origin is not None and stored.origin not in outcome.origins:
                 outcome.overwrites(stored, value, role)
             if outcome.is_late or (outcome.plan.is_collective and not outcome.plan.is_wait):
                 stored.known.clear()

@@ -19,7 +19,7 @@ import torch
 import xxhash
 
 from tracer.recording.torch_private import storages
-from tracer.recording.values.digesting.memory import buffer_at, plain_of
+from tracer.recording.values.digesting.memory import buffer_at, ordered_of, plain_of
 
 _Base = torch._C.TensorBase
 _address_of: Any = _Base.data_ptr
@@ -57,7 +57,18 @@ class Known:
     )
 
     def __init__(
-        self, dtype: torch.dtype, shape: Any, strides: Any, address: int, version: int, stamp: int, digest: Any
+        self,
+        dtype: torch.dtype,
+        shape: Any,
+        strides: Any,
+        address: int,
+        version: int,
+        stamp: int,
+        digest: Any,
+        checked: int,
+        span: int,
+        sample: int,
+        seed: int,
     ) -> None:
         self.address = address
         self.dtype = dtype
@@ -67,12 +78,13 @@ class Known:
         self.version = version
         self.stamp = stamp
         self.digest = digest
-        self.checked = 0
+        self.checked = checked
         """In which phase it was verified last."""
-        self.span = 0
+        self.span = span
         """Bytes from the first element's to the last one's; 0: not on the host."""
-        self.sample = 0
-        self.seed = 0
+        self.sample = sample
+        """Of larger memory, the digest of its first bytes."""
+        self.seed = seed
         """Of its digest, where that is no more than one of its bytes as they lie; else 0."""
 
     def fits(self, tensor: Any) -> bool:
@@ -176,13 +188,14 @@ class Memory:
             wait, stored.waiting = stored.waiting, None
             wait(tensor)
         address = _address_of(tensor)
-        version = _version_of(tensor)
-        known = None
-        for one in stored.known:
-            if one.address == address and one.fits(tensor):
-                known = one
+        try:
+            version = tensor._version
+        except RuntimeError:  # an inference tensor counts none
+            version = _NO_VERSION
+        for known in stored.known:
+            if known.address == address and known.fits(tensor):
                 break
-        if known is None:
+        else:
             return self._remember(tensor, stored, address, version), False
         if known.version != version or known.stamp != stored.stamp:
             # Written, by a recorded call or by somebody who counts versions.
@@ -205,33 +218,30 @@ class Memory:
 
     def _remember(self, tensor: Any, stored: Stored, address: int, version: int) -> Any:
         dtype, shape = tensor.dtype, tensor.shape
-        plain = None
-        if _is_contiguous(tensor):
-            strides = None
-            if address and tensor.is_cpu and not _is_neg(tensor):
-                plain = plain_of(dtype, shape)
-        else:
-            strides = _strides_of(tensor)
+        span = sample = seed = 0
+        digest: Any = None
+        strides = None if _is_contiguous(tensor) else _strides_of(tensor)
+        is_here = bool(address) and tensor.is_cpu
+        plain = plain_of(dtype, shape) if is_here and not _is_neg(tensor) else None
         if plain is not None:
-            seed, size = plain
-            digest: Any = _xxh3(buffer_at(address, size), seed) or 1
-            known = Known(dtype, shape, strides, address, version, stored.stamp, digest)
-            known.seed = seed
-            known.span = size
-            known.checked = self.phase
-            if size > _SMALL:
-                known.sample = _xxh3(_SAMPLE.from_address(address))
-        else:
+            if strides is None:
+                seed, span, kind = plain
+                digest = _xxh3(kind.from_address(address), seed) or 1
+            else:
+                ordered = ordered_of(dtype, shape, strides, plain)
+                if ordered is not None:
+                    digest, span = ordered.digest(address), ordered.span
+        if digest is None:
             digest = self._digest(tensor)
-            known = Known(dtype, shape, strides, address, version, stored.stamp, digest)
-            if type(digest) is int and address and tensor.is_cpu:
-                known.span = size = _span_of(tensor, strides)
-                known.checked = self.phase
-                if size > _SMALL:
-                    known.sample = _xxh3(_SAMPLE.from_address(address))
+            if is_here and type(digest) is int:
+                span = _span_of(tensor, strides)
+        if span > _SMALL:
+            sample = _xxh3(_SAMPLE.from_address(address))
         if len(stored.known) >= _MOST_KNOWN:
             stored.known.pop(0)
-        stored.known.append(known)
+        stored.known.append(
+            Known(dtype, shape, strides, address, version, stored.stamp, digest, self.phase, span, sample, seed)
+        )
         return digest
 
     def _holds(self, known: Known, stored: Stored, tensor: Any) -> bool:

@@ -33,7 +33,9 @@ class Reading:
 class Outcome:
     """What one call wrote, while it is collected."""
 
-    __slots__ = ("digests", "is_late", "keeps", "marks", "plan", "reading", "seen", "serial", "targets", "written")
+    __slots__ = (
+        "digests", "is_late", "keeps", "marks", "origins", "plan", "reading", "seen", "serial", "targets", "written",
+    )  # fmt: skip
 
     def __init__(self, plan: Plan, reading: Reading, serial: int) -> None:
         self.plan = plan
@@ -46,7 +48,9 @@ class Outcome:
         """Where memory came from of which it wrote a part."""
         self.marks = 0
         self.written: list[Stored] = []
-        self.seen: list[Any] = []
+        self.origins = set(reading.origins)
+        self.seen: set[int] = set()
+        """What was collected, by ``id``: it lives as long as the call."""
         self.targets: list[Target] = []
         """Where a collective writes that may not be over."""
 

@@ -124,8 +124,7 @@ class ValuesWriter:
         several = set(origins)
         if len(several) > _MOST_ORIGINS:
             several = set(sorted(several)[-_MOST_ORIGINS:])
-        for origin in several:
-            self._origins.append(index - origin if origin >= 0 else origin)
+        self._origins.extend([index - origin if origin >= 0 else origin for origin in several])
         self._rows += _PACK(group, inputs, outputs, numbers, marks, len(several))
         if keeps is not None:
             self._keep_rows.append((index, keeps))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,6 +29,8 @@ _char = ctypes.c_char
 _PIECE = 1 << 22
 #: Above so many bytes, repetitions that lie in memory once (``expand``) are read once.
 _MOST_REPEATED = 1 << 26
+#: Above so many bytes, axes that changed places are copied tile by tile.
+_CACHED = 1 << 19
 _TILE = 128
 _UNITS: dict[int, Any] = {
     1: np.dtype("u1"),
@@ -43,6 +46,10 @@ _QUANTIZED = frozenset({torch.quint8, torch.qint8, torch.qint32, torch.quint4x2,
 _seeds: dict[Any, int] = {}
 _plain: dict[Any, Any] = {}
 _buffers: dict[int, Any] = {}
+_ordered: dict[Any, Any] = {}
+_room = np.empty(0, "u1")
+"""Memory to bring elements into order in: fresh pages cost more than the copy."""
+_room_is_mine = threading.Lock()
 
 
 def seed_of(dtype: torch.dtype, shape: Any, more: str = "") -> int:
@@ -56,15 +63,61 @@ def seed_of(dtype: torch.dtype, shape: Any, more: str = "") -> int:
     return seed
 
 
-def plain_of(dtype: torch.dtype, shape: Any) -> tuple[int, int] | None:
-    """Seed and size of a dense, contiguous tensor with elements, no lazy sign; ``None``: it takes a longer way."""
+def plain_of(dtype: torch.dtype, shape: Any) -> tuple[int, int, Any] | None:
+    """Of a dense, contiguous tensor with elements and no lazy sign: seed, size, and the type of so many bytes.
+
+    ``None``: it takes a longer way.
+    """
     found: Any = _plain.get((dtype, shape), 0)
     if found == 0:
         is_plain = 0 not in shape and not dtype.is_complex and dtype not in _QUANTIZED
-        found = (seed_of(dtype, shape), math.prod(shape) * dtype.itemsize) if is_plain else None
+        size = math.prod(shape) * dtype.itemsize
+        found = (seed_of(dtype, shape), size, _char * size) if is_plain else None
         if len(_plain) >= _MOST_SEEDS:
             _plain.clear()
         _plain[dtype, shape] = found
+    return found  # type: ignore[no-any-return]
+
+
+class Ordered:
+    """How tensors of one dtype, shape and strides are brought into order: all that can be known of it beforehand."""
+
+    __slots__ = ("copied", "kind", "memory", "seed", "span")
+
+    def __init__(self, dtype: torch.dtype, shape: Any, strides: Any, seed: int, size: int) -> None:
+        itemsize = dtype.itemsize
+        self.seed = seed
+        self.span = (sum((one - 1) * stride for one, stride in zip(shape, strides, strict=True)) + 1) * itemsize
+        self.kind = _char * self.span
+        self.memory = (tuple(shape), _UNITS[itemsize], tuple(stride * itemsize for stride in strides))
+        self.copied = _room[:size].view(_UNITS[itemsize]).reshape(self.memory[0])
+
+    def digest(self, address: int) -> int | None:
+        """That of the tensor at ``address``; ``None`` while another thread brings one into order."""
+        if not _room_is_mine.acquire(blocking=False):
+            return None
+        try:
+            shape, unit, strides = self.memory
+            np.copyto(self.copied, np.ndarray(shape, unit, self.kind.from_address(address), 0, strides))
+            return _xxh3(self.copied, self.seed) or 1
+        finally:
+            _room_is_mine.release()
+
+
+def ordered_of(dtype: torch.dtype, shape: Any, strides: Any, plain: tuple[int, int, Any]) -> Ordered | None:
+    """For a tensor that would be ``plain`` if it lay in order; ``None`` for one that takes a longer way."""
+    global _room
+    found: Any = _ordered.get((dtype, shape, strides), 0)
+    if found == 0:
+        seed, size, _ = plain
+        found = None
+        if size <= _CACHED or (size <= _PIECE and (shape[-1] <= _TILE or strides[-1] <= 1)):
+            if not len(_room):
+                _room = np.empty(_PIECE, "u1")
+            found = Ordered(dtype, shape, strides, seed, size)
+        if len(_ordered) >= _MOST_SEEDS:
+            _ordered.clear()
+        _ordered[dtype, shape, strides] = found
     return found  # type: ignore[no-any-return]
 
 
