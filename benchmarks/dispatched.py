@@ -133,11 +133,12 @@ def seen_ops(builds: Builds) -> dict[str, Seen]:
 
 
 def _launches_of(row: Row) -> Iterator[tuple[int, ...]]:
-    """In forward and in backward, in each mode."""
+    """In forward and in backward, in each mode; one that changed nothing has no outcome of its own."""
     for mode in MODES:
-        outcome = row.under(mode)
-        yield outcome.forward
-        yield outcome.backward
+        outcome = getattr(row, mode)
+        if outcome is not None:
+            yield outcome.forward
+            yield outcome.backward
 
 
 def against(kernel: str, kinds: Mapping[str, Atomics]) -> str:
