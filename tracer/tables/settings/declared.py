@@ -330,6 +330,21 @@ DECLARED: tuple[Setting, ...] = (
         made_by="torch.backends.cuda.enable_cudnn_sdp()",
     ),
     Setting(
+        "torch.backends.mkldnn.enabled",
+        default=True,
+        read="torch.backends.mkldnn.enabled",
+        watched=("_set_mkldnn_enabled", "_get_mkldnn_enabled"),
+        made_by="torch.backends.mkldnn.enabled",
+    ),
+    Setting(
+        "torch._C._get_nnpack_enabled",
+        written="torch.backends.nnpack.set_flags",
+        default=True,
+        read="torch._C._get_nnpack_enabled()",
+        watched=("_set_nnpack_enabled", "_get_nnpack_enabled"),
+        made_by="torch.backends.nnpack.set_flags()",
+    ),
+    Setting(
         "num_threads",
         written="torch.set_num_threads",
         label="intra-op threads",
