@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -175,4 +176,18 @@ def test_no_op_is_blamed_for_its_memory(chunk: int) -> None:
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_recording_many_samples_of_an_op_changes_nothing_and_misses_no_call(chunk: int) -> None:
     said = walked(chunk, 10).changed
+    assert not said, "\n".join(said)
+
+
+@pytest.mark.usefixtures("op_db")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("chunk", thinned(range(CHUNKS), (11,)))
+def test_digests_of_what_an_op_reads_and_writes_change_nothing_and_miss_no_call(chunk: int, tmp_path: Path) -> None:
+    said: list[str] = []
+    for number, op in enumerate(operator_database()[chunk::CHUNKS]):
+        tracer = DeterminismTracer(values=tmp_path / f"{number}.values")
+        said += complaints(op, 1, tracer)
+        assert tracer._recorder.values is not None
+        if tracer._recorder.values.calls.failures:
+            said.append(f"{op.formatted_name}: could not be digested")
     assert not said, "\n".join(said)

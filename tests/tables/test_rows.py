@@ -39,7 +39,7 @@ BY_CATEGORY = {
     "BLAS and linear algebra": 6,
     "precision": 10,
     "attention": 5,
-    "CPU threads and libraries": 10,
+    "CPU threads and libraries": 18,
     "random generators": 13,
     "memory": 3,
     "data loading": 9,

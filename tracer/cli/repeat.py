@@ -95,7 +95,7 @@ def command(
     diff and tracer report.
     """
     from tracer.runner import Steps
-    from tracer.runner.ranks import current_rank
+    from tracer.runner.ranks import check_store, current_rank
     from tracer.runner.repeated.arms import parse_arms
     from tracer.runner.repeated.repeating import Asked, repeat_script
     from tracer.runner.repeated.task import Task
@@ -108,6 +108,7 @@ def command(
         raise UsageError(f"--format {unknown[0]!r} is none", hint=f"choose of {', '.join(_FORMATS)}")
     if not as_module and not Path(script).exists():
         raise UsageError(f"there is no script {script}", hint="name a Python file, or a module after -m")
+    check_store()
     rank = current_rank()
     folder = folder / f"rank{rank.rank}" if rank is not None else folder
     check_folder(folder)

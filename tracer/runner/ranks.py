@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from tracer.errors import UsageError
+
 
 class Rank(NamedTuple):
     """A process of a job that torchrun, or something like it, started."""
@@ -21,6 +23,18 @@ def current_rank(environ: Mapping[str, str] = os.environ) -> Rank | None:
         return Rank(int(environ["RANK"]), int(environ["WORLD_SIZE"]))
     except (KeyError, ValueError):
         return None
+
+
+def check_store(environ: Mapping[str, str] = os.environ) -> None:
+    """Refuse a job whose processes cannot meet: they would wait for each other until torch gives up.
+
+    ``torchrun --master-port 0`` opens a port of its own choice and tells its processes 0 (torch 2.13).
+    """
+    if "RANK" in environ and environ.get("MASTER_PORT", "").strip() == "0":
+        raise UsageError(
+            "MASTER_PORT is 0, where the processes of a job never meet",
+            hint="name a port to torchrun, or use --standalone",
+        )
 
 
 def path_of_rank(path: Path, rank: Rank | None) -> Path:
