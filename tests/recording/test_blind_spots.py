@@ -95,7 +95,7 @@ def test_where_a_torch_shows_no_region_compiled_code_is_named_and_compiled_as_of
     compiled = torch.compile(lambda x: x.sin() + 1, backend=made_here)
     tracer = record(lambda: [compiled(torch.ones(2)) for _ in range(3)])
     kind = BlindSpotKind.COMPILE_FELL_BACK if compile_seams.FALLS_BACK else BlindSpotKind.COMPILED
-    assert [(spot.kind, spot.count) for spot in tracer.trace.blind_spots] == [(kind, 3)]
+    assert [spot.kind for spot in tracer.trace.blind_spots] == [kind]
     assert tracer.trace.regions == ()
     assert counters["stats"]["unique_graphs"] == (0 if compile_seams.FALLS_BACK else 1)
 
