@@ -101,8 +101,20 @@ def load_measurement(path: Path) -> Measurement:
 
 
 def dump_measurement(measurement: Measurement) -> bytes:
-    """The file's bytes: a line a field, so that a change can be reviewed."""
-    return msgspec.json.format(msgspec.json.encode(measurement), indent=1) + b"\n"
+    """The file's bytes: a line a field, and in lists of records a line a record, so that a change can be reviewed."""
+    fields = msgspec.json.decode(msgspec.json.encode(measurement), type=dict[str, msgspec.Raw])
+    return (
+        b"{\n" + b",\n".join(b' "%s": %s' % (name.encode(), _lines(value)) for name, value in fields.items()) + b"\n}\n"
+    )
+
+
+def _lines(value: msgspec.Raw) -> bytes:
+    """JSON in one line; a list of records in a line each."""
+    text = bytes(value)
+    if not text.startswith(b"[{"):
+        return msgspec.json.format(text, indent=0)
+    records = msgspec.json.decode(text, type=list[msgspec.Raw])
+    return b"[\n" + b",\n".join(b"  " + msgspec.json.format(bytes(one), indent=0) for one in records) + b"\n ]"
 
 
 def verdicts_of(run: Run, measurement: Measurement, tables: Mapping[Backend, Table]) -> tuple[Verdict, ...]:
