@@ -116,7 +116,7 @@ def _serve() -> None:
 
     required_facts()
     named_variables()
-    veil.draw("torch", "functorch", "numpy", "pandas", "rich", "jinja2", "itables")
+    veil.draw("torch", "functorch", "numpy", "pandas", "rich", "jinja2", "itables", "xxhash")
     gc.collect()
     gc.freeze()
     for one in weakref.finalize._registry.values():  # type: ignore[attr-defined]
