@@ -64,8 +64,10 @@ class Veil:
                 while package and package not in self._needs:
                     package = package.rpartition(".")[0]
                 self._put_there.setdefault(package, []).append(name)
-            elif package in self.hidden and vars(self.hidden[package]).get(last) is module:
-                delattr(self.hidden[package], last)  # as before it is imported; an import sets it
+                continue
+            parent = self.hidden.get(package) or sys.modules.get(package)
+            if parent is not None and vars(parent).get(last) is module:
+                delattr(parent, last)  # as before it is imported; an import sets it
         for name in self.hidden:
             self._needs[name] = {one: None for one in self._needs.get(name, ()) if one in self.hidden}
         sys.meta_path.insert(0, self)  # type: ignore[arg-type]
