@@ -5,10 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import sys
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
+from jinja2.bccache import Bucket
 from markupsafe import Markup, escape
 
 from tracer.names import SEVERITY
@@ -95,6 +98,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        bytecode_cache=_kept_templates(),
     )
     environment.globals.update(
         words=VERDICTS, severity=SEVERITY, plural=plural, worth=worth, needs=needs_in_words, advice=advice_of
@@ -107,6 +111,24 @@ def _environment() -> Environment:
     environment.filters["brief"] = lambda text: one_line(str(text), _BRIEF)
     environment.filters["grouped"] = lambda count: f"{count:,}"
     return environment
+
+
+class _KeptTemplates(FileSystemBytecodeCache):
+    """Templates as compiled, in jinja2's own folder of this user; a disk that takes no more keeps none."""
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        with suppress(OSError):
+            super().dump_bytecode(bucket)
+
+
+def _kept_templates() -> _KeptTemplates | None:
+    """``None`` where Python keeps no bytecode either, or where the user can have no folder of their own."""
+    if sys.dont_write_bytecode:
+        return None
+    try:
+        return _KeptTemplates()
+    except (OSError, RuntimeError):
+        return None
 
 
 def _prose(text: str) -> Markup:
