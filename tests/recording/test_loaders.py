@@ -6,6 +6,7 @@ import gc
 import random
 import weakref
 from collections.abc import Callable, Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -492,7 +493,7 @@ def test_each_loader_has_its_own_draws() -> None:
     def run() -> None:
         quiet = DataLoader(Draws(float), num_workers=1, multiprocessing_context="fork")
         noisy = DataLoader(Noisy(), num_workers=1, multiprocessing_context="fork")
-        for _ in zip(quiet, noisy, strict=False):
+        for _ in zip_longest(quiet, noisy):  # a worker whose loader is not read to its end is awaited for five seconds
             pass
 
     quiet, noisy = loaders(run)

@@ -165,6 +165,7 @@ def test_what_was_accepted_is_left_out_first() -> None:
     assert (len(found), sum(bool(one["suppressions"]) for one in found)) == (LIMIT, 3)
 
 
+@pytest.mark.slow
 def test_a_log_of_what_does_not_compress_stays_under_githubs_ten_megabytes() -> None:
     draw = random.Random(0)
     many = [

@@ -138,6 +138,7 @@ def test_a_job_whose_processes_never_meet_is_refused_in_one_line_before_anything
     assert not Path("repeat").exists()
 
 
+@pytest.mark.slow
 def test_in_processes_of_its_own_a_run_is_ended_as_soon_as_it_has_parted(tmp_path: Path) -> None:
     (tmp_path / "long.py").write_text(
         PARTS + "import time\nfor _ in range(160):\n    x = x + 1\n    time.sleep(0.05)\nopen('ends', 'a').write('x')\n"
