@@ -7,6 +7,7 @@ so too, though nothing in it is known to.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from tracer.findings import Evidence, Finding
 from tracer.judging.process.trace_under_target import TraceUnderTarget
@@ -84,6 +85,22 @@ def _backend_of(device: str, scene: TraceUnderTarget) -> Backend:
     return Backend(device) if is_known else backend
 
 
+def _of_region(region: Region, backend: Backend, claim: str, **says: Any) -> Finding:
+    """A finding at the region's place, which is no call's; ``says``: what else it states."""
+    return Finding(
+        rule=f"{region.backend or 'generated'}-{backend}-{claim}",
+        op="",
+        phase=Phase.BACKWARD if region.direction is Direction.BACKWARD else Phase.FORWARD,
+        location=region.location,
+        function=region.function,
+        called_from=region.called_from,
+        regions=(region.id,),
+        backend=backend,
+        about=About.COMPILED,
+        **says,
+    )
+
+
 def _varied(region: Region, tried: Tried, scene: TraceUnderTarget) -> Finding:
     """Under another mode than it was compiled in, other code would run, of which nothing is known."""
     backend = _backend_of(region.device, scene)
@@ -94,22 +111,16 @@ def _varied(region: Region, tried: Tried, scene: TraceUnderTarget) -> Finding:
     ref = (
         f"region {region.id}: varied in {tried.varied:,} of {tried.trials:,} trials, {tried.distinct:,} results of one"
     )
-    return Finding(
-        rule=f"{region.backend or 'generated'}-{backend}-tried",
-        op="",
-        phase=Phase.BACKWARD if region.direction is Direction.BACKWARD else Phase.FORWARD,
-        location=region.location,
-        function=region.function,
-        called_from=region.called_from,
+    return _of_region(
+        region,
+        backend,
+        "tried",
         count=region.executions,
         verdict=as_is,
         deterministic_mode=in_mode,
         why=_WHY_TRIED,
         remedy=_REMEDY_TRIED,
         evidence=(Evidence(kind=EvidenceKind.TRIED, ref=ref),),
-        regions=(region.id,),
-        backend=backend,
-        about=About.COMPILED,
         subject=f"region {region.id}",
         name=region.id,
         reason=UnknownReason.NO_EVIDENCE if unknown in (as_is, in_mode) else None,
@@ -125,13 +136,10 @@ def _finding(kernel: Kernel, region: Region, scene: TraceUnderTarget) -> Finding
     mode = declared(MODE)
     claim = f"{kernel.name} in region {region.id}, compiled for {device}, seen in this run: it adds atomically"
     shown = Evidence(kind=EvidenceKind.GENERATED, ref=claim)
-    return Finding(
-        rule=f"{region.backend or 'generated'}-{backend}-adds-atomically",
-        op="",
-        phase=Phase.BACKWARD if region.direction is Direction.BACKWARD else Phase.FORWARD,
-        location=region.location,
-        function=region.function,
-        called_from=region.called_from,
+    return _of_region(
+        region,
+        backend,
+        "adds-atomically",
         count=region.executions * kernel.calls,
         verdict=Verdict.NONDETERMINISTIC,
         deterministic_mode=safe,
@@ -139,11 +147,8 @@ def _finding(kernel: Kernel, region: Region, scene: TraceUnderTarget) -> Finding
         why=_WHY.format(kernel=kernel.name),
         remedy=_REMEDY if is_generated else _REMEDY_OWN,
         evidence=(shown, _SOURCE) if is_generated else (shown,),
-        regions=(region.id,),
         kernels=(kernel.name,),
         shown=Shown.ADDS_ATOMICALLY,
-        backend=backend,
-        about=About.COMPILED,
         subject=f"{kernel.name} in region {region.id}",
         name=kernel.name,
         code=mode.line("on") if is_generated and mode is not None else "",
