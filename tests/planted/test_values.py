@@ -16,12 +16,12 @@ torch.manual_seed(0)
 KIND, BAD = sys.argv[1], sys.argv[2] == "bad"
 model = torch.nn.Sequential(torch.nn.Linear(8, 64), torch.nn.ReLU(), torch.nn.Linear(64, 4))
 optimizer = torch.optim.Adam(model.parameters())
-index, values = torch.randint(0, 50, (200000,)), torch.randn(200000)
+index, values = torch.randint(0, 50, (1_000_000,)), torch.randn(1_000_000)
 
 
 def planted(x):
     if KIND == "kernel":
-        for _ in range(10):
+        for _ in range(4):
             torch.zeros(50).index_put_((index,), values if BAD else values.sign(), accumulate=True)  # here: kernel
         return x.sum()
     if KIND == "draw":

@@ -3,7 +3,7 @@ import torch
 
 torch.manual_seed(0)
 torch.set_num_threads(2)  # clean: torch.set_num_threads(1)
-rows = torch.randint(0, 4, (400_000,))
-values = torch.randn(400_000)
-for _ in range(6):
+rows = torch.randint(0, 4, (1_500_000,))
+values = torch.randn(1_500_000)
+for _ in range(3):
     total = torch.zeros(4).index_put_((rows,), values, accumulate=True)  # parts: kernel

@@ -4,9 +4,9 @@ import torch
 torch.manual_seed(0)
 torch.set_num_threads(2)  # clean: torch.set_num_threads(1)
 table = torch.zeros(3, requires_grad=True)
-rows = torch.randint(0, 3, (400_000,))
-weights = torch.randn(400_000)
-for _ in range(6):
+rows = torch.randint(0, 3, (1_000_000,))
+weights = torch.randn(1_000_000)
+for _ in range(3):
     picked = table[rows]  # parts: kernel
     (picked * weights).sum().backward()
     table.grad = None

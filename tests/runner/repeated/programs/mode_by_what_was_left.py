@@ -7,6 +7,6 @@ torch.manual_seed(0)
 torch.set_num_threads(2)  # clean: torch.set_num_threads(1)
 torch.use_deterministic_algorithms(os.path.exists("left.txt"))  # clean: torch.use_deterministic_algorithms(True)
 open("left.txt", "w").close()
-rows, weights = torch.randint(0, 3, (400_000,)), torch.randn(400_000)
-for _ in range(6):
+rows, weights = torch.randint(0, 3, (1_000_000,)), torch.randn(1_000_000)
+for _ in range(3):
     torch.zeros(3).index_put_((rows,), weights, accumulate=True)  # parts: setting
