@@ -8,9 +8,12 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.forking import FORKING
 
 # Inductor compiles three programs to learn what the processor can do: fifteen seconds in each process that compiles.
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
@@ -26,6 +29,13 @@ GPU = Path(__file__).parent / "gpu"
 def pytest_configure(config: pytest.Config) -> None:
     """Slow tests asked for are asked for in depth: properties are tried on all their examples."""
     settings.load_profile("every run" if config.getoption("markexpr") == "not slow" else "make test-all")
+    FORKING.share(getattr(config, "workerinput", {}).get("forks", ""))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """All workers ask one server for their processes, which this session keeps."""
+    node.workerinput["forks"] = FORKING.address()
 
 
 @pytest.hookimpl(wrapper=True)

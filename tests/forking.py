@@ -4,7 +4,8 @@ A test that starts ``python`` spends nine tenths of its time on ``import torch``
 imported (``unveiling``): a script finds itself in a process that has imported nothing. What needs an interpreter
 that is truly new (for its hash seed, variables that torch reads as it loads, what an import costs) starts one.
 
-The server computes nothing, so that no thread of a library runs in it when it forks.
+The server computes nothing, so that no thread of a library runs in it when it forks. The workers of a session share
+one: it forks a server for each that asks, so that a library is loaded once.
 """
 
 from __future__ import annotations
@@ -12,16 +13,22 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import select
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from _pytest.config import default_plugins
+
+if TYPE_CHECKING:
+    from tests.unveiling import Veil
 
 ROOT = Path(__file__).parent.parent
 SECONDS = 60
@@ -36,56 +43,78 @@ class Finished(NamedTuple):
 
 
 class Forking:
-    """One server, started when the first command asks for it."""
+    """The server: of this process, or the one that all workers of a session share. It starts with the first command."""
 
     def __init__(self) -> None:
-        self._server: subprocess.Popen[str] | None = None
+        self._stream: BinaryIO | None = None
+        self._server: Server | None = None
+        self._shared = ""
 
-    def run(self, args: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> Finished:
-        """``python ARGS`` in a child that has torch in memory."""
-        return self.together([args], cwd=cwd, envs=[env])[0]
+    def share(self, address: str) -> None:
+        """Ask the server at ``address``, which another process keeps; empty: one of this process."""
+        self._shared = address
+
+    def address(self) -> str:
+        """Where the server is asked."""
+        if not self._shared and self._server is None:
+            self._server = Server()
+            atexit.register(self._server.stop)
+        return self._shared or self._server.address  # type: ignore[union-attr]
+
+    def run(self, args: Sequence[str], *, cwd: Path, env: Mapping[str, str], anew: str = "") -> Finished:
+        """``python ARGS`` in a child that has torch in memory, and of package ``anew`` nothing."""
+        return self.together([args], cwd=cwd, envs=[env], anew=anew)[0]
 
     def together(
-        self, commands: Sequence[Sequence[str]], *, cwd: Path, envs: Sequence[Mapping[str, str]]
+        self, commands: Sequence[Sequence[str]], *, cwd: Path, envs: Sequence[Mapping[str, str]], anew: str = ""
     ) -> list[Finished]:
         """Several at the same time, as ranks are that wait for one another."""
-        server = self._started()
-        assert server.stdin is not None
-        assert server.stdout is not None
+        stream = self._connected()
         with tempfile.TemporaryDirectory() as folder:
             names = [(Path(folder, f"out{number}"), Path(folder, f"err{number}")) for number in range(len(commands))]
             requests = [
-                {"args": list(args), "cwd": str(cwd), "env": dict(env), "out": str(out), "err": str(err)}
+                {"args": list(args), "cwd": str(cwd), "env": dict(env), "out": str(out), "err": str(err), "anew": anew}
                 for args, env, (out, err) in zip(commands, envs, names, strict=True)
             ]
-            server.stdin.write(json.dumps(requests) + "\n")
-            server.stdin.flush()
-            answer = server.stdout.readline()
+            stream.write(json.dumps(requests).encode("utf-8") + b"\n")
+            stream.flush()
+            answer = stream.readline()
+            if not answer:
+                self._stream = None
             assert answer, "the server of forks ended"
             return [
                 Finished(code, out.read_text(encoding="utf-8"), err.read_text(encoding="utf-8"))
                 for code, (out, err) in zip(json.loads(answer), names, strict=True)
             ]
 
-    def _started(self) -> subprocess.Popen[str]:
-        if self._server is None or self._server.poll() is not None:
-            self._server = subprocess.Popen(
-                [sys.executable, "-m", "tests.forking"],
+    def _connected(self) -> BinaryIO:
+        if self._stream is None:
+            with socket.socket(socket.AF_UNIX) as ours:
+                ours.connect(self.address())
+                self._stream = ours.makefile("rwb")
+        return self._stream
+
+
+class Server:
+    """A process that ends when its keeper does, however that ends: it reads a pipe that nobody else writes to."""
+
+    def __init__(self) -> None:
+        self.address = os.path.join(tempfile.mkdtemp(prefix="forks-"), "socket")
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(self.address)
+            listening.listen()  # from here on a command waits until there is somebody to take it
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.forking", str(listening.fileno())],
                 cwd=ROOT,
                 stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
+                pass_fds=[listening.fileno()],
             )
-            atexit.register(self.stop)
-        return self._server
 
     def stop(self) -> None:
-        """End the server, if it runs."""
-        server, self._server = self._server, None
-        if server is not None and server.stdin is not None and server.stdout is not None:
-            server.stdin.close()
-            server.stdout.close()
-            server.wait()
+        """End it."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
 
 
 FORKING = Forking()
@@ -98,14 +127,41 @@ LOADED = (
     *("tracer.divergence.repeated", "tracer.judging.judgement", "tracer.report"),
     *(f"_pytest.{one}" for one in default_plugins),
     *(f"tracer.runner.repeated.circumstances.{one}" for one in ("arrival", "clock", "host", "memory", "planned")),
+    *("tracer.recording.compiled.inductor", "tracer.recording.process.setting_events", "tracer.runner.window"),
+    *("tracer.recording.randomness.worker_draws", "tracer.reproduction.making", "tracer.runner.repeated.task"),
+    *("multiprocessing.popen_fork", "multiprocessing.queues", "multiprocessing.synchronize"),
 )
+#: Standard input: what the keeper holds the other end of.
+KEEPER = 0
 
 
-def _serve() -> None:
+def _serve(listening: socket.socket) -> None:
+    """Load when somebody asks for the first time, and fork a server for each who does."""
+    os.dup2(2, 1)  # what an import prints is no answer
+    veil = None
+    while KEEPER not in select.select([KEEPER, listening], [], [])[0]:
+        if veil is None:
+            veil = _loaded()
+        asking, _ = listening.accept()
+        if os.fork() == 0:
+            listening.close()
+            try:
+                _answer(asking, veil)
+            except BaseException:
+                traceback.print_exc()
+            os._exit(0)
+        asking.close()
+        os.waitpid(-1, os.WNOHANG)
+    address = Path(listening.getsockname())
+    address.unlink(missing_ok=True)
+    address.parent.rmdir()
+
+
+def _loaded() -> Veil:
+    """Everything in memory, and out of sight."""
     import gc
 
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what an import prints is no answer
+    gc.disable()  # of what an import makes, nothing is garbage
     sys.path[:] = [one for one in sys.path if one not in ("", str(ROOT))]
     sys.path.insert(0, str(ROOT))
     from tests.unveiling import Veil
@@ -117,26 +173,35 @@ def _serve() -> None:
     required_facts()
     named_variables()
     veil.draw("torch", "functorch", "numpy", "pandas", "rich", "jinja2", "itables", "xxhash")
-    gc.collect()
     gc.freeze()
+    gc.enable()
     for one in weakref.finalize._registry.values():  # type: ignore[attr-defined]
         one.atexit = False  # they would take libraries down that are hidden
+    return veil
+
+
+def _answer(asking: socket.socket, veil: Veil) -> None:
+    """Fork for each command that is asked for, until nobody asks any more or the keeper is gone."""
     reseed = veil.hidden["numpy.random"].seed
-    while line := sys.stdin.readline():
+    stream = asking.makefile("rwb")
+    while KEEPER not in select.select([KEEPER, asking], [], [])[0] and (line := stream.readline()):
         children = []
         for request in json.loads(line):
             child = os.fork()
             if child == 0:
-                answers.close()
+                stream.close()
+                asking.close()
                 reseed()  # from the machine's entropy, as Python's own generator does
+                if request["anew"]:
+                    veil.forget(request["anew"])
                 _become(request)
             children.append(child)
-        answers.write(json.dumps(_ends(children)) + "\n")
-        answers.flush()
+        stream.write(json.dumps(_ends(children)).encode("utf-8") + b"\n")
+        stream.flush()
 
 
 def _ends(children: list[int]) -> list[int]:
-    """What each child exited with; one that does not end is killed."""
+    """What each child exited with; one that does not end is killed, and all are when the keeper is gone."""
     codes: dict[int, int] = {}
     late = time.monotonic() + SECONDS
     while len(codes) < len(children):
@@ -145,9 +210,10 @@ def _ends(children: list[int]) -> list[int]:
                 ended, status = os.waitpid(child, os.WNOHANG)
                 if ended:
                     codes[child] = os.waitstatus_to_exitcode(status)
-                elif time.monotonic() > late:
+        if len(codes) < len(children) and (select.select([KEEPER], [], [], 0.003)[0] or time.monotonic() > late):
+            for child in children:
+                if child not in codes:
                     os.kill(child, 9)
-        time.sleep(0.004)
     return [codes[child] for child in children]
 
 
@@ -214,4 +280,4 @@ def _run(args: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    _serve()
+    _serve(socket.socket(fileno=int(sys.argv[1])))

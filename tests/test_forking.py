@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import process
+from tests.forking import Server
 
 TESTS = Path(__file__).parent
 MARK = "fresh_interpreter"
@@ -116,3 +117,17 @@ def test_two_processes_draw_other_numbers_and_end_as_they_say(tmp_path: Path) ->
 
 def test_a_signal_ends_a_forked_process_as_it_ends_any(tmp_path: Path) -> None:
     assert process("-c", "import os\nos.kill(os.getpid(), 9)", cwd=tmp_path).code == -9
+
+
+def test_a_package_is_loaded_anew_where_that_is_asked_for(tmp_path: Path) -> None:
+    code = "import sys, torch\nprint(*(one for one in sys.modules if one.partition('.')[0] == 'tracer'))\nimport tracer"
+    loaded = process("-c", code, cwd=tmp_path).out
+    assert "tracer.tables.loading" in loaded
+    assert process("-c", code, cwd=tmp_path, anew="tracer") == (0, "\n", "")
+
+
+def test_the_server_ends_when_nobody_keeps_it_and_leaves_nothing() -> None:
+    server = Server()
+    assert Path(server.address).exists()
+    server.stop()
+    assert not Path(server.address).parent.exists()

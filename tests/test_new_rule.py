@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
-import pytest
-
+from tests.cli.command import process
 from tracer.tables import loading
 
 RULE = """
@@ -65,7 +62,6 @@ print(json.dumps({
 """
 
 
-@pytest.mark.fresh_interpreter
 def test_a_rule_that_one_block_adds_is_proven_judged_explained_and_has_a_page(tmp_path: Path) -> None:
     folder = tmp_path / "tables"
     folder.mkdir()
@@ -73,10 +69,9 @@ def test_a_rule_that_one_block_adds_is_proven_judged_explained_and_has_a_page(tm
         shutil.copy(path, folder)
     table = folder / "xpu.toml"
     table.write_text(table.read_text(encoding="utf-8") + RULE, encoding="utf-8")
-    command = [sys.executable, "-c", PROGRAM, str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[1])
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+    done = process("-c", PROGRAM, folder, cwd=Path(__file__).parents[1], anew="tracer")
+    assert done.code == 0, done.err
+    told = json.loads(done.out)
     assert told["faults"] == []
     assert told["found"] == [["xpu-made-up", "nondeterministic", "raises"]]
     assert ",xpu-made-up,aten.made_up.default," in told["csv"]

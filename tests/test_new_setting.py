@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
-import pytest
-
+from tests.cli.command import process
 from tracer.tables.settings.rows import ROWS
 
 KEY = "torch.backends.mkldnn.deterministic"
@@ -90,14 +87,13 @@ print(json.dumps({
 """
 
 
-@pytest.mark.fresh_interpreter
 def test_a_setting_that_one_block_declares_is_read_watched_judged_planned_made_and_put_back(tmp_path: Path) -> None:
     table = tmp_path / "environment.toml"
     table.write_text(ROWS.read_text(encoding="utf-8") + ROW, encoding="utf-8")
     program = PROGRAM.replace("KEY", repr(KEY))
-    done = subprocess.run([sys.executable, "-c", program, str(table)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+    done = process("-c", program, table, cwd=tmp_path, anew="tracer")
+    assert done.code == 0, done.err
+    told = json.loads(done.out)
     assert told["asked"] == [False, True]
     assert told["tried"] is True
     assert (told["made"], told["put back"]) == (True, False)

@@ -72,6 +72,12 @@ class Veil:
             self._needs[name] = {one: None for one in self._needs.get(name, ()) if one in self.hidden}
         sys.meta_path.insert(0, self)  # type: ignore[arg-type]
 
+    def forget(self, package: str) -> None:
+        """Have ``package`` load anew, from its files."""
+        for known in (self.hidden, sys.modules):
+            for name in [one for one in known if one == package or one.startswith(f"{package}.")]:
+                del known[name]
+
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         """As a finder: the hidden module of this name."""
         module = self.hidden.get(name)

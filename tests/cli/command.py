@@ -49,16 +49,19 @@ class Command:
 LATE = {"PYTHONPATH", "COLUMNS", "NO_COLOR", "FORCE_COLOR", "TERM", "RANK", "WORLD_SIZE", "CUBLAS_WORKSPACE_CONFIG"}
 
 
-def process(*args: str | Path, cwd: Path, module: bool = False, fresh: bool = False, **environ: str) -> Finished:
+def process(
+    *args: str | Path, cwd: Path, module: bool = False, fresh: bool = False, anew: str = "", **environ: str
+) -> Finished:
     """``python ARGS``, or ``python -m tracer ARGS``, as a process of its own.
 
-    It looks as if it had loaded nothing, but begins with torch in memory. ``fresh``: an interpreter that is new indeed,
-    which only tests with the mark ``fresh_interpreter`` start.
+    It looks as if it had loaded nothing, but begins with torch in memory, and with this package too, unless it is to
+    load ``anew``. ``fresh``: an interpreter that is new indeed, which only tests with the mark ``fresh_interpreter``
+    start.
     """
     line = [*(["-m", "tracer"] if module else []), *map(str, args)]
     if not fresh:
         assert environ.keys() <= LATE, "something may read these variables before a fork can set them"
-        return FORKING.run(line, cwd=cwd, env={**PLAIN, **environ})
+        return FORKING.run(line, cwd=cwd, env={**PLAIN, **environ}, anew=anew)
     done = subprocess.run(
         [sys.executable, *line],
         cwd=cwd,

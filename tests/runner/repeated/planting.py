@@ -53,12 +53,18 @@ def program(path: Path) -> Program:
     return Program(path, dict(_DIRECTIVE.findall(text)), parts)
 
 
-def runs_fork(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the runs of ``tracer repeat`` begin with torch loaded: nine tenths of their time is its import."""
+def runs_fork(monkeypatch: pytest.MonkeyPatch, *, fresh: bool = False) -> None:
+    """Have the runs of ``tracer repeat`` begin with torch loaded: nine tenths of their time is its import.
+
+    ``fresh``: the first alone, so that no two share an interpreter's start.
+    """
+    started = launching.run
 
     def forked(
         order: Order, variables: Mapping[str, str], number: int, has_parted: Callable[[], bool] | None = None
     ) -> tuple[int, bool]:
+        if fresh and number:
+            return started(order, variables, number, has_parted)
         done = FORKING.run(
             ["-m", "tracer.runner.repeated.child", msgspec.json.encode(order).decode("utf-8")],
             cwd=Path.cwd(),
@@ -74,11 +80,10 @@ def runs_fork(monkeypatch: pytest.MonkeyPatch) -> None:
 def repeated(
     one: Program, text: str, folder: Path, monkeypatch: pytest.MonkeyPatch, *, fresh: bool = False
 ) -> Repeated:
-    """Run ``text`` twice in ``folder``, and under the arm that ``one`` names; in ``fresh`` interpreters or in forks."""
+    """Run ``text`` twice in ``folder``, and under the arm that ``one`` names; in forks, or no two ``fresh`` of one."""
     (folder / one.path.name).write_text(text, encoding="utf-8")
     monkeypatch.chdir(folder)
-    if not fresh:
-        runs_fork(monkeypatch)
+    runs_fork(monkeypatch, fresh=fresh)
     steps = Steps.parse(one.said["run"].split()[-1]) if "run" in one.said else Steps()
     task = Task(target=one.path.name, start=steps.start, stop=steps.stop)
     arms = parse_arms(one.said["vary"]) if "vary" in one.said else ()
