@@ -134,3 +134,34 @@ def test_two_runs_from_one_start_are_no_resume(record: Recorder) -> None:
 def test_a_step_that_is_not_there_is_one_line(record: Recorder) -> None:
     with pytest.raises(TraceError, match="first recording has no step 77"):
         compare_recordings(record(), record(), align_step=(77, 0))
+
+
+def test_a_run_that_goes_on_where_the_other_ended_agrees_with_none_of_it(tmp_path: Path) -> None:
+    record = Recorder(tmp_path)
+
+    def ended(run: Run) -> None:
+        program(run, steps=2)
+        run.writer.step(2)
+        run.writer.moment(ValueKind.PARAMETER, "fc.weight", 7)
+
+    def goes_on(run: Run) -> None:
+        run.writer.moment(ValueKind.PARAMETER, "fc.weight", 7)
+        program(run, steps=2, begin=2)
+
+    found = compare_recordings(record(ended), record(goes_on))
+    assert not found.agrees
+    assert found.resumed is None
+
+
+def test_whole_runs_of_one_program_are_compared_from_their_beginning(record: Recorder) -> None:
+    state: dict[str, Any] = {}
+
+    def whole(run: Run) -> None:
+        program(run, steps=6, states=STATES, keep=(2, state))
+
+    def found_a_checkpoint(run: Run) -> None:
+        program(run, steps=4, begin=2, states=STATES, restored=state)
+
+    recordings = record(whole), record(found_a_checkpoint)
+    assert compare_recordings(*recordings).agrees
+    assert not compare_recordings(*recordings, may_resume=False).agrees

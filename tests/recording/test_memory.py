@@ -114,6 +114,34 @@ def test_what_was_not_written_by_a_partial_write_is_told_from_what_was() -> None
     assert [read.location.endswith(f":{line_of(step, 'too many')}") for read in reads(step)] == [True]
 
 
+def test_a_mask_writes_as_many_places_as_it_is_given_values() -> None:
+    def step() -> None:
+        mask = torch.arange(12).remainder(3).eq(0)
+        values = torch.empty(12)
+        values[mask] = torch.ones(12)[mask]
+        values.sum()  # eight are unwritten
+        rows = torch.empty(12, 2)
+        rows[mask] = torch.ones(12, 2)[mask]
+        rows.sum()  # of the rows too
+
+    lines = [read.location.rpartition(":")[2] for read in reads(step)]
+    assert lines == [str(line_of(step, "# eight")), str(line_of(step, "# of the rows"))]
+
+
+def test_a_mask_and_its_complement_may_write_everything() -> None:
+    def step() -> None:
+        mask = torch.arange(12).remainder(3).eq(0)
+        values = torch.empty(12)
+        values[mask] = torch.ones(12)[mask]
+        values[~mask] = torch.zeros(12)[~mask]
+        values.sum()
+        others = torch.empty(12)
+        others[torch.ones(12, dtype=torch.bool)] = torch.ones(12)
+        others.sum()
+
+    assert unfollowed(step) == 1
+
+
 def test_an_in_place_op_on_unwritten_memory_reads_once_and_writes() -> None:
     def step() -> None:
         values = torch.empty(5)

@@ -32,12 +32,14 @@ def compare_recordings(
     second: Recording,
     *,
     align_step: tuple[int, int] | None = None,
+    may_resume: bool = True,
     findings: Sequence[Finding] | None = None,
 ) -> Divergence:
     """Where two recordings part, and why.
 
     ``align_step``: the first recording's step that the second's stands against, for a resumed run; found by itself
-    where the second begins with the parameters of a later step of the first. ``findings``: what was judged of the first
+    where the second begins with the parameters of a later step of the first, and ``may_resume`` does not say that both
+    are whole runs of one program. ``findings``: what was judged of the first
     recording's trace. Raises ``TraceError`` where the digests are of two kinds, or a step is not there.
     """
     one, two = first.values, second.values
@@ -47,7 +49,8 @@ def compare_recordings(
             hint="record both on the same kind of device",
         )
     replicas = compare_replicas((first, second)) if are_ranks(first, second) else None
-    begins = begins_of(one, two, align_step) if replicas is None else None
+    looks = replicas is None and (may_resume or align_step is not None)
+    begins = begins_of(one, two, align_step) if looks else None
     pairs = pair(one, two, begins.calls if begins else (0, 0), is_resumed=begins is not None)
     found = differences(pairs)
     following = follow(pairs, found) if replicas is None else follow_ranks(pairs, found, replicas)

@@ -66,7 +66,8 @@ def _found(first: Values, second: Values) -> tuple[int, int] | None:
     step, wanted = next(iter(theirs.items()))
     if next(iter(ours.values())) == wanted:
         return None
-    later = next((number for number, digest in ours.items() if digest == wanted), None)
+    going_on = set(first.steps[1][first.steps[0] < len(first)].tolist())
+    later = next((number for number, digest in ours.items() if digest == wanted and number in going_on), None)
     return None if later is None else (later, step)
 
 

@@ -9,6 +9,7 @@ import msgspec
 from tracer.divergence.causes import reasons
 from tracer.divergence.causes.changed_settings import NO_KERNELS
 from tracer.divergence.causes.tables import Tables
+from tracer.divergence.matching.differing import reads_another
 from tracer.divergence.matching.following import Candidate, Way
 from tracer.divergence.matching.pairing import Pairs, texts_of
 from tracer.divergence.model import Changed, Place, Root, RootCause
@@ -134,7 +135,17 @@ class Classifier:
             return self._entered(one)
         if self._is_in_doubt(one.node, marks):
             return msgspec.structs.replace(root, why=reasons.NOT_DIGESTED)
+        if reads_another(self.pairs, one.node):
+            return self._given_another(root)
         return msgspec.structs.replace(root, cause=RootCause.OUTSIDE_CHANGE, why=reasons.CHANGED_OUTSIDE)
+
+    def _given_another(self, root: Root) -> Root:
+        """It is given other tensors, or the same in another order: no op shows why, Python chose them."""
+        calls = ((self.pairs.first, root.call), (self.pairs.second, root.other_call))
+        told = [_sources(values, call) for values, call in calls if call is not None]
+        one, two = next(((one, two) for one, two in zip(*told, strict=False) if one != two), ("", ""))
+        why = reasons.of_another(one, two) + reasons.of_machine(root, self.recordings)
+        return msgspec.structs.replace(root, cause=RootCause.INPUT_DATA, first=one, second=two, why=why)
 
     def _kept_from(self, root: Root) -> Root:
         """A resumed run reads what was there before it went on, and it is another one: where it reads it says what."""
@@ -259,6 +270,18 @@ def place(values: Values, call: int) -> Place:
         step=values.step_of(call),
         call=call,
     )
+
+
+def _sources(values: Values, call: int) -> list[str]:
+    """Where each input of a call came from, in words."""
+    found = []
+    for origin in values.origins_of(call).tolist():
+        if origin >= 0:
+            found.append(f"call {origin:,}, {_word(place(values, origin))}")
+        else:
+            name = values.names[int(values.entries.name[-1 - origin])]
+            found.append(f"the {name.kind.value} {name.name}".rstrip())
+    return found
 
 
 def _word(one: Place | None) -> str:

@@ -12,7 +12,7 @@ from tracer.divergence.model import Changed, Place, Root
 from tracer.divergence.recordings import Recording
 from tracer.findings import Finding
 from tracer.names import GeneratorKind, NumberSource, NumberUse, SeedOrigin, Verdict
-from tracer.trace.values import Mark, ValueKind, Values
+from tracer.trace.values import Mark, ValueKind, Values, places_of, without_places
 
 COLLECTIVE = (
     "what this process gave agrees in both runs, and what came back differs: the other processes gave otherwise"
@@ -131,8 +131,19 @@ def _elsewhere(first: dict[int, int], second: dict[int, int], position: int) -> 
     return next((at for at, digest in first.items() if digest == there and at != position), None)
 
 
+def of_another(first: str, second: str) -> str:
+    """Other tensors, or the same ones in another order."""
+    told = "it is given other tensors in the second run, or the same ones in another order"
+    return f"{told}: {first} in the first run, {second} in the second" if first and second else told
+
+
 def of_numbers(first: str, second: str) -> str:
-    """Numbers among the arguments."""
+    """Numbers among the arguments, or the parts of tensors that it was given."""
+    if without_places(first) == without_places(second):
+        ours, theirs = (places_of(text) or "a whole tensor" for text in (first, second))
+        one, two = parted(ours, theirs)
+        return f"it is given another part of a tensor: {one} and {two}"
+    first, second = without_places(first), without_places(second)
     if first and second:
         one, two = parted(first, second)
         return f"a number among its arguments is another one: {one} and {two}"
@@ -200,6 +211,10 @@ def of_machine(root: Root, recordings: tuple[Recording, Recording]) -> str:
         for number in (recording.trace.machine_numbers if recording.trace is not None else ())
         if number.use is not NumberUse.SEED and number.location and not number.by_library
     }
+    for recording in recordings:
+        for draw in recording.trace.host_draws if recording.trace is not None else ():
+            if draw.origin is SeedOrigin.MACHINE and draw.location:
+                found.setdefault(draw.location, f"{draw.op} at {draw.location}, whose generator nobody seeded")
     here = [found[place] for place in (root.location, root.called_from) if place in found]
     told = here[:1] or list(found.values())[:2]
     return f"; the program takes another number in every process: {' and '.join(told)}" if told else ""

@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tracer.divergence.matching.pairing import Attached, Flags, Ints, Pairs, attach
-from tracer.trace.values import Mark, Values
+from tracer.trace.values import Mark, Values, without_places
 
+Digests = npt.NDArray[np.uint64]
 #: Calls whose origins are looked at together: few enough for memory, enough for speed.
 _AT_ONCE = 1 << 17
 
@@ -25,6 +27,8 @@ class Differences(NamedTuple):
     inputs: Flags
     outputs: Flags
     numbers: Flags
+    placed: Flags
+    """Another part of a tensor was given, and the numbers agree: by itself no difference, the bytes may be the same."""
     entered: Flags
     """Something that came in there differs."""
     drawn: Flags
@@ -56,17 +60,45 @@ def differences(pairs: Pairs) -> Differences:
         (one.entries.name, two.entries.name),
         (one.entries.digest, two.entries.digest),
     )
+    numbers, placed = _numbers(one, two, one.numbers[at], two.numbers[at2])
     draws = attach(pairs, (one.draws[0], two.draws[0]), (one.draws[1], two.draws[1]), (one.draws[2], two.draws[2]))
     return Differences(
         inputs=one.inputs[at] != two.inputs[at2],
         outputs=one.outputs[at] != two.outputs[at2],
-        numbers=one.numbers[at] != two.numbers[at2],
+        numbers=numbers,
+        placed=placed,
         entered=_of_pairs(entries, pairs.size),
         drawn=_of_pairs(draws, pairs.size),
         marks=(one.marks[at] | two.marks[at2]).astype(np.int64),
         entries=entries,
         draws=draws,
     )
+
+
+def _numbers(one: Values, two: Values, ours: Digests, theirs: Digests) -> tuple[Flags, Flags]:
+    """Which pairs' numbers differ, and which differ in the parts of tensors alone."""
+    differs: Flags = ours != theirs
+    rows = np.flatnonzero(differs)
+    placed = np.zeros(len(differs), np.bool_)
+    known: dict[str, int] = {"": 0}
+    bare: list[Ints] = []
+    for values, digests in ((one, ours[rows]), (two, theirs[rows])):
+        unique, inverse = np.unique(digests, return_inverse=True)
+        texts = [values.texts.get(digest) for digest in unique.tolist()]
+        numbered = [
+            -1 if digest and _is_cut(text) else known.setdefault(without_places(text or ""), len(known))
+            for text, digest in zip(texts, unique.tolist(), strict=True)
+        ]
+        bare.append(np.array(numbered, np.int64)[inverse])
+    alike = rows[(bare[0] == bare[1]) & (bare[0] >= 0)]
+    placed[alike] = True
+    differs[alike] = False
+    return differs, placed
+
+
+def _is_cut(text: str | None) -> bool:
+    """Are numbers not kept to their end?"""
+    return text is None or (text.endswith("...") and without_places(text) == text)
 
 
 def _of_pairs(attached: Attached, count: int) -> Flags:
@@ -98,9 +130,35 @@ def _blamed_calls(pairs: Pairs, found: Differences, side: int, values: Values) -
     nodes = pairs.nodes[side]
     alone = nodes >= pairs.size
     blamed[alone] = nodes[alone]
-    at = pairs.at[side][found.outputs]
+    at = pairs.at[side][found.outputs | wrote_elsewhere(pairs, found)]
     blamed[at] = nodes[at]
     return blamed
+
+
+def wrote_elsewhere(pairs: Pairs, found: Differences) -> Flags:
+    """Pairs that wrote the same bytes to another part of some memory."""
+    kept = np.zeros(len(pairs.first), np.bool_)
+    if not pairs.is_resumed:  # which of its memory a restart makes anew is its own question
+        kept[pairs.first.keeps[:, 0]] = True
+    wrote: Flags = found.placed & kept[pairs.at[0]]
+    return wrote
+
+
+def reads_another(pairs: Pairs, node: int) -> bool:
+    """Is a pair given other tensors on the two sides, or in another order: such as other calls wrote?"""
+    read = [
+        [_source(values, pairs.nodes[side], origin) for origin in values.origins_of(int(pairs.at[side][node])).tolist()]
+        for side, values in enumerate((pairs.first, pairs.second))
+    ]
+    return read[0] != read[1]
+
+
+def _source(values: Values, nodes: Ints, origin: int) -> tuple[object, ...]:
+    if origin >= 0:
+        return (int(nodes[origin]),)
+    row = -1 - origin
+    name = values.names[int(values.entries.name[row])]
+    return (name.kind, name.name)
 
 
 def _blamed_entries(pairs: Pairs, found: Differences, side: int, values: Values) -> Ints:

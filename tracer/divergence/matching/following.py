@@ -11,7 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tracer.divergence.matching.differing import Differences, explained_by, followed
+from tracer.divergence.matching.differing import (
+    Differences,
+    explained_by,
+    followed,
+    reads_another,
+    wrote_elsewhere,
+)
 from tracer.divergence.matching.pairing import Flags, Ints, Pairs
 from tracer.names import GeneratorKind, Word
 from tracer.trace.values import Mark, ValueKind, Values
@@ -79,6 +85,8 @@ class _Roots:
         self.host = self._first_read_by_python()
         self.candidates: list[Candidate] = []
         self.roots = np.zeros(pairs.size, np.bool_)
+        self.first = self.parents.size
+        """The first node at which something came in or was drawn otherwise, or a number differs."""
         self.shows: dict[int, int] = {}
         """By the node that moved a generator otherwise: the first recording's draw that finds it in another state."""
 
@@ -99,6 +107,8 @@ class _Roots:
         numbers[list(drawn)] = False
         self._alike(np.flatnonzero(numbers), Way.NUMBERS)
         rest = ~found.entered & ~found.numbers & ~found.drawn & (self.parents[:count] < 0)
+        self.first = min([one.node for one in (*entered, *self.candidates)], default=self.first)
+        rest &= ~self._elsewhere(rest, explained)
         self._read(np.flatnonzero(rest & found.inputs))
         self._alike(np.flatnonzero(rest & ~found.inputs & found.outputs), Way.WROTE)
         self.candidates += entered
@@ -242,12 +252,43 @@ class _Roots:
         for node, group, count in zip(nodes[first].tolist(), found.tolist(), counts.tolist(), strict=True):
             self.candidates.append(Candidate(node, way, (way, group), more=count - 1))
 
+    def _elsewhere(self, rest: Flags, explained: Ints) -> Flags:
+        """Calls that were given another part of a tensor: those that differ by it, or that others differ by."""
+        found = self.found
+        blamed = np.zeros(self.pairs.size, np.bool_)
+        blamed[explained[(explained >= 0) & (explained < self.pairs.size)]] = True
+        chosen: Flags = (
+            rest & found.placed & (found.inputs | found.outputs | (blamed & wrote_elsewhere(self.pairs, found)))
+        )
+        nodes = np.flatnonzero(chosen)
+        if self.pairs.is_resumed:  # what a restart makes again, and where it goes on in it, is its own question
+            nodes = nodes[[not self.pairs.reads_from_before(node) for node in nodes.tolist()]]
+            chosen = np.zeros(self.pairs.size, np.bool_)
+            chosen[nodes] = True
+        found.numbers[nodes] = True
+        left = [node for node in nodes.tolist() if not self._through_choice(node)]
+        self._alike(np.array(left, np.int64), Way.NUMBERS)
+        return chosen
+
+    def _through_choice(self, node: int) -> bool:
+        """What Python chose otherwise may hang on whatever differed before, since a list or an array shows nothing."""
+        if self._through_python(node):
+            return True
+        if self.first >= node:
+            return False
+        self.parents[node] = self.first
+        return True
+
     def _read(self, nodes: Ints) -> None:
         """Calls that read what differs, though who wrote it agrees: an entry that one side alone has may say why."""
         lonely = self._lonely_entries() if len(nodes) else {}
         for node in nodes.tolist():
             side, row = lonely.get(node, (0, -1))
             same: Hashable = (Way.READ, self._group(node))
+            if row < 0 and not self.pairs.is_resumed and reads_another(self.pairs, node):
+                if self._through_choice(node):
+                    continue
+                same = (Way.READ, Way.NUMBERS)
             if row >= 0:
                 values = (self.pairs.first, self.pairs.second)[side]
                 same = (Way.READ, values.names[int(values.entries.name[row])].kind)

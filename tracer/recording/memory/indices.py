@@ -337,7 +337,7 @@ def written_through(op: str, args: tuple[Any, ...], indices: Indices) -> int | N
     elif name == "index_put_":
         given = args[1]
         if any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in given):
-            return None
+            return _through_a_mask(target, given, args[2])
         covers = len(given) == 1 and given[0].dim() == 1 and indices.covers(given[0], 0, target.shape[0])
         places = torch.broadcast_shapes(*(index.shape for index in given if index is not None))
         kept = [size for dim, size in enumerate(target.shape) if dim >= len(given) or given[dim] is None]
@@ -345,3 +345,17 @@ def written_through(op: str, args: tuple[Any, ...], indices: Indices) -> int | N
     else:
         return None
     return int(target.numel() if covers else -min(count, target.numel()))
+
+
+def _through_a_mask(target: torch.Tensor, given: Any, values: Any) -> int | None:
+    """As ``written_through``, of ``target[mask] = values``: one place a value, unless one goes to all of them."""
+    masks = [index for index in given if index is not None]
+    if len(masks) != 1 or not isinstance(values, _Tensor):
+        return None
+    before = next(place for place, index in enumerate(given) if index is not None)
+    rest = target.shape[before + masks[0].dim() :]
+    place = values.dim() - len(rest) - 1
+    if place < 0 or values.shape[place] == 1:
+        return None
+    count = values.shape[place] * prod(rest) * prod(target.shape[:before])
+    return int(count if count == target.numel() else -count)

@@ -100,8 +100,7 @@ class CallValues:
             memory.samples_always = not is_optimizing
             memory.phase += 1
         try:
-            if plan.has_numbers or kwargs:
-                reading.numbers = plan.numbers(args, kwargs)
+            reading.numbers = plan.numbers(args, kwargs)
             skips_self = plan.reads_self is not None and not plan.reads_self(args, kwargs or {})
             for position, name, role in plan.reads:
                 if position >= 0:

@@ -48,7 +48,7 @@ class Outcome:
         """Where memory came from of which it wrote a part."""
         self.marks = 0
         self.written: list[Stored] = []
-        self.origins = set(reading.origins)
+        self.origins = dict.fromkeys(reading.origins)  # in the order of the inputs
         self.seen: set[int] = set()
         """What was collected, by ``id``: it lives as long as the call."""
         self.targets: list[Target] = []

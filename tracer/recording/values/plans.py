@@ -11,7 +11,8 @@ import torch
 from tracer.recording.memory import accesses
 from tracer.recording.memory.accesses import Access
 from tracer.recording.torch_private import seams
-from tracer.trace.values import Mark
+from tracer.recording.values.places import parts_of, sizes_of
+from tracer.trace.values import Mark, spelt_places
 
 #: Share memory with an argument though no schema says so, or make a tensor of what Python holds: views, no events.
 _VIEWS = accesses.names("""
@@ -65,6 +66,8 @@ class Plan:
         "reads",
         "reads_self",
         "scratch",
+        "sized",
+        "touched",
         "written",
     )
 
@@ -100,6 +103,16 @@ class Plan:
             or (name in _WRITES_UNTOLD and argument.name in _UNTOLD)
         )
         """Position, name and role of what is written."""
+        named = {entry[1] for entry in access.arguments}
+        tensors = [
+            (-1 if argument.kwarg_only else position, argument.name)
+            for position, argument in enumerate(schema.arguments)
+            if "Tensor" in str(argument.type)
+        ]
+        self.touched = tuple(entry for entry in tensors if entry[1] in named and entry[1] not in _SCRATCH)
+        """Position and name of tensors whose elements are read or written."""
+        self.sized = tuple(entry for entry in tensors if entry[1] not in named)
+        """The same of those that are asked for their sizes alone."""
         self.scratch = frozenset(
             place for place, one in enumerate(schema.returns) if one.name in _SCRATCH or place == _SCRATCH_AT.get(name)
         )
@@ -115,8 +128,13 @@ class Plan:
         )
 
     def numbers(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> int:
-        """The digest of the numbers among a call's arguments; 0 without."""
+        """The digest of the numbers among a call's arguments, and of the parts of tensors that they are; 0 without."""
+        places = [*parts_of(self.touched, args, kwargs), *sizes_of(self.sized, args, kwargs)]
+        if not places and not self.has_numbers and not kwargs:
+            return 0
         found = [value if type(value) in _PLAIN else _listed(value) for value in args]
+        if places:
+            found.append(places)
         if kwargs:
             for name, value in kwargs.items():
                 kept = value if type(value) in _PLAIN else _listed(value)
@@ -125,15 +143,15 @@ class Plan:
         try:
             key = marshal.dumps(found, 2)
         except ValueError:  # a number of another library
-            return self._spell(self._text(args, kwargs))
+            return self._spell(self._text(args, kwargs, places))
         known = self._texts.get(key)
         if known is None:
-            known = self._spell(self._text(args, kwargs))
+            known = self._spell(self._text(args, kwargs, places))
             if len(self._texts) < _MOST_TEXTS:
                 self._texts[key] = known
         return known
 
-    def _text(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> str:
+    def _text(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, places: list[tuple[Any, ...]]) -> str:
         """The numbers in words: ``alpha=1, 0.5``, by the names that the schema gives."""
         named = [*zip(self.argument_names, args, strict=False), *(kwargs or {}).items()]
         found = []
@@ -141,7 +159,7 @@ class Plan:
             kept = value if type(value) in _PLAIN else _listed(value)
             if kept is not None:
                 found.append(f"{name}={kept!r}")
-        return ", ".join(found)
+        return ", ".join(found) + spelt_places(places)
 
 
 class RegionPlan(Plan):

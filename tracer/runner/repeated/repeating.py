@@ -84,7 +84,7 @@ class _Series:
             other = self._recording(run)
             if other is None:
                 raise TraceError(_nothing_recorded(run), hint="its own words are above")
-            divergence = compare_recordings(base, other, findings=findings)
+            divergence = compare_recordings(base, other, may_resume=False, findings=findings)
             self.names[id(divergence)] = run.name
             self.compared.setdefault(arm, []).append(divergence)
             self._note(arm, base, other)
@@ -124,7 +124,7 @@ class _Series:
     def _parted_from(self, base: Recording, output: Path) -> Callable[[], bool]:
         def has_parted() -> bool:
             try:
-                return bool(compare_recordings(base, read_recording(output)).roots)
+                return bool(compare_recordings(base, read_recording(output), may_resume=False).roots)
             except TraceError:  # nothing is written yet
                 return False
 

@@ -3,7 +3,7 @@
 It stands beside the trace, is written as the run goes and is read without torch. ``docs/values.md`` describes it.
 """
 
-from tracer.trace.values.digests import fold, text_digest
+from tracer.trace.values.digests import fold, places_of, spelt_places, text_digest, without_places
 from tracer.trace.values.model import (
     NO_DIGEST,
     Entries,
@@ -33,7 +33,10 @@ __all__ = [
     "ValuesWriter",
     "fold",
     "inputs_path",
+    "places_of",
     "read_values",
+    "spelt_places",
     "text_digest",
     "values_path",
+    "without_places",
 ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import xxhash
 
@@ -22,3 +23,26 @@ def fold(digests: Iterable[int]) -> int:
 def text_digest(text: str) -> int:
     """The digest of a text; never 0, which says that there is none."""
     return xxhash.xxh3_64_intdigest(text.encode("utf-8", "surrogatepass")) or 1
+
+
+#: Between the numbers among a call's arguments and the parts of tensors that it was given.
+_PARTS = " | "
+
+
+def spelt_places(places: Iterable[Sequence[Any]]) -> str:
+    """The parts of tensors that a call was given, in words: the end of the text of its numbers."""
+    told = [
+        f"{name} of {'x'.join(map(str, sizes)) or '1'}{f' from {offset}' if offset >= 0 else ''}"
+        for name, offset, *sizes in places
+    ]
+    return _PARTS + ", ".join(told) if told else ""
+
+
+def without_places(text: str) -> str:
+    """The numbers alone."""
+    return text.partition(_PARTS)[0]
+
+
+def places_of(text: str) -> str:
+    """The parts of tensors alone."""
+    return text.partition(_PARTS)[2]

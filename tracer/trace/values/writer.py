@@ -121,9 +121,10 @@ class ValuesWriter:
         not known yet; ``settle`` gives them, and until then nothing from this call on is written.
         """
         index = self.calls
-        several = set(origins)
+        several = list(dict.fromkeys(origins))
         if len(several) > _MOST_ORIGINS:
-            several = set(sorted(several)[-_MOST_ORIGINS:])
+            latest = set(sorted(several)[-_MOST_ORIGINS:])
+            several = [origin for origin in several if origin in latest]
         self._origins.extend([index - origin if origin >= 0 else origin for origin in several])
         self._rows += _PACK(group, inputs, outputs, numbers, marks, len(several))
         if keeps is not None:

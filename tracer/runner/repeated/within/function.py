@@ -81,7 +81,7 @@ def held_against_the_first(name: str, recordings: list[Recording], not_restored:
     """What ``recordings``, two or more of the same thing, show together."""
     base = recordings[0]
     findings = judge(base.trace).findings if base.trace is not None else None
-    divergences = [compare_recordings(base, other, findings=findings) for other in recordings[1:]]
+    divergences = [compare_recordings(base, other, may_resume=False, findings=findings) for other in recordings[1:]]
     compared = {Arm.UNVARIED: divergences}
     roots = with_arms(compared)
     parting = [one for one in divergences if not one.agrees]
