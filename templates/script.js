@@ -386,7 +386,7 @@ function start(data) {
   }
 
   for (const id of ["search", "by-module"]) control(id).addEventListener("input", () => apply());
-  for (const [id] of exactly) control(id).addEventListener("change", () => apply());
+  for (const [id] of exactly) control(id).addEventListener("change", () => apply(0));
   control("clear").addEventListener("click", () => {
     for (const id of ["search", "by-module", ...exactly.map(([name]) => name)]) control(id).value = "";
     line = "";

@@ -73,7 +73,9 @@ class Browser:
 class Opened:
     """A page opened from a file, with everything that it complained of or asked for."""
 
-    def __init__(self, browser: Browser, path: Path, *, dark: bool = False, width: int = 1280, **options: Any):
+    def __init__(
+        self, browser: Browser, path: Path, at: str = "", *, dark: bool = False, width: int = 1280, **options: Any
+    ) -> None:
         self.page = browser.page(dark=dark, width=width, **options)
         self.complaints: list[str] = []
         self._listeners = {
@@ -83,7 +85,7 @@ class Opened:
         }
         for event, listener in self._listeners.items():
             self.page.on(event, listener)
-        self.page.goto(path.as_uri())
+        self.page.goto(path.as_uri() + at)
 
     def _asked(self, url: str) -> None:
         if not url.startswith(("file:", "data:", "blob:")):
@@ -96,9 +98,14 @@ class Opened:
 
     def matched(self, text: str) -> None:
         """Wait until the line above the table says ``text``."""
-        self.page.wait_for_function(
-            "text => document.getElementById('shown').textContent === text", arg=text, timeout=5_000
-        )
+        said = "document.getElementById('shown').textContent"
+        if self.page.evaluate(said) != text:  # to begin waiting takes longer than to look
+            self.page.wait_for_function(f"text => {said} === text", arg=text)
+
+    def cleared(self, total: int) -> None:
+        """Take every filter back as the button does; a mouse tries it in the tests of every control."""
+        self.page.evaluate("document.getElementById('clear').click()")
+        self.matched(f"All {total:,} shown")
 
     def done(self) -> None:
         """It complained of nothing, asked nobody, and does not scroll sideways."""

@@ -1,4 +1,4 @@
-"""The browser, and the trace of a real model that the page is driven with."""
+"""The browser that the pages are opened in."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.report.browser import Browser
-from tracer.trace import Trace
 
 
 @pytest.fixture(scope="session")
@@ -39,27 +38,3 @@ def chromium(_started: tuple[Browser, asyncio.AbstractEventLoop]) -> Iterator[Br
     yield browser
     browser.rest()
     asyncio._set_running_loop(None)
-
-
-@pytest.fixture(scope="session")
-def deep_trace() -> Trace:
-    """Two training steps of a transformer of 24 layers with random weights: thousands of calls."""
-    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
-    import torch
-
-    from tracer import DeterminismTracer
-
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        config = transformers.GPT2Config(
-            n_layer=24, n_embd=32, n_head=2, vocab_size=64, n_positions=16, bos_token_id=0, eos_token_id=0
-        )
-        model = transformers.GPT2LMHeadModel(config)
-        optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
-        tokens = torch.randint(0, 64, (2, 8))
-        with DeterminismTracer(model, name="gpt2") as recorder:
-            for _ in range(2):
-                optimizer.zero_grad()
-                model(tokens, labels=tokens).loss.backward()
-                optimizer.step()
-    return recorder.trace
