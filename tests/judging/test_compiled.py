@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests import build
 from tracer import judge
@@ -99,6 +100,24 @@ def test_code_that_was_seen_to_add_nothing_atomically_lets_the_op_off() -> None:
 def test_a_kernel_that_one_thread_runs_adds_in_one_order_atomically_or_not() -> None:
     assert verdicts(judged(build.kernel(is_parallel=False)))[0] is Verdict.DETERMINISTIC
     assert verdicts(judged(build.kernel(is_parallel=None)))[0] is Verdict.NONDETERMINISTIC
+
+
+def test_a_kernel_whose_threads_keep_apart_adds_and_writes_in_one_order() -> None:
+    apart = build.kernel(keeps_apart=True)
+    assert verdicts(judged(apart))[0] is Verdict.DETERMINISTIC
+    assert verdicts(judged(apart, build.kernel("cpp_fused_index_add_1")))[0] is Verdict.NONDETERMINISTIC
+    assert verdicts(judged(apart, backend="cuda"))[0] is Verdict.NONDETERMINISTIC
+
+
+@pytest.mark.parametrize("fields", [{"keeps_apart": True}, {"is_parallel": False}], ids=["apart", "one thread"])
+def test_writes_at_an_index_race_only_where_two_threads_write_to_one_number(fields: dict[str, bool]) -> None:
+    name, facts = "aten.scatter.src", {"device": "cpu", "dtype": "float32"}
+    made = build.kernel("cpp_fused_scatter_0", ops=(name,), atomic=False, is_parallel=True)
+    in_order = replace(made, **fields)
+    assert verdicts(judged(made, op=name, facts=facts))[0] is Verdict.CONDITIONAL
+    assert verdicts(judged(in_order, op=name, facts=facts))[0] is Verdict.DETERMINISTIC
+    both = (in_order, replace(made, name="cpp_fused_scatter_1"))
+    assert verdicts(judged(*both, op=name, facts=facts))[0] is Verdict.CONDITIONAL
 
 
 def test_where_no_code_was_seen_the_table_speaks() -> None:

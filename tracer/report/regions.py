@@ -107,6 +107,7 @@ class RegionRow(NamedTuple):
 ADDS = "adds atomically"
 _ADDS_NOTHING = "adds nothing atomically"
 _ONE_THREAD = "adds atomically on one thread, so in one order"
+_APART = "adds atomically, each thread to numbers of its own"
 
 
 def region_rows(report: ReportView) -> list[RegionRow]:
@@ -209,7 +210,7 @@ def _gap(region: Region) -> str:
 def _kernel(kernel: Kernel) -> KernelRow:
     adds = "" if kernel.atomic is None else ADDS if kernel.adds_in_any_order else _ADDS_NOTHING
     if kernel.atomic and not kernel.adds_in_any_order:
-        adds = _ONE_THREAD
+        adds = _APART if kernel.keeps_apart else _ONE_THREAD
     choice = kernel.choice
     if kernel.by_stopwatch:
         choice = f"{choice}, chosen with a stopwatch" if choice else "chosen with a stopwatch"

@@ -32,6 +32,9 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     read: an extern kernel, a fallback."""
     is_parallel: bool | None = None
     """Do several threads run it at once? A kernel that one thread runs adds in one order. ``None``: not known."""
+    keeps_apart: bool = False
+    """Does its source prove that no two threads meet in one number, wherever it adds atomically or writes at an index?
+    Each then adds and writes in its own order."""
     lines: tuple[str, ...] = ()
     """The lines of its source that show it; only where source was asked for (``--with-source``)."""
     choice: str = ""
@@ -47,7 +50,9 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def launched_on(self, device: str) -> Kernel:
         """As it runs on ``device``, where the program launches it itself: its source is the same there."""
-        return self if self.device == device else msgspec.structs.replace(self, device=device, is_parallel=None)
+        if self.device == device:
+            return self
+        return msgspec.structs.replace(self, device=device, is_parallel=None, keeps_apart=False)
 
     @property
     def rounds_by_choice(self) -> bool:
@@ -57,8 +62,14 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def adds_in_any_order(self) -> bool | None:
-        """Do several threads add atomically, so that the order varies? ``None`` where there is no source to read."""
-        return None if self.atomic is None else self.atomic and self.is_parallel is not False
+        """Do several threads add atomically to one number, so that the order varies? ``None`` where there is no source
+        to read."""
+        return None if self.atomic is None else self.atomic and not self.writes_in_order
+
+    @property
+    def writes_in_order(self) -> bool:
+        """Is it certain that no two threads write to one number, whatever the indices are?"""
+        return self.is_parallel is False or self.keeps_apart
 
 
 class Region(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

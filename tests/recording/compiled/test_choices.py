@@ -11,7 +11,7 @@ import torch
 
 from tests.recording.lines import record
 from tracer.recording.compiled.choices import Choice, configurations, was_timed
-from tracer.recording.compiled.kernel_text import read_kernels
+from tracer.recording.compiled.generated.kernel_text import read_kernels
 from tracer.trace.region_names import KernelLanguage
 
 TEMPLATE = '''

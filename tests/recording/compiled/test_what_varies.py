@@ -224,6 +224,33 @@ def test_what_varies_was_called_so_and_what_is_called_deterministic_never_varies
     assert len({once(entry.body, *given) for _ in range(RUNS)}) == 1 or calls_of(eager(entry), compiled=False)
 
 
+#: Gradients that are added atomically: of many planes, shared out among the threads, and of one, which they share.
+PLANES = (
+    (Entry("nn.functional.unfold", lambda x, i: F.unfold(x, 3, padding=1), (4, 8, 64, 64)), True),
+    (Entry("nn.functional.unfold of one", lambda x, i: F.unfold(x, 3, padding=1), (1, 1, 512, 512)), False),
+    (
+        Entry("nn.functional.interpolate", lambda x, i: F.interpolate(x, (90, 91), mode="bilinear"), (4, 8, 64, 64)),
+        True,
+    ),
+    (Entry("nn.functional.interpolate of one", lambda x, i: F.interpolate(x, (700, 701)), (1, 1, 512, 512)), False),
+    (Entry("sort", lambda x, i: x.sort(-1).values, (300, 1000)), True),
+    (Entry("index_select of columns", lambda x, i: x.index_select(1, i), (16, SLOTS)), True),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("entry", "is_apart"), PLANES, ids=[entry.name for entry, _ in PLANES])
+def test_threads_that_keep_to_planes_of_their_own_are_not_accused_and_those_that_share_one_are(
+    entry: Entry, is_apart: bool, two_threads: None
+) -> None:
+    report = judged(entry)
+    assert bool(calls_of(report, compiled=True)) is not is_apart
+    if is_apart:
+        torch._dynamo.reset()
+        compiled, given = torch.compile(entry.body, fullgraph=True), inputs(entry)
+        assert len({once(compiled, *given) for _ in range(RUNS)}) == 1
+
+
 def eager(entry: Entry) -> Report:
     """The same program, run as it was written."""
     with DeterminismTracer() as tracer:

@@ -17,8 +17,8 @@ from typing import Any
 
 from tracer.names import DeterministicMode
 from tracer.recording.compiled.choices import Choice, configurations, was_timed
+from tracer.recording.compiled.generated.kernel_text import dispatches
 from tracer.recording.compiled.hidden_hooks import HOOKS
-from tracer.recording.compiled.kernel_text import dispatches
 from tracer.recording.compiled.program_lines import Step, read_module, read_stack
 from tracer.recording.patching import Call
 from tracer.recording.process.settings import deterministic_mode, read_settings

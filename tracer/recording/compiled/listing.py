@@ -12,10 +12,11 @@ from tracer.names import Phase
 from tracer.recording.calls import facts
 from tracer.recording.compiled.compilations import CompiledCode, CompileLog, Program
 from tracer.recording.compiled.executions import Run
+from tracer.recording.compiled.generated.apart import may_let_threads_meet
+from tracer.recording.compiled.generated.kernel_text import KernelText, atomic_lines, read_kernels
+from tracer.recording.compiled.generated.kernels_of_calls import Matching, match_kernels
 from tracer.recording.compiled.graph_facts import GraphFacts
 from tracer.recording.compiled.graph_text import Graph, Node, read_graph
-from tracer.recording.compiled.kernel_text import KernelText, atomic_lines, read_kernels
-from tracer.recording.compiled.kernels_of_calls import Matching, match_kernels
 from tracer.recording.compiled.program_lines import (
     Frame,
     FunctionNames,
@@ -299,6 +300,7 @@ class RegionList:
         is_timed = kernel.language in _CHOSEN and any(
             kernel.name in inside.matching.kernels.get(node, ()) for node in code.timed
         )
+        is_told = kernel.name in inside.matching.told
         return Kernel(
             name=kernel.name,
             language=kernel.language,
@@ -306,9 +308,10 @@ class RegionList:
             calls=kernel.calls,
             ops=ops,
             original_ops=kernel.original_ops,
-            is_matched=kernel.name in inside.matching.told,
+            is_matched=is_told,
             atomic=kernel.atomic,
             is_parallel=kernel.is_parallel,
+            keeps_apart=kernel.keeps_apart and (is_told or _all_keep_apart(inside.matching.texts)),
             choice=(choice.told if choice is not None else "") or kernel.template,
             by_stopwatch=True if is_timed else choice.by_stopwatch if choice is not None else None,
             lines=atomic_lines(kernel.source, kernel.language) if self.keeps_lines and kernel.source else (),
@@ -333,6 +336,11 @@ def _arguments(node: Node, device: str) -> str:
         return arguments_of(node, device)
     except Exception:  # a text of a form that nobody foresaw costs what it says, and no trace
         return ""
+
+
+def _all_keep_apart(kernels: Iterable[KernelText]) -> bool:
+    """Where names alone say which op went into which kernel, one that keeps apart speaks for none that does not."""
+    return all(one.keeps_apart or not may_let_threads_meet(one.source) for one in kernels)
 
 
 def _is_of_compiled_autograd(code: CompiledCode) -> bool:

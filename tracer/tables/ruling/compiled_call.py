@@ -192,7 +192,8 @@ class CompiledCall(NamedTuple):
         return self._agreed([self._of_case(case, way) for case in cases], missing)
 
     def _without_atomics(self, cases: tuple[Case, ...], way: int, missing: tuple[str, ...]) -> _Way:
-        """A kernel was generated, so nothing was called; and what would vary by atomics alone does not."""
+        """A kernel was generated, so nothing was called; what would vary by atomics alone does not, and what would by
+        writes does not where each thread has places of its own."""
         if self.bound is None:
             ruling = self.base(self.op, self.facts)
             verdict = _either(ruling, way)
@@ -200,11 +201,13 @@ class CompiledCall(NamedTuple):
                 return _Way(verdict, ruling=ruling)
             return _Way(Verdict.DETERMINISTIC, shown=Shown.NO_ATOMICS)
         own = [case for case in cases if not _calls(case)]
+        in_order = all(kernel.writes_in_order for kernel in self.kernels)
         ways = []
         for case in own or cases:
             cause = case.cause or (self.rule.cause if self.rule is not None else None)
             is_by_atomics = case.verdict is Verdict.NONDETERMINISTIC and cause is Cause.ATOMIC_ACCUMULATION
-            if _calls(case) or is_by_atomics:
+            is_by_writes = cause is Cause.WRITE_RACE and in_order
+            if _calls(case) or is_by_atomics or is_by_writes:
                 ways.append(_Way(Verdict.DETERMINISTIC, shown=Shown.NO_ATOMICS))
             else:
                 ways.append(self._of_case(case, way))

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from tracer.recording.compiled.generated.apart import keeps_threads_apart
 from tracer.trace.region_names import KernelLanguage
 
 #: What adds, or swaps in, whichever comes first, in C++ and in Triton. The maximum of several numbers, their minimum
@@ -84,6 +85,11 @@ class KernelText(NamedTuple):
         if not self.source:
             return None
         return bool(_PARALLEL.search(self.source)) if self.language is KernelLanguage.CPP else True
+
+    @property
+    def keeps_apart(self) -> bool:
+        """Is it proven that its threads never meet where it adds atomically or writes at an index?"""
+        return self.language is KernelLanguage.CPP and keeps_threads_apart(self.source)
 
 
 def read_kernels(code: str) -> tuple[KernelText, ...]:
