@@ -164,6 +164,7 @@ def _loaded() -> Veil:
     gc.disable()  # of what an import makes, nothing is garbage
     sys.path[:] = [one for one in sys.path if one not in ("", str(ROOT))]
     sys.path.insert(0, str(ROOT))
+    from tests import huge_pages
     from tests.unveiling import Veil
 
     veil = Veil()
@@ -177,6 +178,7 @@ def _loaded() -> Veil:
     gc.enable()
     for one in weakref.finalize._registry.values():  # type: ignore[attr-defined]
         one.atexit = False  # they would take libraries down that are hidden
+    huge_pages.gather()
     return veil
 
 

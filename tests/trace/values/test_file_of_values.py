@@ -108,6 +108,7 @@ def test_a_file_that_is_cut_off_anywhere_gives_its_whole_blocks(tmp_path: Path, 
     cut = tmp_path / "cut.values"
     lengths: list[int] = []
     for length in range(first, len(data), 3):
+        cut.unlink(missing_ok=True)  # to write over a file waits for the disk
         cut.write_bytes(data[:length])
         try:
             values = read_values(cut)
@@ -129,6 +130,7 @@ def test_a_byte_that_changed_is_noticed_wherever_it_is(tmp_path: Path, first: in
     bent = tmp_path / "bent.values"
     for at in range(first, len(data), 3):
         data[at] ^= 0x10
+        bent.unlink(missing_ok=True)
         bent.write_bytes(data)
         data[at] ^= 0x10
         try:
