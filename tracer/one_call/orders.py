@@ -16,6 +16,7 @@ from tracer.findings import OrderSpread
 from tracer.names import About
 from tracer.one_call.choosing import calls_of
 from tracer.one_call.given import given_by
+from tracer.one_call.windows import adaptive_pool, average_pool, resampling
 from tracer.report import Report
 from tracer.trace.model import CallGroup
 from tracer.trace.values import inputs_path
@@ -109,7 +110,8 @@ def _adding(group: CallGroup, held: dict[str, Any]) -> tuple[int, Adding] | None
         return None
     for name, value in given.items():
         if isinstance(value, list):
-            given[name] = [held.get(f"{group.inputs}/{name}.{place}") for place in range(len(value))]
+            tensors = [held.get(f"{group.inputs}/{name}.{place}") for place in range(len(value))]
+            given[name] = value if all(one is None for one in tensors) else tensors  # else sizes, and the like
         elif (kept := held.get(f"{group.inputs}/{name}")) is not None:
             given[name] = kept
     maker = _MAKERS.get(group.op.split(".")[1].removesuffix("_"))
@@ -196,6 +198,8 @@ def _max_pool(given: dict[str, Any], spatial: int) -> tuple[int, Adding]:
     return index.shape[1], add
 
 
+#: Where the backward of a resampling says by how much it was told to scale.
+_SCALES = ("scales_d", "scales_h", "scales_w")
 _MAKERS: dict[str, Callable[[dict[str, Any]], tuple[int, Adding] | None]] = {
     "index_add": _index_add,
     "scatter_add": _scatter_add,
@@ -210,4 +214,14 @@ _MAKERS: dict[str, Callable[[dict[str, Any]], tuple[int, Adding] | None]] = {
     "adaptive_max_pool3d_backward": partial(_max_pool, spatial=3),
     "fractional_max_pool2d_backward": partial(_max_pool, spatial=2),
     "fractional_max_pool3d_backward": partial(_max_pool, spatial=3),
+    "avg_pool2d_backward": partial(average_pool, spatial=2),
+    "avg_pool3d_backward": partial(average_pool, spatial=3),
+    "_adaptive_avg_pool2d_backward": partial(adaptive_pool, spatial=2),
+    "_adaptive_avg_pool3d_backward": partial(adaptive_pool, spatial=3),
+    "upsample_linear1d_backward": partial(resampling, forward="upsample_linear1d", scales=("scales",)),
+    "upsample_bilinear2d_backward": partial(resampling, forward="upsample_linear1d", scales=_SCALES[1:]),
+    "upsample_trilinear3d_backward": partial(resampling, forward="upsample_linear1d", scales=_SCALES),
+    "upsample_bicubic2d_backward": partial(resampling, forward="upsample_bicubic2d", scales=_SCALES[1:]),
+    "_upsample_bilinear2d_aa_backward": partial(resampling, forward="_upsample_bilinear2d_aa", scales=_SCALES[1:]),
+    "_upsample_bicubic2d_aa_backward": partial(resampling, forward="_upsample_bicubic2d_aa", scales=_SCALES[1:]),
 }
