@@ -129,7 +129,9 @@ LOADED = (
     *(f"tracer.runner.repeated.circumstances.{one}" for one in ("arrival", "clock", "host", "memory", "planned")),
     *("tracer.recording.compiled.inductor", "tracer.recording.process.setting_events", "tracer.runner.window"),
     *("tracer.recording.randomness.worker_draws", "tracer.reproduction.making", "tracer.runner.repeated.task"),
-    *("multiprocessing.popen_fork", "multiprocessing.queues", "multiprocessing.synchronize"),
+    *("tracer.recording.randomness.loaders", "tracer.tables.compilers.loading"),
+    *("tracer.report.terminal.text", "tracer.report.page.html", "tracer.gate.gating"),
+    *("multiprocessing.popen_fork", "multiprocessing.queues", "multiprocessing.synchronize", "encodings.utf_8_sig"),
 )
 #: Standard input: what the keeper holds the other end of.
 KEEPER = 0

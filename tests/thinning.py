@@ -26,7 +26,7 @@ def thinned(cases: Iterable[Any], kept: Collection[Any] | Callable[[Any], bool])
 
 
 def examples(wanted: int) -> int:
-    """How many examples a property is tried on: ``wanted`` in ``make test-all``, a third of them in every run."""
+    """How many examples a property is tried on: ``wanted`` in ``make test-all``, a quarter of them in every run."""
     return max(10, wanted * settings.default.max_examples // 100)
 
 
