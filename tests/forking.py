@@ -106,6 +106,7 @@ class Server:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.forking", str(listening.fileno())],
                 cwd=ROOT,
+                env={**os.environ, "TORCH_WARM_POOL": "0"},  # Inductor would start processes as it loads
                 stdin=subprocess.PIPE,
                 pass_fds=[listening.fileno()],
             )
@@ -121,7 +122,8 @@ FORKING = Forking()
 
 #: What scripts, ``tracer`` and torch itself import sooner or later.
 LOADED = (
-    *("torch", "torch.distributed", "torch.utils.data", "torch._dynamo", "numpy", "pandas"),
+    *("torch", "torch.distributed", "torch.utils.data", "torch._dynamo", "torch._inductor.compile_fx"),
+    *("numpy", "pandas"),
     *("tracer.cli.run", "tracer.cli.report", "tracer.cli.doctor", "tracer.recording.recorder", "tracer.runner.running"),
     *("tracer.session", "tracer.report.files.formats", "tracer.recording.values.recording"),
     *("tracer.divergence.repeated", "tracer.judging.judgement", "tracer.report"),

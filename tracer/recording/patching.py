@@ -196,7 +196,7 @@ def original_of(function: Any) -> Any:
 
 def stand_ins() -> list[tuple[Any, Any]]:
     """Each function that was ever replaced here, and what stood for it."""
-    return [(original_of(replacement), replacement) for replacement in _REPLACEMENTS.values()]
+    return [(known._tracer_bound or known._tracer_original, known) for known in _REPLACEMENTS.values()]
 
 
 def _replacement_in(held: Any) -> Replacement | None:
