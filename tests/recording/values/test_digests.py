@@ -13,10 +13,9 @@ import torch
 
 from tests.bits import bits
 from tests.thinning import examples
-from tracer.recording.values.digesting import memory as in_order
-from tracer.recording.values.digesting import mix
+from tracer.recording.values.digesting import layouts, mix
 from tracer.recording.values.digesting.digests import digest
-from tracer.recording.values.digesting.memory import seed_of
+from tracer.recording.values.digesting.layouts import seed_of
 from tracer.recording.values.known import Memory
 
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64, torch.float8_e4m3fn]
@@ -112,6 +111,54 @@ def test_a_large_tensor_out_of_order_is_digested_piece_by_piece() -> None:
     for order in ((2, 1, 0), (0, 2, 1), (1, 0, 2)):
         other = tensor.permute(order)
         assert digest(other) == digest(other.contiguous())
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.bfloat16, torch.float32, torch.complex128], ids=str)
+@pytest.mark.parametrize("sizes", [(640, 512), (516, 514), (5, 300, 8, 40), (1, 2, 3 * 2**17)], ids=str)
+def test_in_whatever_units_elements_are_gathered_their_order_is_the_logical_one(
+    sizes: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    tensor = torch.arange(torch.Size(sizes).numel()).view(sizes).to(dtype)
+    for order in {(-1, *range(len(sizes) - 1)), tuple(reversed(range(len(sizes)))), (0, *range(len(sizes) - 1, 0, -1))}:
+        other = tensor.permute([axis % len(sizes) for axis in order])
+        assert digest(other) == digest(other.contiguous())
+        assert digest(other[..., ::2]) == digest(other[..., ::2].contiguous())
+
+
+def test_the_same_bytes_in_another_shape_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    tensor = torch.randn(40, 30).t()
+    memory = Memory(digest)
+    memory.wrote(tensor, memory.stored(tensor), 1)
+    read: list[int] = []
+    content = layouts.Layout.content
+    monkeypatch.setattr(layouts.Layout, "content", lambda self, address: read.append(address) or content(self, address))
+    other = tensor.view(30, 8, 5)
+    assert memory.read(other, memory.stored(other)) == (digest(other.contiguous()), False)
+    assert len(read) == 1, "the test's own"
+    memory.forget()
+
+
+def test_bytes_that_changed_unseen_are_told_whatever_the_shape_they_are_read_in() -> None:
+    tensor = torch.zeros(6, 4)
+    array = tensor.numpy()
+    memory = Memory(digest)
+    memory.wrote(tensor, memory.stored(tensor), 1)
+    array[5, 3] = 1
+    other = tensor.view(24)
+    assert memory.read(other, memory.stored(other)) == (digest(other), True)
+    assert memory.read(other, memory.stored(other)) == (digest(other), False)
+    memory.forget()
+
+
+@pytest.mark.parametrize("lazy", [torch.conj, torch._neg_view], ids=["conjugated", "negated"])
+def test_a_lazy_sign_is_neither_overlooked_nor_taken_for_a_change(lazy: Any) -> None:
+    tensor = torch.randn(3, 2, dtype=torch.complex64)
+    memory = Memory(digest)
+    memory.wrote(tensor, memory.stored(tensor), 1)
+    for other in (lazy(tensor), tensor, lazy(tensor)):
+        resolved = other.resolve_conj().resolve_neg().clone()
+        assert memory.read(other, memory.stored(other)) == (digest(resolved), False)
+    memory.forget()
 
 
 @pytest.mark.parametrize("of", [digest, mixed], ids=["host", "device"])
@@ -303,5 +350,5 @@ def test_what_is_remembered_of_a_tensor_out_of_order_is_its_digest(dtype: torch.
 
 @contextmanager
 def room_of_another_thread() -> Iterator[None]:
-    with in_order._room_is_mine:
+    with layouts._room_is_mine:
         yield

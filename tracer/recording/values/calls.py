@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Container, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -110,7 +111,11 @@ class CallValues:
                 else:
                     value = kwargs.get(name) if kwargs else None
                 if value is not None:
-                    self.read(reading, plan, role, value)
+                    kind = type(value)
+                    several = value if kind is list or kind is tuple else (value,)
+                    memory.read_usual(
+                        several, reading.digests, reading.origins, partial(self.read, reading, plan, role)
+                    )
             if asked is not None and DRAW in info.readers:
                 drawn = drawn_from(info, asked, args, kwargs)
                 if drawn is not None:
@@ -126,8 +131,7 @@ class CallValues:
         if kind is not _Tensor and kind is not _Parameter:
             if kind is list or kind is tuple:
                 for item in value:
-                    if item is not None:
-                        self.read(reading, plan, role, item)
+                    self.read(reading, plan, role, item)
                 return
             if not isinstance(value, _Tensor):
                 return
@@ -161,19 +165,8 @@ class CallValues:
             reading.marks |= _NOT_READ
             return
         reading.digests.append(digest)
-        origin = self._origin_of_parts(value)
+        origin = self.memory.origin_of(digests.parts_of(value))
         reading.origins.append(self._enter(value, digest, False) if origin is None else origin)
-
-    def _origin_of_parts(self, value: Any) -> int | None:
-        parts = digests.parts_of(value)
-        found = []
-        for part in parts:
-            identity = storages.storage_id(part)
-            stored = self.memory.live.get(identity)
-            if stored is None or stored.origin is None:
-                return None
-            found.append(stored.origin)
-        return max(found) if found else None
 
     def _enter(self, value: Any, digest: Any, changed: bool) -> int:
         """An entry for a tensor whose bytes come from no recorded call."""
@@ -312,9 +305,7 @@ class CallValues:
         is_plain = kind is _Tensor or kind is _Parameter
         if not is_plain:
             if kind is list or kind is tuple:
-                for item in value:
-                    if item is not None:
-                        self._wrote(outcome, role, item)
+                outcome.add_usual(self.memory, value, partial(self._wrote, outcome, role))
                 return
             if not isinstance(value, _Tensor):
                 if isinstance(value, (bool, int, float, complex)):

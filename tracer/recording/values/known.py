@@ -12,20 +12,21 @@ by its first bytes, in the optimizer once.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 import xxhash
 
 from tracer.recording.torch_private import storages
-from tracer.recording.values.digesting.memory import buffer_at, ordered_of, plain_of
+from tracer.recording.values.digesting.layouts import Layout, layout_of, seed_of, span_of
+from tracer.recording.values.geometry import NOTHING, Known, is_lazy
 
+_Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 _Base = torch._C.TensorBase
 _address_of: Any = _Base.data_ptr
 _strides_of: Any = _Base.stride
 _is_contiguous: Any = _Base.is_contiguous
-_is_neg: Any = _Base.is_neg
 _xxh3: Any = xxhash.xxh3_64_intdigest
 _identify = storages.storage_id_of_strided
 
@@ -33,67 +34,12 @@ _identify = storages.storage_id_of_strided
 _SMALL = 1024
 #: Of larger memory, its first bytes.
 _SAMPLE = ctypes.c_char * 256
+_sample_at: Any = _SAMPLE.from_address
 #: Geometries of one storage that are remembered.
 _MOST_KNOWN = 8
 _PRUNE_AT_LEAST = 4096
-_NO_VERSION = -1
-
-
-class Known:
-    """The digest of one geometry of a storage."""
-
-    __slots__ = (
-        "address",
-        "checked",
-        "digest",
-        "dtype",
-        "sample",
-        "seed",
-        "shape",
-        "span",
-        "stamp",
-        "strides",
-        "version",
-    )
-
-    def __init__(
-        self,
-        dtype: torch.dtype,
-        shape: Any,
-        strides: Any,
-        address: int,
-        version: int,
-        stamp: int,
-        digest: Any,
-        checked: int,
-        span: int,
-        sample: int,
-        seed: int,
-    ) -> None:
-        self.address = address
-        self.dtype = dtype
-        self.shape = shape
-        self.strides = strides
-        """``None``: contiguous."""
-        self.version = version
-        self.stamp = stamp
-        self.digest = digest
-        self.checked = checked
-        """In which phase it was verified last."""
-        self.span = span
-        """Bytes from the first element's to the last one's; 0: not on the host."""
-        self.sample = sample
-        """Of larger memory, the digest of its first bytes."""
-        self.seed = seed
-        """Of its digest, where that is no more than one of its bytes as they lie; else 0."""
-
-    def fits(self, tensor: Any) -> bool:
-        """Is ``tensor``, at the same address of the same storage, the same elements?"""
-        if tensor.dtype is not self.dtype or tensor.shape != self.shape:
-            return False
-        if self.strides is None:
-            return bool(tensor.is_contiguous())
-        return bool(_strides_of(tensor) == self.strides)
+_NO_VERSION = _NO_PHASE = -1
+_ANY_TIME = -2
 
 
 class Stored:
@@ -167,6 +113,16 @@ class Memory:
             found = self.live[identity] = Stored(identity, storages.weak_storage(tensor))
         return found
 
+    def origin_of(self, parts: Iterable[torch.Tensor]) -> int | None:
+        """Where the bytes of several tensors came from last; ``None`` where that is not known of each."""
+        found = []
+        for part in parts:
+            stored = self.live.get(storages.storage_id(part))
+            if stored is None or stored.origin is None:
+                return None
+            found.append(stored.origin)
+        return max(found, default=None)
+
     def prune(self) -> None:
         """Forget storages that are gone."""
         gone = [identity for identity, one in self.live.items() if storages.is_expired(one.reference)]
@@ -188,82 +144,157 @@ class Memory:
             wait, stored.waiting = stored.waiting, None
             wait(tensor)
         address = _address_of(tensor)
-        try:
-            version = tensor._version
-        except RuntimeError:  # an inference tensor counts none
-            version = _NO_VERSION
+        version = _version_of(tensor)
         for known in stored.known:
             if known.address == address and known.fits(tensor):
                 break
         else:
-            return self._remember(tensor, stored, address, version), False
+            return self._meet(tensor, stored, address, version)
         if known.version != version or known.stamp != stored.stamp:
             # Written, by a recorded call or by somebody who counts versions.
             stored.known.remove(known)
-            return self._remember(tensor, stored, address, version), False
-        if self._holds(known, stored, tensor):
+            return self._meet(tensor, stored, address, version)
+        if self.holds(known, stored, tensor):
             return known.digest, False
         before = known.digest
         stored.known.clear()
         digest = self._remember(tensor, stored, address, version)
         return digest, type(digest) is int and digest != before
 
+    def read_usual(
+        self, values: Iterable[Any], digests: list[Any], origins: list[int], otherwise: Callable[[Any], None]
+    ) -> None:
+        """Add digest and origin of each tensor that is what it was when it was read or written last; ``otherwise`` adds
+        those of the others, ``None`` among them."""
+        live = self.live
+        settled = _ANY_TIME if self.samples_always else self.phase
+        for tensor in values:
+            kind = type(tensor)
+            if kind is _Tensor or kind is _Parameter:
+                try:
+                    stored = live.get(_identify(tensor))
+                    if stored is not None and stored.waiting is None and not stored.is_fresh:
+                        address, origin = _address_of(tensor), stored.origin
+                        for known in stored.known:
+                            if known.address == address and known.fits(tensor):
+                                break
+                        else:
+                            known = NOTHING
+                        if (
+                            known.stamp == stored.stamp
+                            and origin is not None
+                            and known.version == tensor._version
+                            and (
+                                (known.checked == settled and not stored.is_outside)
+                                or self.holds(known, stored, tensor)
+                            )
+                        ):
+                            digests.append(known.digest)
+                            origins.append(origin)
+                            continue
+                except (NotImplementedError, RuntimeError):  # no storage, or no version
+                    pass
+            otherwise(tensor)
+
     def wrote(self, tensor: Any, stored: Stored, call: int) -> Any:
         """The digest of ``tensor``, which recorded call number ``call`` just wrote."""
+        address, several = _address_of(tensor), stored.known
         if stored.stamp != call:
             stored.stamp = call
-            stored.known.clear()
             stored.is_outside = stored.was_handed_out
-        return self._remember(tensor, stored, _address_of(tensor), _version_of(tensor))
+            if len(several) == 1:
+                known = several[0]
+                if known.layout is not None and known.address == address and known.fits(tensor):
+                    digest = self._digested(known, known.layout)
+                    if digest is not None:
+                        known.version, known.stamp = _version_of(tensor), call
+                        return digest
+            several.clear()
+        return self._remember(tensor, stored, address, _version_of(tensor))
 
-    def _remember(self, tensor: Any, stored: Stored, address: int, version: int) -> Any:
-        dtype, shape = tensor.dtype, tensor.shape
-        span = sample = seed = 0
-        digest: Any = None
+    def _meet(self, tensor: Any, stored: Stored, address: int, version: int) -> tuple[Any, bool]:
+        """The same of a geometry that is not known, the same bytes being known in another maybe."""
         strides = None if _is_contiguous(tensor) else _strides_of(tensor)
+        for other in stored.known:
+            if other.address != address or other.version != version or other.stamp != stored.stamp:
+                continue
+            if other.layout is None or is_lazy(tensor):
+                continue
+            own = layout_of(tensor.dtype, tensor.shape, strides)
+            if own is None or own.order != other.layout.order:
+                continue
+            if self.holds(other, stored, tensor):
+                return self._remember(tensor, stored, address, version, other), False
+            before = other.content
+            stored.known.clear()
+            digest = self._remember(tensor, stored, address, version)
+            return digest, stored.known[-1].content != before
+        return self._remember(tensor, stored, address, version), False
+
+    def _remember(self, tensor: Any, stored: Stored, address: int, version: int, same: Known | None = None) -> Any:
+        """Digest ``tensor``, and keep it; ``same``: where the content of the same bytes is known."""
+        known = Known(tensor, address, bool(_is_contiguous(tensor)))
+        known.version, known.stamp = version, stored.stamp
         is_here = bool(address) and tensor.is_cpu
-        plain = plain_of(dtype, shape) if is_here and not _is_neg(tensor) else None
-        if plain is not None:
-            if strides is None:
-                seed, span, kind = plain
-                digest = _xxh3(kind.from_address(address), seed) or 1
-            else:
-                ordered = ordered_of(dtype, shape, strides, plain)
-                if ordered is not None:
-                    digest, span = ordered.digest(address), ordered.span
+        digest: Any = None
+        if is_here and not known.is_neg and not known.is_conj:
+            layout = layout_of(known.dtype, known.shape, known.strides)
+            if layout is not None:
+                known.layout, known.is_ordered = layout, layout.is_ordered
+                known.is_small = layout.span <= _SMALL
+                if same is not None:
+                    known.content, known.sample, known.checked = same.content, same.sample, same.checked
+                    digest = known.digest = known.content ^ layout.seed or 1
+                else:
+                    digest = self._digested(known, layout)
         if digest is None:
-            digest = self._digest(tensor)
+            known.layout = None
+            digest = known.digest = self._digest(tensor)
+            known.checked = _NO_PHASE if digest is None else self.phase
             if is_here and type(digest) is int:
-                span = _span_of(tensor, strides)
-        if span > _SMALL:
-            sample = _xxh3(_SAMPLE.from_address(address))
-        if len(stored.known) >= _MOST_KNOWN:
-            stored.known.pop(0)
-        stored.known.append(
-            Known(dtype, shape, strides, address, version, stored.stamp, digest, self.phase, span, sample, seed)
-        )
+                span = span_of(known.shape, _strides_of(tensor), tensor.itemsize) if tensor.nbytes else 0
+                known.is_small = span <= _SMALL
+                if not known.is_small:
+                    known.sample = _xxh3(_sample_at(address))
+        several = stored.known
+        if len(several) >= _MOST_KNOWN:
+            several.pop(0)
+        several.append(known)
         return digest
 
-    def _holds(self, known: Known, stored: Stored, tensor: Any) -> bool:
-        size = known.span
-        if not size:  # on a device, where a comparison would wait for it
-            return known.digest is not None and not stored.was_handed_out
-        if size <= _SMALL or stored.is_outside:
-            if known.seed:
-                return bool((_xxh3(buffer_at(known.address, size), known.seed) or 1) == known.digest)
-            return bool(self._digest(tensor) == known.digest)
-        if not self.samples_always and known.checked == self.phase:
-            return True
+    def _digested(self, known: Known, layout: Layout) -> int | None:
+        """Digest what lies there now; ``None`` where that takes the longer way."""
+        address = known.address
+        content = _xxh3(layout.kind.from_address(address)) if known.is_ordered else layout.content(address)
+        if content is None:
+            return None
+        known.content = content
         known.checked = self.phase
-        return bool(_xxh3(_SAMPLE.from_address(known.address)) == known.sample)
+        if not known.is_small:
+            known.sample = _xxh3(_sample_at(address))
+        digest: int = content ^ layout.seed or 1
+        known.digest = digest
+        return digest
 
-
-def _span_of(tensor: Any, strides: Any) -> int:
-    """Bytes from the first element's to the last one's."""
-    if strides is None or not tensor.nbytes:
-        return int(tensor.nbytes)
-    pairs = zip(tensor.shape, strides, strict=True)
-    return int((sum((count - 1) * stride for count, stride in pairs) + 1) * tensor.itemsize)
+    def holds(self, known: Known, stored: Stored, tensor: Any) -> bool:
+        """Are the bytes still what they were? ``tensor`` lies where ``known`` says, on ``stored``."""
+        if known.checked == self.phase and not self.samples_always and not stored.is_outside:
+            return True
+        layout = known.layout
+        if not known.is_small and not stored.is_outside:
+            is_held = _xxh3(_sample_at(known.address)) == known.sample
+        elif layout is not None:
+            content = layout.content(known.address)
+            if content is None:  # another thread brings something into order
+                content = self._digest(tensor) ^ seed_of(tensor.dtype, tensor.shape)
+            is_held = content == known.content
+        elif type(known.digest) is int:
+            is_held = self._digest(tensor) == known.digest
+        else:  # on a device, where a comparison would wait for it
+            return known.digest is not None and not stored.was_handed_out
+        if is_held:
+            known.checked = self.phase
+        return bool(is_held)
 
 
 def _version_of(tensor: Any) -> int:

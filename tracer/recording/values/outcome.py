@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 
 from tracer.recording.torch_private import storages
-from tracer.recording.values.known import Stored
+from tracer.recording.values.known import Memory, Stored
 from tracer.recording.values.later import Target
 from tracer.recording.values.plans import PARTIAL, Plan
 from tracer.trace.values import Mark
+
+_Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 
 
 class Reading:
@@ -58,6 +60,21 @@ class Outcome:
         """It writes into memory that holds something, which it did not read: does anything of that stay?"""
         if role in PARTIAL or value.nbytes < storages.storage_bytes(value):
             self.keeps = stored.origin
+
+    def add_usual(self, memory: Memory, values: Iterable[Any], otherwise: Callable[[Any], None]) -> None:
+        """Several outputs, most of which were read too; ``otherwise`` adds the others, ``None`` among them."""
+        live, origins, seen = memory.live, self.origins, self.seen
+        is_usual = not self.is_late and not self.plan.is_collective and not self.reading.hands_on_unwritten
+        for value in values:
+            kind = type(value)
+            if is_usual and (kind is _Tensor or kind is _Parameter):
+                stored = live.get(storages.storage_id(value))
+                if stored is not None and not stored.is_fresh and stored.origin in origins and id(value) not in seen:
+                    seen.add(id(value))
+                    self.written.append(stored)
+                    self.add(memory.wrote(value, stored, self.serial))
+                    continue
+            otherwise(value)
 
     def add(self, digest: Any) -> None:
         """One more output; ``None``: it could not be digested."""

@@ -26,7 +26,7 @@ from tracer.trace.model import Environment
 from tracer.trace.values import Group, Header, ValueKind, ValuesWriter
 
 #: The algorithms behind the digests: on the host, and on devices.
-DIGEST = "xxh3-64 mix-64"
+DIGEST = "xxh3-64-by-content mix-64"
 
 
 class ValuesRecording:

@@ -14,6 +14,8 @@ def fold(digests: Iterable[int]) -> int:
 
     Order is part of it, so that two arguments that changed places are seen.
     """
+    if type(digests) is list and len(digests) == 1:
+        return digests[0]  # type: ignore[no-any-return]
     row = array("Q", digests)
     if not row:
         return 0

@@ -15,7 +15,7 @@ import torch
 from tracer.recording.torch_private import seams
 from tracer.recording.values.digesting import mix
 from tracer.recording.values.digesting.digests import digest, unseen
-from tracer.recording.values.digesting.memory import seed_of
+from tracer.recording.values.digesting.layouts import seed_of
 
 _ROOM = 4096
 _WITH_MEMORY = frozenset({"cuda", "xpu", "mps", "npu", "privateuseone"})

@@ -13,7 +13,8 @@ import torch
 import xxhash
 
 from tracer.recording.torch_private import seams
-from tracer.recording.values.digesting.memory import digest_bytes, digest_strided, seed_of
+from tracer.recording.values.digesting.layouts import seed_of
+from tracer.recording.values.digesting.memory import digest_bytes, digest_strided
 
 _Base = torch._C.TensorBase
 _PLAIN = (torch.Tensor, torch.nn.Parameter)

@@ -1,0 +1,237 @@
+"""How tensors of one dtype, shape and strides lie in memory: all that can be known before their bytes are read.
+
+The *content* of a tensor is the xxh3 of its elements' bytes in logical order, whatever their dtype and shape are. So a
+view of memory whose content is known already is not read again. Its digest is the content, crossed with a number of its
+dtype and shape.
+
+Elements that do not lie in order are brought into order in memory that is kept for it: fresh pages cost more than the
+copy. Whole rows move as one unit. Where axes changed places, units of 256 bytes are gathered first, a part of them at a
+time that the processor's cache holds: element by element, each would be fetched many times.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import math
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import xxhash
+
+_xxh3: Any = xxhash.xxh3_64_intdigest
+_char = ctypes.c_char
+
+#: Bytes that are brought into order at a time.
+PIECE = 1 << 22
+#: Above so many bytes, repetitions that lie in memory once (``expand``) are read once.
+MOST_REPEATED = 1 << 26
+#: Of axes that changed places: bytes of a unit, units of the last axis, bytes that are gathered at a time.
+_UNIT = 256
+_ACROSS = 128
+_GATHERED = 1 << 18
+#: That is worth it from so many bytes on, or where the cache cannot hold what the last axis touches: it has lines of
+#: ``_LINE`` bytes, and few places for addresses that are a multiple of ``_APART`` apart.
+_LARGE = 1 << 19
+_CACHED = 3 << 17
+_LINE = 64
+_APART = 1 << 16
+UNITS: dict[int, Any] = {
+    1: np.dtype("u1"),
+    2: np.dtype("<u2"),
+    4: np.dtype("<u4"),
+    8: np.dtype("<u8"),
+    16: np.dtype("<c16"),
+}
+_MOST_SEEDS = 1 << 16
+_MOST_LAYOUTS = 1 << 13
+_MOST_COPIES = 1 << 10
+
+_QUANTIZED = frozenset({torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4})
+
+_seeds: dict[Any, int] = {}
+_layouts: dict[Any, Any] = {}
+_copies: dict[Any, Any] = {}
+_room = np.empty(0, "u1")
+_gathered = np.empty(0, "u1")
+_room_is_mine = threading.Lock()
+
+
+def seed_of(dtype: torch.dtype, shape: Any, more: str = "") -> int:
+    """What sets tensors of another dtype or shape apart, be their bytes the same."""
+    key = (dtype, shape, more)
+    seed = _seeds.get(key)
+    if seed is None:
+        if len(_seeds) >= _MOST_SEEDS:
+            _seeds.clear()
+        seed = _seeds[key] = int(_xxh3(f"{dtype} {tuple(shape)} {more}".encode()))
+    return seed
+
+
+class Layout:
+    """How tensors of one dtype, shape and strides lie. They have elements, and nothing about them is lazy."""
+
+    __slots__ = ("is_ordered", "kind", "order", "parts", "seed", "size", "span")
+
+    def __init__(self, dtype: torch.dtype, shape: Sequence[int], strides: Sequence[int] | None) -> None:
+        itemsize = dtype.itemsize
+        self.seed = seed_of(dtype, shape)
+        self.size = math.prod(shape) * itemsize
+        self.span = self.size if strides is None else span_of(shape, strides, itemsize)
+        """Bytes from the first element's to the last one's."""
+        self.kind: Any = _char * self.span
+        self.order: Any = self.size
+        """Equal for layouts that put the same bytes into the same order: the size, where they lie in it."""
+        self.parts: tuple[tuple[int, Copy], ...] = ()
+        if strides is not None:
+            sizes, steps = merged(shape, strides)
+            if sizes and (len(sizes), steps[-1]) != (1, 1):
+                self.order = (itemsize, sizes, steps)
+                self.parts = tuple(_parts(itemsize, sizes, steps, 0))
+        self.is_ordered = not self.parts
+
+    def content(self, address: int) -> int | None:
+        """That of the tensor at ``address``; ``None`` while another thread brings one into order."""
+        memory = self.kind.from_address(address)
+        if self.is_ordered:
+            return _xxh3(memory)  # type: ignore[no-any-return]
+        if not _room_is_mine.acquire(blocking=False):
+            return None
+        try:
+            if len(self.parts) == 1:
+                return _xxh3(self.parts[0][1].of(memory, 0))  # type: ignore[no-any-return]
+            state = xxhash.xxh3_64()
+            for offset, copy in self.parts:
+                state.update(copy.of(memory, offset))
+            return state.intdigest()
+        finally:
+            _room_is_mine.release()
+
+
+class Copy:
+    """Brings elements of one size that lie in one way into order, in the room that is kept for it."""
+
+    __slots__ = ("moves", "strides", "target", "unit", "units", "whole")
+
+    def __init__(self, itemsize: int, sizes: tuple[int, ...], steps: tuple[int, ...]) -> None:
+        size = math.prod(sizes) * itemsize
+        self.moves: tuple[Any, ...] = ()
+        self.unit: Any = UNITS[itemsize]
+        self.units = sizes
+        self.whole = _room[:size]
+        if steps[-1] == 1:
+            self.unit, self.units, steps = np.dtype(f"V{sizes[-1] * itemsize}"), sizes[:-1], steps[:-1]
+            self.strides = tuple(step * itemsize for step in steps)
+        else:
+            self.strides = tuple(step * itemsize for step in steps)
+            touched = sizes[-1] * max(_LINE, math.gcd(self.strides[-1], _APART))
+            if 1 in steps and (size >= _LARGE or touched >= _CACHED):
+                self._gather(itemsize, steps.index(1))
+        if not self.moves:
+            self.target = self.whole.view(self.unit).reshape(self.units)
+
+    def _gather(self, itemsize: int, axis: int) -> None:
+        """Axis number ``axis`` is the one whose elements lie side by side: units are parts of it."""
+        sizes = self.units
+        width = math.gcd(sizes[axis], _UNIT // itemsize)
+        if width * itemsize < 16:
+            return
+        element, unit = self.unit, np.dtype(f"V{width * itemsize}")
+        units = (*sizes[:axis], sizes[axis] // width, *sizes[axis + 1 :])
+        split = (*sizes[:axis], sizes[axis] // width, width, *sizes[axis + 1 :])
+        target = self.whole.view(element).reshape(split)
+        extents = [min(_ACROSS, units[-1])]
+        left = max(1, _GATHERED // (unit.itemsize * extents[0]))
+        for count in units[-2::-1]:
+            extents.insert(0, min(count, left))
+            left = max(1, left // extents[0])
+        moves = []
+        for starts in itertools.product(*(range(0, n, extent) for n, extent in zip(units, extents, strict=True))):
+            part = tuple(slice(at, min(at + n, end)) for at, n, end in zip(starts, extents, units, strict=True))
+            in_target = (*part[: axis + 1], slice(None), *part[axis + 1 :])
+            shape = tuple(one.stop - one.start for one in part)
+            gathered = _gathered[: math.prod(shape) * unit.itemsize]
+            moves.append(
+                (
+                    part,
+                    gathered.view(unit).reshape(shape),
+                    np.moveaxis(gathered.view(element).reshape(*shape, width), -1, axis + 1),
+                    target[in_target],
+                )
+            )
+        self.unit, self.units, self.moves = unit, units, tuple(moves)
+        self.strides = tuple(step * (width if at == axis else 1) for at, step in enumerate(self.strides))
+
+    def of(self, memory: Any, offset: int) -> Any:
+        """The elements in order, until the next copy is made."""
+        source: Any = np.ndarray(self.units, self.unit, memory, offset, self.strides)
+        if not self.moves:
+            np.copyto(self.target, source)
+            return self.whole
+        for part, gathered, turned, target in self.moves:
+            np.copyto(gathered, source[part])
+            np.copyto(target, turned)
+        return self.whole
+
+
+def layout_of(dtype: torch.dtype, shape: Any, strides: Any) -> Layout | None:
+    """That of a dense tensor without lazy sign; ``None``: it takes a longer way. No strides: it is contiguous."""
+    found: Any = _layouts.get((dtype, shape, strides), 0)
+    if found == 0:
+        is_plain = 0 not in shape and dtype not in _QUANTIZED
+        if is_plain and strides is not None and 0 in strides:
+            is_plain = math.prod(shape) * dtype.itemsize <= MOST_REPEATED
+        found = Layout(dtype, shape, strides) if is_plain else None
+        if len(_layouts) >= _MOST_LAYOUTS:
+            _layouts.clear()
+        _layouts[dtype, shape, strides] = found
+    return found  # type: ignore[no-any-return]
+
+
+def span_of(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> int:
+    """Bytes from the first element's to the last one's."""
+    return (sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)) + 1) * itemsize
+
+
+def merged(shape: Sequence[int], strides: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Sizes and strides of the fewest axes that put the same elements into the same order."""
+    sizes: list[int] = []
+    steps: list[int] = []
+    for size, stride in zip(shape, strides, strict=True):
+        if size == 1:
+            continue
+        if sizes and steps[-1] == size * stride:
+            sizes[-1] *= size
+            steps[-1] = stride
+        else:
+            sizes.append(size)
+            steps.append(stride)
+    return tuple(sizes), tuple(steps)
+
+
+def _parts(itemsize: int, sizes: tuple[int, ...], steps: tuple[int, ...], offset: int) -> Any:
+    """Where parts that follow each other in logical order begin, and how each is copied: none larger than a piece."""
+    row = math.prod(sizes[1:]) * itemsize
+    if row > PIECE and len(sizes) > 1:
+        for place in range(sizes[0]):
+            yield from _parts(itemsize, sizes[1:], steps[1:], offset + place * steps[0] * itemsize)
+        return
+    rows = max(1, PIECE // row)
+    for first in range(0, sizes[0], rows):
+        part = (min(rows, sizes[0] - first), *sizes[1:])
+        yield offset + first * steps[0] * itemsize, _copy(itemsize, part, steps)
+
+
+def _copy(itemsize: int, sizes: tuple[int, ...], steps: tuple[int, ...]) -> Copy:
+    global _room, _gathered
+    if not len(_room):
+        _room, _gathered = np.empty(PIECE, "u1"), np.empty(_GATHERED, "u1")
+    found = _copies.get((itemsize, sizes, steps))
+    if found is None:
+        if len(_copies) >= _MOST_COPIES:
+            _copies.clear()
+        found = _copies[itemsize, sizes, steps] = Copy(itemsize, sizes, steps)
+    return found

@@ -1,0 +1,83 @@
+"""One geometry of a storage (address, dtype, shape, strides), and the digest that is remembered of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tracer.recording.values.digesting.layouts import Layout
+
+_Base = torch._C.TensorBase
+_strides_of: Any = _Base.stride
+_is_contiguous: Any = _Base.is_contiguous
+_is_neg: Any = _Base.is_neg
+_is_conj: Any = _Base.is_conj
+
+
+class Known:
+    """The digest of one geometry of a storage."""
+
+    __slots__ = (
+        "address",
+        "checked",
+        "content",
+        "digest",
+        "dtype",
+        "is_complex",
+        "is_conj",
+        "is_neg",
+        "is_ordered",
+        "is_small",
+        "layout",
+        "sample",
+        "shape",
+        "stamp",
+        "strides",
+        "version",
+    )
+
+    def __init__(self, tensor: Any, address: int, is_contiguous: bool) -> None:
+        self.address = address
+        self.dtype = tensor.dtype
+        self.shape = tensor.shape
+        self.strides = None if is_contiguous else _strides_of(tensor)
+        """``None``: contiguous."""
+        self.is_neg: bool = _is_neg(tensor)
+        """Is its sign flipped lazily?"""
+        self.is_complex = self.dtype.is_complex
+        self.is_conj: bool = self.is_complex and _is_conj(tensor)
+        """And that of its imaginary part?"""
+        self.layout: Layout | None = None
+        """How its bytes lie; ``None`` where its digest takes a longer way."""
+        self.is_ordered = is_contiguous
+        self.is_small = True
+        """Is it verified in whole?"""
+        self.version = self.stamp = 0
+        self.content = 0
+        """Of its bytes alone, where there is a layout."""
+        self.digest: Any = None
+        self.checked = 0
+        """In which phase it was verified last."""
+        self.sample = 0
+        """Of larger memory, the digest of its first bytes."""
+
+    def fits(self, tensor: Any) -> bool:
+        """Is ``tensor``, at the same address of the same storage, the same elements?"""
+        if tensor.dtype is not self.dtype or tensor.shape != self.shape or _is_neg(tensor) is not self.is_neg:
+            return False
+        if self.is_complex and _is_conj(tensor) is not self.is_conj:
+            return False
+        if self.strides is None:
+            return bool(_is_contiguous(tensor))
+        return bool(_strides_of(tensor) == self.strides)
+
+
+#: Fits no tensor: its number is no call's.
+NOTHING = Known(torch.empty(0), 0, True)
+NOTHING.stamp = -1
+
+
+def is_lazy(tensor: Any) -> bool:
+    """Does a tensor stand for other values than lie in its memory?"""
+    return bool(_is_neg(tensor) or (tensor.dtype.is_complex and _is_conj(tensor)))
