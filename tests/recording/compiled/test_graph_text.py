@@ -38,7 +38,7 @@ def test_calls_bear_their_line_and_what_is_no_call_is_left_out() -> None:
     ]
     line = Place("/w/train.py", 18, "forward", "y = zeros.index_add(0, j, x)")
     assert [node.place for node in graph.nodes] == [None, line, line, line]
-    assert graph.nodes[2].args[0] == Value("f32", (8, 16), (16, 1), "cpu")
+    assert graph.nodes[2].args[0] == Value("f32", (8, 16), (16, 1), "cpu", "full")
     assert graph.parts == {"getitem": "native"}
     assert graph.has_unfixed_sizes
 

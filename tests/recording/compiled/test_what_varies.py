@@ -234,6 +234,7 @@ PLANES = (
     ),
     (Entry("nn.functional.interpolate of one", lambda x, i: F.interpolate(x, (700, 701)), (1, 1, 512, 512)), False),
     (Entry("sort", lambda x, i: x.sort(-1).values, (300, 1000)), True),
+    (Entry("sort of columns", lambda x, i: x.sort(0).values, (1000, 300)), True),
     (Entry("index_select of columns", lambda x, i: x.index_select(1, i), (16, SLOTS)), True),
 )
 

@@ -6,7 +6,8 @@ and sizes that are not fixed, are not in the text: such a fact is missing, and a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -15,7 +16,9 @@ from tracer.recording.calls import draws, facts
 from tracer.recording.calls.arguments import MISSING
 from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import OverloadInfo
+from tracer.recording.compiled.distinct_numbers import GraphIndices
 from tracer.recording.compiled.graph_text import Name, Node, Unread, Value
+from tracer.recording.memory.indices import Distinct
 from tracer.recording.randomness.generators import SEEDS
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.trace.model import FactValue
@@ -23,6 +26,8 @@ from tracer.trace.model import FactValue
 _CONSTANTS: Mapping[str, Any] = {"inf": float("inf"), "nan": float("nan")}
 #: Facts that sizes do not decide.
 _WITHOUT_SIZES = ("arg.", "given.")
+#: A size that is not fixed counts as more than one here, so what holds then holds of every size.
+_DISTINCT = "index.distinct"
 
 
 class GraphFacts:
@@ -32,15 +37,19 @@ class GraphFacts:
         self._asked = asked
         self._working_directory = working_directory
         self._infos: dict[str, OverloadInfo | None] = {}
+        self._indices = GraphIndices()
 
-    def of(self, node: Node) -> dict[str, FactValue]:
-        """The facts of one call; of an op that this process does not know, those of its first tensor."""
+    def of(self, node: Node, numbers: Mapping[str, Distinct] = MappingProxyType({})) -> dict[str, FactValue]:
+        """The facts of one call; of an op that this process does not know, those of its first tensor.
+
+        ``numbers``: the graph's values that are known to hold distinct ones, by name.
+        """
         try:
-            return self._of(node)
+            return self._of(node, numbers)
         except Exception:  # a dtype or a device of another release: nothing is known, and no trace is lost
             return {}
 
-    def _of(self, node: Node) -> dict[str, FactValue]:
+    def _of(self, node: Node, numbers: Mapping[str, Distinct]) -> dict[str, FactValue]:
         info = self._info(node.op)
         tensor = _first_value((*node.args, *node.kwargs.values())) or node.result
         found = facts.common_facts(_raw(tensor))
@@ -50,6 +59,8 @@ class GraphFacts:
         try:
             args = tuple(_made(one) for one in node.args)
             kwargs = {key: _made(one) for key, one in node.kwargs.items()}
+            given = ((*node.args, *node.kwargs.values()), (*args, *kwargs.values()))
+            self._indices.stand_for(dict(_known(*given, numbers)) if numbers else {})
             # What the op works on, by its schema: not always its first tensor.
             primary = _value_at(node, info)
             if primary is not None:
@@ -60,7 +71,7 @@ class GraphFacts:
             if key == DRAW:
                 found |= self._draws(reader, args, kwargs, tensor)
                 continue
-            if unfixed and not key.startswith(_WITHOUT_SIZES):
+            if unfixed and not key.startswith(_WITHOUT_SIZES) and not (numbers and key == _DISTINCT):
                 continue
             try:
                 value = reader(args, kwargs)
@@ -86,8 +97,19 @@ class GraphFacts:
     def _info(self, name: str) -> OverloadInfo | None:
         if name not in self._infos:
             func = compile_seams.overload(name)
-            self._infos[name] = None if func is None else OverloadInfo(func, self._asked())
+            self._infos[name] = None if func is None else OverloadInfo(func, self._asked(), self._indices)
         return self._infos[name]
+
+
+def _known(
+    values: Iterable[Any], made: Iterable[Any], numbers: Mapping[str, Distinct]
+) -> Iterator[tuple[int, Distinct]]:
+    """The tensors that stand for values of distinct numbers, by identity."""
+    for value, tensor in zip(values, made, strict=True):
+        if isinstance(value, list):
+            yield from _known(value, tensor, numbers)
+        elif isinstance(value, Value) and value.name in numbers:
+            yield id(tensor), numbers[value.name]
 
 
 class _Unknown:

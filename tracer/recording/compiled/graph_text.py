@@ -37,6 +37,8 @@ class Value(NamedTuple):
     """``None`` for a size that is not fixed."""
     stride: tuple[int | None, ...] | None
     device: str
+    name: str = ""
+    """What the graph calls it."""
 
 
 class Name(NamedTuple):
@@ -100,7 +102,7 @@ def read_graph(text: str) -> Graph:
     inputs = []
     for argument in forward.args.args[1:]:
         inputs.append(argument.arg)
-        values[argument.arg] = _annotated(argument.annotation)
+        values[argument.arg] = _annotated(argument.annotation, argument.arg)
     nodes = []
     parts: dict[str, str] = {}
     numbers: dict[str, int] = {}
@@ -110,7 +112,8 @@ def read_graph(text: str) -> Graph:
             outputs = tuple(_returned(statement.value))
             continue
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            target, call, result = statement.target.id, statement.value, _annotated(statement.annotation)
+            target, call = statement.target.id, statement.value
+            result = _annotated(statement.annotation, target)
         elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
             if not isinstance(statement.targets[0], ast.Name):
                 continue
@@ -178,7 +181,7 @@ def _op(function: ast.expr) -> str:
     return ".".join(parts[1:])
 
 
-def _annotated(annotation: ast.expr | None) -> Value | None:
+def _annotated(annotation: ast.expr | None, name: str) -> Value | None:
     if not isinstance(annotation, ast.Constant) or not isinstance(annotation.value, str):
         return None
     found = _TENSOR.match(annotation.value)
@@ -190,6 +193,7 @@ def _annotated(annotation: ast.expr | None) -> Value | None:
         tuple(_sizes(found["shape"])),
         None if stride is None else tuple(_sizes(stride)),
         found["device"] or "",
+        name,
     )
 
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tracer.names import Phase
 from tracer.recording.calls import facts
 from tracer.recording.compiled.compilations import CompiledCode, CompileLog, Program
+from tracer.recording.compiled.distinct_numbers import distinct_numbers
 from tracer.recording.compiled.executions import Run
 from tracer.recording.compiled.generated.apart import may_let_threads_meet
 from tracer.recording.compiled.generated.kernel_text import KernelText, atomic_lines, read_kernels
@@ -27,6 +28,7 @@ from tracer.recording.compiled.program_lines import (
     with_neighbours,
 )
 from tracer.recording.inputs.graph_forms import arguments_of
+from tracer.recording.memory.indices import Distinct
 from tracer.recording.sites import LIBRARY, NOWHERE, USER, Site, Sites, spell
 from tracer.recording.torch_private import compile_seams
 from tracer.trace.model import CallGroup, FactValue
@@ -47,6 +49,8 @@ class Inside(NamedTuple):
     """Of each call of the graph, where it belongs in the program."""
     matching: Matching
     facts: tuple[dict[str, FactValue], ...]
+    numbers: dict[str, Distinct]
+    """Of its values, those that are known to hold distinct numbers, by name."""
 
 
 class RegionList:
@@ -197,11 +201,13 @@ class RegionList:
         except ValueError:
             kernels = ()
         nodes = graph.nodes if graph is not None else ()
+        numbers = distinct_numbers(graph, self._handed_over(code)) if graph is not None else {}
         inside = Inside(
             graph,
             tuple(with_neighbours(nodes, list(self._steps(code, nodes)), self._forward(code))),
             match_kernels(nodes, kernels, code.kernels),
-            tuple(self._facts.of(node) for node in nodes),
+            tuple(self._facts.of(node, numbers) for node in nodes),
+            numbers,
         )
         self._inside[id(code)] = (code, inside)
         return inside
@@ -231,6 +237,11 @@ class RegionList:
                 met = {node.name: (node.op, step) for node, step in zip(inside.graph.nodes, inside.steps, strict=True)}
                 return met | {name: met[whole] for name, whole in inside.graph.parts.items() if whole in met}
         return {}
+
+    def _handed_over(self, code: CompiledCode) -> dict[str, Distinct]:
+        """What the one forward of a backward knows of what it hands to it."""
+        forwards = code.program.forwards if code.direction is Direction.BACKWARD and code.program is not None else ()
+        return self._read(forwards[0]).numbers if len(forwards) == 1 else {}
 
     # --- regions ---
 
