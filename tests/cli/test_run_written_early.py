@@ -95,3 +95,13 @@ def test_a_pipe_gets_one_trace_only(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     recording._window = _Full()  # type: ignore[assignment]
     monkeypatch.setattr(ScriptRecording, "_write", lambda *_: pytest.fail("a pipe was written to early"))
     recording._write_early()
+
+
+def test_a_script_that_is_killed_leaves_no_trace_of_an_earlier_run(tmp_path: Path) -> None:
+    (tmp_path / "trace.json").write_text("of an earlier run")
+    (tmp_path / "s.py").write_text("import os\nos._exit(7)")
+    assert tracer_process("run", "s.py", cwd=tmp_path).code == 7
+    assert not (tmp_path / "trace.json").exists()
+    (tmp_path / "trace.json").write_text("of an earlier run")
+    assert tracer_process("run", "missing.py", cwd=tmp_path).code == 2
+    assert (tmp_path / "trace.json").exists(), "nothing was run"

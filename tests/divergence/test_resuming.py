@@ -165,3 +165,19 @@ def test_whole_runs_of_one_program_are_compared_from_their_beginning(record: Rec
     recordings = record(whole), record(found_a_checkpoint)
     assert compare_recordings(*recordings).agrees
     assert not compare_recordings(*recordings, may_resume=False).agrees
+
+
+def test_what_a_program_goes_on_writing_to_is_a_state_and_no_data(record: Recorder) -> None:
+    def averages(run: Run, kept: str, begin: int, steps: int, state: dict[str, Any]) -> None:
+        average = run.call("clone.default", line=2, numbers=kept, phase=Phase.OTHER)
+        program(run, begin=begin, steps=steps, **state)
+        run.call("mul_.Tensor", average, line=30, phase=Phase.OTHER)
+
+    state: dict[str, Any] = {}
+    whole = record(lambda run: averages(run, "whole", 0, 6, {"keep": (2, state)}))
+    restarted = record(lambda run: averages(run, "begun anew", 2, 4, {"restored": state}))
+    found = compare_recordings(whole, restarted)
+    (root,) = found.roots
+    assert (root.op, root.cause, root.kind) == ("aten.mul_.Tensor", RootCause.INITIAL_STATE, ValueKind.BUFFER)
+    assert found.resumed is not None
+    assert [one.kind for one in found.resumed.not_restored] == [ValueKind.BUFFER]

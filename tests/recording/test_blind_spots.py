@@ -143,6 +143,23 @@ def test_modules_on_another_thread_are_reported_and_do_not_disturb_this_one() ->
     assert not groups(tracer, "aten.addmm")
 
 
+@pytest.mark.parametrize(("is_ours", "count"), [(True, 1), (False, 0)])
+def test_a_daemon_counts_where_it_runs_code_of_the_programs(is_ours: bool, count: int) -> None:
+    done = threading.Event()
+
+    def ours() -> None:
+        done.set()
+
+    def step() -> None:
+        thread = threading.Thread(target=ours if is_ours else done.set, daemon=True)
+        thread.start()
+        thread.join()
+
+    tracer = record(step)
+    assert done.is_set()
+    assert sum(spot.count for spot in spots(tracer, BlindSpotKind.OTHER_THREAD)) == count
+
+
 def test_worker_processes_of_a_loader_are_reported() -> None:
     data = torch.utils.data.TensorDataset(torch.arange(4.0))
 

@@ -15,6 +15,7 @@ from time import time as now
 import pytest
 
 from tracer.names import NumberSource
+from tracer.recording.program_text import seed_sources
 from tracer.recording.program_text.seed_sources import source_of
 
 
@@ -49,9 +50,36 @@ def either(given: int | None) -> NumberSource | None:
     return seed(number)
 
 
+class Config:
+    """As programs keep a seed: given, or the process's."""
+
+    def __init__(self, given: int | None = None) -> None:
+        self.seed = given if given is not None else os.getpid()
+
+
+def of_config(config: Config) -> NumberSource | None:
+    return seed(config.seed)
+
+
+LEFT_OUT: dict[str, int] = {"number": 7}
+
+
+def set_late(number: int | None = None) -> NumberSource | None:
+    if number is None:
+        number = int(time.time() * 1e6) % 2**31
+    time.sleep(0.15)  # longer than the number by itself bears the clock out
+    return seed(number)
+
+
 @pytest.mark.parametrize(
     ("call", "source"),
     [
+        (lambda: of_config(Config()), "process-id"),
+        (lambda: of_config(Config(3)), None),
+        (lambda: set_late(), "clock"),
+        (lambda: set_late(*[7]), None),
+        (lambda: set_late(**LEFT_OUT), None),
+        (lambda: seed(int.from_bytes(open("/dev/urandom", "rb").read(4), "big")), "entropy"),  # noqa: SIM115
         (lambda: seed(int(time.time() * 1e6) % 2**31), "clock"),
         (lambda: seed(int(now())), "clock"),
         (lambda: seed(datetime.now().microsecond), "clock"),
@@ -85,3 +113,16 @@ def test_a_number_that_a_clock_shows_needs_no_code() -> None:
     assert source_of(time.time_ns(), None) is NumberSource.CLOCK
     assert source_of(20_261_122, None) is None
     assert source_of(1_700_000_000, None) is None
+
+
+def test_a_number_that_said_once_where_it_came_from_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    def either_way(number: int) -> NumberSource | None:
+        if number == 0:
+            number = time.time_ns() // 1000 % 2**31
+        first = seed(number)
+        monkeypatch.setattr(seed_sources, "_is_remainder_of_now", lambda value, constants: False)  # the clock went on
+        return seed(number) if first is not None else None
+
+    monkeypatch.setattr(seed_sources, "_is_remainder_of_now", lambda value, constants: value != 5)
+    assert either_way(0) == "clock"
+    assert either_way(5) is None

@@ -40,7 +40,7 @@ BY_CATEGORY = {
     "precision": 10,
     "attention": 5,
     "CPU threads and libraries": 18,
-    "random generators": 13,
+    "random generators": 15,
     "memory": 3,
     "data loading": 9,
     "collectives": 7,

@@ -108,7 +108,7 @@ def command(
 
         show(printed(lambda width: _parts(parted, compared)))
     lacks = parted is not None and parted.resumed is not None and parted.resumed.not_restored
-    if parted is not None and on_parting and (lacks or not parted.agrees):
+    if parted is not None and on_parting and (lacks or not parted.agrees or not parted.calls_compared):
         return FAILED
     differences = compared.differences if compared is not None else ()
     return FAILED if any(_is_worse(one) and one.after in verdicts for one in differences) else 0

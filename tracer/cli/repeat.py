@@ -144,6 +144,9 @@ def command(
         return PARTED
     if repeated.failed:
         return FAILED
+    if not repeated.calls_compared:
+        click.echo("tracer: no call was compared, so nothing is known of the runs", err=True)
+        return PARTIAL
     if repeated.partial:
         click.echo(f"tracer: a recording is partial ({repeated.partial}); the rest was not compared", err=True)
         return PARTIAL

@@ -23,7 +23,7 @@ from tracer.recording.compiled.compilations import CompiledCode
 from tracer.recording.compiled.eager import is_compilation_off
 from tracer.recording.patching import Call
 from tracer.recording.process.children import ForkWatch, on_process, on_program
-from tracer.recording.sites import Sites, spell
+from tracer.recording.sites import USER, Sites, spell
 from tracer.recording.stepping_aside import without_recording
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.recording.watchers import Target, Watchers
@@ -73,11 +73,25 @@ class BlindSpots:
         """Stop watching. Threads that were there before and may have worked meanwhile are noted now."""
         WATCHES.discard(self)
         for thread in threading.enumerate():
-            if not thread.daemon and thread.ident not in (get_ident(), threading.main_thread().ident):
+            if thread.ident not in (get_ident(), threading.main_thread().ident) and self._may_compute(thread):
                 self.note(
                     BlindSpotKind.OTHER_THREAD,
                     "another Python thread was alive while recording: ops that it dispatched are not seen",
                 )
+
+    def _may_compute(self, thread: threading.Thread) -> bool:
+        """Not so a daemon of a library's: progress bars and the pinning of memory are such."""
+        if not thread.daemon:
+            return True
+        runs: Any = getattr(thread, "_target", None) or type(thread).run
+        code = getattr(getattr(runs, "func", runs), "__code__", None)  # behind a ``functools.partial``
+        return code is not None and self._sites.kind_of(code.co_filename) == USER
+
+    def thread_starts(self, call: Call) -> None:
+        """A Python thread is about to start."""
+        if self._may_compute(call.args[0]):
+            detail = "a Python thread was started: ops that it dispatches are not seen"
+            self.note(BlindSpotKind.OTHER_THREAD, detail, call.frame, whose=call.first)
 
     def module_met(self, module: torch.nn.Module) -> None:
         """A module ran for the first time: is it compiled or scripted?"""
@@ -169,12 +183,6 @@ def _on_compiled_call(call: Call) -> tuple[BlindSpotKind, str] | None:
     return _compiled(name, backend)
 
 
-def _on_thread(call: Call) -> tuple[BlindSpotKind, str] | None:
-    if call.args[0].daemon:  # progress bars, memory pinning
-        return None
-    return BlindSpotKind.OTHER_THREAD, "a Python thread was started: ops that it dispatches are not seen"
-
-
 def _on_loader(call: Call) -> tuple[BlindSpotKind, str] | None:
     workers = getattr(call.args[0], "_num_workers", 0)
     if not workers:
@@ -216,7 +224,7 @@ def _loaded(module: str, name: str) -> Any:
 def _watched() -> Iterator[Target]:
     yield _noting(_loaded("torch.utils.data.dataloader", "_BaseDataLoaderIter"), "__next__", _on_loader)
     yield _noting(torch.jit.ScriptFunction, "__call__", _on_scripted)
-    yield _noting(threading.Thread, "start", _on_thread)
+    yield Target([(threading.Thread, "start")], before=BlindSpots.thread_starts)
     yield _noting(multiprocessing.process.BaseProcess, "start", on_process)
     yield _noting(subprocess.Popen, "_execute_child", on_program)
     tracing = ("_create_function_from_trace", "_create_function_from_trace_with_dict", "_create_graph_by_tracing")

@@ -93,6 +93,12 @@ class ScriptRecording:
             self._window.close()
         self._end_watch()
 
+    def forget_earlier(self) -> None:
+        """The script begins: a trace of an earlier run would be taken for its own, if it is killed."""
+        if os.getpid() == self._process and self.output.is_file():
+            with suppress(OSError):
+                self.output.unlink()
+
     def _end_watch(self) -> None:
         if self._watch is not None:
             self._watch.leave()

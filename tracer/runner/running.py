@@ -61,6 +61,7 @@ def run_script(
             script = prepare(target, args, as_module=as_module)
             sys.modules["__main__"] = script.main
             running = True
+            recording.forget_earlier()
             exec(script.code, vars(script.main))
         except SystemExit as leaving:
             code = _exit_code(leaving)

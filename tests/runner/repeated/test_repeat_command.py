@@ -69,6 +69,16 @@ def test_a_module_runs_by_its_name_and_steps_are_chosen(tracer: Command) -> None
     assert trace["sources"][0]["optimizer_steps"] == 1
 
 
+def test_runs_without_a_call_are_not_said_to_agree(tracer: Command) -> None:
+    Path("says.py").write_text("print('hello')\n")
+    done = tracer("repeat", "says.py")
+    assert done.code == 3
+    assert "2 runs made no call that could be compared." in done.out
+    assert "tracer: no call was compared, so nothing is known of the runs" in done.err
+    recordings = ("repeat/run-1.json", "repeat/run-2.json")
+    assert tracer("diff", *recordings, "--fail-on", "parted").code == 1
+
+
 def test_a_script_that_fails_alike_in_both_runs_has_a_code_of_its_own(tracer: Command) -> None:
     Path("fails.py").write_text("import torch\nx = torch.ones(2) * 2\nraise ValueError('its own words')\n")
     done = tracer("repeat", "fails.py")

@@ -154,6 +154,8 @@ class Classifier:
             kind, cause, name = ValueKind.SCALER, RootCause.INITIAL_STATE, scaler
         elif root.phase is Phase.OPTIMIZER:
             kind, cause, name = ValueKind.OPTIMIZER_STATE, RootCause.INITIAL_STATE, ""
+        elif root.op.partition(".")[2].partition(".")[0].endswith("_"):
+            kind, cause, name = ValueKind.BUFFER, RootCause.INITIAL_STATE, root.module  # it goes on writing to it
         elif root.phase is Phase.OTHER and not root.module:
             kind, cause, name = ValueKind.DATA_POSITION, RootCause.INPUT_DATA, ""
         else:

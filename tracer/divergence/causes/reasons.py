@@ -166,7 +166,7 @@ def of_kept(kind: ValueKind) -> str:
         ValueKind.DATA_POSITION: "data that were made before the resumed part",
         ValueKind.SCALER: "the scaler's state",
     }
-    return f"it reads {words.get(kind, 'a state of this module from the steps before')}, and the resumed run has others"
+    return f"it reads {words.get(kind, 'a state that was kept from the steps before')}, and the resumed run has others"
 
 
 def of_draw(root: Root, recordings: tuple[Recording, Recording], *, is_resumed: bool = False) -> str:

@@ -19,7 +19,9 @@ from tracer.recording.program_text.source_tree import (
     argument_of,
     assigned_attributes,
     call_of,
+    default_of,
     given_as,
+    is_left_out,
     is_passing_on,
     parameters_of,
     returned_by,
@@ -36,7 +38,22 @@ _DATES = frozenset({"now", "utcnow", "today"})
 #: What gives a number on that hangs on what it was given, and on nothing else.
 _PASSES_ON = frozenset(
     {
-        *("int", "float", "abs", "round", "str", "bytes", "hash", "divmod", "pow", "floor", "ceil", "trunc", "repr"),
+        *(
+            "int",
+            "float",
+            "abs",
+            "round",
+            "str",
+            "bytes",
+            "hash",
+            "divmod",
+            "pow",
+            "floor",
+            "ceil",
+            "trunc",
+            "repr",
+            "item",
+        ),
         *("from_bytes", "uint32", "int64", "uint64", "sha256", "md5", "sha1", "blake2b", "crc32", "SeedSequence"),
     }
 )
@@ -141,8 +158,17 @@ class _Reader:
         while caller is not None and is_passing_on(caller):
             caller = caller.f_back
         given = None if caller is None else given_as(frame, caller, name)
+        if caller is not None and given is None and is_left_out(scope, call_of(caller)):
+            given = default_of(scope, name)
+        if is_certain and len(stores) == 1 and isinstance(given, ast.Constant) and given.value is None:
+            self.follow(stores[0][0], frame, is_certain=stores[0][1], depth=depth)  # no seed is None
         if caller is not None and given is not None:
             self.follow(given, caller, is_certain=is_certain and not stores, depth=depth)
+
+
+def _reads_entropy(node: ast.Call) -> bool:
+    """Does it open the device that gives the machine's entropy?"""
+    return any(isinstance(one, ast.Constant) and one.value in ("/dev/urandom", "/dev/random") for one in node.args)
 
 
 def _source_of(called: Any, node: ast.Call) -> NumberSource | None:
@@ -158,7 +184,7 @@ def _source_of(called: Any, node: ast.Call) -> NumberSource | None:
         return NumberSource.PROCESS_ID
     if (module in ("posix", "nt", "os") and name in ("urandom", "getrandom")) or module in ("secrets", "uuid"):
         return NumberSource.ENTROPY if name not in ("uuid3", "uuid5", "UUID", "compare_digest") else None
-    if type(owner).__name__ == "SystemRandom":
+    if type(owner).__name__ == "SystemRandom" or _reads_entropy(node):
         return NumberSource.ENTROPY
     if (module, name) == ("builtins", "id"):
         return NumberSource.ADDRESS

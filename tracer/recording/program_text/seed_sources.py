@@ -31,6 +31,8 @@ _KEPT = 512
 
 _Chain = tuple[tuple[object, int], ...]
 _known: dict[tuple[_Chain, int | str], Code] = {}
+_borne_out: dict[float, NumberSource] = {}
+"""Numbers that said themselves where they came from: one number seeds several generators, and the clock goes on."""
 
 
 def source_of(
@@ -57,7 +59,13 @@ def source_of(
             return held.source
     if value in code.constants or (value is not None and str(value) in sys.argv):
         return None
-    return next((held.source for held in code.held if _bears_out(value, held, code, was_taken)), None)
+    remembered = _borne_out.get(value) if value is not None else None
+    if remembered is not None and any(held.source is remembered for held in code.held):
+        return remembered
+    source = next((held.source for held in code.held if _bears_out(value, held, code, was_taken)), None)
+    if source is not None and value is not None:
+        _borne_out[value] = source
+    return source
 
 
 def _code_at(frame: FrameType, position: int | str) -> Code:

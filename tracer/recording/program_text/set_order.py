@@ -1,7 +1,8 @@
-"""Sets of texts that the program's own code walks in their order, which the hash seed decides: read in its text.
+"""Orders and numbers that hang on the hash seed or on addresses, in the program's own code: read in its text.
 
-A set is walked without a call that could be watched, so the code is read once the recording is over. Only what is
-certain to hold texts counts, and no walk whose order nothing can hang on (``sorted``, ``len``, ``in``, another set).
+A set is walked, and ``hash`` called, without anything that could be watched, so the code is read once the recording is
+over. Only a set that is certain to hold texts, or a model's parameters or modules, counts, and no walk whose order
+nothing can hang on (``sorted``, ``len``, ``in``, another set).
 """
 
 from __future__ import annotations
@@ -11,33 +12,55 @@ import functools
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-from tracer.recording.program_text.source_tree import own_nodes, stores_of, tree_of
+from tracer.names import NumberSource, NumberUse
+from tracer.recording.program_text.source_tree import own_nodes, tree_of
+from tracer.recording.program_text.texts import Scope, Texts, name_of
 
 #: What hangs on the order of what it is given.
-_ORDERED = frozenset({"list", "tuple", "enumerate", "iter", "zip", "map", "filter", "reversed", "join", "array"})
-#: What gives texts, whatever it is called on.
-_GIVES_TEXTS = frozenset({"split", "rsplit", "splitlines", "listdir"})
-_SET_METHODS = frozenset({"union", "intersection", "difference", "symmetric_difference", "copy"})
-#: Statements in the body of a loop that hand nothing on: what is said, and what is refused.
+_ORDERED = frozenset(
+    {
+        *("list", "tuple", "enumerate", "iter", "zip", "map", "filter", "reversed", "join", "array", "extend"),
+        *("fromkeys", "deque", "cycle", "chain", "islice", "dumps", "Series", "DataFrame"),
+    }
+)
+_SORTS = frozenset({"sorted", "sort", "min", "max"})
+#: Statements in the body of a loop that hand no order on: what is said, and what is refused.
 _SAYS = frozenset({"print", "debug", "info", "warning", "warn", "error", "log"})
+#: Give the same in whichever order they are called.
+_IN_ANY_ORDER = frozenset({"requires_grad_", "add", "discard", "update"})
 _VARIABLE, _RANDOM = "PYTHONHASHSEED", "random"
 _MOST_FILES = 100
-_DEPTH = 4
-
-Walk = tuple[str, int, str]
-"""File, line and function."""
 
 
-def walked_sets(files: Iterable[str]) -> Iterator[Walk]:
-    """Each place in ``files`` that walks a set of texts, while texts are hashed at random."""
-    if not sys.flags.hash_randomization or hash_seed() != _RANDOM:
-        return
+class Found(NamedTuple):
+    """A place that takes an order, or a number, that is another one in every process."""
+
+    source: NumberSource
+    use: NumberUse
+    what: str
+    file: str
+    line: int
+    function: str
+
+
+_OF_TEXTS = (NumberSource.HASH, NumberUse.ORDER, "a set of texts")
+_OF_OBJECTS = (NumberSource.ADDRESS, NumberUse.ORDER, "a set of a model's parts")
+_BY_ID = (NumberSource.ADDRESS, NumberUse.ORDER, "an order by id")
+_HASH = (NumberSource.HASH, NumberUse.VALUE, "hash")
+_Kind = tuple[NumberSource, NumberUse, str]
+
+
+def hashed_and_placed(files: Iterable[str]) -> Iterator[Found]:
+    """Each such place in ``files``; those of texts while texts are hashed at random."""
+    hashes_at_random = bool(sys.flags.hash_randomization) and hash_seed() == _RANDOM
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     named = dict.fromkeys([*((main,) if isinstance(main, str) else ()), *files])
     for filename in list(named)[:_MOST_FILES]:
-        for line, function in _walked_in(filename):
-            yield filename, line, function
+        for kind, line, function in _found_in(filename):
+            if hashes_at_random or kind[0] is not NumberSource.HASH:
+                yield Found(*kind, filename, line, function)
 
 
 @functools.lru_cache(maxsize=1)
@@ -52,96 +75,81 @@ def hash_seed() -> str:
 
 
 @functools.lru_cache(maxsize=1024)
-def _walked_in(filename: str) -> tuple[tuple[int, str], ...]:
+def _found_in(filename: str) -> tuple[tuple[_Kind, int, str], ...]:
     tree = tree_of(filename)
+    if tree is None:
+        return ()
+    texts = Texts(tree)
     return tuple(
-        (line, str(getattr(scope, "name", "<module>")))
-        for scope in (_scopes(tree) if tree is not None else ())
-        for line in sorted({node.lineno for node in _walks(scope, tree)})
+        (kind, line, str(getattr(scope, "name", "<module>")))
+        for scope in _scopes(tree)
+        for line, kind in sorted({(node.lineno, kind) for kind, node in _looked_for(scope, texts)})
     )
 
 
-def _scopes(tree: ast.Module) -> Iterator[ast.AST]:
+def _scopes(tree: ast.Module) -> Iterator[Scope]:
     yield tree
     yield from (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
 
 
-def _walks(scope: ast.AST, tree: ast.AST | None) -> Iterator[ast.expr]:
-    """Every set of texts of ``scope`` that something walks in its order."""
+def _looked_for(scope: Scope, texts: Texts) -> Iterator[tuple[_Kind, ast.expr]]:
+    """Every walk of such a set, every order by address and every hash of a text in ``scope``."""
+    for walked in _walks(scope):
+        if texts.is_set_of_texts(walked, scope):
+            yield _OF_TEXTS, walked
+        elif texts.is_set_of_objects(walked, scope):
+            yield _OF_OBJECTS, walked
+    is_own = getattr(scope, "name", "") in ("__hash__", "__eq__")
+    for node in own_nodes(scope) if not is_own else ():
+        if not isinstance(node, ast.Call):
+            continue
+        if name_of(node.func) in _SORTS and any(key.arg == "key" and _is_id(key.value) for key in node.keywords):
+            yield _BY_ID, node
+        elif isinstance(node.func, ast.Name) and node.func.id == "hash" and _is_of_a_text(node, texts, scope):
+            yield _HASH, node
+
+
+def _is_of_a_text(call: ast.Call, texts: Texts, scope: Scope) -> bool:
+    return len(call.args) == 1 and texts.is_text(call.args[0], scope)
+
+
+def _is_id(key: ast.expr) -> bool:
+    """Is it ``id``, or a function that gives nothing but the ``id`` of what it is given?"""
+    if isinstance(key, ast.Lambda):
+        key = key.body.func if isinstance(key.body, ast.Call) else key.body
+    return isinstance(key, ast.Name) and key.id == "id"
+
+
+def _walks(scope: Scope) -> Iterator[ast.expr]:
+    """What something in ``scope`` walks in its order."""
     nodes = list(own_nodes(scope))
     ordered = {id(child) for node in nodes if _forgets_order(node) for child in ast.iter_child_nodes(node)}
     for node in nodes:
-        walked: list[ast.expr] = []
         if isinstance(node, (ast.For, ast.AsyncFor)) and not all(map(_only_says, node.body)):
-            walked = [node.iter]
+            yield node.iter
         elif isinstance(node, (ast.ListComp, ast.DictComp, ast.GeneratorExp)) and id(node) not in ordered:
-            walked = [generator.iter for generator in node.generators]
-        elif isinstance(node, ast.Call) and id(node) not in ordered and _name_of(node.func) in _ORDERED:
-            walked = list(node.args)
-        elif isinstance(node, ast.Starred):
-            walked = [node.value]
-        yield from (iterated for iterated in walked if _is_texts(iterated, scope, tree, 0))
+            yield from (generator.iter for generator in node.generators)
+        elif isinstance(node, ast.Call) and id(node) not in ordered:
+            if name_of(node.func) in _ORDERED:
+                yield from node.args
+            elif isinstance(node.func, ast.Attribute) and node.func.attr == "pop" and not node.args:
+                yield node.func.value
+        elif isinstance(node, ast.Starred) and id(node) not in ordered:
+            yield node.value
 
 
 def _forgets_order(node: ast.AST) -> bool:
     """Does a call give the same in whichever order it is given things?"""
-    return isinstance(node, ast.Call) and _name_of(node.func) in (
+    return isinstance(node, ast.Call) and name_of(node.func) in (
         *("sorted", "set", "frozenset", "len", "min", "max", "any", "all", "sum", "Counter", "update"),
     )
 
 
 def _only_says(statement: ast.stmt) -> bool:
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        return _name_of(statement.value.func) in _SAYS
+        return name_of(statement.value.func) in _SAYS | _IN_ANY_ORDER
+    if isinstance(statement, ast.Assign):
+        return all(isinstance(target, ast.Attribute) for target in statement.targets)
     if isinstance(statement, ast.If):
         return all(map(_only_says, (*statement.body, *statement.orelse)))
     return isinstance(statement, (ast.Raise, ast.Assert, ast.Pass, ast.Continue))
-
-
-def _is_texts(node: ast.expr, scope: ast.AST, tree: ast.AST | None, depth: int) -> bool:
-    """Is it a set that holds texts for sure?"""
-    if depth > _DEPTH:
-        return False
-    if isinstance(node, ast.Set):
-        return any(_is_text(element) for element in node.elts)
-    if isinstance(node, ast.SetComp):
-        return _is_text(node.elt)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.BitOr, ast.BitAnd, ast.Sub, ast.BitXor)):
-        return _is_texts(node.left, scope, tree, depth + 1)
-    if isinstance(node, ast.Name):
-        stores = stores_of(scope, node.id) or (stores_of(tree, node.id) if tree is not None else [])
-        return len(stores) == 1 and stores[0][1] and _is_texts(stores[0][0], scope, tree, depth + 1)
-    if not isinstance(node, ast.Call):
-        return False
-    name = _name_of(node.func)
-    if name in ("set", "frozenset") and len(node.args) == 1:
-        return _gives_texts(node.args[0], scope, tree, depth + 1)
-    if name in _SET_METHODS and isinstance(node.func, ast.Attribute):
-        return _is_texts(node.func.value, scope, tree, depth + 1)
-    return False
-
-
-def _gives_texts(node: ast.expr, scope: ast.AST, tree: ast.AST | None, depth: int) -> bool:
-    """Does walking it give texts for sure?"""
-    if depth > _DEPTH:
-        return False
-    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-        return any(_is_text(element) for element in node.elts)
-    if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
-        return _is_text(node.elt)
-    if isinstance(node, ast.Call):
-        return _name_of(node.func) in _GIVES_TEXTS
-    if isinstance(node, ast.Name):
-        stores = stores_of(scope, node.id) or (stores_of(tree, node.id) if tree is not None else [])
-        return len(stores) == 1 and stores[0][1] and _gives_texts(stores[0][0], scope, tree, depth + 1)
-    return _is_text(node)
-
-
-def _is_text(node: ast.expr) -> bool:
-    if isinstance(node, ast.Call):
-        return _name_of(node.func) in ("str", "lower", "upper", "strip", "replace", "decode", "basename")
-    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes)))
-
-
-def _name_of(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

@@ -97,19 +97,38 @@ def stores_of(scope: Any, name: str) -> list[tuple[ast.expr, bool]]:
     return found
 
 
+def its_part_of(value: ast.expr, is_plain: bool, scope: Any, name: str) -> tuple[ast.expr, bool]:
+    """Of ``a, b = set(), set()`` what goes to ``name``; else what ``stores_of`` gave."""
+    for one in own_nodes(scope) if isinstance(value, ast.Tuple) and not is_plain else ():
+        target = one.targets[0] if isinstance(one, ast.Assign) and one.value is value else None
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+            places = [place for place, part in enumerate(target.elts) if getattr(part, "id", "") == name]
+            if len(places) == 1:
+                return value.elts[places[0]], True
+    return value, is_plain
+
+
+def spellings_of(node: ast.expr) -> list[str]:
+    """What an expression may stand for: ``(a if x else b)`` is the one or the other."""
+    return [ast.unparse(one) for one in ((node.body, node.orelse) if isinstance(node, ast.IfExp) else (node,))]
+
+
 def _names(target: ast.AST, name: str) -> bool:
     return any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(target))
 
 
 @functools.lru_cache(maxsize=256)
 def assigned_attributes(filename: str, dotted: str) -> tuple[ast.expr, ...]:
-    """What ``dotted`` (``self.seed``, ``args.seed``) is set to anywhere in the file."""
+    """What ``dotted`` (``self.seed``, ``args.seed``) is set to anywhere in the file, or in a class ``self.seed``."""
     tree = tree_of(filename)
     assigned = (node for node in ast.walk(tree) if isinstance(node, ast.Assign)) if tree is not None else ()
     return tuple(
         node.value
         for node in assigned
-        if any(isinstance(target, ast.Attribute) and ast.unparse(target) == dotted for target in node.targets)
+        if any(
+            isinstance(target, ast.Attribute) and ast.unparse(target) in (dotted, f"self.{dotted.rpartition('.')[2]}")
+            for target in node.targets
+        )
     )
 
 
@@ -124,6 +143,25 @@ def returned_by(code: CodeType) -> list[ast.expr]:
 def parameters_of(scope: Any) -> list[str]:
     given = scope.args
     return [parameter.arg for parameter in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+
+
+def default_of(scope: Any, name: str) -> ast.expr | None:
+    """What a parameter is where nothing is given for it."""
+    given = scope.args
+    placed = [parameter.arg for parameter in (*given.posonlyargs, *given.args)]
+    if name in placed:
+        at = placed.index(name) - len(placed) + len(given.defaults)
+        return given.defaults[at] if at >= 0 else None
+    named = [parameter.arg for parameter in given.kwonlyargs]
+    return given.kw_defaults[named.index(name)] if name in named else None
+
+
+def is_left_out(scope: Any, call: ast.Call | None) -> bool:
+    """Is ``call`` one of the function of ``scope`` that spells out all that it gives?"""
+    if call is None or getattr(call.func, "attr", getattr(call.func, "id", "")) != scope.name:
+        return False
+    starred = any(isinstance(argument, ast.Starred) for argument in call.args)
+    return not starred and all(keyword.arg is not None for keyword in call.keywords)
 
 
 def is_passing_on(frame: FrameType) -> bool:

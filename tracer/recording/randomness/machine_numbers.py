@@ -19,7 +19,7 @@ from tracer.names import NumberSource, NumberUse, Phase
 from tracer.recording.patching import Call, original_of
 from tracer.recording.process.events import EventLog
 from tracer.recording.program_text import seed_sources
-from tracer.recording.program_text.set_order import walked_sets
+from tracer.recording.program_text.set_order import hashed_and_placed
 from tracer.recording.program_text.source_tree import call_of, is_given_a_state
 from tracer.recording.sites import LIBRARY, USER, Site, Sites, spell
 from tracer.recording.watchers import Target, Watchers
@@ -72,18 +72,18 @@ class NumberLog:
         _WATCHERS.discard(self)
 
     def listed(self, files: Iterable[str] = ()) -> tuple[MachineNumber, ...]:
-        """What was taken, in the order of first notice; then sets of texts that the program's ``files`` walk."""
-        return (*self._numbers(), *self._sets(files))
+        """What was taken, in the order of first notice; then what hangs on hashes and addresses in the ``files``."""
+        return (*self._numbers(), *self._read_in(files))
 
-    def _sets(self, files: Iterable[str]) -> Iterator[MachineNumber]:
-        for filename, line, function in walked_sets(files):
-            site = Site(os.path.join(self._working_directory, filename), line, function, USER)
+    def _read_in(self, files: Iterable[str]) -> Iterator[MachineNumber]:
+        for one in hashed_and_placed(files):
+            site = Site(os.path.join(self._working_directory, one.file), one.line, one.function, USER)
             yield MachineNumber(
-                source=NumberSource.HASH,
-                use=NumberUse.ORDER,
-                what="a set of texts",
+                source=one.source,
+                use=one.use,
+                what=one.what,
                 location=spell(site, self._working_directory),
-                function=function,
+                function=one.function,
             )
 
     def _numbers(self) -> tuple[MachineNumber, ...]:

@@ -34,6 +34,9 @@ def repeated_headline(repeated: Repeated) -> str:
     if repeated.failed:
         calls = f"the calls that both made before they failed ({unvaried.calls_compared:,})"
     agree = f"{_runs(unvaried)} agree in {calls}"
+    if not unvaried.calls_compared:
+        failed = ": the script failed before it made one" if repeated.failed else ""
+        agree = f"{_runs(unvaried)} made no call that could be compared{failed}"
     parted = next(((arm, one) for arm, one in repeated.arms.items() if one.first is not None), None)
     if parted is None:
         arms = plural(len(repeated.arms) - 1, "arm")
@@ -48,6 +51,8 @@ def _briefly(repeated: Repeated) -> str:
     first = repeated.first
     if first is not None:
         return f"the runs part at {place_of_root(first)}"
+    if not repeated.calls_compared:
+        return "they make no call that could be compared"
     ended = f", and the script fails with exit code {repeated.failed[0].code}" if repeated.failed else ""
     return f"they agree in {_all_calls(repeated.calls_compared)}{ended}"
 
