@@ -62,6 +62,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/trials.py
 	$(BIN)/python benchmarks/unknown.py
 	$(BIN)/python benchmarks/values.py
+	$(BIN)/python benchmarks/comparing.py
 	$(BIN)/python benchmarks/compiled.py
 
 # Without --quiet, which hides the warnings from --strict too.
