@@ -216,7 +216,9 @@ class Recorder:
             loaders=self.watch.loaders.listed() if self.watch.loaders is not None else (),
             machine_numbers=self.watch.numbers.listed(self._own_files()),
             allocations=merge_counted(self.tracking.allocations(self._working_directory)),
-            unwritten_reads=merge_counted(self.tracking.unwritten_reads(self._working_directory)),
+            unwritten_reads=merge_counted(
+                [*self.tracking.unwritten_reads(self._working_directory), *self.regions.unwritten_reads(runs, times)]
+            ),
             regions=regions,
             launched=self.launched.kernels(),
             overlaps=merge_counted(self.tracking.overlapping_writes(self._working_directory)),

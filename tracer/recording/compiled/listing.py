@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tracer.names import Phase
+from tracer.names import DeterministicMode, Phase
 from tracer.recording.calls import facts
 from tracer.recording.compiled.compilations import CompiledCode, CompileLog, Program
 from tracer.recording.compiled.distinct_numbers import distinct_numbers
@@ -27,11 +27,13 @@ from tracer.recording.compiled.program_lines import (
     read_stack,
     with_neighbours,
 )
+from tracer.recording.compiled.unwritten import unwritten_reads
 from tracer.recording.inputs.graph_forms import arguments_of
 from tracer.recording.memory.indices import Distinct
 from tracer.recording.sites import LIBRARY, NOWHERE, USER, Site, Sites, spell
 from tracer.recording.torch_private import compile_seams
 from tracer.trace.model import CallGroup, FactValue
+from tracer.trace.process import UnwrittenRead
 from tracer.trace.region_names import Direction, KernelLanguage, RegionGap, RegionInside, RegionOrigin
 from tracer.trace.regions import Kernel, Region
 
@@ -123,6 +125,30 @@ class RegionList:
             for number, node in enumerate(inside.graph.nodes):
                 group = self._group(run, inside, number, node, node.name in forward)
                 yield run.order, group if count == 1 else replace(group, count=count)
+
+    def unwritten_reads(
+        self, runs: Iterable[Run], times: Callable[[Run], int] = lambda run: run.count
+    ) -> Iterator[UnwrittenRead]:
+        """Where regions computed with memory that nothing had filled; deterministic mode fills it."""
+        for run in runs:
+            inside, count = self._read(run.code), times(run)
+            if inside.graph is None or not count or run.code.mode not in (None, DeterministicMode.OFF):
+                continue
+            nodes = inside.graph.nodes
+            for reader, giver in unwritten_reads(inside.graph):
+                read, given = (self._group(run, inside, one, nodes[one], False) for one in (reader, giver))
+                yield UnwrittenRead(
+                    op=read.op,
+                    phase=read.phase,
+                    module=read.module,
+                    location=read.location,
+                    function=read.function,
+                    called_from=read.called_from,
+                    count=count,
+                    allocated_by=given.op,
+                    allocated_at=given.location,
+                    allocated_from=given.called_from,
+                )
 
     # --- groups ---
 

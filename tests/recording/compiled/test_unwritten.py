@@ -1,0 +1,46 @@
+"""A compiled graph that computes with memory which nothing had filled, and twins that fill it first."""
+
+from __future__ import annotations
+
+import pytest
+
+from tracer.recording.compiled.graph_text import read_graph
+from tracer.recording.compiled.unwritten import unwritten_reads
+
+GRAPH = """
+class GraphModule(torch.nn.Module):
+    def forward(self, arg0_1: "f32[100, 16][16, 1]cpu"):
+        empty: "f32[{size}][1]cpu" = torch.ops.aten.empty.memory_format([{size}], device = device(type='cpu'))
+        {body}
+        return (last,)
+"""
+READS = [
+    'last: "f32[16][1]cpu" = torch.ops.aten.mul.Tensor(empty, 0.5)',
+    'last: "f32[][]cpu" = torch.ops.aten.sum.default(empty)',
+    'part: "f32[8][1]cpu" = torch.ops.aten.slice.Tensor(empty, 0, 0, 8)\n'
+    '        last: "f32[8][1]cpu" = torch.ops.aten.add.Tensor(arg0_1, part)',
+]
+FILLED = [
+    'last: "f32[16][1]cpu" = torch.ops.aten.fill.Scalar(empty, 0)',
+    'last: "f32[16][1]cpu" = torch.ops.aten.copy.default(empty, arg0_1)',
+    'full: "f32[16][1]cpu" = torch.ops.aten.normal_functional.default(empty)\n'
+    '        last: "f32[16][1]cpu" = torch.ops.aten.mul.Tensor(full, 2)',
+    'last: "f32[16][1]cpu" = torch.ops.aten.full_like.default(empty, 0)',
+    'part: "f32[16][1]cpu" = torch.ops.aten.slice_scatter.default(empty, arg0_1, 0, 0, 16)\n'
+    '        last: "f32[16][1]cpu" = torch.ops.aten.mul.Tensor(part, 2)',
+]
+
+
+def reads(body: str, size: str = "16") -> list[tuple[int, int]]:
+    return list(unwritten_reads(read_graph(GRAPH.format(body=body, size=size))))
+
+
+@pytest.mark.parametrize("body", READS, ids=["multiplied", "summed", "seen in part"])
+def test_computing_with_memory_that_nothing_filled_is_told_with_who_gave_it(body: str) -> None:
+    assert reads(body) == [(body.count("torch.ops"), 0)]
+    assert reads(body, size="0") == []
+
+
+@pytest.mark.parametrize("body", FILLED, ids=["filled", "copied", "drawn", "asked for its shape", "written through"])
+def test_memory_that_is_written_first_is_not(body: str) -> None:
+    assert reads(body) == []
