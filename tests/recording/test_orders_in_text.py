@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
+import types
 from collections.abc import Callable
 from pathlib import Path
 
@@ -94,3 +95,17 @@ def test_texts_that_are_hashed_alike_in_every_process_leave_addresses(
 ) -> None:
     monkeypatch.setattr(set_order, "hash_seed", lambda: "0")
     assert found("list({'a', 'b'})\nhash('a')\nsorted(net.modules(), key=id)") == [(BY_ID, 3)]
+
+
+def test_a_module_beside_the_script_is_read_though_no_op_runs_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(set_order, "hash_seed", lambda: "random")
+    (tmp_path / "train.py").write_text("import words_beside_the_script\n")
+    beside = tmp_path / "words_beside_the_script.py"
+    beside.write_text("ORDER = list({'a', 'b'})\n")
+    module = types.ModuleType("words_beside_the_script")
+    module.__file__ = str(beside)
+    monkeypatch.setitem(sys.modules, "words_beside_the_script", module)
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "train.py"), raising=False)
+    assert [(one.file, one.line) for one in set_order.hashed_and_placed([])] == [(str(beside), 1)]

@@ -32,6 +32,8 @@ _SAYS = frozenset({"print", "debug", "info", "warning", "warn", "error", "log"})
 _IN_ANY_ORDER = frozenset({"requires_grad_", "add", "discard", "update"})
 _VARIABLE, _RANDOM = "PYTHONHASHSEED", "random"
 _MOST_FILES = 100
+#: In the path of what somebody installed, an interpreter's own programs included.
+_INSTALLED = ("site-packages", "dist-packages", "bin", "lib")
 
 
 class Found(NamedTuple):
@@ -56,11 +58,29 @@ def hashed_and_placed(files: Iterable[str]) -> Iterator[Found]:
     """Each such place in ``files``; those of texts while texts are hashed at random."""
     hashes_at_random = bool(sys.flags.hash_randomization) and hash_seed() == _RANDOM
     main = getattr(sys.modules.get("__main__"), "__file__", None)
-    named = dict.fromkeys([*((main,) if isinstance(main, str) else ()), *files])
+    named = dict.fromkeys([*(_with_its_modules(main) if isinstance(main, str) else ()), *files])
     for filename in list(named)[:_MOST_FILES]:
         for kind, line, function in _found_in(filename):
             if hashes_at_random or kind[0] is not NumberSource.HASH:
                 yield Found(*kind, filename, line, function)
+
+
+def _with_its_modules(main: str) -> list[str]:
+    """The script and the loaded modules beside and below it: a vocabulary may be made where no op runs."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(main)), "")
+    if any(part in folder.split(os.sep) for part in _INSTALLED):
+        return [main]
+    files = [getattr(module, "__file__", None) for module in tuple(sys.modules.values())]
+    beside = [
+        file
+        for file in files
+        if isinstance(file, str)
+        and file.startswith(folder)
+        and file.endswith(".py")
+        and file != os.path.abspath(main)
+        and not any(part in file.split(os.sep) for part in _INSTALLED)
+    ]
+    return [main, *dict.fromkeys(beside)]
 
 
 @functools.lru_cache(maxsize=1)
