@@ -66,7 +66,7 @@ def make_workload(width: int, layers: int, batch: int) -> Workload:
 
 
 def calibrated(seconds: float, width: int, layers: int) -> Workload:
-    """A workload whose untouched step takes ``seconds``, or a tenth less: to come closer takes a noisy machine minutes."""
+    """A workload whose untouched step takes ``seconds``, or up to a tenth less: a noisy machine never comes closer."""
     batch = 1
     while True:
         workload = make_workload(width, layers, batch)

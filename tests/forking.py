@@ -253,7 +253,8 @@ def _run(args: list[str]) -> int:
     import types
 
     given = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one]
-    sys.path[:] = [*given, *(one for one in sys.path if one not in (str(ROOT), *given))]
+    found = (*given, *(one for one in sys.path if one != str(ROOT)), str(ROOT))  # an installation finds us last
+    sys.path[:] = dict.fromkeys(found)
     sys.orig_argv = [sys.executable, *args]
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     sys.modules["__mp_main__"] = main  # so multiprocessing names it, as it is imported
