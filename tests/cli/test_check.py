@@ -192,7 +192,9 @@ def test_a_report_is_written_whether_or_not_the_gate_fails(saved: Path, tracer: 
 
 def test_a_partial_trace_is_no_pass(saved: Path, tracer: Command) -> None:
     trace(call("aten.add.Tensor"), sources=(TraceSource(calls=1, partial="interrupted"),)).save(saved)
-    assert tracer("check", saved, "--backend", "cuda").code == 3
+    done = tracer("check", saved, "--backend", "cuda")
+    assert done.code == 3
+    assert done.out.splitlines()[-1].startswith("tracer check: nothing fails in the part that was recorded")
 
 
 @pytest.mark.parametrize(

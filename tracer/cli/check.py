@@ -176,7 +176,7 @@ def command(
         for line in annotated(decision.failing, folder_below(os.environ.get("GITHUB_WORKSPACE"))):
             show(line)
     untrained = "" if allow_no_training or configured.allow_no_training else _untrained(trace)
-    show(summary(decision, untrained))
+    show(summary(decision, untrained, is_partial=bool(trace.partial)))
     if trace.differing_settings:
         names = ", ".join(trace.differing_settings)
         mixed = any(recording.differing_settings for recording in recordings)  # one file holds several recordings
@@ -231,7 +231,7 @@ def _untrained(trace: Trace) -> str:
     }.get(trace.training, "")
 
 
-def summary(decision: Decision, untrained: str = "") -> str:
+def summary(decision: Decision, untrained: str = "", *, is_partial: bool = False) -> str:
     """The one line that says how the gate ended, and what was let through."""
     compared = decision.compared
     failing: tuple[Finding, ...] = decision.failing
@@ -253,5 +253,6 @@ def summary(decision: Decision, untrained: str = "") -> str:
         rest.append(f"{len(compared.fixed):,} accepted and found no longer: update the baseline")
     if untrained:
         counts.append(f"{untrained} (--allow-no-training accepts that)")
-    ending = f"failed: {', '.join(counts)}" if counts else "passed"
+    unfailed = "nothing fails in the part that was recorded" if is_partial else "passed"
+    ending = f"failed: {', '.join(counts)}" if counts else unfailed
     return f"tracer check: {ending}{'; ' if rest else ''}{', '.join(rest)}"
