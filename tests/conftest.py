@@ -35,7 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """All workers ask one server for their processes, which this session keeps."""
-    node.workerinput["forks"] = FORKING.address()
+    node.workerinput["forks"] = FORKING.address(loads=True)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -54,10 +54,10 @@ class Forking:
         """Ask the server at ``address``, which another process keeps; empty: one of this process."""
         self._shared = address
 
-    def address(self) -> str:
-        """Where the server is asked."""
+    def address(self, *, loads: bool = False) -> str:
+        """Where the server is asked; ``loads``: many will ask, so that it need not wait for the first."""
         if not self._shared and self._server is None:
-            self._server = Server()
+            self._server = Server(loads=loads)
             atexit.register(self._server.stop)
         return self._shared or self._server.address  # type: ignore[union-attr]
 
@@ -98,13 +98,13 @@ class Forking:
 class Server:
     """A process that ends when its keeper does, however that ends: it reads a pipe that nobody else writes to."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, loads: bool = False) -> None:
         self.address = os.path.join(tempfile.mkdtemp(prefix="forks-"), "socket")
         with socket.socket(socket.AF_UNIX) as listening:
             listening.bind(self.address)
             listening.listen()  # from here on a command waits until there is somebody to take it
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.forking", str(listening.fileno())],
+                [sys.executable, "-m", "tests.forking", str(listening.fileno()), *(["load"] if loads else [])],
                 cwd=ROOT,
                 env={**os.environ, "TORCH_WARM_POOL": "0"},  # Inductor would start processes as it loads
                 stdin=subprocess.PIPE,
@@ -139,10 +139,10 @@ LOADED = (
 KEEPER = 0
 
 
-def _serve(listening: socket.socket) -> None:
-    """Load when somebody asks for the first time, and fork a server for each who does."""
+def _serve(listening: socket.socket, loads: bool) -> None:
+    """Load at once or when somebody asks for the first time, and fork a server for each who does."""
     os.dup2(2, 1)  # what an import prints is no answer
-    veil = None
+    veil = _loaded() if loads else None
     while KEEPER not in select.select([KEEPER, listening], [], [])[0]:
         if veil is None:
             veil = _loaded()
@@ -287,4 +287,4 @@ def _run(args: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    _serve(socket.socket(fileno=int(sys.argv[1])))
+    _serve(socket.socket(fileno=int(sys.argv[1])), loads="load" in sys.argv[2:])
