@@ -22,6 +22,7 @@ from tests.recording.lines import line_of, record
 from tracer import DeterminismTracer
 from tracer.names import Phase
 from tracer.recording.memory import extensions
+from tracer.recording.torch_private import compile_seams
 from tracer.trace.process import Allocation, UnwrittenRead
 
 
@@ -373,6 +374,19 @@ def test_nothing_is_claimed_where_an_extension_may_write_unseen(monkeypatch: pyt
     monkeypatch.setitem(sys.modules, "fused_kernels", module)
     monkeypatch.setattr(extensions, "_found", False)
     assert unfollowed(lambda: torch.empty(3).sum()) == 1
+
+
+@pytest.mark.skipif(not compile_seams.SEES_REGIONS, reason="this torch runs compiled code that nobody sees run")
+@pytest.mark.parametrize(("folder", "is_foreign"), [("gi", False), ("my", True)])
+def test_a_kernel_that_inductor_compiled_is_no_extension(folder: str, is_foreign: bool, tmp_path: Any) -> None:
+    key = "cgi" + 49 * "a"
+    library = tmp_path / folder / f"{key}.main{extensions.EXTENSION_SUFFIXES[-1]}"
+    library.parent.mkdir()
+    library.write_bytes(b"\x7fELF needs libc10.so")
+    module = types.ModuleType(f"{key}.kernel")
+    module.__file__ = str(library)
+    assert extensions._is_foreign(f"{key}.kernel", module) is is_foreign
+    extensions._known.pop(f"{key}.kernel")
 
 
 def test_no_module_of_this_process_counts_as_an_extension() -> None:

@@ -94,6 +94,8 @@ class Executions:
     def ran(self, compiled: Any) -> bool:
         """``compiled`` is about to run; will it dispatch ops that are counted as its own?"""
         self.running = None
+        if self._watched or self._indices:
+            self._give_up()
         modules = self._modules
         in_engine = _current_node() is not None
         if not in_engine and _get_ident() != modules.thread and seams.graph_task_id() == -1:
@@ -126,8 +128,6 @@ class Executions:
             waiting.append(run)
         run.count += 1
         self.running = run
-        if self._watched or self._indices:
-            self._give_up()
         if code.text:
             return code.dispatches
         self.on_unseen(code, sys._getframe(2))

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from tracer.recording.torch_private import seams
+from tracer.recording.torch_private import compile_seams, seams
 
 #: Every library of functions on torch tensors names one of torch's own.
 _MARKS = (b"c10.dll",) if sys.platform == "win32" else (b"libc10", b"libtorch")
@@ -57,7 +57,10 @@ def _calls_torchs_own(frame: FrameType) -> bool:
 
 
 def has_foreign_extension() -> bool:
-    """Has the process loaded an extension module that is built on torch and is no part of it?"""
+    """Has the process loaded an extension module that is built on torch and is no part of it?
+
+    The kernels that Inductor compiles are such modules too; they run in regions, and those are seen to run.
+    """
     global _modules_seen, _found
     if not _found and len(sys.modules) != _modules_seen:
         _modules_seen = len(sys.modules)
@@ -75,6 +78,7 @@ def _is_foreign(name: str, module: Any) -> bool:
             and isinstance(path, str)
             and _STANDARD_LIBRARY not in path
             and path.endswith(tuple(EXTENSION_SUFFIXES))
+            and not (compile_seams.SEES_REGIONS and compile_seams.is_generated(name, path))
             and _names_torch(path)
         )
     return known

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
+import re
 import sys
 from contextlib import suppress
 from types import CodeType, FrameType
@@ -48,6 +50,9 @@ GUARDS_SEE_MODES: bool = torch.__version__ < (2, 10)  # type: ignore[operator]
 FALLS_BACK = not seams.KEEPS_COMPILED_CODE and "include_infra_modes" in getattr(
     getattr(_python_dispatch.is_in_torch_dispatch_mode, "__code__", None), "co_varnames", ()
 )
+
+#: What Inductor calls what it compiles.
+_HASH = re.compile(r"c[a-z2-7]{51}")
 
 #: Short names of dtypes that torch.fx has no table for in every release.
 _DTYPES = {
@@ -94,6 +99,18 @@ def overload(name: str) -> Any | None:
         return getattr(found, which or "default")
     except (AttributeError, RuntimeError):
         return None
+
+
+def is_generated(name: str, path: str) -> bool:
+    """Is the extension module ``name``, loaded from ``path``, a kernel that Inductor wrote and compiled?
+
+    It goes by a hash, under which its file lies in a folder of its own: ``5h/c5h3b....main.so`` (2.9.1, 2.13.0).
+    """
+    key = name.partition(".")[0]
+    file = os.path.basename(path)
+    return (
+        _HASH.fullmatch(key) is not None and file.startswith(f"{key}.") and path.endswith(os.path.join(key[1:3], file))
+    )
 
 
 def compiled_graph_class() -> Any | None:
