@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 
 from tests.forking import FORKING
@@ -23,7 +24,6 @@ settings.register_profile("every run", _PATIENT, max_examples=25)
 settings.register_profile("make test-all", _PATIENT, max_examples=100)
 
 GOLDEN = Path(__file__).parent / "golden"
-GPU = Path(__file__).parent / "gpu"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -60,38 +60,51 @@ def pytest_collection_finish() -> None:
             device.traceback = types.SimpleNamespace(format_stack=list)  # type: ignore[attr-defined]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """A worker says of a test what is shown: how its call ended, and what did not pass.
+
+    Six messages a test, two of which are shown, took pytest-xdist's two sides twice as long as pytest itself. The last
+    test of a worker is told in full: with it the line of progress ends.
+    """
+    option = item.config.option
+    shows_more = option.durations or option.verbose > 0 or option.xmlpath
+    if not hasattr(item.config, "workerinput") or nextitem is None or shows_more:
+        return None
+    for report in runtestprotocol(item, nextitem=nextitem, log=False):
+        if report.when == "call" or not report.passed:
+            report.keywords = {}  # that nobody there reads, and that are half of a message
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the files under tests/golden")
 
 
 @pytest.fixture(autouse=True)
-def _flags_can_be_set() -> None:
-    """Torch's own test modules, which some of ours load, forbid a process to set backend flags: take that back."""
-    backends = sys.modules.get("torch.backends")
-    if backends is not None:
-        backends.flags_frozen.__globals__["__allow_nonbracketed_mutation_flag"] = True
+def _the_process_is_its_own() -> Iterator[None]:
+    """What a test of this process has set, and left, the next one does not find; one fixture, as every test pays it.
 
-
-@pytest.fixture(autouse=True)
-def _cuda_sleeps(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Outside ``tests/gpu``, CUDA has not started, whichever test of this worker started it before."""
-    cuda = sys.modules.get("torch.cuda")
-    if cuda is None or not cuda.is_initialized() or GPU in request.path.parents:
-        yield
-        return
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cuda, "_initialized", False)
-        patch.setattr(cuda, "_queued_calls", [])
-        yield
-
-
-@pytest.fixture(autouse=True)
-def _the_process_is_left_as_it_was() -> Iterator[None]:
-    """Threads, deterministic mode and folder are those of the process again after a test that failed or forgot."""
+    Outside ``tests/gpu``, CUDA has not started, whichever test of this worker started it before. Threads, deterministic
+    mode and folder are those of the process again after a test that failed or forgot.
+    """
     torch = sys.modules.get("torch")
     folder = os.getcwd()
-    threads = torch.get_num_threads() if torch is not None else None
-    yield
+    if torch is None:
+        threads = None
+        yield
+    else:
+        threads = torch.get_num_threads()
+        # Torch's own test modules, which some of ours load, forbid a process to set backend flags: take that back.
+        torch.backends.flags_frozen.__globals__["__allow_nonbracketed_mutation_flag"] = True
+        if not torch.cuda.is_initialized() or os.environ["PYTEST_CURRENT_TEST"].startswith("tests/gpu/"):
+            yield
+        else:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(torch.cuda, "_initialized", False)
+                patch.setattr(torch.cuda, "_queued_calls", [])
+                yield
     os.chdir(folder)
     torch = sys.modules.get("torch")
     if torch is None:
