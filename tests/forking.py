@@ -21,6 +21,7 @@ import tempfile
 import time
 import traceback
 import weakref
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
@@ -177,6 +178,8 @@ def _loaded() -> Veil:
 
     required_facts()
     named_variables()
+    for one in ((), [], iter(()), (each for each in ())):
+        Counter(one)  # asks whether its class is a mapping, which is remembered: every mapping there is has to say no
     veil.draw("torch", "functorch", "numpy", "pandas", "rich", "jinja2", "itables", "xxhash")
     gc.freeze()
     gc.enable()

@@ -26,6 +26,12 @@ class Veil:
         self.hidden: dict[str, ModuleType] = {}
         self._put_there: dict[str, list[str]] = {}
         """What a module's code put into ``sys.modules`` itself: the parts of a C extension."""
+        self._parts: frozenset[str] = frozenset()
+        """All of those."""
+        self._whole: dict[str, tuple[str, ...]] = {}
+        """A library -> all that its import brings along, in that order: a child that walks the needs copies memory."""
+        self._unset: set[str] = set()
+        """Those that their package has no attribute of until they are imported."""
 
     def load(self, names: Iterable[str]) -> None:
         """Import ``names`` and note what each module imports as it loads."""
@@ -58,19 +64,41 @@ class Veil:
             grown = len(found)
             found |= {name for name, needs in self._needs.items() if not found.isdisjoint(needs)}
         self.hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name in found}
-        for name, module in self.hidden.items():
-            package, _, last = name.rpartition(".")
-            if name not in self._needs:
-                while package and package not in self._needs:
-                    package = package.rpartition(".")[0]
-                self._put_there.setdefault(package, []).append(name)
-                continue
-            parent = self.hidden.get(package) or sys.modules.get(package)
-            if parent is not None and vars(parent).get(last) is module:
-                delattr(parent, last)  # as before it is imported; an import sets it
+        self._parts = frozenset(name for name in self.hidden if name not in self._needs)
+        for name in [one for one in self.hidden if one in self._parts]:
+            package = name.rpartition(".")[0]
+            while package and package not in self._needs:
+                package = package.rpartition(".")[0]
+            self._put_there.setdefault(package, []).append(name)
         for name in self.hidden:
             self._needs[name] = {one: None for one in self._needs.get(name, ()) if one in self.hidden}
+        self._whole = {name: tuple(self._brought(name, {})) for name in libraries if name in self.hidden}
+        comes_along = {
+            name
+            for library, brought in self._whole.items()
+            for name in brought
+            if name.startswith(f"{library}.") and name.rpartition(".")[0] in brought
+        }
+        for name in self.hidden.keys() - comes_along - self._parts:
+            package, _, last = name.rpartition(".")
+            parent = self.hidden.get(package) or sys.modules.get(package)
+            if parent is not None and vars(parent).get(last) is self.hidden[name]:
+                delattr(parent, last)  # as before it is imported; an import sets it
+                self._unset.add(name)
         sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+
+    def _brought(self, name: str, known: dict[str, None]) -> dict[str, None]:
+        """``name`` and what its import brings along, behind what is ``known``."""
+        package = name.rpartition(".")[0]
+        if package in self.hidden and package not in known:
+            self._brought(package, known)
+        if name not in known:
+            known[name] = None
+            known.update(dict.fromkeys(self._put_there.get(name, ())))
+            for needed in self._needs[name]:
+                if needed not in known:
+                    self._brought(needed, known)
+        return known
 
     def forget(self, package: str) -> None:
         """Have ``package`` load anew, from its files."""
@@ -91,20 +119,20 @@ class Veil:
     def _reveal(self, name: str) -> None:
         """``name`` is back: so must be what its import had loaded."""
         self.hidden.pop(name, None)
-        for part in self._put_there.get(name, ()):
-            if part in self.hidden:
-                sys.modules[part] = self.hidden.pop(part)
-        for needed in self._needs.get(name, ()):
-            if needed not in self.hidden:
-                continue
-            if needed.rpartition(".")[2].startswith("test_"):
-                sys.modules[needed] = self.hidden.pop(needed)  # pytest in a child would load such a file by itself
-            else:
-                self._import(needed)
+        whole = self._whole.get(name, ())
+        for needed in whole or (*self._put_there.get(name, ()), *self._needs.get(name, ())):
+            if needed in self.hidden:
+                self._import(needed, alone=bool(whole))
 
-    def _import(self, name: str) -> None:
-        """As an import does, in a tenth of its time: there are some fifteen hundred in ``import torch``."""
+    def _import(self, name: str, *, alone: bool = False) -> None:
+        """As an import does, in a tenth of its time: there are some fifteen hundred in ``import torch``.
+
+        ``alone``: what it brings along is the caller's to import.
+        """
         package, _, last = name.rpartition(".")
+        if name in self._parts or last.startswith("test_"):  # pytest in a child would load such a file by itself
+            sys.modules[name] = self.hidden.pop(name)
+            return
         if package in self.hidden:
             self._import(package)
         module, parent = self.hidden.get(name), sys.modules.get(package)
@@ -119,8 +147,11 @@ class Veil:
                 break
         else:
             sys.modules[name] = module
-            self._reveal(name)
-        if package:
+            if alone:
+                del self.hidden[name]
+            else:
+                self._reveal(name)
+        if name in self._unset:
             setattr(parent, last, module)
 
 

@@ -109,3 +109,23 @@ def test_a_module_beside_the_script_is_read_though_no_op_runs_in_it(
     monkeypatch.setitem(sys.modules, "words_beside_the_script", module)
     monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "train.py"), raising=False)
     assert [(one.file, one.line) for one in set_order.hashed_and_placed([])] == [(str(beside), 1)]
+
+
+def test_a_package_that_lies_beside_the_script_is_read_and_one_that_somebody_installed_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(set_order, "hash_seed", lambda: "random")
+    installed, own = tmp_path / "env" / "site-packages" / "installed_words", tmp_path / "own_words"
+    for folder in (installed, own):
+        folder.mkdir(parents=True)
+        for file in ("__init__.py", "words.py"):
+            (folder / file).write_text("ORDER = list({'a', 'b'})\n")
+            name = folder.name if file == "__init__.py" else f"{folder.name}.words"
+            module = types.ModuleType(name)
+            module.__file__ = str(folder / file)
+            if file == "__init__.py":
+                module.__path__ = [str(folder)]
+            monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "train.py"), raising=False)
+    read = {one.file for one in set_order.hashed_and_placed([])}
+    assert read == {str(own / "__init__.py"), str(own / "words.py")}

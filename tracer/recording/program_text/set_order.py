@@ -68,19 +68,34 @@ def hashed_and_placed(files: Iterable[str]) -> Iterator[Found]:
 def _with_its_modules(main: str) -> list[str]:
     """The script and the loaded modules beside and below it: a vocabulary may be made where no op runs."""
     folder = os.path.join(os.path.dirname(os.path.abspath(main)), "")
-    if any(part in folder.split(os.sep) for part in _INSTALLED):
+    if _is_installed(folder):
         return [main]
-    files = [getattr(module, "__file__", None) for module in tuple(sys.modules.values())]
     beside = [
         file
-        for file in files
-        if isinstance(file, str)
-        and file.startswith(folder)
+        for file in _files_of_modules()
+        if file.startswith(folder)
         and file.endswith(".py")
         and file != os.path.abspath(main)
-        and not any(part in file.split(os.sep) for part in _INSTALLED)
+        and not _is_installed(file)
     ]
     return [main, *dict.fromkeys(beside)]
+
+
+def _files_of_modules() -> Iterator[str]:
+    """Of each loaded module the file, but for what an installed package brought: torch alone has a thousand."""
+    from_installed: dict[str, bool] = {}
+    for name in tuple(sys.modules):
+        package = name.rpartition(".")[0]
+        if package and package not in from_installed:
+            paths = getattr(sys.modules.get(package), "__path__", None)
+            from_installed[package] = isinstance(paths, list) and all(map(_is_installed, paths))
+        file = None if from_installed.get(package) else getattr(sys.modules.get(name), "__file__", None)
+        if isinstance(file, str):
+            yield file
+
+
+def _is_installed(path: str) -> bool:
+    return any(part in _INSTALLED for part in path.split(os.sep))
 
 
 @functools.lru_cache(maxsize=1)
