@@ -9,7 +9,7 @@ import msgspec
 from tracer.divergence.causes import reasons
 from tracer.divergence.causes.changed_settings import NO_KERNELS
 from tracer.divergence.causes.tables import Tables
-from tracer.divergence.matching.differing import reads_another
+from tracer.divergence.matching.differing import lie_otherwise, reads_another
 from tracer.divergence.matching.following import Candidate, Way
 from tracer.divergence.matching.pairing import Pairs, texts_of
 from tracer.divergence.model import Changed, Place, Root, RootCause
@@ -137,6 +137,8 @@ class Classifier:
             return msgspec.structs.replace(root, why=reasons.NOT_DIGESTED)
         if reads_another(self.pairs, one.node):
             return self._given_another(root)
+        if lie_otherwise(self.pairs)[one.node]:
+            return msgspec.structs.replace(root, cause=RootCause.ARGUMENT, why=reasons.LIES_OTHERWISE)
         return msgspec.structs.replace(root, cause=RootCause.OUTSIDE_CHANGE, why=reasons.CHANGED_OUTSIDE)
 
     def _given_another(self, root: Root) -> Root:

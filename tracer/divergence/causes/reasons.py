@@ -25,6 +25,10 @@ CHANGED_OUTSIDE = (
     "the calls that wrote what it reads agree in both runs, and yet it reads other bytes: something that is no op wrote"
     " to this memory"
 )
+LIES_OTHERWISE = (
+    "the calls that wrote what it reads agree in both runs, but it is given a view that lies otherwise in memory:"
+    " Python chose another order of axes, or an op gave its result in another layout"
+)
 
 _SOURCES = {
     NumberSource.CLOCK: "the clock",

@@ -12,13 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tracer.divergence.matching.pairing import Attached, Flags, Ints, Pairs, attach
-from tracer.trace.values import Mark, Values, without_places
+from tracer.trace.values import TURN_SHIFT, Mark, Values, without_places
 
 Digests = npt.NDArray[np.uint64]
 #: Calls whose origins are looked at together: few enough for memory, enough for speed.
 _AT_ONCE = 1 << 17
 
 _UNKNOWN = int(Mark.INPUT_NOT_DIGESTED | Mark.OUTPUT_NOT_DIGESTED)
+_TURNS = np.uint16(Mark.TURNED | 0xFF << TURN_SHIFT)
 
 
 class Differences(NamedTuple):
@@ -62,7 +63,7 @@ def differences(pairs: Pairs) -> Differences:
     )
     numbers, placed = _numbers(one, two, one.numbers[at], two.numbers[at2])
     draws = attach(pairs, (one.draws[0], two.draws[0]), (one.draws[1], two.draws[1]), (one.draws[2], two.draws[2]))
-    return Differences(
+    found = Differences(
         inputs=one.inputs[at] != two.inputs[at2],
         outputs=one.outputs[at] != two.outputs[at2],
         numbers=numbers,
@@ -73,6 +74,18 @@ def differences(pairs: Pairs) -> Differences:
         entries=entries,
         draws=draws,
     )
+    unclear = found.inputs & ~found.outputs & lie_otherwise(pairs)
+    if not unclear.any():
+        return found
+    # The digests of what these read say nothing. Who wrote it does.
+    return found._replace(inputs=found.inputs & ~(unclear & (explained_by(pairs, found) < 0)))
+
+
+def lie_otherwise(pairs: Pairs) -> Flags:
+    """Pairs that read tensors which lie otherwise in memory on the two sides, digested as they lie there."""
+    marks = pairs.first.marks[pairs.at[0]] ^ pairs.second.marks[pairs.at[1]]
+    differ: Flags = (marks & _TURNS) != 0
+    return differ
 
 
 def _numbers(one: Values, two: Values, ours: Digests, theirs: Digests) -> tuple[Flags, Flags]:

@@ -27,6 +27,7 @@ from tracer.recording.values.plans import PARTIAL, Plan, plan_of
 from tracer.trace.values import Group, Mark, ValueKind, ValuesWriter, fold
 
 _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
+_is_contiguous: Any = torch._C.TensorBase.is_contiguous
 _NOT_READ = int(Mark.INPUT_NOT_DIGESTED)
 _NOT_WRITTEN = int(Mark.OUTPUT_NOT_DIGESTED)
 _READ_UNWRITTEN = int(Mark.READ_UNWRITTEN)
@@ -145,7 +146,14 @@ class CallValues:
                     reading.hands_on_unwritten = plan.moves
                     return  # unwritten memory that it does not use
                 stored.is_fresh = False
+            lies = None
+            if stored.origin is not None and not _is_contiguous(value):
+                lies = self.memory.as_it_lies(value, stored)
+                if lies is not None and lies[1]:
+                    reading.add_turned(lies, stored.origin)
+                    return
             digest, changed = self.memory.read(value, stored)
+            changed = changed or lies is not None
         except (NotImplementedError, RuntimeError):  # a layout without a storage, or without one shape
             self._read_whole(reading, value)
             return
@@ -198,7 +206,7 @@ class CallValues:
             return
         with self._lock:
             self._serial += 1
-            marks = reading.marks | plan.marks
+            marks = reading.all_marks(plan)
             if self._unwritten.reads_seen != reading.unwritten_reads:
                 marks |= _READ_UNWRITTEN
             outcome = Outcome(plan, reading, self._serial)
@@ -229,7 +237,7 @@ class CallValues:
         with self._lock:
             self._serial += 1
             outcome = Outcome(plan, reading, self._serial)
-            marks = reading.marks | plan.marks
+            marks = reading.all_marks(plan)
             try:
                 for value in written:
                     if isinstance(value, _Tensor) and storages.storage_id(value) in kept:
@@ -280,7 +288,7 @@ class CallValues:
         for position, name, role in plan.written:
             value = args[position] if 0 <= position < len(args) else kwargs.get(name)
             if value is not None:
-                self._wrote(outcome, role, value)
+                self._wrote(outcome, role, value, is_counted=True)
         if plan.scratch and isinstance(result, (tuple, list)):
             for place, value in enumerate(result):
                 if place in plan.scratch and isinstance(value, _Tensor):
@@ -299,8 +307,8 @@ class CallValues:
         stored.is_outside = stored.was_handed_out
         outcome.written.append(stored)
 
-    def _wrote(self, outcome: Outcome, role: int, value: Any) -> None:
-        """Digest one output, or several."""
+    def _wrote(self, outcome: Outcome, role: int, value: Any, *, is_counted: bool = False) -> None:
+        """Digest one output, or several; ``is_counted``: an argument, whose version moves on when the call is over."""
         kind = type(value)
         is_plain = kind is _Tensor or kind is _Parameter
         if not is_plain:
@@ -336,7 +344,7 @@ class CallValues:
                 stored.known.clear()
                 stored.stamp = outcome.serial
                 return  # what was not written holds what was there
-            outcome.add(self.memory.wrote(value, stored, outcome.serial))
+            outcome.add(self.memory.wrote(value, stored, outcome.serial, is_counted=is_counted))
         except (NotImplementedError, RuntimeError):
             self._wrote_whole(outcome, value)
 
@@ -371,6 +379,7 @@ class CallValues:
 
     def settle(self) -> None:
         """The step ended: what was awaited is fetched, or given up."""
+        self.memory.step_began = self._serial
         if self.writer is not None:
             with self._lock:
                 self._later.settle(self.writer)

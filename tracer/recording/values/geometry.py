@@ -8,6 +8,8 @@ import torch
 
 from tracer.recording.values.digesting.layouts import Layout
 
+#: No tensor's version.
+NEVER = -2
 _Base = torch._C.TensorBase
 _strides_of: Any = _Base.stride
 _is_contiguous: Any = _Base.is_contiguous
@@ -20,6 +22,7 @@ class Known:
 
     __slots__ = (
         "address",
+        "bumped",
         "checked",
         "content",
         "digest",
@@ -54,6 +57,8 @@ class Known:
         self.is_small = True
         """Is it verified in whole?"""
         self.version = self.stamp = 0
+        self.bumped = NEVER
+        """The version that it may have too: autograd counts a write after the op that made it returned."""
         self.content = 0
         """Of its bytes alone, where there is a layout."""
         self.digest: Any = None

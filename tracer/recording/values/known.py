@@ -20,7 +20,7 @@ import xxhash
 
 from tracer.recording.torch_private import storages
 from tracer.recording.values.digesting.layouts import Layout, layout_of, seed_of, span_of
-from tracer.recording.values.geometry import NOTHING, Known, is_lazy
+from tracer.recording.values.geometry import NEVER, NOTHING, Known, is_lazy
 
 _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 _Base = torch._C.TensorBase
@@ -32,6 +32,8 @@ _identify = storages.storage_id_of_strided
 
 #: Memory of so many bytes is verified in whole.
 _SMALL = 1024
+#: Memory of so many bytes is brought into order sooner than it is found.
+_LITTLE = 4096
 #: Of larger memory, its first bytes.
 _SAMPLE = ctypes.c_char * 256
 _sample_at: Any = _SAMPLE.from_address
@@ -85,6 +87,8 @@ class Memory:
         self.phase = 1
         """Which phase the program is in, by count: within an optimizer's, larger memory is verified once."""
         self.samples_always = True
+        self.step_began = 0
+        """Number of the last call before this step: what was written since is made anew in each step of any run."""
         self._prune_at = _PRUNE_AT_LEAST
 
     # --- what watches memory that is handed out asks of a listener ---
@@ -150,7 +154,7 @@ class Memory:
                 break
         else:
             return self._meet(tensor, stored, address, version)
-        if known.version != version or known.stamp != stored.stamp:
+        if (known.version != version and known.bumped != version) or known.stamp != stored.stamp:
             # Written, by a recorded call or by somebody who counts versions.
             stored.known.remove(known)
             return self._meet(tensor, stored, address, version)
@@ -183,7 +187,7 @@ class Memory:
                         if (
                             known.stamp == stored.stamp
                             and origin is not None
-                            and known.version == tensor._version
+                            and (known.version == (version := tensor._version) or known.bumped == version)
                             and (
                                 (known.checked == settled and not stored.is_outside)
                                 or self.holds(known, stored, tensor)
@@ -196,8 +200,34 @@ class Memory:
                     pass
             otherwise(tensor)
 
-    def wrote(self, tensor: Any, stored: Stored, call: int) -> Any:
-        """The digest of ``tensor``, which recorded call number ``call`` just wrote."""
+    def as_it_lies(self, tensor: Any, stored: Stored) -> tuple[int, int] | None:
+        """The digest of a view that changes the order of memory alone, and how it lies (1 to 255), where a call of this
+        step wrote all that lies there; ``None`` where it is to be read in its own order; zeros where the bytes changed
+        while no op wrote."""
+        size = tensor.nbytes
+        if size <= _LITTLE or stored.stamp <= self.step_began or stored.waiting is not None or is_lazy(tensor):
+            return None
+        address, version = _address_of(tensor), _version_of(tensor)
+        for known in stored.known:
+            layout = known.layout
+            if layout is None or not layout.is_ordered or layout.size != size or known.address != address:
+                continue
+            if known.stamp != stored.stamp or (known.version != version and known.bumped != version):
+                continue
+            own = layout_of(tensor.dtype, tensor.shape, _strides_of(tensor))
+            if own is None or not own.is_turned:
+                return None
+            if self.holds(known, stored, tensor):
+                return known.content ^ own.turned or 1, own.turn
+            stored.known.clear()
+            return 0, 0
+        return None
+
+    def wrote(self, tensor: Any, stored: Stored, call: int, *, is_counted: bool = False) -> Any:
+        """The digest of ``tensor``, which recorded call number ``call`` just wrote.
+
+        ``is_counted``: it was handed to it, so that autograd counts the write when the call is over.
+        """
         address, several = _address_of(tensor), stored.known
         if stored.stamp != call:
             stored.stamp = call
@@ -207,18 +237,23 @@ class Memory:
                 if known.layout is not None and known.address == address and known.fits(tensor):
                     digest = self._digested(known, known.layout)
                     if digest is not None:
-                        known.version, known.stamp = _version_of(tensor), call
+                        known.version = version = _version_of(tensor)
+                        known.stamp, known.bumped = call, version + 1 if is_counted else NEVER
                         return digest
             several.clear()
-        return self._remember(tensor, stored, address, _version_of(tensor))
+        version = _version_of(tensor)
+        digest = self._remember(tensor, stored, address, version)
+        if is_counted:
+            several[-1].bumped = version + 1
+        return digest
 
     def _meet(self, tensor: Any, stored: Stored, address: int, version: int) -> tuple[Any, bool]:
         """The same of a geometry that is not known, the same bytes being known in another maybe."""
         strides = None if _is_contiguous(tensor) else _strides_of(tensor)
         for other in stored.known:
-            if other.address != address or other.version != version or other.stamp != stored.stamp:
+            if other.address != address or other.stamp != stored.stamp:
                 continue
-            if other.layout is None or is_lazy(tensor):
+            if (other.version != version and other.bumped != version) or other.layout is None or is_lazy(tensor):
                 continue
             own = layout_of(tensor.dtype, tensor.shape, strides)
             if own is None or own.order != other.layout.order:

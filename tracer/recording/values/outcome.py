@@ -11,15 +11,16 @@ from tracer.recording.torch_private import storages
 from tracer.recording.values.known import Memory, Stored
 from tracer.recording.values.later import Target
 from tracer.recording.values.plans import PARTIAL, Plan
-from tracer.trace.values import Mark
+from tracer.trace.values import TURN_SHIFT, Mark
 
 _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
+_TURNED = int(Mark.TURNED)
 
 
 class Reading:
     """What one call reads, from before it until it returned."""
 
-    __slots__ = ("digests", "hands_on_unwritten", "marks", "numbers", "origins", "unwritten_reads")
+    __slots__ = ("digests", "hands_on_unwritten", "marks", "numbers", "origins", "turn", "unwritten_reads")
 
     def __init__(self, unwritten_reads: int) -> None:
         self.unwritten_reads = unwritten_reads
@@ -30,6 +31,19 @@ class Reading:
         self.marks = 0
         self.hands_on_unwritten = False
         """Is it a copy of unwritten memory?"""
+        self.turn = 0
+        """How inputs lie in memory that were digested as they lie there, 1 to 255; 0 without any."""
+
+    def add_turned(self, lies: tuple[int, int], origin: int) -> None:
+        """An input that was digested as it lies: its digest, and how it lies."""
+        self.digests.append(lies[0])
+        self.origins.append(origin)
+        self.turn = (self.turn * 3 + lies[1]) % 255 + 1
+
+    def all_marks(self, plan: Plan) -> int:
+        """The marks of a call by what it is and what it read."""
+        turned = _TURNED | self.turn << TURN_SHIFT if self.turn else 0
+        return self.marks | int(plan.marks) | turned
 
 
 class Outcome:

@@ -6,6 +6,7 @@ It stands beside the trace, is written as the run goes and is read without torch
 from tracer.trace.values.digests import fold, places_of, spelt_places, text_digest, without_places
 from tracer.trace.values.model import (
     NO_DIGEST,
+    TURN_SHIFT,
     Entries,
     Group,
     Header,
@@ -22,6 +23,7 @@ from tracer.trace.values.writer import ValuesWriter
 
 __all__ = [
     "NO_DIGEST",
+    "TURN_SHIFT",
     "Entries",
     "Group",
     "Header",

@@ -67,6 +67,13 @@ class Mark(IntFlag):
     TO_HOST = 64
     """It handed a value to Python: ``item()``, ``tolist()``, ``numpy()``. What the host does afterwards may follow
     from it."""
+    TURNED = 128
+    """An input is a view that changes the order of memory alone, and was digested as it lies there. The mark's upper
+    byte (``TURN_SHIFT``) says how; digests of inputs that lie otherwise cannot be compared."""
+
+
+#: From a call's marks to how its inputs lie that are digested as they lie.
+TURN_SHIFT = 8
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

@@ -2,7 +2,8 @@
 
 The *content* of a tensor is the xxh3 of its elements' bytes in logical order, whatever their dtype and shape are. So a
 view of memory whose content is known already is not read again. Its digest is the content, crossed with a number of its
-dtype and shape.
+dtype and shape. A view that changes the order alone, as ``t()`` does, can be digested as it lies: by the content of the
+memory, and by how it lies there.
 
 Elements that do not lie in order are brought into order in memory that is kept for it: fresh pages cost more than the
 copy. Whole rows move as one unit. Where axes changed places, units of 256 bytes are gathered first, a part of them at a
@@ -74,7 +75,7 @@ def seed_of(dtype: torch.dtype, shape: Any, more: str = "") -> int:
 class Layout:
     """How tensors of one dtype, shape and strides lie. They have elements, and nothing about them is lazy."""
 
-    __slots__ = ("is_ordered", "kind", "order", "parts", "seed", "size", "span")
+    __slots__ = ("is_ordered", "is_turned", "kind", "order", "parts", "seed", "size", "span", "turn", "turned")
 
     def __init__(self, dtype: torch.dtype, shape: Sequence[int], strides: Sequence[int] | None) -> None:
         itemsize = dtype.itemsize
@@ -92,6 +93,11 @@ class Layout:
                 self.order = (itemsize, sizes, steps)
                 self.parts = tuple(_parts(itemsize, sizes, steps, 0))
         self.is_ordered = not self.parts
+        self.is_turned = bool(self.parts) and self.span == self.size and _is_dense(*self.order[1:])
+        """Are its elements those of memory without gaps, each once, in another order?"""
+        self.turned = seed_of(dtype, shape, f"turned {self.order}") if self.is_turned else 0
+        """What sets it apart from other tensors over the same bytes, and of it ``turn``, 1 to 255: how they lie."""
+        self.turn = self.turned % 255 + 1
 
     def content(self, address: int) -> int | None:
         """That of the tensor at ``address``; ``None`` while another thread brings one into order."""
@@ -210,6 +216,16 @@ def merged(shape: Sequence[int], strides: Sequence[int]) -> tuple[tuple[int, ...
             sizes.append(size)
             steps.append(stride)
     return tuple(sizes), tuple(steps)
+
+
+def _is_dense(sizes: Sequence[int], steps: Sequence[int]) -> bool:
+    """Does each element lie at a place of its own, and none between them? The span has to be that of all elements."""
+    expected = 1
+    for step, size in sorted(zip(steps, sizes, strict=True)):
+        if step != expected:
+            return False
+        expected *= size
+    return True
 
 
 def _parts(itemsize: int, sizes: tuple[int, ...], steps: tuple[int, ...], offset: int) -> Any:
