@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from tests.recording.compiled.programs import Ran, groups, line_of, ran
-from tracer import DeterminismTracer
 from tracer.names import BlindSpotKind, DeterministicMode, Phase
 from tracer.trace import CallGroup
 from tracer.trace.region_names import Direction, RegionInside, RegionOrigin
@@ -68,13 +67,6 @@ def test_losses_and_gradients_are_the_same_bits_with_the_recorder_and_with_value
         assert all(torch.equal(a, b) for a, b in zip(recorded.losses, without.losses, strict=True))
         for mine, other in zip(recorded.net.parameters(), without.net.parameters(), strict=True):
             assert torch.equal(mine.grad, other.grad)
-
-
-def test_eager_memory_is_followed_still_once_compiled_code_was_loaded(compiled: Ran) -> None:
-    with DeterminismTracer() as tracer:
-        torch.empty(3).sum()
-    (read,) = tracer.trace.unwritten_reads
-    assert (read.op, read.allocated_by) == ("aten.sum.default", "aten.empty.memory_format")
 
 
 def test_each_execution_is_one_call_with_digests_of_what_went_in_and_came_out(moved: Ran, folder: Path) -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+import sys
 
+import pytest
+import torch
+
+from tracer import DeterminismTracer
 from tracer.recording.compiled.graph_text import read_graph
 from tracer.recording.compiled.unwritten import unwritten_reads
+from tracer.recording.memory import extensions
+from tracer.recording.torch_private import compile_seams
 
 GRAPH = """
 class GraphModule(torch.nn.Module):
@@ -44,3 +50,19 @@ def test_computing_with_memory_that_nothing_filled_is_told_with_who_gave_it(body
 @pytest.mark.parametrize("body", FILLED, ids=["filled", "copied", "drawn", "asked for its shape", "written through"])
 def test_memory_that_is_written_first_is_not(body: str) -> None:
     assert reads(body) == []
+
+
+@pytest.mark.slow
+def test_eager_memory_is_followed_still_once_compiled_code_was_loaded(
+    inductor: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.compile(lambda x: x.sin() + 1)(torch.ones(16, 16))  # its kernel calls a function of torch's library
+    monkeypatch.setattr(extensions, "_found", False)
+    kernels = [
+        one for one in sys.modules if compile_seams.is_generated(one, getattr(sys.modules[one], "__file__", None) or "")
+    ]
+    assert any(extensions._names_torch(str(sys.modules[one].__file__)) for one in kernels)
+    with DeterminismTracer() as tracer:
+        torch.empty(3).sum()
+    (read,) = tracer.trace.unwritten_reads
+    assert (read.op, read.allocated_by) == ("aten.sum.default", "aten.empty.memory_format")
