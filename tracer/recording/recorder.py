@@ -207,7 +207,7 @@ class Recorder:
             tracer_version=version,
             environment=self.watch.with_inductor(self._environment or process.capture_environment(self._variables)),
             calls=groups,
-            blind_spots=(*self.blind_spots.listed(), *self._own_blind_spots()),
+            blind_spots=(*self.blind_spots.listed(), *self._own_blind_spots(groups)),
             sources=(self._source(sum(group.count for group in groups)),),
             watched_from_start=self.watch.from_start,
             events=with_first_calls(self.watch.log.listed(), first_calls(counted, self._working_directory)),
@@ -256,6 +256,7 @@ class Recorder:
             **counter.origin.in_words(self._working_directory),
             count=counter.count,
             node=counter.node,
+            forward_unknown=not counter.origin.is_linked,
             facts=self._facts(info, counter),
             arguments=spelled(info.func, counter.form, "" if counter.raw is None else counter.raw[1].type),
             host=counter.origin.scope.host if counter.raw is None or counter.raw[1].type == "cpu" else None,
@@ -294,9 +295,9 @@ class Recorder:
             partial=self.partial,
         )
 
-    def _own_blind_spots(self) -> Iterable[BlindSpot]:
+    def _own_blind_spots(self, groups: Iterable[CallGroup]) -> Iterable[BlindSpot]:
         counters = self._counted()
-        unlinked = sum(counter.count for _, counter in counters if not counter.origin.is_linked)
+        unlinked = sum(group.count for group in groups if group.forward_unknown)
         if not seams.HAS_FORWARD_LINK:
             yield BlindSpot(
                 kind=BlindSpotKind.NO_FORWARD_LINK,
@@ -306,7 +307,7 @@ class Recorder:
             yield BlindSpot(
                 kind=BlindSpotKind.NO_FORWARD_LINK,
                 detail="backward calls whose forward op was not recorded, or left no trace: they bear the line that"
-                " called backward",
+                " asked for the gradient",
                 count=unlinked,
             )
         changed = (changed_by_recording(info, counter, self._working_directory) for info, counter in counters)

@@ -36,6 +36,7 @@ def merge_groups(groups: Iterable[CallGroup]) -> tuple[CallGroup, ...]:
             group.function,
             group.called_from,
             group.node,
+            group.forward_unknown,
             group.host,
             group.region,
             group.kernels,

@@ -46,6 +46,9 @@ class CallGroup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     node: str = ""
     """Name of the autograd node that made the call (``IndexBackward0``), for backward calls; a gradient
     accumulation bears the parameter's name behind a colon (``AccumulateGrad: fc.weight``)."""
+    forward_unknown: bool = False
+    """Is it a backward call of which the forward's line is not known? ``location`` is then the line that asked for the
+    gradient."""
     host: HostCode | None = None
     """Why the call is known to run on the host, whatever device the training runs on; ``None`` where it is not."""
     facts: dict[str, FactValue] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tracer.recording.compiled.graph_text import read_graph
+from tracer.recording.compiled.graphs.graph_text import read_graph
 from tracer.recording.inputs.graph_forms import arguments_of
 
 GRAPH = """

@@ -11,7 +11,7 @@ import torch
 from tracer.recording.calls.modules import OUTSIDE
 from tracer.recording.compiled.compilations import CompiledCode
 from tracer.recording.compiled.executions import Run
-from tracer.recording.compiled.graph_text import read_graph
+from tracer.recording.compiled.graphs.graph_text import read_graph
 from tracer.recording.compiled.listing import RegionList
 from tracer.recording.process.environment import capture_environment
 from tracer.recording.sites import Sites

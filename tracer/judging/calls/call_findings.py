@@ -123,6 +123,9 @@ def call_findings(
         yield found if switches is None else in_ones_own_hands(found, how, switches, lines or {})
 
 
+_OF_GRADIENT_CALL = "The line is the one that asked for the gradient; the line of the forward is not known."
+
+
 def _identity(one: Unsafe, saying: int) -> tuple[object, ...]:
     """What makes two groups one finding: rulings that say the same of one op at one place, settled alike."""
     group = one.group
@@ -134,6 +137,7 @@ def _identity(one: Unsafe, saying: int) -> tuple[object, ...]:
         group.location,
         group.function,
         group.called_from,
+        group.forward_unknown,
         group.host,
         group.region is None,
         group.facts.get("device"),
@@ -173,7 +177,7 @@ def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...], deciding: Deci
         deterministic_mode=ruling.verdict_in_deterministic_mode,
         route=ruling.route,
         cause=ruling.cause,
-        why=f"{generated.says} {ruling.why}" if generated.says else ruling.why,
+        why=" ".join(filter(None, (generated.says, ruling.why, _OF_GRADIENT_CALL if first.forward_unknown else ""))),
         remedy=ruling.remedy,
         needs=ruling.needs,
         evidence=(*shown_by(tried, data), *generated.evidence, *evidence),

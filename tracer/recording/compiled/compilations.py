@@ -19,7 +19,8 @@ from tracer.names import DeterministicMode
 from tracer.recording.compiled.choices import Choice, configurations, was_timed
 from tracer.recording.compiled.generated.kernel_text import dispatches
 from tracer.recording.compiled.hidden_hooks import HOOKS
-from tracer.recording.compiled.program_lines import Step, read_module, read_stack
+from tracer.recording.compiled.program_lines import Step
+from tracer.recording.compiled.traced import Detail, TracedCalls, asks_for_gradient, detail_of, module_names
 from tracer.recording.patching import Call
 from tracer.recording.process.settings import deterministic_mode, read_settings
 from tracer.recording.sites import is_torchs_own
@@ -45,11 +46,16 @@ class Program:
     def __init__(self, compile_id: str, backend: str, nodes: Any) -> None:
         self.compile_id = compile_id
         self.backend = backend
-        self._raw = [
-            (node.meta.get("stack_trace"), _names(node.meta.get("nn_module_stack")))
+        self._raw = {
+            str(node.name): Detail(
+                node.meta.get("stack_trace"),
+                module_names(node.meta.get("nn_module_stack")),
+                asks := asks_for_gradient(node.target),
+                asks,
+            )
             for node in nodes
             if node.op.startswith("call_")
-        ]
+        }
         self._steps: list[Step] | None = None
         self.code: CodeType | None = None
         self.fullgraph: bool | None = None
@@ -64,18 +70,13 @@ class Program:
     def steps(self) -> list[Step]:
         """Its calls, read when they are first wanted."""
         if self._steps is None:
-            self._steps = [Step(read_stack(stack), read_module(modules)) for stack, modules in self._raw]
+            self._steps = [detail.step for detail in self._raw.values()]
         return self._steps
 
-
-def _names(stack: Any) -> dict[str, tuple[str, str]]:
-    """A module stack without the classes, which would be kept alive."""
-    found = {}
-    for key, entry in (stack or {}).items():
-        if isinstance(entry, tuple) and len(entry) == 2:
-            name, cls = entry
-            found[str(key)] = (str(name), getattr(cls, "__name__", str(cls)))
-    return found
+    def stack_of(self, name: str) -> str | None:
+        """The stack of one of its calls; ``None`` for a name that is none's."""
+        detail = self._raw.get(name)
+        return detail.stack if detail is not None else None
 
 
 class CompiledCode:
@@ -89,8 +90,8 @@ class CompiledCode:
         """Its graph."""
         self.source = ""
         """The generated code."""
-        self.details: dict[str, tuple[str | None, Any]] = {}
-        """By a call's name in the graph: its stack and its module, where the graph itself was at hand."""
+        self.details: dict[str, Detail] = {}
+        """By a call's name in the graph, where the graph itself was at hand."""
         self.kernels: dict[str, set[str]] = {}
         """By a kernel's name: the graph's calls that went into it."""
         self.timed: set[str] = set()
@@ -108,6 +109,7 @@ class CompiledCode:
         """May its code dispatch ops, which are its own and not to be counted again?"""
         self.guard: tuple[str, str] = ("", "")
         """The compilation that did not serve, and the condition that failed there."""
+        self.by_compiled_autograd = compile_id.startswith("!")
         compiled = program.code if program is not None else None
         self.has_lines = compiled is None or not is_torchs_own(compiled.co_filename)
         """Do its calls bear lines of the program? A function of torch's own is known by who called it."""
@@ -124,6 +126,8 @@ class CompileLog:
         self._programs: dict[str, Program] = {}
         self._current: dict[int, list[tuple[int, CompiledCode]]] = {}
         """By thread: the graphs whose compilation is under way, innermost last."""
+        self._tracing: dict[int, tuple[str, TracedCalls]] = {}
+        """By thread: what AOTAutograd traces, or traced last, by the number of its compilation."""
         self._guards: dict[str, tuple[str, str]] = {}
         self._handler = _Handler(self)
 
@@ -134,6 +138,7 @@ class CompileLog:
     def stop(self) -> None:
         """Listen no more."""
         compile_seams.TRACE_LOG.removeHandler(self._handler)
+        self._tracing.clear()
         self.look_at_choices()
 
     def code_of(self, compiled: Any) -> CompiledCode | None:
@@ -156,6 +161,19 @@ class CompileLog:
             self._programs.pop(next(iter(self._programs)))
         self.programs.append(program)
 
+    def call_traced(self, call: Call) -> None:
+        """AOTAutograd put a call into a graph that it traces."""
+        if not compile_seams.traces_for_compiler(call.first):
+            return
+        compile_id, thread = compile_seams.compile_id(), get_ident()
+        known = self._tracing.get(thread)
+        if known is None or known[0] != compile_id:
+            program = self._programs.get(compile_id)
+            if program is None:
+                return
+            known = self._tracing[thread] = (compile_id, TracedCalls(program.stack_of))
+        known[1].traced(call.result, call.frame)
+
     def compile_begins(self, call: Call) -> None:
         """Inductor compiles one graph, or finds its code in the cache."""
         graph = call.first
@@ -172,8 +190,7 @@ class CompileLog:
         code.text = compile_seams.graph_as_text(graph)
         for node in graph.graph.nodes:
             if node.op == "call_function":
-                modules = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
-                code.details[node.name] = (node.meta.get("stack_trace"), _names(modules))
+                code.details[node.name] = detail_of(node.meta)
 
     def compile_ended(self, call: Call) -> None:
         """... and this is it."""

@@ -140,6 +140,7 @@ def _entries() -> list[Target]:
             before=lambda watch, call: watch.log.compile_begins(call),
             after=_on_compiled,
         ),
+        Target([(compile_seams.graph_tracer(), "create_node")], after=lambda watch, call: watch.log.call_traced(call)),
         Target(
             [(compile_seams.compiled_graph_class(), "post_compile")],
             before=lambda watch, call: watch.log.code_is_ready(call),

@@ -4,32 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from tracer.names import DeterministicMode, Phase
 from tracer.recording.calls import facts
 from tracer.recording.compiled.compilations import CompiledCode, CompileLog, Program
-from tracer.recording.compiled.distinct_numbers import distinct_numbers
 from tracer.recording.compiled.executions import Run
 from tracer.recording.compiled.generated.apart import may_let_threads_meet
-from tracer.recording.compiled.generated.kernel_text import KernelText, atomic_lines, read_kernels
-from tracer.recording.compiled.generated.kernels_of_calls import Matching, match_kernels
-from tracer.recording.compiled.graph_facts import GraphFacts
-from tracer.recording.compiled.graph_text import Graph, Node, read_graph
-from tracer.recording.compiled.program_lines import (
-    Frame,
-    FunctionNames,
-    ProgramLines,
-    Step,
-    read_module,
-    read_stack,
-    with_neighbours,
-)
-from tracer.recording.compiled.unwritten import unwritten_reads
+from tracer.recording.compiled.generated.kernel_text import KernelText, atomic_lines
+from tracer.recording.compiled.graphs.graph_facts import GraphFacts
+from tracer.recording.compiled.graphs.graph_text import Graph, Node
+from tracer.recording.compiled.graphs.unwritten import unwritten_reads
+from tracer.recording.compiled.insides import Inside, Insides
+from tracer.recording.compiled.program_lines import Frame, FunctionNames, Step
 from tracer.recording.inputs.graph_forms import arguments_of
-from tracer.recording.memory.indices import Distinct
 from tracer.recording.sites import LIBRARY, NOWHERE, USER, Site, Sites, spell
 from tracer.recording.torch_private import compile_seams
 from tracer.trace.model import CallGroup, FactValue
@@ -43,27 +32,14 @@ _DYNAMO = os.path.join("torch", "_dynamo", "")
 _OPTIMIZERS = os.path.join("torch", "optim", "")
 
 
-class Inside(NamedTuple):
-    """What is known of one region's code, read once."""
-
-    graph: Graph | None
-    steps: tuple[Step | None, ...]
-    """Of each call of the graph, where it belongs in the program."""
-    matching: Matching
-    facts: tuple[dict[str, FactValue], ...]
-    numbers: dict[str, Distinct]
-    """Of its values, those that are known to hold distinct numbers, by name."""
-
-
 class RegionList:
     """Reads each code once; a recording is asked for its trace more than once."""
 
     def __init__(self, sites: Sites, asked: Callable[[], Mapping[str, frozenset[str]]], working_directory: str) -> None:
         self._sites = sites
-        self._facts = GraphFacts(asked, working_directory)
+        self._insides = Insides(GraphFacts(asked, working_directory))
         self._working_directory = working_directory
         self._functions = FunctionNames()
-        self._inside: dict[int, tuple[CompiledCode, Inside]] = {}
         self._ids: dict[int, str] = {}
         self.keeps_lines = False
         """Are lines of generated code kept with the kernels?"""
@@ -106,7 +82,7 @@ class RegionList:
         """A region that is about to run, the calls of one execution, and its graph, where that is known."""
         self._name([run.code])
         region = self._region(run.code, [run], [run.code], lambda run: 1)
-        return region, [group for _, group in self.groups([run], lambda run: 1)], self._read(run.code).graph
+        return region, [group for _, group in self.groups([run], lambda run: 1)], self._insides.of(run.code).graph
 
     def phase_of(self, run: Run) -> Phase:
         """The phase that its executions are in."""
@@ -117,11 +93,11 @@ class RegionList:
     ) -> Iterator[tuple[int, CallGroup]]:
         """The calls of every region that ran, each with the position of the region's first execution."""
         for run in runs:
-            inside = self._read(run.code)
+            inside = self._insides.of(run.code)
             count = times(run)
             if inside.graph is None or not count:
                 continue
-            forward = self._forward(run.code)
+            forward = self._insides.forward_of(run.code)
             for number, node in enumerate(inside.graph.nodes):
                 group = self._group(run, inside, number, node, node.name in forward)
                 yield run.order, group if count == 1 else replace(group, count=count)
@@ -131,7 +107,7 @@ class RegionList:
     ) -> Iterator[UnwrittenRead]:
         """Where regions computed with memory that nothing had filled; deterministic mode fills it."""
         for run in runs:
-            inside, count = self._read(run.code), times(run)
+            inside, count = self._insides.of(run.code), times(run)
             if inside.graph is None or not count or run.code.mode not in (None, DeterministicMode.OFF):
                 continue
             nodes = inside.graph.nodes
@@ -157,11 +133,13 @@ class RegionList:
         location, called_from, in_optimizer = self._place(run, step)
         return CallGroup(
             op=node.op,
-            phase=self._phase(run, is_repeated, in_optimizer),
+            phase=self._phase(run, is_repeated, in_optimizer, step is not None and step.is_backward),
             module=self._module(run, step),
             location=spell(location, self._working_directory),
             function=location.function,
             called_from=spell(called_from, self._working_directory) if called_from != location else "",
+            node=step.node if step is not None else "",
+            forward_unknown=step is not None and step.is_of_gradient_call,
             facts=self._with_device(inside.facts[number], run.code),
             arguments=_arguments(node, str(inside.facts[number].get("device", ""))),
             region=self._ids[id(run.code)],
@@ -175,12 +153,12 @@ class RegionList:
             return found
         return {"device": facts.device_word(code.devices[0]), **found}
 
-    def _phase(self, run: Run, is_repeated: bool, in_optimizer: bool) -> Phase:
+    def _phase(self, run: Run, is_repeated: bool, in_optimizer: bool, is_backward: bool = False) -> Phase:
         if run.in_optimizer or in_optimizer:
             return Phase.OPTIMIZER
         if run.code.direction is Direction.BACKWARD:
             return Phase.RECOMPUTE if is_repeated else Phase.BACKWARD
-        if _is_of_compiled_autograd(run.code):
+        if is_backward or run.code.by_compiled_autograd:
             return Phase.BACKWARD
         if run.in_engine:
             return Phase.RECOMPUTE
@@ -208,66 +186,11 @@ class RegionList:
 
     def _module(self, run: Run, step: Step | None) -> str:
         """The module's path: below the one that ran the region, else below the class of the one that it is in."""
+        if run.code.by_compiled_autograd:
+            return ""  # it runs in a module that torch made of the whole backward
         module = step.module if step is not None else None
         lead = run.scope.path if run.scope.is_module else module.root if module is not None else ""
         return ".".join(part for part in (lead, module.path if module is not None else "") if part)
-
-    # --- one code ---
-
-    def _read(self, code: CompiledCode) -> Inside:
-        known = self._inside.get(id(code))
-        if known is not None:
-            return known[1]
-        try:
-            graph = read_graph(code.text) if code.text else None
-        except ValueError:
-            graph = None
-        try:
-            kernels = read_kernels(code.source) if code.source else ()
-        except ValueError:
-            kernels = ()
-        nodes = graph.nodes if graph is not None else ()
-        numbers = distinct_numbers(graph, self._handed_over(code)) if graph is not None else {}
-        inside = Inside(
-            graph,
-            tuple(with_neighbours(nodes, list(self._steps(code, nodes)), self._forward(code))),
-            match_kernels(nodes, kernels, code.kernels),
-            tuple(self._facts.of(node, numbers) for node in nodes),
-            numbers,
-        )
-        self._inside[id(code)] = (code, inside)
-        return inside
-
-    def _steps(self, code: CompiledCode, nodes: tuple[Node, ...]) -> Iterator[Step | None]:
-        if code.details:
-            for node in nodes:
-                stack, modules = code.details.get(node.name, (None, None))
-                frames = read_stack(stack)
-                if not frames and node.place is not None:
-                    frames = (Frame(*node.place),)
-                yield Step(frames, read_module(modules)) if frames or modules else None
-            return
-        if code.program is None:
-            yield from (Step((Frame(*node.place),), None) if node.place else None for node in nodes)
-            return
-        lines = ProgramLines(code.program.steps)
-        yield from lines.match((node.place for node in nodes), backwards=code.direction is Direction.BACKWARD)
-
-    def _forward(self, code: CompiledCode) -> dict[str, tuple[str, Step | None]]:
-        """Ops and steps of the forward's calls, by the names that its backward reads their results under."""
-        if code.direction is not Direction.BACKWARD or code.program is None:
-            return {}
-        for other in code.program.forwards:
-            inside = self._read(other)
-            if inside.graph is not None:
-                met = {node.name: (node.op, step) for node, step in zip(inside.graph.nodes, inside.steps, strict=True)}
-                return met | {name: met[whole] for name, whole in inside.graph.parts.items() if whole in met}
-        return {}
-
-    def _handed_over(self, code: CompiledCode) -> dict[str, Distinct]:
-        """What the one forward of a backward knows of what it hands to it."""
-        forwards = code.program.forwards if code.direction is Direction.BACKWARD and code.program is not None else ()
-        return self._read(forwards[0]).numbers if len(forwards) == 1 else {}
 
     # --- regions ---
 
@@ -287,7 +210,7 @@ class RegionList:
     def _region(
         self, code: CompiledCode, runs: list[Run], codes: list[CompiledCode], times: Callable[[Run], int]
     ) -> Region:
-        inside = self._read(code)
+        inside = self._insides.of(code)
         program = code.program
         site = self._function_site(program)
         first = runs[0] if runs else None
@@ -308,7 +231,7 @@ class RegionList:
             deterministic_mode=code.mode,
             origin=code.origin,
             uses_cuda_graphs=code.uses_cuda_graphs,
-            by_compiled_autograd=_is_of_compiled_autograd(code),
+            by_compiled_autograd=code.by_compiled_autograd,
             executions=sum(map(times, runs)),
             recompiles=next(
                 (self._ids[id(one)] for one in codes if one.compile_id == older and one.direction is code.direction),
@@ -378,10 +301,6 @@ def _arguments(node: Node, device: str) -> str:
 def _all_keep_apart(kernels: Iterable[KernelText]) -> bool:
     """Where names alone say which op went into which kernel, one that keeps apart speaks for none that does not."""
     return all(one.keeps_apart or not may_let_threads_meet(one.source) for one in kernels)
-
-
-def _is_of_compiled_autograd(code: CompiledCode) -> bool:
-    return code.compile_id.startswith("!")
 
 
 def _mode_of(code: CompiledCode) -> str:

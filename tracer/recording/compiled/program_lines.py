@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any, NamedTuple
 
-from tracer.recording.compiled.graph_text import Node, Place
+from tracer.recording.compiled.graphs.graph_text import Node, Place
 
 _FRAME = re.compile(r'^\s*File "(?P<path>.+)", line (?P<line>\d+), in (?P<function>.+)$')
 _STEP = re.compile(r"\._modules\['(?P<key>[^']+)'\]|\.(?P<name>\w+)|\[(?P<index>\d+|'[^']+')\]")
@@ -48,6 +48,16 @@ class Step(NamedTuple):
     frames: tuple[Frame, ...]
     """Outermost first."""
     module: Module | None
+    is_backward: bool = False
+    """Does it compute a gradient, in a graph that is not a backward's?"""
+    is_of_gradient_call: bool = False
+    """Is this where the gradient was asked for, as the line of its forward is not known?"""
+    node: str = ""
+    """Name of the autograd node that it is a part of, where that was told."""
+
+
+#: A call that compiled autograd made, of which nothing is told.
+OF_GRADIENT_CALL = Step((), None, is_backward=True, is_of_gradient_call=True)
 
 
 def read_stack(text: str | None) -> tuple[Frame, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tracer.recording.compiled.graph_text import Name, Node, Value
+from tracer.recording.compiled.graphs.graph_text import Name, Node, Value
 from tracer.recording.inputs.forms import MOST, TensorForm, spelled
 from tracer.recording.torch_private import compile_seams
 

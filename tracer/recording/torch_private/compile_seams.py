@@ -51,6 +51,8 @@ FALLS_BACK = not seams.KEEPS_COMPILED_CODE and "include_infra_modes" in getattr(
     getattr(_python_dispatch.is_in_torch_dispatch_mode, "__code__", None), "co_varnames", ()
 )
 
+#: How compiled autograd spells a node in place of a line of the program.
+_NODE_CALL = re.compile(r"in set_node_origin\n\s*(?P<name>\S+) \(NodeCall \d+\)")
 #: What Inductor calls what it compiles.
 _HASH = re.compile(r"c[a-z2-7]{51}")
 
@@ -126,6 +128,29 @@ def frame_compiler() -> Any | None:
 def guard_maker() -> Any | None:
     """What makes the guards of a function that dynamo has read, where that has to be watched and was loaded."""
     return getattr(sys.modules.get("torch._dynamo.guards"), "CheckFunctionManager", None) if GUARDS_SEE_MODES else None
+
+
+def graph_tracer() -> Any | None:
+    """The class whose method puts calls into a graph that is traced, where AOTAutograd was loaded."""
+    loaded = "torch._functorch.aot_autograd" in sys.modules
+    return getattr(sys.modules.get("torch.fx.proxy"), "TracerBase", None) if loaded else None
+
+
+def traces_for_compiler(tracer: Any) -> bool:
+    """Does this one trace ops, as AOTAutograd has it, rather than a program?"""
+    cls = getattr(sys.modules.get("torch.fx.experimental.proxy_tensor"), "PythonKeyTracer", None)
+    return cls is not None and isinstance(tracer, cls)
+
+
+def is_generated_program(code: CodeType) -> bool:
+    """Is it the function that runs a graph as a program?"""
+    return code.co_name == "forward" and code.co_filename.startswith("<eval_with_key>")
+
+
+def node_of_compiled_autograd(stack: str) -> str:
+    """The autograd node that compiled autograd gives as a call's stack; empty for another stack."""
+    found = _NODE_CALL.search(stack)
+    return found["name"] if found is not None else ""
 
 
 def cuda_graph_class() -> Any | None:

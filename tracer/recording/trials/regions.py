@@ -14,7 +14,7 @@ import torch
 from msgspec.structs import replace
 
 from tracer.recording.compiled.executions import Run
-from tracer.recording.compiled.graph_text import Graph
+from tracer.recording.compiled.graphs.graph_text import Graph
 from tracer.recording.compiled.listing import RegionList
 from tracer.recording.memory.accesses import Access
 from tracer.recording.trials.again import Again, unseen

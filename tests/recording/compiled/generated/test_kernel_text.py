@@ -6,7 +6,7 @@ import pytest
 
 from tracer.recording.compiled.generated.kernel_text import atomic_lines, dispatches, read_kernels
 from tracer.recording.compiled.generated.kernels_of_calls import match_kernels
-from tracer.recording.compiled.graph_text import Node, Value
+from tracer.recording.compiled.graphs.graph_text import Node, Value
 from tracer.trace.region_names import KernelLanguage
 
 CPP, TRITON = KernelLanguage.CPP, KernelLanguage.TRITON

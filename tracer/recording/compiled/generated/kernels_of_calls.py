@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from tracer.recording.compiled.generated.kernel_text import KernelText
-from tracer.recording.compiled.graph_text import Node
+from tracer.recording.compiled.graphs.graph_text import Node
 from tracer.trace.region_names import KernelLanguage
 
 #: What the op of a graph can have been before it was decomposed, where a kernel's name says that instead.

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from tracer import DeterminismTracer
-from tracer.recording.compiled.graph_text import read_graph
-from tracer.recording.compiled.unwritten import unwritten_reads
+from tracer.recording.compiled.graphs.graph_text import read_graph
+from tracer.recording.compiled.graphs.unwritten import unwritten_reads
 from tracer.recording.memory import extensions
 from tracer.recording.torch_private import compile_seams
 

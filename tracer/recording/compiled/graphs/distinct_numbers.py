@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tracer.recording.compiled.graph_text import Graph, Node, Value
+from tracer.recording.compiled.graphs.graph_text import Graph, Node, Value
 from tracer.recording.memory.indices import Distinct, Indices
 
 _WIDE = ("i64", "i32")

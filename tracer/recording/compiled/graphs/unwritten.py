@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from tracer.recording.compiled.graph_text import Graph, Value
+from tracer.recording.compiled.graphs.graph_text import Graph, Value
 from tracer.recording.torch_private import compile_seams
 
 _ALLOCATES = ("aten.empty", "aten.empty_like", "aten.empty_strided", "aten.empty_permuted", "aten.new_empty")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.thinning import every
-from tracer.recording.compiled.distinct_numbers import distinct_numbers
-from tracer.recording.compiled.graph_facts import GraphFacts
-from tracer.recording.compiled.graph_text import Graph, read_graph
+from tracer.recording.compiled.graphs.distinct_numbers import distinct_numbers
+from tracer.recording.compiled.graphs.graph_facts import GraphFacts
+from tracer.recording.compiled.graphs.graph_text import Graph, read_graph
 from tracer.recording.memory.indices import Distinct
 
 FORWARD = """
