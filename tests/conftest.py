@@ -38,6 +38,16 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["forks"] = FORKING.address(loads=True)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Modules that load the same large thing go to the same worker."""
+    if config.getoption("dist") != "loadscope":
+        return None
+    from tests.spreading import Spread
+
+    return Spread(config, log)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """Nothing that importing the tests makes is garbage: it is not looked for."""

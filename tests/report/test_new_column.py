@@ -10,8 +10,6 @@ import pytest
 
 from tests.build import finding, report
 from tests.report.browser import Browser, Opened
-from tests.report.conftest import _started as _started
-from tests.report.conftest import chromium as chromium
 from tracer.report import finding_columns
 from tracer.report.column import Holds
 from tracer.report.files import formats
