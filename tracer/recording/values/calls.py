@@ -111,12 +111,14 @@ class CallValues:
                     value = args[position] if position < len(args) else kwargs.get(name) if kwargs else None
                 else:
                     value = kwargs.get(name) if kwargs else None
-                if value is not None:
-                    kind = type(value)
-                    several = value if kind is list or kind is tuple else (value,)
-                    memory.read_usual(
-                        several, reading.digests, reading.origins, partial(self.read, reading, plan, role)
-                    )
+                if value is None:
+                    continue
+                kind = type(value)
+                for one in value if kind is list or kind is tuple else (value,):
+                    kind = type(one)
+                    is_plain = kind is _Tensor or kind is _Parameter
+                    if not (is_plain and memory.finds(one, reading.digests, reading.origins)):
+                        self.read(reading, plan, role, one)
             if asked is not None and DRAW in info.readers:
                 drawn = drawn_from(info, asked, args, kwargs)
                 if drawn is not None:

@@ -78,11 +78,6 @@ class Known:
         return bool(_strides_of(tensor) == self.strides)
 
 
-#: Fits no tensor: its number is no call's.
-NOTHING = Known(torch.empty(0), 0, True)
-NOTHING.stamp = -1
-
-
 def is_lazy(tensor: Any) -> bool:
     """Does a tensor stand for other values than lie in its memory?"""
     return bool(_is_neg(tensor) or (tensor.dtype.is_complex and _is_conj(tensor)))

@@ -20,7 +20,7 @@ import xxhash
 
 from tracer.recording.torch_private import storages
 from tracer.recording.values.digesting.layouts import Layout, layout_of, seed_of, span_of
-from tracer.recording.values.geometry import NEVER, NOTHING, Known, is_lazy
+from tracer.recording.values.geometry import NEVER, Known, is_lazy
 
 _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 _Base = torch._C.TensorBase
@@ -41,7 +41,6 @@ _sample_at: Any = _SAMPLE.from_address
 _MOST_KNOWN = 8
 _PRUNE_AT_LEAST = 4096
 _NO_VERSION = _NO_PHASE = -1
-_ANY_TIME = -2
 
 
 class Stored:
@@ -165,40 +164,27 @@ class Memory:
         digest = self._remember(tensor, stored, address, version)
         return digest, type(digest) is int and digest != before
 
-    def read_usual(
-        self, values: Iterable[Any], digests: list[Any], origins: list[int], otherwise: Callable[[Any], None]
-    ) -> None:
-        """Add digest and origin of each tensor that is what it was when it was read or written last; ``otherwise`` adds
-        those of the others, ``None`` among them."""
-        live = self.live
-        settled = _ANY_TIME if self.samples_always else self.phase
-        for tensor in values:
-            kind = type(tensor)
-            if kind is _Tensor or kind is _Parameter:
-                try:
-                    stored = live.get(_identify(tensor))
-                    if stored is not None and stored.waiting is None and not stored.is_fresh:
-                        address, origin = _address_of(tensor), stored.origin
-                        for known in stored.known:
-                            if known.address == address and known.fits(tensor):
-                                break
-                        else:
-                            known = NOTHING
-                        if (
-                            known.stamp == stored.stamp
-                            and origin is not None
-                            and (known.version == (version := tensor._version) or known.bumped == version)
-                            and (
-                                (known.checked == settled and not stored.is_outside)
-                                or self.holds(known, stored, tensor)
-                            )
-                        ):
-                            digests.append(known.digest)
-                            origins.append(origin)
-                            continue
-                except (NotImplementedError, RuntimeError):  # no storage, or no version
-                    pass
-            otherwise(tensor)
+    def finds(self, tensor: Any, digests: list[Any], origins: list[int]) -> bool:
+        """Is ``tensor`` what it was when it was read or written last? Then its digest and origin are added."""
+        try:
+            stored = self.live.get(_identify(tensor))
+            if stored is None or stored.waiting is not None or stored.is_fresh or stored.origin is None:
+                return False
+            address, version = _address_of(tensor), tensor._version
+        except (NotImplementedError, RuntimeError):  # no storage, or no version
+            return False
+        for known in stored.known:
+            if known.address == address and known.fits(tensor):
+                break
+        else:
+            return False
+        if known.stamp != stored.stamp or (known.version != version and known.bumped != version):
+            return False
+        if not self.holds(known, stored, tensor):
+            return False
+        digests.append(known.digest)
+        origins.append(stored.origin)
+        return True
 
     def as_it_lies(self, tensor: Any, stored: Stored) -> tuple[int, int] | None:
         """The digest of a view that changes the order of memory alone, and how it lies (1 to 255), where a call of this

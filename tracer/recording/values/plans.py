@@ -43,7 +43,8 @@ _WRITES_UNTOLD = accesses.names("""
     native_batch_norm cudnn_batch_norm miopen_batch_norm batch_norm_update_stats batch_norm_gather_stats
     batch_norm_gather_stats_with_counts
     """)
-_PLAIN = (int, float, bool, complex, str, type(None))
+_PLAIN = frozenset({int, float, bool, complex, str, type(None)})
+_Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 _MOST_TEXTS = 4096
 #: Only part of the argument is read or written, as data say.
 PARTIAL = frozenset({accesses.SCATTERS, accesses.ACCUMULATES, accesses.GATHERS, accesses.SELECTS})
@@ -58,7 +59,6 @@ class Plan:
         "access",
         "argument_names",
         "gives_unwritten",
-        "has_numbers",
         "is_collective",
         "is_wait",
         "marks",
@@ -117,10 +117,6 @@ class Plan:
             place for place, one in enumerate(schema.returns) if one.name in _SCRATCH or place == _SCRATCH_AT.get(name)
         )
         """Places of results that are not digested."""
-        self.has_numbers = any(
-            "Tensor" not in str(argument.type) or (str(argument.type) == "Tensor" and position)
-            for position, argument in enumerate(schema.arguments)
-        )
         self.marks = (
             (Mark.COLLECTIVE if self.is_collective else 0)
             | (Mark.UNWRITTEN if self.gives_unwritten else 0)
@@ -129,10 +125,21 @@ class Plan:
 
     def numbers(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> int:
         """The digest of the numbers among a call's arguments, and of the parts of tensors that they are; 0 without."""
-        places = [*parts_of(self.touched, args, kwargs), *sizes_of(self.sized, args, kwargs)]
-        if not places and not self.has_numbers and not kwargs:
+        found: list[Any] = []
+        is_numbered, is_placed = False, bool(self.sized or kwargs)
+        for value in args:
+            kind = type(value)
+            if kind is _Tensor or kind is _Parameter:
+                is_placed = is_placed or value._is_view()
+                found.append(None)
+                continue
+            kept = value if kind in _PLAIN else _listed(value)
+            is_numbered = is_numbered or kept is not None
+            is_placed = is_placed or kind is list or kind is tuple
+            found.append(kept)
+        places = [*parts_of(self.touched, args, kwargs), *sizes_of(self.sized, args, kwargs)] if is_placed else []
+        if not places and not is_numbered and not kwargs:
             return 0
-        found = [value if type(value) in _PLAIN else _listed(value) for value in args]
         if places:
             found.append(places)
         if kwargs:
