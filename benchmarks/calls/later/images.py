@@ -251,7 +251,7 @@ def _normed() -> Iterator[_Made]:
     yield "normed batch evaluated", partial(_layer, make=lambda: nn.BatchNorm2d(4).eval()), (image,)
     yield "normed group", partial(_layer, make=lambda: nn.GroupNorm(4, 4)), (image,)
     yield "normed instance", partial(_layer, make=lambda: nn.InstanceNorm2d(4, track_running_stats=True)), (image,)
-    yield "normed layer", partial(_layer, make=lambda: nn.LayerNorm((4, 5, 5), elementwise_affine=False)), (image,)
+    yield "normed layer", partial(_layer, make=lambda: nn.LayerNorm([4, 5, 5], elementwise_affine=False)), (image,)
     yield "normed rows", partial(F.normalize, p=2.0, dim=1), (image,)
     yield "normed local", nn.LocalResponseNorm(2), (image,)
     yield "normed softmax", partial(torch.softmax, dim=1), (image,)

@@ -207,7 +207,7 @@ def _norms() -> Iterator[_Made]:
             ("instance", lambda: nn.InstanceNorm2d(4, affine=True), image),
             ("group", lambda: nn.GroupNorm(2, 4), image),
             ("layer", lambda: nn.LayerNorm(8), words),
-            ("layer plain", lambda: nn.LayerNorm((5, 8), elementwise_affine=False), words),
+            ("layer plain", lambda: nn.LayerNorm([5, 8], elementwise_affine=False), words),
             ("rms", lambda: nn.RMSNorm(8), words),
             ("response", lambda: nn.LocalResponseNorm(3), image),
         ):
