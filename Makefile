@@ -11,7 +11,7 @@ CONSTRAINTS := $(VENV)/constraints.txt
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS)
 
-# Compiled once: the tests start Python often.
+# Compiled once: the tests start Python often, and two workers would compile each module twice.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test test-all lint format bench docs clean
@@ -33,6 +33,7 @@ demo: $(STAMP)
 # Asserts are rewritten only to tell of a failure: to rewrite them all takes each worker as long as a hundred tests.
 test: $(STAMP)
 	@$(MAKE) --no-print-directory lint > $(VENV)/lint.txt 2>&1 & linting=$$!; \
+	$(BIN)/python -m compileall -q tracer tests benchmarks docs; \
 	$(PYTEST) --assert=plain; tested=$$?; \
 	test $$tested -ne 1 || $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; \
 	wait $$linting; linted=$$?; cat $(VENV)/lint.txt; \

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from tests.forking import FORKING
 
@@ -27,8 +28,16 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Slow tests asked for are asked for in depth: properties are tried on all their examples."""
-    settings.load_profile("every run" if config.getoption("markexpr") == "not slow" else "make test-all")
+    """Slow tests asked for are asked for in depth: properties are tried on all their examples.
+
+    And on the constants that stand in our sources, as hypothesis likes to: to find them it reads each of our modules.
+    """
+    if config.getoption("markexpr") == "not slow":
+        settings.load_profile("every run")
+        if hasattr(providers, "_get_local_constants"):
+            providers._get_local_constants = lambda: providers._local_constants
+    else:
+        settings.load_profile("make test-all")
     FORKING.share(getattr(config, "workerinput", {}).get("forks", ""))
 
 
