@@ -161,8 +161,9 @@ def _counted(original: Callable[..., Any]) -> Callable[..., Any]:
     """``original``, told of. A plain function, as a region may take no longer than a few microseconds to call."""
     pop, push = seams.pop_plainly, seams.push_plainly
 
-    def make(self: Any, inputs: Any, lifts: bool) -> Any:
-        if not lifts or pop is None or push is None:
+    def make(self: Any, inputs: Any) -> Any:
+        """Make the call without the recorder's mode; in two calls of torch's where it is the only one."""
+        if pop is None or push is None:
             return original(self, inputs)
         if _modes() == 1:
             mode = pop(None)
@@ -176,10 +177,17 @@ def _counted(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def __call__(self: Any, inputs: Any) -> Any:
+        listeners = RUNS.listeners
+        if len(listeners) == 1 and not listeners[0].around:
+            try:
+                lifts = listeners[0].ran(self)
+            except Exception:  # what a note stumbles over is no business of the program's
+                lifts = False
+            return make(self, inputs) if lifts else original(self, inputs)
         lifts = True
         begun: list[tuple[Around, Any]] = []
         try:
-            for listener in RUNS.listeners:
+            for listener in listeners:
                 if not listener.ran(self):
                     lifts = False
                 if listener.running is not None:
@@ -187,10 +195,11 @@ def _counted(original: Callable[..., Any]) -> Callable[..., Any]:
                         begun.append((one, one.before(listener.running, self, inputs)))
         except Exception:  # what a note stumbles over is no business of the program's
             lifts = False
+        call = make if lifts else original
         if not begun:
-            return make(self, inputs, lifts)
+            return call(self, inputs)
         try:
-            result = make(self, inputs, lifts)
+            result = call(self, inputs)
             for around, noted in begun:
                 around.after(noted, result)
             return result
