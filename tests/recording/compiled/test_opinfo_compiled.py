@@ -26,7 +26,9 @@ RUNS = 30
 RISKY = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL, Verdict.UNKNOWN, Verdict.RAISES)
 _GRAPHS = ("aot_inference_graph", "aot_forward_graph", "aot_backward_graph")
 #: What Inductor's first pass over a graph without gradients makes of an op, or of a constant that it sees otherwise.
-_FOLDED = {"aten.scalar_tensor.default": "aten.full.default", "aten.unsqueeze.default": "aten.full.default"}
+_FOLDED = dict.fromkeys(
+    ("aten.scalar_tensor.default", "aten.unsqueeze.default", "prims.convert_element_type.default"), "aten.full.default"
+)
 _CALL = re.compile(r"= torch\.ops\.(\w+\.\w+(?:\.\w+)?)\(")
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("inductor")]
