@@ -57,8 +57,15 @@ def processor_seconds(*command: str) -> float:
 
 @pytest.mark.fresh_interpreter
 def test_help_costs_little_more_than_importing_click() -> None:
-    pairs = [(processor_seconds("-m", "tracer", "--help"), processor_seconds("-c", "import click")) for _ in range(15)]
-    ours, clicks = (statistics.median(times) for times in zip(*pairs, strict=True))
+    pairs: list[tuple[float, float]] = []
+    ours, clicks = 1.0, 0.0
+    for most in (5, 15):  # five do, unless others disturbed them
+        if ours > 1.5 * clicks:
+            pairs += (
+                (processor_seconds("-m", "tracer", "--help"), processor_seconds("-c", "import click"))
+                for _ in range(most - len(pairs))
+            )
+            ours, clicks = (statistics.median(times) for times in zip(*pairs, strict=True))
     assert ours <= 1.5 * clicks
 
 

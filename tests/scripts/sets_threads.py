@@ -8,7 +8,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 import torch  # noqa: E402
 
-torch.use_deterministic_algorithms(True)
+torch.set_deterministic_debug_mode("error")  # as use_deterministic_algorithms(True), which loads Inductor
 torch.manual_seed(1234)
 weight = torch.ones(3, requires_grad=True)
 optimizer = torch.optim.SGD([weight], lr=0.1)

@@ -146,13 +146,21 @@ def _live(rule: Cased, version: str) -> list[Case]:
 def _rows(live: list[Case]) -> tuple[Row, ...]:
     """The cases for each state of the mode share no call and leave none out (the lint proves it), so their meets do
     neither; rows that agree are joined again."""
-    by_mode = [[case for case in live if str(mode) in wanted_values(case, _MODE)] for mode in DeterministicMode]
+    asked = [(case, _meet({}, {key: wanted_values(case, key) for key in case.when if key != _MODE})) for case in live]
+    offs, warns, ons = (
+        [(case, when) for case, when in asked if when is not None and str(mode) in wanted_values(case, _MODE)]
+        for mode in DeterministicMode
+    )
     rows: list[Row] = []
-    for off, warn, on in product(*by_mode):
-        when = _meet(off, warn, on)
-        if when is not None:
-            notes = tuple(dict.fromkeys(case.why for case in (off, warn, on) if case.why))
-            rows.append(Row(when, off.verdict, warn.verdict, on.verdict, notes, on.route))
+    for (off, when_off), (warn, when_warn) in product(offs, warns):
+        met = _meet(when_off, when_warn)
+        if met is None:
+            continue
+        for on, when_on in ons:
+            when = _meet(met, when_on)
+            if when is not None:
+                notes = tuple(dict.fromkeys(case.why for case in (off, warn, on) if case.why))
+                rows.append(Row(when, off.verdict, warn.verdict, on.verdict, notes, on.route))
     return tuple(_joined(rows))
 
 
@@ -198,11 +206,10 @@ def _at_defaults(rows: tuple[Row, ...], column: int) -> tuple[Verdict, ...]:
     return tuple(verdict for verdict in SEVERITY if verdict in said)
 
 
-def _meet(*cases: Case) -> Conditions | None:
-    """What all cases ask for but the mode; ``None`` where no call meets all of them."""
-    keys = dict.fromkeys(key for case in cases for key in case.when if key != _MODE)
-    when = {key: frozenset.intersection(*(wanted_values(case, key) for case in cases)) for key in keys}
-    return when if all(when.values()) else None
+def _meet(one: Conditions, other: Conditions) -> Conditions | None:
+    """What both ask for; ``None`` where no call meets both."""
+    met = {**one, **{key: one.get(key, values) & values for key, values in other.items()}}
+    return met if all(met.values()) else None
 
 
 def _joined(rows: list[Row]) -> list[Row]:

@@ -8,6 +8,7 @@ answer is ``unknown``, naming the facts that would decide. Hence a further fact 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 from tracer.names import UnknownReason, Verdict
@@ -38,6 +39,7 @@ class Cased(Protocol):
 
 #: A case's conditions as it met a call: each question with the answers for which the case holds.
 Met = tuple[tuple[str, tuple[Value, ...]], ...]
+_WHOLE: Mapping[str, frozenset[Value]] = {key: frozenset(domain) for key, domain in DOMAINS.items()}
 
 
 class Outcome(NamedTuple):
@@ -64,9 +66,10 @@ class _Test(NamedTuple):
 def wanted_values(case: Conditioned, key: str) -> frozenset[Value]:
     """The domain values of ``key`` for which ``case`` holds; all of them where it does not ask."""
     if key not in case.when:
-        return frozenset(DOMAINS[key])
+        return _WHOLE[key]
     wanted = case.when[key]
-    return frozenset(v for w in (wanted if isinstance(wanted, list) else [wanted]) for v in expand(key, w))
+    asked = wanted if isinstance(wanted, list) else (wanted,)
+    return frozenset(chain.from_iterable(expand(key, one) for one in asked) if key == "dtype" else asked)
 
 
 def conditions_of(case: Case | None) -> Met | None:
