@@ -284,3 +284,38 @@ def test_a_class_that_cannot_be_changed_is_left_alone(monkeypatch: pytest.Monkey
     plain = torch._C.Generator.manual_seed
     assert place([(torch._C.Generator, "manual_seed")], Watch()) is None
     assert torch._C.Generator.manual_seed is plain
+
+
+class _Plain:
+    held = staticmethod(len)
+
+
+class _Answers:
+    """Would give something else to whoever asks it."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise AssertionError(name)
+
+
+class _Property:
+    @property
+    def held(self) -> Any:
+        raise AssertionError
+
+
+class _Child(_Plain):
+    pass
+
+
+class _Slots:
+    __slots__ = ("held",)
+
+
+def test_what_an_object_holds_is_what_python_finds_without_asking_it() -> None:
+    owners = [kind() for kind in (_Plain, _Answers, _Property, _Child, _Slots)]
+    for owner in owners[:-1]:
+        object.__getattribute__(owner, "__dict__")["held"] = abs
+    owners += [_Plain(), _Answers(), *(type(owner) for owner in owners)]
+    for owner in owners:
+        found = inspect.getattr_static(owner, "held", None)
+        assert held_by(owner, "held") is (found.__func__ if isinstance(found, staticmethod) else found), owner

@@ -17,9 +17,9 @@ import inspect
 import os
 import pkgutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from types import FrameType, FunctionType, MethodType, ModuleType
+from types import FrameType, FunctionType, GetSetDescriptorType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 Holder = tuple[Any, str]
@@ -290,13 +290,24 @@ def _put_back(replacement: Replacement) -> None:
 
 
 def _raw(owner: Any, name: str) -> Any:
-    """What ``owner`` holds under ``name``, asked of nothing that could answer for it; a plain module's and a class's
-    own dictionary first, because each recording asks some hundred times."""
-    for holder in (owner,) if type(owner) is ModuleType else owner.__mro__ if isinstance(owner, type) else ():
-        own = vars(holder)
+    """What ``owner`` holds under ``name``, asked of nothing that could answer for it; a plain module's, a class's and a
+    plain object's own dictionary first, because each recording asks some hundred times."""
+    kind = type(owner)
+    dictionaries: Iterable[Any] = ()
+    if kind is ModuleType:
+        dictionaries = (vars(owner),)
+    elif issubclass(kind, type):
+        dictionaries = map(vars, owner.__mro__)
+    elif kind.__base__ is object and _is_plain(vars(kind), name):
+        dictionaries = (object.__getattribute__(owner, "__dict__"),)
+    for own in dictionaries:
         if name in own:
             return own[name]
     return inspect.getattr_static(owner, name, None)
+
+
+def _is_plain(kind: Mapping[str, Any], name: str) -> bool:
+    return name not in kind and type(kind.get("__dict__")) is GetSetDescriptorType
 
 
 def _set(owner: Any, name: str, value: Any) -> None:

@@ -6,6 +6,7 @@ asking neither loads a module nor starts a device. What is not there is left out
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -46,9 +47,10 @@ def read_settings(
     """
     settings: dict[str, FactValue] = {}
     variables: dict[str, str] = {}
+    set_now = dict(environ)  # which translates each name once, not each that is asked for
     for row in rows:
-        if row.variable and row.variable in environ:
-            variables[row.variable] = environ[row.variable]
+        if row.variable and row.variable in set_now:
+            variables[row.variable] = set_now[row.variable]
         if row.read:
             name = row.read.removesuffix(_CALL)
             if name in settings or not _may_ask(name, before_calls):
@@ -89,17 +91,21 @@ def _value(name: str, *, is_function: bool) -> FactValue | None:
 
 def _look_up(name: str) -> Any:
     """The object of that dotted name, from the longest part of it that is a loaded module."""
-    parts = name.split(".")
-    for length in range(len(parts), 0, -1):
-        found: Any = sys.modules.get(".".join(parts[:length]))
+    for module, parts in _readings(name):
+        found: Any = sys.modules.get(module)
         if found is not None:
-            break
-    else:
-        raise LookupError(name)
-    for part in parts[length:]:
-        # A plain module's own ``__getattr__`` may import what it is asked for, as torch's does.
-        found = vars(found)[part] if type(found) is ModuleType else getattr(found, part)
-    return found
+            for part in parts:
+                # A plain module's own ``__getattr__`` may import what it is asked for, as torch's does.
+                found = vars(found)[part] if type(found) is ModuleType else getattr(found, part)
+            return found
+    raise LookupError(name)
+
+
+@functools.lru_cache(maxsize=1024)
+def _readings(name: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Each part of a dotted name that may be a module, the longest first, and what is then asked of it."""
+    parts = tuple(name.split("."))
+    return tuple((".".join(parts[:length]), parts[length:]) for length in range(len(parts), 0, -1))
 
 
 def _as_fact(value: Any) -> FactValue | None:
