@@ -12,7 +12,7 @@ from tracer.recording.calls import facts
 from tracer.recording.compiled.compilations import CompiledCode, CompileLog, Program
 from tracer.recording.compiled.executions import Run
 from tracer.recording.compiled.generated.apart import may_let_threads_meet
-from tracer.recording.compiled.generated.kernel_text import KernelText, atomic_lines
+from tracer.recording.compiled.generated.kernel_text import KernelText, atomic_lines, may_call_kernels
 from tracer.recording.compiled.graphs.graph_facts import GraphFacts
 from tracer.recording.compiled.graphs.graph_text import Graph, Node
 from tracer.recording.compiled.graphs.unwritten import unwritten_reads
@@ -247,8 +247,8 @@ class RegionList:
     def _seen(self, code: CompiledCode, inside: Inside) -> tuple[RegionInside, RegionGap | None]:
         kernels = bool(inside.matching.texts)
         if inside.graph is not None:
-            # A graph of views alone has no kernel; else code without one is of a form that is not read.
-            if kernels or not code.source or not code.dispatches:
+            # A graph of views and numbers alone has no kernel; else code without one is of a form that is not read.
+            if kernels or not code.source or not may_call_kernels(code.source):
                 return RegionInside.OPS_AND_KERNELS, None
             return RegionInside.OPS, RegionGap.FORMAT
         why = RegionGap.EARLIER if code.origin is RegionOrigin.EARLIER else RegionGap.FORMAT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tracer.recording.compiled.generated.kernel_text import atomic_lines, dispatches, read_kernels
+from tracer.recording.compiled.generated.kernel_text import atomic_lines, dispatches, may_call_kernels, read_kernels
 from tracer.recording.compiled.generated.kernels_of_calls import match_kernels
 from tracer.recording.compiled.graphs.graph_text import Node, Value
 from tracer.trace.region_names import KernelLanguage
@@ -147,6 +147,21 @@ def test_code_that_calls_its_own_kernels_alone_dispatches_nothing() -> None:
     )
     assert dispatches(parts.format("extern_kernels.mm(a, b, out=c)"))
     assert not dispatches(parts.format("triton_poi_fused_add_0.run(a, stream=stream0)"))
+
+
+def test_views_and_numbers_that_are_read_and_checked_are_no_kernels() -> None:
+    numbers = """
+def call(args):
+    u0 = reinterpret_tensor(arg1_1, (), (), 0).item()
+    u1 = max(0, min(5, u0))
+    if not (u1 <= 5):
+        raise RuntimeError('u1 <= 5')
+    return (reinterpret_tensor(arg0_1, (u1, 5), (5, 1), 0), )
+"""
+    assert dispatches(numbers)  # reading a number does
+    assert not may_call_kernels(numbers)
+    assert may_call_kernels(numbers.replace("max(0, min(5, u0))", "torch.ops.mine.count.default(arg0_1)"))
+    assert may_call_kernels("code of another form")
 
 
 def test_code_of_another_form_is_refused() -> None:

@@ -46,7 +46,7 @@ _BODY = re.compile(r"^[ ]*def (?:call|partition_\d+)\((.*?)(?=^(?:def|class|[ ]*
 #: Functions that allocate and view without the dispatcher, checks, streams, and kernels of the code's own.
 _PLAIN_CALL = re.compile(
     r"^(?:self|empty_strided_\w+|reinterpret_tensor|assert_size_stride|assert_alignment|args\.clear|get_raw_stream|"
-    r"Runner|torch\.cuda\._DeviceGuard|torch\.cuda\.set_device|(?:cpp|triton)_\w+(?:\.run)?|partition_\d+|"
+    r"max|min|RuntimeError|Runner|torch\.cuda\._DeviceGuard|torch\.cuda\.set_device|(?:cpp|triton)_\w+(?:\.run)?|partition_\d+|"
     r"c_void_p|c_int|c_long|del|with|return|if)$"
 )
 #: Bookkeeping of the generated code that is spelled as a call of an op.
@@ -127,9 +127,21 @@ def read_kernels(code: str) -> tuple[KernelText, ...]:
 
 def dispatches(code: str) -> bool:
     """May running ``code`` dispatch an op? Not where all that it calls are kernels of its own, and bookkeeping."""
+    called = _further_calls(code)
+    return called is None or bool(called)
+
+
+def may_call_kernels(code: str) -> bool:
+    """May running ``code`` do more than views, checks, and numbers that it reads from tensors?"""
+    called = _further_calls(code)
+    return called is None or not called <= {"item"}
+
+
+def _further_calls(code: str) -> set[str] | None:
+    """What ``code`` calls beyond kernels of its own and bookkeeping; ``None`` for code of another form."""
     bodies = [body[1] for body in _BODY.finditer(code)]
     called = {match[1] for body in bodies for match in _CALL.finditer("\n".join(_without_comments(body)))}
-    return not bodies or not all(_PLAIN_CALL.match(name) for name in called)
+    return {name for name in called if not _PLAIN_CALL.match(name)} if bodies else None
 
 
 def _without_comments(body: str) -> Iterator[str]:
