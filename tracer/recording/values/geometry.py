@@ -1,7 +1,8 @@
-"""One geometry of a storage (address, dtype, shape, strides), and the digest that is remembered of it."""
+"""A storage, and the geometries of it (address, dtype, shape, strides) whose digests are remembered."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -76,6 +77,39 @@ class Known:
         if self.strides is None:
             return bool(_is_contiguous(tensor))
         return bool(_strides_of(tensor) == self.strides)
+
+
+class Stored:
+    """One storage that lives."""
+
+    __slots__ = (
+        "identity",
+        "is_fresh",
+        "is_outside",
+        "known",
+        "origin",
+        "reference",
+        "stamp",
+        "waiting",
+        "was_handed_out",
+    )
+
+    def __init__(self, identity: int, reference: int) -> None:
+        self.identity = identity
+        self.reference = reference
+        self.stamp = 0
+        """Number of the recorded call that wrote it last."""
+        self.origin: int | None = None
+        """The call or entry that its bytes came from; ``None``: not told yet."""
+        self.is_fresh = False
+        """Was it given out unwritten, and neither written in whole nor read since?"""
+        self.was_handed_out = False
+        """Has NumPy, another library or a foreign kernel its address?"""
+        self.is_outside = True
+        """May its bytes change while no op writes? Until a recorded call wrote it, and after it was handed out."""
+        self.known: list[Known] = []
+        self.waiting: Callable[[torch.Tensor], None] | None = None
+        """Told, of the tensor, before it is read: a collective that wrote it is over by then."""
 
 
 def is_lazy(tensor: Any) -> bool:

@@ -20,7 +20,7 @@ import xxhash
 
 from tracer.recording.torch_private import storages
 from tracer.recording.values.digesting.layouts import Layout, layout_of, seed_of, span_of
-from tracer.recording.values.geometry import NEVER, Known, is_lazy
+from tracer.recording.values.geometry import NEVER, Known, Stored, is_lazy
 
 _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 _Base = torch._C.TensorBase
@@ -41,39 +41,6 @@ _sample_at: Any = _SAMPLE.from_address
 _MOST_KNOWN = 8
 _PRUNE_AT_LEAST = 4096
 _NO_VERSION = _NO_PHASE = -1
-
-
-class Stored:
-    """One storage that lives."""
-
-    __slots__ = (
-        "identity",
-        "is_fresh",
-        "is_outside",
-        "known",
-        "origin",
-        "reference",
-        "stamp",
-        "waiting",
-        "was_handed_out",
-    )
-
-    def __init__(self, identity: int, reference: int) -> None:
-        self.identity = identity
-        self.reference = reference
-        self.stamp = 0
-        """Number of the recorded call that wrote it last."""
-        self.origin: int | None = None
-        """The call or entry that its bytes came from; ``None``: not told yet."""
-        self.is_fresh = False
-        """Was it given out unwritten, and neither written in whole nor read since?"""
-        self.was_handed_out = False
-        """Has NumPy, another library or a foreign kernel its address?"""
-        self.is_outside = True
-        """May its bytes change while no op writes? Until a recorded call wrote it, and after it was handed out."""
-        self.known: list[Known] = []
-        self.waiting: Callable[[torch.Tensor], None] | None = None
-        """Told, of the tensor, before it is read: a collective that wrote it is over by then."""
 
 
 class Memory:

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from tracer.recording.torch_private import storages
-from tracer.recording.values.known import Memory, Stored
+from tracer.recording.values.geometry import Stored
+from tracer.recording.values.known import Memory
 from tracer.recording.values.later import Target
 from tracer.recording.values.plans import PARTIAL, Plan
 from tracer.trace.values import TURN_SHIFT, Mark
