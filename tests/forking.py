@@ -180,7 +180,7 @@ def _loaded() -> Veil:
     named_variables()
     for one in ((), [], iter(()), (each for each in ())):
         Counter(one)  # asks whether its class is a mapping, which is remembered: every mapping there is has to say no
-    veil.draw("torch", "functorch", "numpy", "pandas", "rich", "jinja2", "itables", "xxhash")
+    veil.draw("torch", "torch._dynamo", "functorch", "numpy", "pandas", "rich", "jinja2", "itables", "xxhash")
     gc.freeze()
     gc.enable()
     for one in weakref.finalize._registry.values():  # type: ignore[attr-defined]

@@ -29,7 +29,8 @@ class Veil:
         self._parts: frozenset[str] = frozenset()
         """All of those."""
         self._whole: dict[str, tuple[str, ...]] = {}
-        """A library -> all that its import brings along, in that order: a child that walks the needs copies memory."""
+        """A library -> all that its import brings along, in that order, but what its package's import did: a child that
+        walks the needs copies memory."""
         self._unset: set[str] = set()
         """Those that their package has no attribute of until they are imported."""
 
@@ -72,10 +73,13 @@ class Veil:
             self._put_there.setdefault(package, []).append(name)
         for name in self.hidden:
             self._needs[name] = {one: None for one in self._needs.get(name, ()) if one in self.hidden}
-        self._whole = {name: tuple(self._brought(name, {})) for name in libraries if name in self.hidden}
+        for name in libraries:
+            if name in self.hidden:
+                known = dict.fromkeys(self._whole.get(name.rpartition(".")[0], ()))
+                self._whole[name] = tuple(one for one in self._brought(name, dict(known)) if one not in known)
         comes_along = {
             name
-            for library, brought in self._whole.items()
+            for library, brought in zip(self._whole, map(set, self._whole.values()), strict=True)
             for name in brought
             if name.startswith(f"{library}.") and name.rpartition(".")[0] in brought
         }

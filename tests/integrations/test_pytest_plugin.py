@@ -66,15 +66,17 @@ def project(tmp_path: Path) -> Path:
 
 #: Not ours and not met here, but each takes a process as long as our own plugin does.
 OTHERS = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:anyio")
+#: Takes as long once more: asserts that are not rewritten, and no question to pytest about each import.
+PLAIN = "--assert=plain"
 
 
-def pytest_in(folder: Path, *options: str, fresh: bool = False) -> Run:
-    done = process("-m", "pytest", *OTHERS, *options, cwd=folder, fresh=fresh)
+def pytest_in(folder: Path, *options: str, fresh: bool = False, asserts: str = PLAIN) -> Run:
+    done = process("-m", "pytest", *OTHERS, asserts, *options, cwd=folder, fresh=fresh)
     return Run(done.code, done.out + done.err)
 
 
 def test_a_marked_test_fails_for_its_findings_and_others_do_not(project: Path) -> None:
-    done = pytest_in(project, "-q")
+    done = pytest_in(project, "-q", asserts="--assert=rewrite")
     assert done.code == 1
     assert "1 failed, 5 passed" in done.out
     assert "test_steps.py:9: cuda-index-add: aten.index_add.default is nondeterministic" in done.out
