@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import itertools
 import sys
 import threading
 import types
@@ -19,6 +20,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from tests.recording.lines import line_of, record
+from tests.thinning import every
 from tracer import DeterminismTracer
 from tracer.names import Phase
 from tracer.recording.memory import extensions
@@ -62,41 +64,43 @@ def test_a_read_names_its_line_and_the_line_that_allocated() -> None:
     assert read.phase is Phase.OTHER
 
 
-@pytest.mark.parametrize(
-    "allocate",
-    [
-        lambda like: torch.empty(4, 6),
-        lambda like: torch.empty_like(like),
-        lambda like: torch.empty_strided((4, 6), (6, 1)),
-        lambda like: torch.empty_permuted((4, 6), (1, 0)),
-        lambda like: like.new_empty(4, 6),
-        lambda like: like.new_empty_strided((4, 6), (6, 1)),
-        lambda like: torch.empty(0).resize_(4, 6),
-        lambda like: torch.empty(0).resize_as_(like),
-        lambda like: torch.FloatTensor(4, 6),
-    ],
-)
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda x: x.sum(),
-        lambda x: x.t()[1:, 2:].mul(2.0),
-        lambda x: x.add_(1.0),
-        lambda x: x[1, 1].item(),
-        lambda x: torch.ones(4, 6).add_(x),
-        lambda x: torch.ones(4, 6).copy_(x).sum(),
-        lambda x: torch.ones(5, 6).t().__setitem__((slice(None), 0), x[0]) or x.double().sum(),
-        lambda x: torch._foreach_copy_([torch.ones(4, 6)], [x])[0].exp(),
-        lambda x: torch.cat([torch.ones(1, 6), x]),
-        lambda x: torch.addmm(x, torch.ones(4, 2), torch.ones(2, 6)),
-        lambda x: torch.add(torch.ones(4, 6), x, out=torch.zeros(4, 6)),
-        lambda x: torch._foreach_add([torch.ones(4, 6), x], 1.0),
-        lambda x: torch.index_select(x, 0, torch.tensor([1])),
-        lambda x: x.index_add_(0, torch.tensor([1]), torch.ones(1, 6)),
-        lambda x: x.clone().t().contiguous().exp(),
-        lambda x: x.detach()[1].unsqueeze(0).log(),
-    ],
-)
+ALLOCATE: list[Callable[[torch.Tensor], torch.Tensor]] = [
+    lambda like: torch.empty(4, 6),
+    lambda like: torch.empty_like(like),
+    lambda like: torch.empty_strided((4, 6), (6, 1)),
+    lambda like: torch.empty_permuted((4, 6), (1, 0)),
+    lambda like: like.new_empty(4, 6),
+    lambda like: like.new_empty_strided((4, 6), (6, 1)),
+    lambda like: torch.empty(0).resize_(4, 6),
+    lambda like: torch.empty(0).resize_as_(like),
+    lambda like: torch.FloatTensor(4, 6),
+]
+USE: list[Callable[[torch.Tensor], object]] = [
+    lambda x: x.sum(),
+    lambda x: x.t()[1:, 2:].mul(2.0),
+    lambda x: x.add_(1.0),
+    lambda x: x[1, 1].item(),
+    lambda x: torch.ones(4, 6).add_(x),
+    lambda x: torch.ones(4, 6).copy_(x).sum(),
+    lambda x: torch.ones(5, 6).t().__setitem__((slice(None), 0), x[0]) or x.double().sum(),
+    lambda x: torch._foreach_copy_([torch.ones(4, 6)], [x])[0].exp(),
+    lambda x: torch.cat([torch.ones(1, 6), x]),
+    lambda x: torch.addmm(x, torch.ones(4, 2), torch.ones(2, 6)),
+    lambda x: torch.add(torch.ones(4, 6), x, out=torch.zeros(4, 6)),
+    lambda x: torch._foreach_add([torch.ones(4, 6), x], 1.0),
+    lambda x: torch.index_select(x, 0, torch.tensor([1])),
+    lambda x: x.index_add_(0, torch.tensor([1]), torch.ones(1, 6)),
+    lambda x: x.clone().t().contiguous().exp(),
+    lambda x: x.detach()[1].unsqueeze(0).log(),
+]
+
+
+def lines(*functions: Any) -> str:
+    """Where the functions of a case stand in this file."""
+    return "lines " + ", ".join(str(function.__code__.co_firstlineno) for function in functions)
+
+
+@every(itertools.product(ALLOCATE, USE), lines)
 def test_every_way_to_get_unwritten_memory_and_to_read_it_is_seen(
     allocate: Callable[[torch.Tensor], torch.Tensor], use: Callable[[torch.Tensor], object]
 ) -> None:
@@ -241,48 +245,48 @@ def _views_in_place() -> None:
     values.sum().backward()
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        lambda: torch.empty(3).fill_(1.0).sum(),
-        lambda: torch.empty(4, 4).copy_(torch.ones(4)).sum(),
-        lambda: torch.add(torch.ones(3), 1, out=torch.empty(3)).sum(),
-        lambda: torch.add(torch.ones(3), 1, out=torch.empty(0)).sum(),
-        lambda: torch.sort(torch.ones(3), out=(torch.empty(3), torch.empty(3, dtype=torch.long)))[0].sum(),
-        lambda: torch.baddbmm(torch.empty(2, 3, 3), torch.ones(2, 3, 3), torch.ones(2, 3, 3), beta=0).sum(),
-        lambda: torch.empty(3, 3).addmm_(torch.ones(3, 3), torch.ones(3, 3), beta=0).sum(),
-        lambda: torch.zeros_like(torch.empty(3)).sum(),
-        lambda: torch.empty(3).new_zeros(3).sum(),
-        lambda: torch.empty(3).view(3, 1).expand(3, 4).shape,
-        lambda: torch.empty(0).sum(),
-        lambda: torch.empty(3)[1:1].sum(),
-        lambda: torch.empty(3, device="meta").sum(),
-        lambda: torch.empty(3).clone().fill_(1.0).sum(),
-        lambda: nn.init.orthogonal_(torch.empty(4, 4)).sum(),
-        lambda: nn.init.trunc_normal_(torch.empty(4, 4)).sum(),
-        lambda: nn.MultiheadAttention(4, 2)(*[torch.ones(3, 1, 4)] * 3)[0].sum().backward(),
-        lambda: torch._foreach_copy_([torch.empty(2), torch.empty(3)], [torch.ones(2), torch.ones(3)])[0].sum(),
-        lambda: torch.stack([torch.ones(2)] * 2, out=torch.empty(2, 2)).sum(),
-        lambda: F.rrelu(torch.ones(3, requires_grad=True), training=True).sum().backward(),
-        lambda: F.pad(torch.ones(1, 1, 4, 4), (1, 2, 1, 1), mode="circular").sum(),
-        lambda: torch.ones(4).copy_(torch.empty(4)).fill_(1.0).sum(),
-        lambda: torch.get_rng_state().clone(),
-        lambda: torch.quasirandom.SobolEngine(2, scramble=True, seed=0).draw(2).sum(),
-        lambda: torch.vmap(lambda x: F.dropout(x, 0.5), randomness="same")(torch.ones(2, 3)).sum(),
-        lambda: torch.func.functionalize(lambda x: torch.empty(3).copy_(x))(torch.ones(3)).sum(),
-        lambda: torch.func.functionalize(lambda x: torch.empty(3).uniform_() * x)(torch.ones(3)).sum(),
-        lambda: torch.tensor([[1.0]]).inverse().sum(),
-        _columns,
-        _checkpointed,
-        _views_in_place,
-        _train(torch.optim.AdamW),
-        _train(torch.optim.AdamW, foreach=True),
-        _train(torch.optim.Adam, fused=True),
-        _train(torch.optim.SGD, momentum=0.9, foreach=True),
-        _train(torch.optim.Adagrad),
-        _train(torch.optim.RAdam),
-    ],
-)
+WRITTEN_FIRST: list[Callable[[], object]] = [
+    lambda: torch.empty(3).fill_(1.0).sum(),
+    lambda: torch.empty(4, 4).copy_(torch.ones(4)).sum(),
+    lambda: torch.add(torch.ones(3), 1, out=torch.empty(3)).sum(),
+    lambda: torch.add(torch.ones(3), 1, out=torch.empty(0)).sum(),
+    lambda: torch.sort(torch.ones(3), out=(torch.empty(3), torch.empty(3, dtype=torch.long)))[0].sum(),
+    lambda: torch.baddbmm(torch.empty(2, 3, 3), torch.ones(2, 3, 3), torch.ones(2, 3, 3), beta=0).sum(),
+    lambda: torch.empty(3, 3).addmm_(torch.ones(3, 3), torch.ones(3, 3), beta=0).sum(),
+    lambda: torch.zeros_like(torch.empty(3)).sum(),
+    lambda: torch.empty(3).new_zeros(3).sum(),
+    lambda: torch.empty(3).view(3, 1).expand(3, 4).shape,
+    lambda: torch.empty(0).sum(),
+    lambda: torch.empty(3)[1:1].sum(),
+    lambda: torch.empty(3, device="meta").sum(),
+    lambda: torch.empty(3).clone().fill_(1.0).sum(),
+    lambda: nn.init.orthogonal_(torch.empty(4, 4)).sum(),
+    lambda: nn.init.trunc_normal_(torch.empty(4, 4)).sum(),
+    lambda: nn.MultiheadAttention(4, 2)(*[torch.ones(3, 1, 4)] * 3)[0].sum().backward(),
+    lambda: torch._foreach_copy_([torch.empty(2), torch.empty(3)], [torch.ones(2), torch.ones(3)])[0].sum(),
+    lambda: torch.stack([torch.ones(2)] * 2, out=torch.empty(2, 2)).sum(),
+    lambda: F.rrelu(torch.ones(3, requires_grad=True), training=True).sum().backward(),
+    lambda: F.pad(torch.ones(1, 1, 4, 4), (1, 2, 1, 1), mode="circular").sum(),
+    lambda: torch.ones(4).copy_(torch.empty(4)).fill_(1.0).sum(),
+    lambda: torch.get_rng_state().clone(),
+    lambda: torch.quasirandom.SobolEngine(2, scramble=True, seed=0).draw(2).sum(),
+    lambda: torch.vmap(lambda x: F.dropout(x, 0.5), randomness="same")(torch.ones(2, 3)).sum(),
+    lambda: torch.func.functionalize(lambda x: torch.empty(3).copy_(x))(torch.ones(3)).sum(),
+    lambda: torch.func.functionalize(lambda x: torch.empty(3).uniform_() * x)(torch.ones(3)).sum(),
+    lambda: torch.tensor([[1.0]]).inverse().sum(),
+    _columns,
+    _checkpointed,
+    _views_in_place,
+    _train(torch.optim.AdamW),
+    _train(torch.optim.AdamW, foreach=True),
+    _train(torch.optim.Adam, fused=True),
+    _train(torch.optim.SGD, momentum=0.9, foreach=True),
+    _train(torch.optim.Adagrad),
+    _train(torch.optim.RAdam),
+]
+
+
+@every(pytest.param(step, id=f"{n}: {lines(step)}") for n, step in enumerate(WRITTEN_FIRST))
 def test_memory_that_is_written_first_is_no_fault(step: Callable[[], object]) -> None:
     assert reads(step) == []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -134,7 +135,7 @@ def test_the_list_has_49_names_and_each_stands_in_a_rule() -> None:
     assert names <= set(APIS)
 
 
-@pytest.mark.parametrize("api", NATIVE)
+@every(NATIVE)
 def test_a_listed_api_varies_by_default_and_is_repeatable_in_deterministic_mode(api: str) -> None:
     with DeterminismTracer() as tracer:
         NATIVE[api]().sum().backward()
@@ -148,7 +149,7 @@ def test_a_listed_api_varies_by_default_and_is_repeatable_in_deterministic_mode(
     assert not [finding for finding in on if finding.rule in mine and finding.verdict is not Verdict.DETERMINISTIC]
 
 
-@pytest.mark.parametrize(("api", "ops"), [*CUSTOM.items(), *ONE_OP_THERE.items()])
+@every([*CUSTOM.items(), *ONE_OP_THERE.items()])
 def test_an_op_that_only_npus_have_is_known_forward_and_backward(api: str, ops: tuple[str, ...]) -> None:
     facts = {"device": "npu", "dtype": "float32"}
     findings = of_calls(judged(trace(*(call(f"{op}.default", facts=facts) for op in ops))))
@@ -198,6 +199,7 @@ def test_how_many_calls_rest_on_the_list_of_kernels_leads_the_report() -> None:
     assert not [banner for banner in judged(trace(product)).judgement.banners if "list of kernels" in banner]
 
 
+@cache
 def statuses() -> dict[str, set[str]]:
     """What CANN's list says of each kernel that a rule names: a status for each release and chip that has it."""
     with KERNELS.open(encoding="utf-8", newline="") as file:
@@ -205,7 +207,7 @@ def statuses() -> dict[str, set[str]]:
     return {row["kernel"]: {status for column, status in row.items() if column != "kernel"} - {"", "-"} for row in rows}
 
 
-@pytest.mark.parametrize("rule", [rule for rule in TABLE.rule if rule.kernels], ids=lambda rule: rule.id)
+@every([rule for rule in TABLE.rule if rule.kernels], lambda rule: rule.id)
 def test_a_rule_that_names_kernels_says_what_the_vendors_list_says_of_them(rule: Rule) -> None:
     listed = statuses()
     said = set.union(*(listed[name] for names in rule.kernels.values() for name in names.split(", ")))

@@ -162,7 +162,7 @@ def verdicts(report: Report, row: Row) -> set[Verdict]:
     return {one.verdict for one in report.findings if one.rule == row.id}
 
 
-@pytest.mark.parametrize("risk", risks())
+@every(risks())
 def test_a_risky_setting_is_found_with_the_calls_that_depend_on_it_alone(risk: Risk) -> None:
     word = str(satisfying(risk.case, keys_of(risk.row)).get("value", "unset"))
     report = found(risk, word, *calls_for(risk.row))
@@ -173,7 +173,7 @@ def test_a_risky_setting_is_found_with_the_calls_that_depend_on_it_alone(risk: R
     assert verdicts(found(risk, word, elsewhere), risk.row) == set()
 
 
-@pytest.mark.parametrize("risk", [one for one in risks() if one.values[0].row.sets])
+@every([one for one in risks() if one.values[0].row.sets])
 def test_the_code_of_a_row_closes_it(risk: Risk) -> None:
     word = str(satisfying(risk.case, keys_of(risk.row)).get("value", "unset"))
     closed = found(risk, word, *calls_for(risk.row), settings=dict(risk.row.sets))

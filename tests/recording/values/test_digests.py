@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -12,7 +13,7 @@ import pytest
 import torch
 
 from tests.bits import bits
-from tests.thinning import examples
+from tests.thinning import every, examples
 from tracer.recording.values.digesting import layouts, mix
 from tracer.recording.values.digesting.digests import digest
 from tracer.recording.values.digesting.layouts import seed_of
@@ -95,9 +96,14 @@ def in_other_strides(tensor: torch.Tensor) -> list[torch.Tensor]:
     ]
 
 
-@pytest.mark.parametrize("of", [digest, mixed], ids=["host", "device"])
-@pytest.mark.parametrize("shape", [(5, 3), (300, 170), (2, 3, 4, 5), (40, 30, 50), (7,)], ids=str)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64, torch.bool], ids=str)
+@every(
+    itertools.product(
+        [(5, 3), (300, 170), (2, 3, 4, 5), (40, 30, 50), (7,)],
+        [torch.float32, torch.bfloat16, torch.complex64, torch.bool],
+        [digest, mixed],
+    ),
+    lambda shape, dtype, of: f"{shape} {dtype} {of.__name__}",
+)
 def test_strides_and_storage_do_not_matter(shape: tuple[int, ...], dtype: torch.dtype, of: Any) -> None:
     torch.manual_seed(0)
     tensor = torch.randn(shape).to(dtype)
@@ -113,8 +119,12 @@ def test_a_large_tensor_out_of_order_is_digested_piece_by_piece() -> None:
         assert digest(other) == digest(other.contiguous())
 
 
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.bfloat16, torch.float32, torch.complex128], ids=str)
-@pytest.mark.parametrize("sizes", [(640, 512), (516, 514), (5, 300, 8, 40), (1, 2, 3 * 2**17)], ids=str)
+@every(
+    itertools.product(
+        [(640, 512), (516, 514), (5, 300, 8, 40), (1, 2, 3 * 2**17)],
+        [torch.uint8, torch.bfloat16, torch.float32, torch.complex128],
+    )
+)
 def test_in_whatever_units_elements_are_gathered_their_order_is_the_logical_one(
     sizes: tuple[int, ...], dtype: torch.dtype
 ) -> None:
