@@ -18,6 +18,7 @@ from tracer.recording import patching
 from tracer.recording.calls.attribution import Attribution
 from tracer.recording.compiled.compilations import CompiledCode, CompileLog
 from tracer.recording.memory.tracking import Tracking
+from tracer.recording.memory.unwritten import Given
 from tracer.recording.process.events import ORDER
 from tracer.recording.sites import NOWHERE, Site
 from tracer.recording.stepping_aside import OWN_MODE, without_recording
@@ -34,7 +35,7 @@ _MOST_WAITING = 10_000
 class Run:
     """Executions of one region that agree in where they were asked for."""
 
-    __slots__ = ("called_from", "code", "count", "in_engine", "in_optimizer", "order", "scope", "site")
+    __slots__ = ("called_from", "code", "count", "in_engine", "in_optimizer", "order", "scope", "site", "unwritten")
 
     def __init__(self, code: CompiledCode, scope: Any, *, in_engine: bool, in_optimizer: bool) -> None:
         self.code = code
@@ -48,6 +49,8 @@ class Run:
         """The user's own line that did."""
         self.count = 0
         self.order = next(ORDER)
+        self.unwritten: dict[tuple[int, Given], int] = {}
+        """How often it was handed memory of which nothing was written: by the input's place and by who gave it."""
 
 
 class Around(Protocol):
@@ -75,7 +78,7 @@ class Executions:
         self.runs: dict[Any, Run] = {}
         self._forwards: dict[Any, deque[Run]] = {}
         """By a program: its forwards whose backward has not run yet; the last one's runs first."""
-        self._give_up = tracking.give_up_all  # it may write to any tensor
+        self._handed_over = tracking.handed_over  # it may write to what it is given
         self._watched, self._indices = tracking.memory.live, tracking.indices.live
         self.on_unseen: Callable[[CompiledCode, FrameType | None], None] = lambda code, frame: None
         """Told of each execution of code whose inside is not known."""
@@ -91,11 +94,10 @@ class Executions:
         """Count no more."""
         RUNS.discard(self)
 
-    def ran(self, compiled: Any) -> bool:
+    def ran(self, compiled: Any, inputs: Any = ()) -> bool:
         """``compiled`` is about to run; will it dispatch ops that are counted as its own?"""
         self.running = None
-        if self._watched or self._indices:
-            self._give_up()
+        handed = self._handed_over(inputs) if self._watched or self._indices else None
         modules = self._modules
         in_engine = _current_node() is not None
         if not in_engine and _get_ident() != modules.thread and seams.graph_task_id() == -1:
@@ -128,6 +130,8 @@ class Executions:
             waiting.append(run)
         run.count += 1
         self.running = run
+        for one in handed or ():
+            run.unwritten[one] = run.unwritten.get(one, 0) + 1
         if code.text:
             return code.dispatches
         self.on_unseen(code, sys._getframe(2))
@@ -180,7 +184,7 @@ def _counted(original: Callable[..., Any]) -> Callable[..., Any]:
         listeners = RUNS.listeners
         if len(listeners) == 1 and not listeners[0].around:
             try:
-                lifts = listeners[0].ran(self)
+                lifts = listeners[0].ran(self, inputs)
             except Exception:  # what a note stumbles over is no business of the program's
                 lifts = False
             return make(self, inputs) if lifts else original(self, inputs)
@@ -188,7 +192,7 @@ def _counted(original: Callable[..., Any]) -> Callable[..., Any]:
         begun: list[tuple[Around, Any]] = []
         try:
             for listener in listeners:
-                if not listener.ran(self):
+                if not listener.ran(self, inputs):
                     lifts = False
                 if listener.running is not None:
                     for one in listener.around:

@@ -15,7 +15,7 @@ from tracer.recording.compiled.generated.apart import may_let_threads_meet
 from tracer.recording.compiled.generated.kernel_text import KernelText, atomic_lines, may_call_kernels
 from tracer.recording.compiled.graphs.graph_facts import GraphFacts
 from tracer.recording.compiled.graphs.graph_text import Graph, Node
-from tracer.recording.compiled.graphs.unwritten import unwritten_reads
+from tracer.recording.compiled.graphs.unwritten import reads_of_input, unwritten_reads
 from tracer.recording.compiled.insides import Inside, Insides
 from tracer.recording.compiled.program_lines import Frame, FunctionNames, Step
 from tracer.recording.inputs.graph_forms import arguments_of
@@ -108,23 +108,24 @@ class RegionList:
         """Where regions computed with memory that nothing had filled; deterministic mode fills it."""
         for run in runs:
             inside, count = self._insides.of(run.code), times(run)
-            if inside.graph is None or not count or run.code.mode not in (None, DeterministicMode.OFF):
+            if inside.graph is None or not count:
                 continue
             nodes = inside.graph.nodes
+            for (place, who), handed in run.unwritten.items():
+                for reader in reads_of_input(inside.graph, inside.graph.inputs[place]):
+                    read, origin = self._group(run, inside, reader, nodes[reader], False), who.counter.origin
+                    yield _unwritten(
+                        read,
+                        handed,
+                        who.op,
+                        spell(origin.site, self._working_directory),
+                        spell(origin.called_from, self._working_directory),
+                    )
+            if run.code.mode not in (None, DeterministicMode.OFF):
+                continue
             for reader, giver in unwritten_reads(inside.graph):
                 read, given = (self._group(run, inside, one, nodes[one], False) for one in (reader, giver))
-                yield UnwrittenRead(
-                    op=read.op,
-                    phase=read.phase,
-                    module=read.module,
-                    location=read.location,
-                    function=read.function,
-                    called_from=read.called_from,
-                    count=count,
-                    allocated_by=given.op,
-                    allocated_at=given.location,
-                    allocated_from=given.called_from,
-                )
+                yield _unwritten(read, count, given.op, given.location, given.called_from)
 
     # --- groups ---
 
@@ -289,6 +290,22 @@ class RegionList:
             own = "" if _DYNAMO in compiled.co_filename else name
             return NOWHERE._replace(function=next((root for root in roots if root), own))
         return Site(path, compiled.co_firstlineno, name, kind)
+
+
+def _unwritten(read: CallGroup, count: int, op: str, location: str, called_from: str) -> UnwrittenRead:
+    """``count`` reads of memory that ``op`` gave at ``location``."""
+    return UnwrittenRead(
+        op=read.op,
+        phase=read.phase,
+        module=read.module,
+        location=read.location,
+        function=read.function,
+        called_from=read.called_from,
+        count=count,
+        allocated_by=op,
+        allocated_at=location,
+        allocated_from=called_from,
+    )
 
 
 def _arguments(node: Node, device: str) -> str:

@@ -15,7 +15,7 @@ from tracer.recording.calls import facts
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.memory.indices import Indices
 from tracer.recording.memory.overlaps import overlaps_of, writes_over_itself
-from tracer.recording.memory.unwritten import Memory
+from tracer.recording.memory.unwritten import Given, Memory
 from tracer.recording.sites import spell
 from tracer.recording.torch_private import seams, storages
 from tracer.trace.process import Allocation, OverlapWrite, UnwrittenRead
@@ -127,6 +127,20 @@ class Tracking:
             self.indices.escaped(tensor)
         if isinstance(info.func, seams.HigherOrderOperator):
             self.give_up_all()
+
+    def handed_over(self, inputs: Any) -> list[tuple[int, Given]]:
+        """A region is about to run on ``inputs`` alone: those of which nothing was written, by place."""
+        found = []
+        try:
+            for place, value in enumerate(inputs):
+                if isinstance(value, _Tensor):
+                    given = self.memory.handed_over(value)
+                    self.indices.escaped(value)
+                    if given is not None:
+                        found.append((place, given))
+        except Exception:  # a tensor without a storage
+            self.give_up_all()
+        return found
 
     def prune(self) -> None:
         """Forget storages that are gone."""

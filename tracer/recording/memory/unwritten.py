@@ -274,6 +274,16 @@ class Memory:
         if self.live:
             self._give_up(storages.storage_id(tensor))
 
+    def handed_over(self, tensor: torch.Tensor) -> Given | None:
+        """A region is about to take ``tensor``; who gave its memory, where nothing of it is written?"""
+        watched = self.live.get(storages.storage_id(tensor))
+        if watched is None:
+            return None
+        is_unwritten = watched.runs is None and not watched.scattered and tensor.numel() > 0
+        is_unwritten = is_unwritten and _version_of(tensor) <= watched.writes and not has_foreign_extension()
+        self.escaped(tensor)
+        return watched.given if is_unwritten else None
+
     def give_up_all(self) -> None:
         """Something ran that may write to any tensor, unseen."""
         for identity in list(self.live):

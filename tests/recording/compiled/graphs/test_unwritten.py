@@ -9,7 +9,7 @@ import torch
 
 from tracer import DeterminismTracer
 from tracer.recording.compiled.graphs.graph_text import read_graph
-from tracer.recording.compiled.graphs.unwritten import unwritten_reads
+from tracer.recording.compiled.graphs.unwritten import reads_of_input, unwritten_reads
 from tracer.recording.memory import extensions
 from tracer.recording.torch_private import compile_seams
 
@@ -50,6 +50,33 @@ def test_computing_with_memory_that_nothing_filled_is_told_with_who_gave_it(body
 @pytest.mark.parametrize("body", FILLED, ids=["filled", "copied", "drawn", "asked for its shape", "written through"])
 def test_memory_that_is_written_first_is_not(body: str) -> None:
     assert reads(body) == []
+
+
+def test_an_input_that_nothing_filled_is_told_where_the_graph_computes_with_it_and_not_where_it_selects() -> None:
+    def of_input(body: str) -> list[int]:
+        return list(reads_of_input(read_graph(GRAPH.format(body=body, size=16)), "arg0_1"))
+
+    assert of_input('last: "f32[100, 16][16, 1]cpu" = torch.ops.aten.mul.Tensor(arg0_1, 0.5)') == [1]
+    assert of_input('last: "f32[100, 16][16, 1]cpu" = torch.ops.aten.where.self(empty, empty, arg0_1)') == []
+    assert of_input('last: "f32[100, 16][16, 1]cpu" = torch.ops.aten.copy_.default(arg0_1, empty)') == []
+
+
+@pytest.mark.slow
+def test_memory_that_eager_code_gave_and_a_region_reads_is_told_and_what_it_does_not_take_is_followed_still(
+    inductor: None,
+) -> None:
+    compiled = torch.compile(lambda given, x: (given + x).sum())
+    x = torch.ones(16, 16)
+    with DeterminismTracer() as tracer:
+        compiled(x.clone(), x)
+        untouched = torch.empty(16, 16)
+        for _ in range(2):
+            compiled(torch.empty(16, 16), x)
+        compiled(torch.empty(16, 16).fill_(1), x)
+        untouched.sum()
+    read = {one.op: (one.count, one.allocated_by) for one in tracer.trace.unwritten_reads}
+    gave = "aten.empty.memory_format"
+    assert read == {"aten.add.Tensor": (2, gave), "aten.sum.default": (1, gave)}
 
 
 @pytest.mark.slow

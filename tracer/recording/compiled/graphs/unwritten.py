@@ -33,12 +33,24 @@ _SEES = frozenset(
 )
 #: They work element by element, and take no number from what they are given first.
 _WRITES_OVER = frozenset({"fill", "copy", "zero", "bernoulli", "normal_functional", "uniform", "exponential"})
+#: They take some numbers of what they are given, and perhaps none that is unwritten.
+_SELECTS = frozenset({"where", "masked_fill"})
+_HANDED = -1
 _COMPUTES = frozenset({"sum", "mean", "mm", "addmm", "bmm", "amax", "amin", "cumsum", "_softmax", "dot", "mv"})
 
 
 def unwritten_reads(graph: Graph) -> Iterator[tuple[int, int]]:
     """Which call of the graph computes with unwritten memory, and which one allocated it."""
-    given: dict[str, int] = {}
+    yield from _reads(graph, {})
+
+
+def reads_of_input(graph: Graph, name: str) -> Iterator[int]:
+    """Which calls of the graph compute with the input ``name``, of which nothing was written."""
+    yield from (number for number, giver in _reads(graph, {name: _HANDED}) if giver == _HANDED)
+
+
+def _reads(graph: Graph, given: dict[str, int]) -> Iterator[tuple[int, int]]:
+    """``given``: by name, who gave memory that is not written."""
     for number, node in enumerate(graph.nodes):
         packet = node.op.split(".")[1]
         if node.op.rpartition(".")[0] in _ALLOCATES:
@@ -52,7 +64,7 @@ def unwritten_reads(graph: Graph) -> Iterator[tuple[int, int]]:
             continue
         if packet in _SEES:
             given[node.name] = given[named[0].name]
-        elif packet not in _WRITES_OVER and not packet.endswith("_like") and _computes(node.op, packet):
+        elif packet not in _WRITES_OVER | _SELECTS and not packet.endswith("_like") and _computes(node.op, packet):
             yield number, given[named[0].name]
 
 
