@@ -6,7 +6,10 @@ looks for one in a dictionary, or compares it, finds the very method.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
+from types import FrameType
 from typing import Any, Protocol
 
 import torch
@@ -16,6 +19,10 @@ from tracer.recording.watchers import Target, Watchers
 
 #: ``storage``, ``share_memory_`` and pickling go through ``untyped_storage``; ``__array__`` through ``numpy``.
 _METHODS = ("data_ptr", "numpy", "untyped_storage", "tolist", "apply_", "map_", "map2_", "__dlpack__")
+
+_DESCRIBES = os.path.join(os.path.dirname(torch.__file__), "_subclasses", "meta_utils.py")
+#: Between a method that is asked for and who asks: what tells of it.
+_MOST_FRAMES = 5
 
 
 class Listener(Protocol):
@@ -37,8 +44,18 @@ def _asked(memory: Listener, tensor: Any) -> None:
     if memory.live:
         if tensor is None:
             memory.give_up_all()
-        else:
+        elif not _is_described():
             memory.escaped(tensor)
+
+
+def _is_described() -> bool:
+    """Does torch's compiler describe a tensor, to compile for such ones? It asks how great the storage is."""
+    frame: FrameType | None = sys._getframe(1)
+    for _ in range(_MOST_FRAMES):
+        if frame is None or frame.f_code.co_filename == _DESCRIBES:
+            break
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename == _DESCRIBES and frame.f_code.co_name == "describe_tensor"
 
 
 def _exported(memory: Listener, call: Call) -> None:
