@@ -49,8 +49,7 @@ def test_a_name_is_read_as_people_write_it(written: str, name: str) -> None:
     assert spelled(written) == name
 
 
-@pytest.mark.parametrize(
-    ("name", "rule"),
+@every(
     [
         ("torch.cumsum", "cuda-cumsum"),
         ("F.interpolate", "cuda-upsample-bilinear2d-backward"),
@@ -68,7 +67,7 @@ def test_a_name_is_read_as_people_write_it(written: str, name: str) -> None:
         ("ctc_loss", "npu-ctc-loss"),
         ("torch_npu.npu_linear", "npu-npu-linear"),
         ("profiler._record_function_exit", "lib-profiler"),
-    ],
+    ]
 )
 def test_a_name_leads_to_its_rule(name: str, rule: str) -> None:
     assert rule in {found.id for rules in find_rules(name, load_tables()).values() for found in rules}

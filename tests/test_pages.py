@@ -23,6 +23,7 @@ from docs.making.pages import API, COMMAND_LINE, DOCS, ROOT, place_of, site_page
 from docs.making.rule_pages import HEADINGS
 from docs.making.tables_page import tables_page
 from tests.tables.samples import HEAD
+from tests.thinning import every
 from tracer.cli.main import COMMANDS
 from tracer.cli.main import tracer as command_line
 from tracer.tables.compilers.loading import load_compilers
@@ -117,7 +118,7 @@ def test_every_link_of_the_site_leads_to_a_page_and_a_heading() -> None:
     assert broken == []
 
 
-@pytest.mark.parametrize("page", written_pages(), ids=lambda page: page.name)
+@every(written_pages(), lambda page: page.name)
 def test_a_written_pages_links_lead_somewhere_in_the_repository_too(page: Path) -> None:
     """It is read on GitHub, where the pages that the site makes are not."""
     targets = [link.partition("#")[0] for link in links_of(page.read_text(encoding="utf-8"))]
@@ -171,8 +172,7 @@ def shown_commands() -> list[str]:
     return sorted({line for block in blocks for line in re.findall(r"(?m)^ *(?:\$|- run:) tracer ([^#\n]*)", block)})
 
 
-@pytest.mark.parametrize("shown", shown_commands())
-def test_a_command_that_a_page_shows_is_understood(shown: str) -> None:
+def understood(shown: str) -> None:
     """Parsed, with neither its files nor its values looked at."""
     args = [word for word in shlex.split(shown) if word != ">"]
     context = click.Context(command_line, info_name="tracer")
@@ -184,9 +184,14 @@ def test_a_command_that_a_page_shows_is_understood(shown: str) -> None:
     command.make_parser(below).parse_args(args)
 
 
+@every(shown_commands())
+def test_a_command_that_a_page_shows_is_understood(shown: str) -> None:
+    understood(shown)
+
+
 def test_a_command_with_an_unknown_option_would_be_noticed() -> None:
     with pytest.raises(click.NoSuchOption):
-        test_a_command_that_a_page_shows_is_understood("report trace.json --backnd cuda")
+        understood("report trace.json --backnd cuda")
 
 
 def test_the_page_of_the_interface_has_every_public_name() -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from docs.making.json_schemas import schemas
 from tests.build import call, draw, event, finding, generator, loader, read, report, trace
 from tests.report.samples import HOSTILE, full_report, hostile_process_report, hostile_report, process_report
-from tests.thinning import examples
+from tests.thinning import every, examples
 from tests.trace.strategies import traces
 from tracer.gate.baseline import Acceptance, AcceptedBy
 from tracer.names import Overlap
@@ -125,7 +125,7 @@ def test_any_trace_is_what_the_schema_says(made: Trace) -> None:
     check_trace(made)
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@every(HOSTILE, repr)
 def test_hostile_names_are_what_the_schema_says(text: str) -> None:
     check_report(hostile_report(text))
     check_report(hostile_process_report(text))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.build import call, finding, trace
 from tests.cli.command import Command
 from tests.report.samples import HOSTILE
-from tests.thinning import examples
+from tests.thinning import every, examples
 from tracer.cli.writing import SUMMARY
 from tracer.gate.baseline import HEADER, LEGEND
 from tracer.report.files.annotations import LIMIT, annotated, inert
@@ -118,9 +118,7 @@ def unescaped(text: str) -> str:
     return text
 
 
-@pytest.mark.parametrize(
-    "text", [*HOSTILE, "a::b", "100%", "%0A::error::x", "a,line=7", "::stop-commands::x", "##[error]x"]
-)
+@every([*HOSTILE, "a::b", "100%", "%0A::error::x", "a,line=7", "::stop-commands::x", "##[error]x"], repr)
 def test_an_annotation_is_one_command_whatever_it_names(text: str) -> None:
     check_annotation(text)
 

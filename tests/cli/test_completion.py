@@ -12,6 +12,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from tests.cli.command import PLAIN, Command, process
+from tests.thinning import every
 from tracer.cli.completion import INSTALL, SHELLS, VARIABLE
 from tracer.cli.main import COMMANDS, tracer
 
@@ -32,8 +33,7 @@ def test_options_complete(name: str) -> None:
     assert "--help" in completed(name, "--")
 
 
-@pytest.mark.parametrize(
-    ("args", "found"),
+@every(
     [
         (("report", "--backend", "cu"), ["cuda"]),
         (("report", "--settings", "d"), ["default", "deterministic"]),
@@ -58,7 +58,7 @@ def test_options_complete(name: str) -> None:
         (("tables", "show", "cuda-put"), ["cuda-put"]),
         (("tables", ""), ["lint", "list", "measured", "show"]),
         (("completion", ""), ["bash", "zsh", "fish"]),
-    ],
+    ]
 )
 def test_values_complete(args: tuple[str, ...], found: list[str]) -> None:
     assert completed(*args) == found

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.recording.lines import line_of, record
-from tests.thinning import examples
+from tests.thinning import every, examples
 from tracer.names import Overlap
 from tracer.recording.memory import overlaps as overlaps_module
 from tracer.trace.process import OverlapWrite
@@ -46,8 +46,7 @@ def test_an_overlapping_write_names_its_line_its_device_and_its_count() -> None:
     assert write.location.endswith(f":{line_of(step, 'add_(1.0)')}")
 
 
-@pytest.mark.parametrize(
-    "write",
+@every(
     [
         lambda x: x.add_(1.0),
         lambda x: x.mul_(torch.ones(3, 4)),
@@ -67,13 +66,13 @@ def test_an_overlapping_write_names_its_line_its_device_and_its_count() -> None:
         lambda x: x.t().add_(1.0),
         lambda x: x.__setitem__(slice(1, None), torch.ones(2, 4)),
     ],
+    lambda write: f"line {write.__code__.co_firstlineno}",
 )
 def test_a_write_to_rows_that_overlap_is_found(write: Callable[[torch.Tensor], object]) -> None:
     assert kinds(lambda: write(rows())) == [Overlap.ITSELF]
 
 
-@pytest.mark.parametrize(
-    "write",
+@every(
     [
         # One value, whichever element is last.
         lambda x: x.zero_(),
@@ -97,6 +96,7 @@ def test_a_write_to_rows_that_overlap_is_found(write: Callable[[torch.Tensor], o
         # Where it is written, only data know.
         lambda x: x.index_put_((torch.tensor([0]),), torch.tensor(1.0)),
     ],
+    lambda write: f"line {write.__code__.co_firstlineno}",
 )
 def test_a_write_that_gives_one_value_or_does_not_overlap_is_no_fault(
     write: Callable[[torch.Tensor], object],

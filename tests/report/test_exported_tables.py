@@ -13,6 +13,7 @@ import pytest
 
 from tests.build import call, draw, environment, region, report, trace
 from tests.report.samples import HOSTILE, full_report, hostile_process_report, process_report
+from tests.thinning import every
 from tracer import judge
 from tracer.errors import ReportError
 from tracer.findings import OrderSpread
@@ -151,7 +152,7 @@ def test_a_table_that_does_not_exist_is_one_line() -> None:
         judged().to_dataframe("ops")
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@every(HOSTILE, repr)
 def test_a_hostile_name_stays_in_its_cell(text: str) -> None:
     made = judge(trace(call(module=text, location=text, function=text, facts={"device": "cpu", "x": text})))
     for one, tables in ((made, ("calls", "modules")), (hostile_process_report(text), ("settings", "draws"))):

@@ -11,6 +11,7 @@ import pytest
 from tests.build import finding, report
 from tests.cli.command import process
 from tests.report.samples import full_report
+from tests.thinning import every
 from tracer.report.wording.plain import breaks
 
 WIDE = 120
@@ -36,7 +37,7 @@ def test_every_width_tells_the_same_story(width: int) -> None:
         assert part in squeezed, part
 
 
-@pytest.mark.parametrize("width", range(30, 100, 3))
+@every(range(30, 100, 3))
 def test_a_long_place_never_breaks_inside_its_line_number(width: int) -> None:
     long = report(finding(location="transformers/models/gpt2/modeling_gpt2.py:1224", called_from="runs/train.py:102"))
     lines = long.to_text(width=width, color=False).splitlines()

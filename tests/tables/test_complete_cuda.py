@@ -363,7 +363,7 @@ IN_BETWEEN = [
 ]
 
 
-@pytest.mark.parametrize(("op", "facts", "version", "verdict"), IN_BETWEEN)
+@every(IN_BETWEEN)
 def test_what_single_releases_refuse(op: str, facts: dict[str, Any], version: str, verdict: str) -> None:
     settings = {**SETTINGS, **{key: value for key, value in facts.items() if key in SETTINGS}}
     bound = BoundRule(rule_for(CUDA, op), release(version), {**settings, "deterministic_mode": "on"})
@@ -470,8 +470,7 @@ def test_untagged_ops_that_look_random_have_a_rule(op: str, expected: str) -> No
     assert verdicts(rule_for(CUDA, op), {}) == expected
 
 
-@pytest.mark.parametrize(
-    "op",
+@every(
     [
         "empty",
         "empty_like",
@@ -486,7 +485,7 @@ def test_untagged_ops_that_look_random_have_a_rule(op: str, expected: str) -> No
         "resize_as_sparse_",
         "sparse_resize_",
         "set_",
-    ],
+    ]
 )
 def test_a_plain_allocation_is_no_finding(op: str) -> None:
     assert verdicts(rule_for(CUDA, f"aten.{op}"), {}) == "DDD"

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.bits import bits
+from tests.thinning import every
 from tracer import DeterminismTracer
 from tracer.names import About, Cause, Verdict
 from tracer.trace.trial_names import DataShown
@@ -140,7 +141,7 @@ CALLS: dict[str, tuple[str, Callable[[], Any], DataShown]] = {
 }
 
 
-@pytest.mark.parametrize("what", CALLS)
+@every(CALLS)
 def test_data_show_what_falls_together(what: str) -> None:
     op, program, expected = CALLS[what]
     assert shown(program, op) == {expected}
