@@ -70,8 +70,17 @@ Imports = tuple[ast.Import | ast.ImportFrom, ...]
 
 
 def imports_in(tree: ast.Module) -> Imports:
-    """Each import, wherever it stands: at the top, inside functions, for types alone."""
-    return tuple(node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom)))
+    """Each import, wherever it stands: at the top, inside functions, for types alone. Only statements are walked."""
+    found: list[ast.Import | ast.ImportFrom] = []
+    inner: list[ast.AST] = [tree]
+    for node in inner:
+        for part in ("body", "handlers", "cases", "orelse", "finalbody"):
+            for one in getattr(node, part, ()):
+                if isinstance(one, (ast.Import, ast.ImportFrom)):
+                    found.append(one)
+                else:
+                    inner.append(one)
+    return tuple(found)
 
 
 @cache

@@ -93,6 +93,8 @@ class TargetTables:
         self._forward = NO_FORWARD_CALLS
         self._routes: dict[tuple[str, FactValue | None, bool, bool], _Route] = {}
         """Op, device, whether in the backward pass and whether on the target -> how such calls are told apart."""
+        self._rests_on: dict[tuple[str, FactValue | None, bool, bool], tuple[tuple[str, ...], bool, bool]] = {}
+        """The same, as far as it is one for every trace."""
         self.devices: set[str] = set()
         """Devices that calls were recorded on."""
 
@@ -157,26 +159,37 @@ class TargetTables:
 
     def _note_route(self, at: tuple[str, FactValue | None, bool, bool], group: CallGroup) -> None:
         """Note what the ruling on calls such as ``group`` rests on; nothing, where it came before no table."""
+        op, _, is_backward, _ = at
+        known = self._rests_on.get(at) or self._read_of(at)
+        if known is None:
+            return
+        self._rests_on[at] = known
+        read, has_place, has_node = known
+        has_place |= is_backward and _forward_of(op) in self._forward.told_packets
+        self._routes[at] = _Route(None if has_place else read, has_node, {})
+
+    def _read_of(self, at: tuple[str, FactValue | None, bool, bool]) -> tuple[tuple[str, ...], bool, bool] | None:
+        """The facts that it reads, whether its place matters whatever a forward says, and whether its node does."""
         op, device, is_backward, is_there = at
         backend = self._backend if is_there else Backend.CPU
         bound = self._bound.get(self._backend_of(str(device)) if self._backend is Backend.RECORDED else backend)
         if not isinstance(bound, BoundTable):
-            return
+            return None
         asks = [bound.asks(op)]
-        has_place = is_backward and _forward_of(op) in self._forward.told_packets
+        has_place = False
         if device == RECORDED_ON and self._is_abroad and is_there:
             if op not in self._retold:
-                return
+                return None
             retold = self._retold[op]
             if retold is not None:
                 asks.append(retold.asks)
-                has_place |= bool(retold.forward)
+                has_place = bool(retold.forward)
             has_place |= op == _PRODUCT
         derived = dict.fromkeys(key for lookup in asks for key in lookup.derived)
         facts = (key for lookup in asks for key in lookup.facts)
         read = (name for key in derived for name in DERIVATIONS[key].reads)
         every = tuple(dict.fromkeys((*_OF_EVERY_CALL, *facts, *read)))
-        self._routes[at] = _Route(None if has_place else every, is_backward and bool(derived), {})
+        return every, has_place, is_backward and bool(derived)
 
     def _judged(self, group: CallGroup) -> RuleOutcome:
         return self._draws.instead_of(self._rule_on(group), group.facts)
