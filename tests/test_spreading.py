@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.spreading import TOGETHER, Spread
+from tests.spreading import OF_THE_DATABASE, TOGETHER, Spread
 
 TESTS = Path(__file__).parent
 
@@ -20,11 +20,12 @@ def test_every_module_that_opens_pages_goes_to_the_worker_that_has_the_browser()
 
 
 def test_what_is_named_is_there() -> None:
-    assert [one for one in TOGETHER if not (TESTS.parent / one).exists()] == []
+    assert [one for one in (*TOGETHER, *OF_THE_DATABASE) if not (TESTS.parent / one).exists()] == []
 
 
 def test_modules_are_together_and_others_stay_by_themselves() -> None:
     spread = Spread.__new__(Spread)
     scopes = [spread._split_scope(f"{one}::test") for one in ("tests/models/test_untouched.py", TOGETHER[-1])]
     assert scopes == ["together", "together"]
+    assert {spread._split_scope(f"{one}::test[1-2]") for one in OF_THE_DATABASE} == {"of the database"}
     assert spread._split_scope("tests/report/test_text.py::test") == "tests/report/test_text.py"
