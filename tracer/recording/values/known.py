@@ -154,27 +154,32 @@ class Memory:
         return True
 
     def as_it_lies(self, tensor: Any, stored: Stored) -> tuple[int, int] | None:
-        """The digest of a view that changes the order of memory alone, and how it lies (1 to 255), where a call of this
-        step wrote all that lies there; ``None`` where it is to be read in its own order; zeros where the bytes changed
-        while no op wrote."""
+        """The digest of a view that changes the order of memory alone, and how it lies (1 to 255).
+
+        ``None`` where it is to be read in its own order: no call of this step wrote it, or it is little. Zeros where
+        the bytes changed while no op wrote.
+        """
         size = tensor.nbytes
-        if size <= _LITTLE or stored.stamp <= self.step_began or stored.waiting is not None or is_lazy(tensor):
+        if size <= _LITTLE or stored.stamp <= self.step_began or stored.waiting is not None:
             return None
-        address, version = _address_of(tensor), _version_of(tensor)
+        address = _address_of(tensor)
+        if not address or not tensor.is_cpu or is_lazy(tensor):
+            return None
+        own = layout_of(tensor.dtype, tensor.shape, _strides_of(tensor))
+        if own is None or not own.is_turned:
+            return None
+        version = _version_of(tensor)
         for known in stored.known:
             layout = known.layout
             if layout is None or not layout.is_ordered or layout.size != size or known.address != address:
                 continue
             if known.stamp != stored.stamp or (known.version != version and known.bumped != version):
                 continue
-            own = layout_of(tensor.dtype, tensor.shape, _strides_of(tensor))
-            if own is None or not own.is_turned:
-                return None
             if self.holds(known, stored, tensor):
                 return known.content ^ own.turned or 1, own.turn
             stored.known.clear()
             return 0, 0
-        return None
+        return _xxh3(own.kind.from_address(address)) ^ own.turned or 1, own.turn
 
     def wrote(self, tensor: Any, stored: Stored, call: int, *, is_counted: bool = False) -> Any:
         """The digest of ``tensor``, which recorded call number ``call`` just wrote.
