@@ -29,11 +29,11 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 if __package__ in (None, ""):  # run as a file
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.modes import EmptyMode
 from tracer import DeterminismTracer, Trace
 from tracer.names import Phase
 from tracer.trace import CallGroup
@@ -45,19 +45,13 @@ WIDTH = 32
 _HERE = os.path.relpath(__file__)
 
 
-class Empty(TorchDispatchMode):
+class Empty(EmptyMode):
     """Does nothing, and lets compiled code stay compiled."""
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
         """Run regions as they are."""
         return True
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        """Make the call."""
-        return func(*args, **(kwargs or {}))
 
 
 class Block(nn.Module):

@@ -16,25 +16,18 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from benchmarks.modes import EmptyMode
 from tracer import DeterminismTracer
 
 _found: dict[str, dict[str, Any]] = {}
-
-
-class Empty(TorchDispatchMode):
-    """A mode that does nothing."""
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return func(*args, **(kwargs or {}))
 
 
 def _block() -> AbstractContextManager[Any]:
     kind = os.environ["OTHERS_BLOCK"]
     if kind == "recorder":
         return DeterminismTracer()
-    return Empty() if kind == "empty" else nullcontext()  # type: ignore[no-untyped-call]
+    return EmptyMode() if kind == "empty" else nullcontext()  # type: ignore[no-untyped-call]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

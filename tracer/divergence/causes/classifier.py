@@ -137,7 +137,7 @@ class Classifier:
             return msgspec.structs.replace(root, why=reasons.NOT_DIGESTED)
         if reads_another(self.pairs, one.node):
             return self._given_another(root)
-        if lie_otherwise(self.pairs)[one.node]:
+        if lie_otherwise(self.pairs, [one.node]).any():
             return msgspec.structs.replace(root, cause=RootCause.ARGUMENT, why=reasons.LIES_OTHERWISE)
         return msgspec.structs.replace(root, cause=RootCause.OUTSIDE_CHANGE, why=reasons.CHANGED_OUTSIDE)
 

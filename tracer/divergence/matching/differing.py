@@ -81,9 +81,9 @@ def differences(pairs: Pairs) -> Differences:
     return found._replace(inputs=found.inputs & ~(unclear & (explained_by(pairs, found) < 0)))
 
 
-def lie_otherwise(pairs: Pairs) -> Flags:
-    """Pairs that read tensors which lie otherwise in memory on the two sides, digested as they lie there."""
-    marks = pairs.first.marks[pairs.at[0]] ^ pairs.second.marks[pairs.at[1]]
+def lie_otherwise(pairs: Pairs, nodes: slice | list[int] = slice(None)) -> Flags:
+    """Which of the pairs read tensors that lie otherwise in memory on the two sides, digested as they lie there."""
+    marks = pairs.first.marks[pairs.at[0][nodes]] ^ pairs.second.marks[pairs.at[1][nodes]]
     differ: Flags = (marks & _TURNS) != 0
     return differ
 

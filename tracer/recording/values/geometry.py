@@ -68,6 +68,10 @@ class Known:
         self.sample = 0
         """Of larger memory, the digest of its first bytes."""
 
+    def is_of(self, stamp: int, version: int) -> bool:
+        """Has nobody written since, neither a recorded call nor somebody who counts versions?"""
+        return self.stamp == stamp and (self.version == version or self.bumped == version)
+
     def fits(self, tensor: Any) -> bool:
         """Is ``tensor``, at the same address of the same storage, the same elements?"""
         if tensor.dtype is not self.dtype or tensor.shape != self.shape or _is_neg(tensor) is not self.is_neg:

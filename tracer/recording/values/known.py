@@ -120,8 +120,7 @@ class Memory:
                 break
         else:
             return self._meet(tensor, stored, address, version)
-        if (known.version != version and known.bumped != version) or known.stamp != stored.stamp:
-            # Written, by a recorded call or by somebody who counts versions.
+        if not known.is_of(stored.stamp, version):
             stored.known.remove(known)
             return self._meet(tensor, stored, address, version)
         if self.holds(known, stored, tensor):
@@ -145,9 +144,7 @@ class Memory:
                 break
         else:
             return False
-        if known.stamp != stored.stamp or (known.version != version and known.bumped != version):
-            return False
-        if not self.holds(known, stored, tensor):
+        if not known.is_of(stored.stamp, version) or not self.holds(known, stored, tensor):
             return False
         digests.append(known.digest)
         origins.append(stored.origin)
@@ -173,7 +170,7 @@ class Memory:
             layout = known.layout
             if layout is None or not layout.is_ordered or layout.size != size or known.address != address:
                 continue
-            if known.stamp != stored.stamp or (known.version != version and known.bumped != version):
+            if not known.is_of(stored.stamp, version):
                 continue
             if self.holds(known, stored, tensor):
                 return known.content ^ own.turned or 1, own.turn
@@ -209,9 +206,9 @@ class Memory:
         """The same of a geometry that is not known, the same bytes being known in another maybe."""
         strides = None if _is_contiguous(tensor) else _strides_of(tensor)
         for other in stored.known:
-            if other.address != address or other.stamp != stored.stamp:
+            if other.address != address or not other.is_of(stored.stamp, version):
                 continue
-            if (other.version != version and other.bumped != version) or other.layout is None or is_lazy(tensor):
+            if other.layout is None or is_lazy(tensor):
                 continue
             own = layout_of(tensor.dtype, tensor.shape, strides)
             if own is None or own.order != other.layout.order:
