@@ -1,4 +1,4 @@
-"""The floors hold: imports point down only, modules stay small, and names say what things are."""
+"""The floors hold: imports point down only, folders make no ring, and names say what things are."""
 
 from __future__ import annotations
 
@@ -43,11 +43,8 @@ FLOORS = {
     "__main__": 9,
     "__init__": 9,
 }
-#: A folder with more modules is several rooms that nobody has named yet; a subcommand is a module, so ``cli`` may.
-FULL = 12
 #: Modules that may lie loose at the top of the package, beside its ``__init__``.
 LOOSE = 8
-LONGEST = 400
 VAGUE = {"util", "utils", "helper", "helpers", "common", "manager", "misc", "base", "core", "stuff"}
 
 
@@ -144,13 +141,18 @@ def imports_of(sources: dict[str, Imports]) -> dict[str, set[str]]:
                 targets = [alias.name for alias in node.names]
             else:
                 targets = [f"{node.module}.{alias.name}" for alias in node.names] + [node.module or ""]
+            targets += [f"{target}.__init__" for target in targets]
             found[name] |= {target for target in targets if target in sources and target != name}
     return found
 
 
 def circles_in(sources: dict[str, Imports]) -> list[tuple[str, ...]]:
     """Modules that import one another in a circle: each circle once."""
-    imports = imports_of(sources)
+    return circles_among(imports_of(sources))
+
+
+def circles_among(imports: dict[str, set[str]]) -> list[tuple[str, ...]]:
+    """Names that lead back to themselves: each circle once."""
     found: set[tuple[str, ...]] = set()
     done: set[str] = set()
 
@@ -162,7 +164,7 @@ def circles_in(sources: dict[str, Imports]) -> list[tuple[str, ...]]:
             return
         if name in done:
             return
-        for other in sorted(imports[name]):
+        for other in sorted(imports.get(name, ())):
             follow(other, [*path, name])
         done.add(name)
 
@@ -196,19 +198,67 @@ def test_a_circle_is_seen_however_it_is_closed(way_back: str) -> None:
     assert circles_in({**sources, "tracer.room.b": imports_in(ast.parse("from tracer.c.d import A"))}) == []
 
 
-def test_no_room_is_too_full() -> None:
-    held: dict[Path, list[str]] = {}
-    for path in MODULES:
-        if path.stem != "__init__":
-            held.setdefault(path.parent, []).append(path.stem)
-    full = {folder.name: len(names) for folder, names in held.items() if len(names) > FULL and folder.name != "cli"}
-    assert not full, f"several rooms each: {full}"
-    assert len([name for name in held[PACKAGE] if name != "__main__"]) <= LOOSE
+def rooms_of(sources: dict[str, Imports], folder: str) -> dict[str, set[str]]:
+    """Room -> the rooms beside it that it imports, for the folders in ``folder``; ``__init__`` files count too.
+
+    Only what is imported as a file loads, or for types: a function that imports when it is called makes no circle.
+    """
+
+    def room(name: str) -> str | None:
+        parts = name.removeprefix(f"{folder}.").split(".")
+        return parts[0] if name.startswith(f"{folder}.") and len(parts) > 1 else None
+
+    found: dict[str, set[str]] = {}
+    for name, targets in imports_of(sources).items():
+        here = room(name)
+        if here is not None:
+            found.setdefault(here, set()).update(there for there in map(room, targets) if there not in (None, here))
+    return found
 
 
-def test_every_module_fits_on_a_few_screens_and_has_a_telling_name() -> None:
-    lengths = {name_of(module): len(module.read_text(encoding="utf-8").splitlines()) for module in MODULES}
-    assert {name: length for name, length in lengths.items() if length > LONGEST} == {}
+def circles_of_rooms(sources: dict[str, Imports]) -> list[tuple[str, ...]]:
+    """Folders that import one another in a circle, in whichever folder they lie."""
+    parts = [name.split(".") for name in sources]
+    folders = sorted({".".join(path[:depth]) for path in parts for depth in range(1, len(path))})
+    return sorted({circle for folder in folders for circle in circles_among(rooms_of(sources, folder))})
+
+
+def at_load(tree: ast.Module) -> Imports:
+    """Each import that is not inside a function."""
+    inside = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for inner in ast.walk(node)
+    }
+    return tuple(node for node in imports_in(tree) if id(node) not in inside)
+
+
+def test_no_folders_import_one_another_in_a_circle() -> None:
+    names = {dotted(path): at_load(parsed(path)) for path in MODULES if path != PACKAGE / "__init__.py"}
+    assert circles_of_rooms(names) == []
+
+
+def test_a_circle_of_folders_is_seen_though_no_modules_make_one() -> None:
+    texts = {
+        "tracer.a.first": "from tracer.b.first import B",
+        "tracer.b.first": "",
+        "tracer.b.second": "from tracer.a.second import A",
+        "tracer.a.second": "",
+    }
+    sources = {name: at_load(ast.parse(text)) for name, text in texts.items()}
+    assert circles_in(sources) == []
+    assert circles_of_rooms(sources) == [("a", "b")]
+    texts["tracer.b.second"] = "def later():\n    from tracer.a.second import A"
+    assert circles_of_rooms({name: at_load(ast.parse(text)) for name, text in texts.items()}) == []
+
+
+def test_few_modules_lie_loose_at_the_top() -> None:
+    loose = [path.stem for path in PACKAGE.glob("*.py") if path.stem not in ("__init__", "__main__")]
+    assert len(loose) <= LOOSE
+
+
+def test_every_module_has_a_telling_name() -> None:
     assert [name_of(module) for module in MODULES if {module.stem, module.parent.name} & VAGUE] == []
 
 

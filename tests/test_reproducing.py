@@ -21,9 +21,9 @@ import tracer
 from tests.cli.command import process
 from tracer.errors import UsageError
 from tracer.names import Subsystem
-from tracer.recording.process.events import EventLog
+from tracer.recording.events import EventLog
+from tracer.recording.origin.sites import Sites
 from tracer.recording.process.first_uses import FirstUses
-from tracer.recording.sites import Sites
 from tracer.reproduction import reproducing, seeding
 from tracer.reproduction.reproducing import Reproducible
 

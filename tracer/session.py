@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import torch
 
     from tracer.findings import Finding
-    from tracer.recording.process.watch import ProcessWatch
+    from tracer.recording.process_watch import ProcessWatch
     from tracer.recording.recorder import Recorder
     from tracer.report import Report
     from tracer.trace.model import FactValue

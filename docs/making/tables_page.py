@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from tracer.names import SEVERITY, Differs, EvidenceKind, Verdict
-from tracer.tables.compilers.answers import with_compiled
+from tracer.tables.compiler_answers import with_compiled
 from tracer.tables.compilers.loading import load_compilers
 from tracer.tables.explaining import Span, spans
 from tracer.tables.loading import load_libraries, load_tables

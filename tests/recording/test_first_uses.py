@@ -14,10 +14,11 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from tests.recording.lines import line_of, record
 from tracer import DeterminismTracer
 from tracer.names import EventKind, Phase
-from tracer.recording.calls.groups import CallCounter, Origin, OverloadInfo
-from tracer.recording.calls.modules import OUTSIDE
+from tracer.recording.calls.groups import CallCounter, OverloadInfo
+from tracer.recording.origin.modules import OUTSIDE
+from tracer.recording.origin.origins import Origin
+from tracer.recording.origin.sites import NOWHERE, USER, Site
 from tracer.recording.process.first_uses import first_calls, with_first_calls
-from tracer.recording.sites import NOWHERE, USER, Site
 from tracer.trace.process import Event
 
 VARIABLE = "CUBLAS_WORKSPACE_CONFIG"

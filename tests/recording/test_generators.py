@@ -23,10 +23,10 @@ from tracer import DeterminismTracer, Trace
 from tracer.names import EventKind, Phase, SeedOrigin
 from tracer.recording import patching
 from tracer.recording.calls.draws import DRAW, DRAWS_NOTHING, UNTAGGED, may_draw
+from tracer.recording.origin.sites import NOWHERE
 from tracer.recording.randomness.generators import FIXED_SEED, SEEDS, _by_value, state_of
 from tracer.recording.randomness.provenance import Newest, Origins
 from tracer.recording.recorder import _drawn_by
-from tracer.recording.sites import NOWHERE
 from tracer.trace.process import Draw, Event
 
 METHODS = ("manual_seed", "seed", "set_state", "graphsafe_set_state")

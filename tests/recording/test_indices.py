@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.thinning import every, examples
 from tracer import DeterminismTracer, Trace, judge
-from tracer.recording.memory.indices import MOST_INDICES, Indices
+from tracer.recording.storage.indices import MOST_INDICES, Indices
 
 N = 6
 

@@ -31,8 +31,8 @@ from tests.cli.command import process
 from tests.recording.lines import line_of, record
 from tracer import DeterminismTracer
 from tracer.names import BlindSpotKind, SeedOrigin
+from tracer.recording.origin.sites import Sites
 from tracer.recording.randomness.loaders import LoaderLog
-from tracer.recording.sites import Sites
 from tracer.trace.process import Loader
 
 NUMBERS: Any = list(range(8))
@@ -252,7 +252,7 @@ def test_asking_for_the_start_method_does_not_settle_it(tmp_path: Path) -> None:
 
     code = (
         "import multiprocessing, sys; from torch.utils.data import DataLoader\n"
-        "from tracer.recording.randomness.loaders import LoaderLog; from tracer.recording.sites import Sites\n"
+        "from tracer.recording.randomness.loaders import LoaderLog; from tracer.recording.origin.sites import Sites\n"
         "log = LoaderLog(Sites(), '')\n"
         "log.iterates(sys._getframe(), DataLoader([1], num_workers=1))\n"
         "assert log.listed()[0].start_method == multiprocessing.get_all_start_methods()[0]\n"

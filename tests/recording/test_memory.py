@@ -23,7 +23,7 @@ from tests.recording.lines import line_of, record
 from tests.thinning import every
 from tracer import DeterminismTracer
 from tracer.names import Phase
-from tracer.recording.memory import extensions
+from tracer.recording.storage import extensions
 from tracer.recording.torch_private import compile_seams
 from tracer.trace.process import Allocation, UnwrittenRead
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.recording.lines import line_of, record
 from tests.thinning import every, examples
 from tracer.names import Overlap
-from tracer.recording.memory import overlaps as overlaps_module
+from tracer.recording.storage import overlaps as overlaps_module
 from tracer.trace.process import OverlapWrite
 
 

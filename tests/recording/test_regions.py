@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.thinning import examples
-from tracer.recording.memory.regions import (
+from tracer.recording.storage.regions import (
     Region,
     carried,
     is_same,

@@ -115,11 +115,11 @@ def test_asking_imports_nothing(module: types.ModuleType) -> None:
 
 
 def test_neither_settings_nor_variables_nor_events_import_torch() -> None:
-    modules = "settings", "variables", "events", "watch"
-    code = "import sys\n" + "".join(f"import tracer.recording.process.{name}\n" for name in modules)
+    modules = "process.settings", "process.variables", "events", "process_watch"
+    code = "import sys\n" + "".join(f"import tracer.recording.{name}\n" for name in modules)
     code += "from tracer.tables.settings.rows import load_rows\n"
     code += "tracer.recording.process.settings.read_settings(load_rows().row)\n"
-    code += "watch = tracer.recording.process.watch.ProcessWatch(tracer.recording.sites.Sites(), ['A'])\n"
+    code += "watch = tracer.recording.process_watch.ProcessWatch(tracer.recording.origin.sites.Sites(), ['A'])\n"
     code += "watch.enter()\nimport os\nos.environ['A'] = '1'\nassert len(watch.log.listed()) == 1\nwatch.leave()\n"
     done = process("-c", code + "print('torch' in sys.modules)", cwd=ROOT)
     assert done.out == "False\n", done.err

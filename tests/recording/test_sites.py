@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from tests.recording.lines import line_of, lines, one, record
-from tracer.recording.sites import NOWHERE, Site, spell
+from tracer.recording.origin.sites import NOWHERE, Site, spell
 
 
 def test_location_is_the_innermost_frame_outside_torch() -> None:

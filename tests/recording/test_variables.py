@@ -10,9 +10,9 @@ import pytest
 
 from tests.recording.lines import line_of
 from tracer.names import EventKind, Subsystem
-from tracer.recording.process.events import EventLog
+from tracer.recording.events import EventLog
+from tracer.recording.origin.sites import Sites
 from tracer.recording.process.variables import VariableEvents
-from tracer.recording.sites import Sites
 from tracer.trace.process import Event
 
 NAME = "TRACER_TEST_VARIABLE"

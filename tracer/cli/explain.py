@@ -49,7 +49,7 @@ def command(name: str, backend: str | None, version: str | None) -> int:
     from tracer.report.terminal.row_text import row_explanation
     from tracer.report.terminal.rule_text import explanation_parts
     from tracer.report.terminal.terminal import printed
-    from tracer.tables.compilers.answers import with_compiled
+    from tracer.tables.compiler_answers import with_compiled
     from tracer.tables.examples import load_examples
     from tracer.tables.explaining import explain
     from tracer.tables.loading import load_tables

@@ -18,12 +18,12 @@ from typing import Any
 import torch
 
 from tracer.names import BlindSpotKind
-from tracer.recording.calls.modules import OWN_HOOK
 from tracer.recording.compiled.compilations import CompiledCode
 from tracer.recording.compiled.eager import is_compilation_off
+from tracer.recording.origin.modules import OWN_HOOK
+from tracer.recording.origin.sites import USER, Sites, spell
 from tracer.recording.patching import Call
 from tracer.recording.process.children import ForkWatch, on_process, on_program
-from tracer.recording.sites import USER, Sites, spell
 from tracer.recording.stepping_aside import without_recording
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.recording.watchers import Target, Watchers

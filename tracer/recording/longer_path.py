@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.inputs.forms import form_of
-from tracer.recording.memory.indices import MAKES
-from tracer.recording.memory.tracking import Tracking
+from tracer.recording.memory_tracking import Tracking
+from tracer.recording.storage.indices import MAKES
 from tracer.recording.torch_private import seams, storages
 
 if TYPE_CHECKING:  # who keeps no values loads none of what digests them

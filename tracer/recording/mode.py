@@ -20,16 +20,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tracer.names import Phase
 from tracer.recording.around_calls import AroundCalls
 from tracer.recording.calls import facts
-from tracer.recording.calls.attribution import Attribution
 from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.calls.higher_order import with_bodies_seen
-from tracer.recording.calls.modules import IMPORTING, OUTSIDE
 from tracer.recording.inputs.forms import form_of
 from tracer.recording.longer_path import LongerPath
-from tracer.recording.memory.indices import MAKES
-from tracer.recording.memory.tracking import Tracking
-from tracer.recording.sites import WRAPPER
+from tracer.recording.memory_tracking import Tracking
+from tracer.recording.origin.attribution import Attribution
+from tracer.recording.origin.modules import IMPORTING, OUTSIDE
+from tracer.recording.origin.sites import WRAPPER
+from tracer.recording.storage.indices import MAKES
 from tracer.recording.torch_private import kernels, seams
 from tracer.trace.trial_names import Untried
 

@@ -15,28 +15,28 @@ from tracer.recording.around_calls import NOTHING_AROUND, Around
 from tracer.recording.blind_spots import BlindSpots
 from tracer.recording.calls import draws, facts
 from tracer.recording.calls.arguments import MISSING
-from tracer.recording.calls.attribution import Attribution
 from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.formulas import changed_by_recording
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
-from tracer.recording.calls.modules import ModuleStack
-from tracer.recording.calls.optimizers import OptimizerWatch
 from tracer.recording.compiled.executions import RUNS, Executions
 from tracer.recording.compiled.listing import RegionList
 from tracer.recording.inputs.forms import spelled
 from tracer.recording.launched.record import LaunchedRecord
-from tracer.recording.memory.escapes import ESCAPES
-from tracer.recording.memory.tracking import Tracking
+from tracer.recording.memory_tracking import Tracking
 from tracer.recording.mode import RecordingMode
+from tracer.recording.origin.attribution import Attribution
+from tracer.recording.origin.loader_fetches import follow_loaders
+from tracer.recording.origin.modules import ModuleStack
+from tracer.recording.origin.optimizers import OptimizerWatch
+from tracer.recording.origin.sites import USER, Sites, spell
 from tracer.recording.own_code import leave_to_python
 from tracer.recording.process import environment as process
 from tracer.recording.process.first_uses import first_calls, with_first_calls
-from tracer.recording.process.watch import ProcessWatch
-from tracer.recording.randomness.fetching import follow_loaders
+from tracer.recording.process_watch import ProcessWatch
 from tracer.recording.randomness.generator_record import GeneratorRecord
 from tracer.recording.randomness.generators import Drawn
 from tracer.recording.recording_state import RecordingState
-from tracer.recording.sites import USER, Sites, spell
+from tracer.recording.storage.escapes import ESCAPES
 from tracer.recording.torch_private import seams
 from tracer.trace.file import Trace
 from tracer.trace.merging import merge_blind_spots, merge_counted, merge_groups

@@ -8,8 +8,8 @@ from __future__ import annotations
 from _thread import get_ident
 
 from tracer.names import Phase
-from tracer.recording.calls.attribution import Attribution
 from tracer.recording.mode import RecordingMode
+from tracer.recording.origin.attribution import Attribution
 from tracer.recording.torch_private import seams
 
 _FORWARD = (Phase.FORWARD, Phase.RECOMPUTE)

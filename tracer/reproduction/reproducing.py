@@ -248,8 +248,8 @@ def _refuse_late_workspace(value: str | None, frame: FrameType | None) -> None:
 
 def _place(frame: FrameType | None) -> str:
     """Where CUDA started, if somebody watched, else where it was found to have."""
+    from tracer.recording.origin.sites import Sites, spell
     from tracer.recording.process.first_uses import where_cuda_started
-    from tracer.recording.sites import Sites, spell
 
     started = where_cuda_started()
     return f"{started} started CUDA" if started else f"{spell(Sites().innermost(frame), os.getcwd())}: CUDA has started"

@@ -18,7 +18,7 @@ from tracer.runner.source_lines import source_lines
 from tracer.runner.steps import Steps
 
 if TYPE_CHECKING:
-    from tracer.recording.process.watch import ProcessWatch
+    from tracer.recording.process_watch import ProcessWatch
     from tracer.runner.window import StepWindow
     from tracer.trace import Environment, Trace
 
@@ -59,9 +59,9 @@ class ScriptRecording:
 
     def begin(self) -> None:
         """Watch what the script sets, and record as soon as torch is there."""
-        from tracer.recording.process.watch import ProcessWatch
+        from tracer.recording.origin.sites import Sites
+        from tracer.recording.process_watch import ProcessWatch
         from tracer.recording.randomness.host_generators import HOST
-        from tracer.recording.sites import Sites
         from tracer.tables.loading import named_variables
 
         self._watch = ProcessWatch(Sites(), named_variables(), from_start=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from tracer.recording.calls.optimizers import unless_compiled
+from tracer.recording.origin.optimizers import unless_compiled
 from tracer.recording.process.environment import capture_environment
 from tracer.recording.torch_private import seams
 from tracer.runner.steps import Steps, WindowComplete

@@ -101,7 +101,7 @@ class LibraryRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True, o
 
 
 class AnsweredRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A compiler's rule with a backend's own answers in place of what it calls; see ``tables.compilers.answers``."""
+    """A compiler's rule with a backend's own answers in place of what it calls; see ``tables.compiler_answers``."""
 
     compiler: str
     reviewed: str
@@ -210,7 +210,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     dispatched: Dispatched | None = None
     """What builds of torch were seen to launch here. Not a field of a file: loading sets it."""
     compiled: tuple[AnsweredRule, ...] = ()
-    """What compilers make of ops here. Not a field of a file, and for readers alone: ``compilers.answers`` sets it."""
+    """What compilers make of ops here. Not a field of a file, and for readers alone: ``compiler_answers`` sets it."""
 
     def reviewed_for(self, rule: Rule) -> str:
         """The versions of torch that ``rule``, one of those that hold here, was written for."""

@@ -16,8 +16,8 @@ from tests.recording.lines import line_of, record
 from tracer.names import EventKind, Subsystem
 from tracer.recording.compiled import inductor as compiled
 from tracer.recording.compiled.inductor import InductorWatch
-from tracer.recording.process.events import EventLog
-from tracer.recording.sites import Sites
+from tracer.recording.events import EventLog
+from tracer.recording.origin.sites import Sites
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.trace.process import Event
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tracer.recording.compiled.graphs.graph_arguments import arguments_of
 from tracer.recording.compiled.graphs.graph_text import read_graph
-from tracer.recording.inputs.graph_forms import arguments_of
 
 GRAPH = """
 class GraphModule(torch.nn.Module):

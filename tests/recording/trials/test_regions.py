@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import torch
 
-from tracer.recording.calls.modules import OUTSIDE
 from tracer.recording.compiled.compilations import CompiledCode
 from tracer.recording.compiled.executions import Run
 from tracer.recording.compiled.graphs.graph_text import read_graph
 from tracer.recording.compiled.listing import RegionList
+from tracer.recording.origin.modules import OUTSIDE
+from tracer.recording.origin.sites import Sites
 from tracer.recording.process.environment import capture_environment
-from tracer.recording.sites import Sites
 from tracer.recording.trials.again import Again
 from tracer.recording.trials.regions import RegionTrials
 from tracer.recording.trials.risk import Risk

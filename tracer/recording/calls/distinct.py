@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from tracer.recording.calls.arguments import MISSING, Getter, Reader, argument_getter, takes_lists
-from tracer.recording.memory.indices import Indices
+from tracer.recording.storage.indices import Indices
 
 _MASKS = (torch.bool, torch.uint8)
 

@@ -15,9 +15,9 @@ from typing import Any
 import torch
 
 from tracer.recording.calls.arguments import MISSING, Getter, Reader, argument_getter, dropout_reader, training_reader
+from tracer.recording.origin.sites import spell
 from tracer.recording.randomness.generators import SEEDS, Drawn
 from tracer.recording.randomness.provenance import UNUSED
-from tracer.recording.sites import spell
 from tracer.recording.torch_private import seams
 from tracer.trace.draws import GENERATOR, ORIGIN, SEEDED_AT
 from tracer.trace.model import FactValue

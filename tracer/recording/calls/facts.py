@@ -19,7 +19,7 @@ from tracer.recording.calls.draws import DRAW, draw_reader
 from tracer.recording.calls.noted.marks import MARKS
 from tracer.recording.calls.noted.uncoalesced import meets_uncoalesced
 from tracer.recording.calls.shapes import SHAPES, index_is_mask, one_value
-from tracer.recording.memory.indices import Indices
+from tracer.recording.storage.indices import Indices
 from tracer.recording.torch_private import seams
 from tracer.tables.vocabulary import DOMAINS
 from tracer.trace.model import FactValue

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tracer.names import BlindSpotKind, Phase
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
-from tracer.recording.sites import spell
+from tracer.recording.origin.sites import spell
 from tracer.trace.model import BlindSpot
 
 

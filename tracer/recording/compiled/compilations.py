@@ -21,9 +21,9 @@ from tracer.recording.compiled.generated.kernel_text import dispatches
 from tracer.recording.compiled.hidden_hooks import HOOKS
 from tracer.recording.compiled.program_lines import Step
 from tracer.recording.compiled.traced import Detail, TracedCalls, asks_for_gradient, detail_of, module_names
+from tracer.recording.origin.sites import is_torchs_own
 from tracer.recording.patching import Call
 from tracer.recording.process.settings import deterministic_mode, read_settings
-from tracer.recording.sites import is_torchs_own
 from tracer.recording.torch_private import compile_seams
 from tracer.tables.settings.rows import load_rows
 from tracer.trace.model import FactValue

@@ -15,13 +15,13 @@ from types import FrameType
 from typing import Any, Protocol
 
 from tracer.recording import patching
-from tracer.recording.calls.attribution import Attribution
 from tracer.recording.compiled.compilations import CompiledCode, CompileLog
-from tracer.recording.memory.tracking import Tracking
-from tracer.recording.memory.unwritten import Given
-from tracer.recording.process.events import ORDER
-from tracer.recording.sites import NOWHERE, Site
+from tracer.recording.events import ORDER
+from tracer.recording.memory_tracking import Tracking
+from tracer.recording.origin.attribution import Attribution
+from tracer.recording.origin.sites import NOWHERE, Site
 from tracer.recording.stepping_aside import OWN_MODE, without_recording
+from tracer.recording.storage.unwritten import Given
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.trace.region_names import Direction
 

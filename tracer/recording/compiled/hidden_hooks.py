@@ -17,7 +17,7 @@ from typing import Any
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tracer.recording.calls.modules import OWN_HOOK
+from tracer.recording.origin.modules import OWN_HOOK
 from tracer.recording.torch_private import seams
 
 _TABLES = ("_global_forward_pre_hooks", "_global_forward_hooks", "_global_forward_hooks_always_called")

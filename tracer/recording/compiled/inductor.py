@@ -10,8 +10,8 @@ from typing import Any
 from tracer.names import EventKind, Subsystem
 from tracer.recording.compiled.compilations import CompileLog
 from tracer.recording.compiled.hidden_hooks import HOOKS
+from tracer.recording.events import EventLog
 from tracer.recording.patching import Call
-from tracer.recording.process.events import EventLog
 from tracer.recording.process.settings import deterministic_mode, read_settings
 from tracer.recording.stepping_aside import without_recording
 from tracer.recording.torch_private import compile_seams, seams

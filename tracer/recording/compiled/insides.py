@@ -12,7 +12,7 @@ from tracer.recording.compiled.graphs.distinct_numbers import distinct_numbers
 from tracer.recording.compiled.graphs.graph_facts import GraphFacts
 from tracer.recording.compiled.graphs.graph_text import Graph, Node, read_graph
 from tracer.recording.compiled.program_lines import OF_GRADIENT_CALL, Frame, ProgramLines, Step, with_neighbours
-from tracer.recording.memory.indices import Distinct
+from tracer.recording.storage.indices import Distinct
 from tracer.trace.model import FactValue
 from tracer.trace.region_names import Direction
 

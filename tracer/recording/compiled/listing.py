@@ -13,13 +13,13 @@ from tracer.recording.compiled.compilations import CompiledCode, CompileLog, Pro
 from tracer.recording.compiled.executions import Run
 from tracer.recording.compiled.generated.apart import may_let_threads_meet
 from tracer.recording.compiled.generated.kernel_text import KernelText, atomic_lines, may_call_kernels
+from tracer.recording.compiled.graphs.graph_arguments import arguments_of
 from tracer.recording.compiled.graphs.graph_facts import GraphFacts
 from tracer.recording.compiled.graphs.graph_text import Graph, Node
 from tracer.recording.compiled.graphs.unwritten import reads_of_input, unwritten_reads
 from tracer.recording.compiled.insides import Inside, Insides
 from tracer.recording.compiled.program_lines import Frame, FunctionNames, Step
-from tracer.recording.inputs.graph_forms import arguments_of
-from tracer.recording.sites import LIBRARY, NOWHERE, USER, Site, Sites, spell
+from tracer.recording.origin.sites import LIBRARY, NOWHERE, USER, Site, Sites, spell
 from tracer.recording.torch_private import compile_seams
 from tracer.trace.model import CallGroup, FactValue
 from tracer.trace.process import UnwrittenRead

@@ -14,8 +14,8 @@ from types import FrameType
 from typing import Any
 
 from tracer.names import BlindSpotKind
+from tracer.recording.origin.sites import NOWHERE, Site, Sites, spell
 from tracer.recording.patching import Call
-from tracer.recording.sites import NOWHERE, Site, Sites, spell
 from tracer.recording.torch_private import compile_seams
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.region_names import RegionGap, RegionInside, RegionKind, RegionOrigin

@@ -8,12 +8,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from tracer.recording.blind_spots import BlindSpots
-from tracer.recording.calls.attribution import Attribution
 from tracer.recording.calls.groups import CallCounter
 from tracer.recording.compiled.executions import Run
 from tracer.recording.launched import triton_launches
 from tracer.recording.launched.cuda_graphs import Captures
 from tracer.recording.launched.triton_launches import Launches
+from tracer.recording.origin.attribution import Attribution
 from tracer.trace.model import CallGroup
 from tracer.trace.regions import Kernel, Region
 

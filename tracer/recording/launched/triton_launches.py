@@ -18,13 +18,13 @@ import torch
 
 from tracer.names import BlindSpotKind
 from tracer.recording.calls import facts
-from tracer.recording.calls.attribution import Attribution
-from tracer.recording.calls.groups import Origin
 from tracer.recording.compiled.choices import spelled
+from tracer.recording.events import ORDER
 from tracer.recording.launched.triton_source import Source, read_source
+from tracer.recording.origin.attribution import Attribution
+from tracer.recording.origin.origins import Origin
+from tracer.recording.origin.sites import spell
 from tracer.recording.patching import Call
-from tracer.recording.process.events import ORDER
-from tracer.recording.sites import spell
 from tracer.recording.stepping_aside import without_recording
 from tracer.recording.torch_private import seams
 from tracer.recording.watchers import Target, Watchers

@@ -10,8 +10,8 @@ from types import FrameType
 from typing import Any
 
 from tracer.names import BlindSpotKind
+from tracer.recording.origin.sites import is_torchs_own
 from tracer.recording.patching import Call
-from tracer.recording.sites import is_torchs_own
 
 Said = tuple[BlindSpotKind, str]
 

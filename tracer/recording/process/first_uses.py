@@ -13,9 +13,9 @@ import torch
 
 from tracer.names import EventKind, Subsystem
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
+from tracer.recording.events import EventLog
+from tracer.recording.origin.sites import spell
 from tracer.recording.patching import Call
-from tracer.recording.process.events import EventLog
-from tracer.recording.sites import spell
 from tracer.recording.torch_private import setting_seams as seams
 from tracer.recording.watchers import Target, Watchers
 from tracer.tables.settings.rows import load_rows

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from tracer.names import EventKind
+from tracer.recording.events import EventLog
 from tracer.recording.patching import Call
-from tracer.recording.process.events import EventLog
 from tracer.recording.process.settings import read_now
 from tracer.recording.torch_private import setting_seams as seams
 from tracer.recording.watchers import Target, Watchers

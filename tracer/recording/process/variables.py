@@ -12,9 +12,9 @@ from types import FrameType
 from typing import Any
 
 from tracer.names import EventKind
+from tracer.recording.events import EventLog
+from tracer.recording.origin.sites import is_torchs_own
 from tracer.recording.patching import Call
-from tracer.recording.process.events import EventLog
-from tracer.recording.sites import is_torchs_own
 from tracer.recording.watchers import Target, Watchers
 
 #: What stands between ``os.environ[...] = ...`` and the two functions.

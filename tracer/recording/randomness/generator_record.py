@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 
 from tracer.names import Phase
-from tracer.recording.process.events import Noted
+from tracer.recording.events import Noted
+from tracer.recording.origin.sites import LIBRARY, Site, Sites, spell
 from tracer.recording.randomness.generators import SEEDS, Drawn, digest_of, state_of
 from tracer.recording.randomness.host_generators import HOST, HostGenerator
 from tracer.recording.randomness.provenance import UNSEEN, UNUSED, Provenance
-from tracer.recording.sites import LIBRARY, Site, Sites, spell
 from tracer.trace.process import Draw, Generator
 
 _Place = tuple[str, str, str, int, int, Provenance]

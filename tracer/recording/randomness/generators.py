@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import torch
 
 from tracer.names import EventKind, GeneratorKind, NumberSource, SeedOrigin
+from tracer.recording.events import EventLog, Noted
+from tracer.recording.origin.sites import Sites
 from tracer.recording.patching import Call, Holder, Watch, place
-from tracer.recording.process.events import EventLog, Noted
 from tracer.recording.randomness import machine_numbers
 from tracer.recording.randomness.provenance import FIXED, MACHINE, PROGRAM, UNSEEN, Newest, Origins, Provenance
 from tracer.recording.randomness.seed_callers import DISTRIBUTED_SAMPLER, TORCH_RANDOM, SeedCaller, seed_caller
-from tracer.recording.sites import Sites
 from tracer.recording.torch_private import seams
 
 #: What torch seeds every new ``torch.Generator`` with.

@@ -20,13 +20,13 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tracer.names import EventKind, GeneratorKind, SeedOrigin
+from tracer.recording.origin.sites import Sites, is_torchs_own
 from tracer.recording.patching import Call, Watch, place
 from tracer.recording.randomness import machine_numbers
 from tracer.recording.randomness.provenance import MACHINE, UNSEEN, Newest, Origins, Provenance
-from tracer.recording.sites import Sites, is_torchs_own
 
 if TYPE_CHECKING:
-    from tracer.recording.process.events import EventLog, Noted
+    from tracer.recording.events import EventLog, Noted
 
 PYTHON, NUMPY = GeneratorKind.PYTHON.value, GeneratorKind.NUMPY.value
 OBJECTS = GeneratorKind.NUMPY_OBJECTS.value

@@ -16,9 +16,9 @@ import msgspec
 import torch
 
 from tracer.names import SeedOrigin
+from tracer.recording.origin.sites import Site, Sites, spell
 from tracer.recording.randomness.generators import SEEDS
 from tracer.recording.randomness.worker_draws import WorkerMarks
-from tracer.recording.sites import Site, Sites, spell
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.process import Loader
 

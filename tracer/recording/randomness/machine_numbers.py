@@ -16,12 +16,12 @@ from types import FrameType
 from typing import Any
 
 from tracer.names import NumberSource, NumberUse, Phase
+from tracer.recording.events import EventLog
+from tracer.recording.origin.sites import LIBRARY, USER, Site, Sites, spell
 from tracer.recording.patching import Call, original_of
-from tracer.recording.process.events import EventLog
 from tracer.recording.program_text import seed_sources
 from tracer.recording.program_text.set_order import hashed_and_placed
 from tracer.recording.program_text.source_tree import call_of, is_given_a_state
-from tracer.recording.sites import LIBRARY, USER, Site, Sites, spell
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.process import MachineNumber
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from tracer.names import SeedOrigin
-from tracer.recording.sites import NOWHERE, Site
+from tracer.recording.origin.sites import NOWHERE, Site
 
 #: Seeds that are remembered for one line: a program that seeds anew in each step must not fill the memory.
 _KEPT = 256

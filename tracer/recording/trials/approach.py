@@ -6,8 +6,8 @@ import sys
 from typing import Any, NamedTuple
 
 from tracer.recording.calls.draws import may_draw
-from tracer.recording.memory import accesses
-from tracer.recording.memory.accesses import Access
+from tracer.recording.storage import accesses
+from tracer.recording.storage.accesses import Access
 from tracer.recording.torch_private.seams import find
 from tracer.recording.values.plans import plan_of
 from tracer.trace.trial_names import Untried

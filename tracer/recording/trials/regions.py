@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from tracer.recording.compiled.executions import Run
 from tracer.recording.compiled.graphs.graph_text import Graph
 from tracer.recording.compiled.listing import RegionList
-from tracer.recording.memory.accesses import Access
+from tracer.recording.storage.accesses import Access
 from tracer.recording.trials.again import Again, unseen
 from tracer.recording.trials.approach import Approach, Argument, approach_to
 from tracer.recording.trials.copies import CannotCopyError, Copies, tensors_in

@@ -13,8 +13,8 @@ import torch
 from tracer.recording import patching
 from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
-from tracer.recording.memory import accesses
-from tracer.recording.memory.unwritten import Memory as Unwritten
+from tracer.recording.storage import accesses
+from tracer.recording.storage.unwritten import Memory as Unwritten
 from tracer.recording.torch_private import seams, storages
 from tracer.recording.values.digesting import digests
 from tracer.recording.values.digesting.device import DeviceDigests, Slot

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from tracer.recording.calls.modules import ModuleStack
+from tracer.recording.origin.modules import ModuleStack
 from tracer.recording.randomness.generators import state_of
 from tracer.recording.torch_private import seams, storages
 from tracer.recording.values.calls import CallValues, Named

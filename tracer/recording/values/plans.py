@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from tracer.recording.memory import accesses
-from tracer.recording.memory.accesses import Access
+from tracer.recording.storage import accesses
+from tracer.recording.storage.accesses import Access
 from tracer.recording.torch_private import seams
 from tracer.recording.values.places import parts_of, sizes_of
 from tracer.trace.values import Mark, spelt_places

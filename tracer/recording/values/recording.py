@@ -10,14 +10,14 @@ from typing import Any
 import torch
 
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
-from tracer.recording.calls.modules import ModuleStack
-from tracer.recording.calls.optimizers import OptimizerWatch
 from tracer.recording.compiled.executions import Run
 from tracer.recording.compiled.listing import RegionList
-from tracer.recording.memory.escapes import ESCAPES
-from tracer.recording.memory.unwritten import Memory as Unwritten
+from tracer.recording.origin.modules import ModuleStack
+from tracer.recording.origin.optimizers import OptimizerWatch
+from tracer.recording.origin.sites import NOWHERE, Sites, spell
 from tracer.recording.patching import Call
-from tracer.recording.sites import NOWHERE, Sites, spell
+from tracer.recording.storage.escapes import ESCAPES
+from tracer.recording.storage.unwritten import Memory as Unwritten
 from tracer.recording.values.calls import CallValues
 from tracer.recording.values.feeding import FEEDING, Weakly
 from tracer.recording.values.moments import Moments

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 
 from tracer.recording.compiled.executions import Run
-from tracer.recording.memory import accesses
+from tracer.recording.storage import accesses
 from tracer.recording.torch_private import storages
 from tracer.recording.values.calls import CallValues
 from tracer.recording.values.drawing import default_states

@@ -8,7 +8,7 @@ from tests.thinning import every
 from tracer.recording.compiled.graphs.distinct_numbers import distinct_numbers
 from tracer.recording.compiled.graphs.graph_facts import GraphFacts
 from tracer.recording.compiled.graphs.graph_text import Graph, read_graph
-from tracer.recording.memory.indices import Distinct
+from tracer.recording.storage.indices import Distinct
 
 FORWARD = """
 class GraphModule(torch.nn.Module):

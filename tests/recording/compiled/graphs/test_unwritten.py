@@ -10,7 +10,7 @@ import torch
 from tracer import DeterminismTracer
 from tracer.recording.compiled.graphs.graph_text import read_graph
 from tracer.recording.compiled.graphs.unwritten import reads_of_input, unwritten_reads
-from tracer.recording.memory import extensions
+from tracer.recording.storage import extensions
 from tracer.recording.torch_private import compile_seams
 
 GRAPH = """

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from tracer.recording.calls.arguments import MISSING, Getter, Reader, argument_getter
-from tracer.recording.sites import is_torchs_own
+from tracer.recording.origin.sites import is_torchs_own
 
 _Test = Callable[[tuple[Any, ...], Mapping[str, Any]], bool]
 

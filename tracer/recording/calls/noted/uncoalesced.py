@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from tracer.recording.calls.arguments import MISSING, Reader, argument_getter
-from tracer.recording.memory.indices import Indices
+from tracer.recording.storage.indices import Indices
 from tracer.recording.torch_private import seams
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tracer.recording.compiled.graphs.graph_text import Graph, Node, Value
-from tracer.recording.memory.indices import Distinct, Indices
+from tracer.recording.storage.indices import Distinct, Indices
 
 _WIDE = ("i64", "i32")
 _KNOWN_INSIDE = ("aten.", "prims.")

@@ -18,8 +18,8 @@ from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import OverloadInfo
 from tracer.recording.compiled.graphs.distinct_numbers import GraphIndices
 from tracer.recording.compiled.graphs.graph_text import Name, Node, Unread, Value
-from tracer.recording.memory.indices import Distinct
 from tracer.recording.randomness.generators import SEEDS
+from tracer.recording.storage.indices import Distinct
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.trace.model import FactValue
 

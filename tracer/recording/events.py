@@ -8,7 +8,7 @@ from types import FrameType
 from typing import Protocol
 
 from tracer.names import EventKind, Phase, Subsystem
-from tracer.recording.sites import Site, Sites, spell
+from tracer.recording.origin.sites import Site, Sites, spell
 from tracer.trace.process import Event
 
 #: Positions of events and of groups' first calls, counted together, so that one can be told to come before another.

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tracer.names import Subsystem
-from tracer.recording.process.events import EventLog
+from tracer.recording.events import EventLog
+from tracer.recording.origin.sites import Sites
 from tracer.recording.process.variables import VariableEvents
 from tracer.recording.randomness.host_generators import HOST
 from tracer.recording.randomness.machine_numbers import NumberLog
-from tracer.recording.sites import Sites
 from tracer.trace.model import Environment
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ import torch
 from tracer.names import Overlap
 from tracer.recording.calls import facts
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
-from tracer.recording.memory.indices import Indices
-from tracer.recording.memory.overlaps import overlaps_of, writes_over_itself
-from tracer.recording.memory.unwritten import Given, Memory
-from tracer.recording.sites import spell
+from tracer.recording.origin.sites import spell
+from tracer.recording.storage.indices import Indices
+from tracer.recording.storage.overlaps import overlaps_of, writes_over_itself
+from tracer.recording.storage.unwritten import Given, Memory
 from tracer.recording.torch_private import seams, storages
 from tracer.trace.process import Allocation, OverlapWrite, UnwrittenRead
 

@@ -19,7 +19,7 @@ from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from tracer.names import HostCode
-from tracer.recording.sites import LIBRARY, NOWHERE, SKIPPED, USER, Site, Sites
+from tracer.recording.origin.sites import LIBRARY, NOWHERE, SKIPPED, USER, Site, Sites
 from tracer.recording.torch_private import seams
 
 _getframe = sys._getframe

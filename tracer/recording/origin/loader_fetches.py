@@ -9,8 +9,8 @@ from typing import Any
 
 from tracer.names import HostCode
 from tracer.recording import patching
-from tracer.recording.calls.modules import ModuleStack, Scope
-from tracer.recording.sites import NOWHERE
+from tracer.recording.origin.modules import ModuleStack, Scope
+from tracer.recording.origin.sites import NOWHERE
 
 #: Where calls are made while a loader fetches, outside every module.
 _FETCHING = Scope("", NOWHERE, is_module=False)

@@ -15,12 +15,12 @@ from typing import Any
 
 import torch
 
-from tracer.recording.memory import accesses
-from tracer.recording.memory.accesses import Access
-from tracer.recording.memory.extensions import has_foreign_extension, is_written_unseen
-from tracer.recording.memory.indices import Indices, written_through
-from tracer.recording.memory.overlaps import region_of
-from tracer.recording.memory.regions import MOST_RUNS, Runs, carried, meet, runs_of, size_of, whole, with_more, without
+from tracer.recording.storage import accesses
+from tracer.recording.storage.accesses import Access
+from tracer.recording.storage.extensions import has_foreign_extension, is_written_unseen
+from tracer.recording.storage.indices import Indices, written_through
+from tracer.recording.storage.overlaps import region_of
+from tracer.recording.storage.regions import MOST_RUNS, Runs, carried, meet, runs_of, size_of, whole, with_more, without
 from tracer.recording.torch_private import seams, storages
 
 _PRUNE_AT_LEAST = 16

@@ -12,11 +12,11 @@ import torch
 from torch.autograd.function import BackwardCFunction
 
 from tracer.names import Phase
-from tracer.recording.calls.groups import Origin
-from tracer.recording.calls.links import ForwardLinks
-from tracer.recording.calls.modules import OUTSIDE, ModuleStack, Scope
-from tracer.recording.calls.optimizers import OptimizerWatch
-from tracer.recording.sites import NOWHERE, USER, WRAPPER, Site, Sites
+from tracer.recording.origin.links import ForwardLinks
+from tracer.recording.origin.modules import OUTSIDE, ModuleStack, Scope
+from tracer.recording.origin.optimizers import OptimizerWatch
+from tracer.recording.origin.origins import Origin
+from tracer.recording.origin.sites import NOWHERE, USER, WRAPPER, Site, Sites
 from tracer.recording.torch_private import seams
 
 _WALK_LIMIT = 200

@@ -1,0 +1,71 @@
+"""Where a call came from, as one object: phase, module and site."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tracer.names import Phase
+from tracer.recording.origin.modules import Scope
+from tracer.recording.origin.sites import Site, spell
+
+
+class Origin:
+    """Phase, module and site of calls. Interned, and compared by identity."""
+
+    __slots__ = (
+        "_doubtful",
+        "called_from",
+        "certain",
+        "is_linked",
+        "its_backward",
+        "phase",
+        "scope",
+        "site",
+    )
+
+    def __init__(
+        self,
+        phase: Phase,
+        scope: Scope,
+        site: Site,
+        called_from: Site,
+        *,
+        is_linked: bool = True,
+        certain: bool = True,
+    ) -> None:
+        self.phase = phase
+        self.scope = scope
+        self.site = site
+        self.called_from = called_from
+        self.is_linked = is_linked
+        """False for a backward call whose forward op is not known."""
+        self.certain = certain
+        """False when the node may have been made by something that dispatched nothing."""
+        self.its_backward: Origin | None = None
+        """What ``backward`` gave, once it was asked."""
+        self._doubtful: Origin | None = None
+
+    def backward(self) -> Origin:
+        """The origin of the backward calls of an op of this origin."""
+        if self.phase is Phase.BACKWARD:
+            return self
+        if self.its_backward is None:
+            self.its_backward = Origin(Phase.BACKWARD, self.scope, self.site, self.called_from)
+        return self.its_backward
+
+    def doubtful(self) -> Origin:
+        """The same place, for a node that another line may have made."""
+        if self._doubtful is None:
+            self._doubtful = Origin(self.phase, self.scope, self.site, self.called_from, certain=False)
+            self._doubtful.its_backward = self.backward()
+        return self._doubtful
+
+    def in_words(self, working_directory: str) -> dict[str, Any]:
+        """``phase``, ``module``, ``location``, ``function``, ``called_from``, as a trace and its values spell them."""
+        return {
+            "phase": self.phase,
+            "module": self.scope.path,
+            "location": spell(self.site, working_directory),
+            "function": self.site.function,
+            "called_from": spell(self.called_from, working_directory),
+        }
