@@ -21,6 +21,7 @@ MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "_templates" not in p
 FLOORS = {
     "names": 0,
     "errors": 0,
+    "plain": 0,
     "files": 1,
     "trace": 2,
     "tables": 3,

@@ -21,6 +21,11 @@ class TracerError(Exception):
         return " ".join(line.split())
 
 
+def reason_of(problem: Exception) -> str:
+    """Why the system refused: ``No space left on device``, without the number and the path."""
+    return getattr(problem, "strerror", None) or str(problem)
+
+
 class TraceError(TracerError):
     """A trace file that cannot be read, or traces that cannot be merged."""
 

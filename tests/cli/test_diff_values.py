@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.build import call, environment, trace
 from tests.cli.command import Command
 from tests.divergence.recorded import Run, program
+from tracer.trace import Trace
 from tracer.trace.values import ValueKind
 
 PLACE = {"op": "aten.index_put_.default", "location": "train.py:14", "module": "", "function": "step"}
@@ -132,3 +134,16 @@ def test_a_broken_file_of_values_is_one_line(tmp_path: Path, tracer: Command) ->
     done = tracer("diff", one, two)
     assert done.code == 2
     assert len(done.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("gone", ["a", "b"])
+def test_values_that_a_trace_promises_and_that_are_missing_are_told(tmp_path: Path, tracer: Command, gone: str) -> None:
+    one, two = record(tmp_path, "a"), record(tmp_path, "b")
+    for path in (one, two):
+        made = Trace.load(path)
+        sources = tuple(msgspec.structs.replace(source, values=True) for source in made.sources)
+        msgspec.structs.replace(made, sources=sources).save(path)
+    (tmp_path / f"{gone}.values").unlink()
+    done = tracer("diff", one, two)
+    assert done.code == 3
+    assert f"{gone}.trace.json was recorded with values, and there is no file" in done.err

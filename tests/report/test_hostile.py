@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from tests.report.samples import HOSTILE, full_report, hostile_process_report, hostile_report
 from tests.thinning import examples, thinned
+from tracer.plain import encodable, one_line, visible
 from tracer.report import Report
 from tracer.report.files.json_format import Document
 from tracer.report.page import html
-from tracer.report.wording.plain import encodable, one_line, visible
 
 ANY_TEXT = st.text(st.characters(), max_size=40) | st.sampled_from(HOSTILE)
 QUICK = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

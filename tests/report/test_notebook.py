@@ -12,10 +12,10 @@ from tests.build import call, trace
 from tests.report.samples import HOSTILE, full_report, hostile_process_report, hostile_report, process_report
 from tests.thinning import every
 from tracer import judge
+from tracer.plain import one_line
 from tracer.report import Report
 from tracer.report.wording.headline import headline
 from tracer.report.wording.naming import subject_of, worth
-from tracer.report.wording.plain import one_line
 
 #: What the fragment is made of; a name that became markup would add another, or an attribute.
 TAGS = {

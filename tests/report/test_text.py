@@ -12,7 +12,7 @@ from tests.build import finding, report
 from tests.cli.command import process
 from tests.report.samples import full_report
 from tests.thinning import every
-from tracer.report.wording.plain import breaks
+from tracer.plain import breaks
 
 WIDE = 120
 

@@ -18,6 +18,7 @@ from tracer.cli.report import PARTIAL
 from tracer.cli.verbosity import detail_of, verbosity
 from tracer.cli.writing import render_report, write_rendered
 from tracer.errors import UsageError
+from tracer.plain import say
 
 if TYPE_CHECKING:
     from tracer.findings import Finding
@@ -181,11 +182,11 @@ def command(
         names = ", ".join(trace.differing_settings)
         mixed = any(recording.differing_settings for recording in recordings)  # one file holds several recordings
         by = "the first recording's settings were judged" if mixed else "each was judged by its own settings"
-        click.echo(f"tracer: the recordings differ in {names}; {by}", err=True)
+        say(f"tracer: the recordings differ in {names}; {by}")
     if decision.failing or untrained:
         return FAILED
     if trace.partial:
-        click.echo(f"tracer: the trace is partial ({trace.partial}); the rest was not judged", err=True)
+        say(f"tracer: the trace is partial ({trace.partial}); the rest was not judged")
         return PARTIAL
     return 0
 
@@ -197,7 +198,7 @@ def _reason(comment: Comment | None) -> str:
 def _accepted(lock: str, *, may_be_missing: bool) -> tuple[Accepted, ...]:
     from tracer.gate.baseline import read_baseline
 
-    if not lock or (may_be_missing and not Path(lock).exists()):
+    if not lock or (may_be_missing and not os.path.exists(lock)):
         return ()
     return read_baseline(lock)
 

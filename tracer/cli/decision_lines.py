@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracer.names import Detail
+from tracer.plain import is_terminal
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -34,7 +35,7 @@ def printed_lines(decision: Decision, detail: Detail) -> str:
     In a pipe or a file a finding is a line, as compilers print theirs; on a terminal it is wrapped.
     """
     lines = tuple(_lines(decision, detail))
-    if not sys.stdout.isatty():
+    if not is_terminal(sys.stdout):
         return "".join(f"{row}\n" for line in lines for row in _in_rows(line))
     from tracer.report.terminal.terminal import Prose, indented, printed
 
@@ -102,7 +103,7 @@ def _states(decision: Decision) -> dict[int, str]:
 
 def _plain(text: str) -> str:
     """``text`` on one line, which neither drives a terminal nor speaks to GitHub."""
+    from tracer.plain import one_line
     from tracer.report.files.annotations import inert
-    from tracer.report.wording.plain import one_line
 
     return inert(one_line(text, _LONGEST))

@@ -46,7 +46,7 @@ def _wanted(
             raise UsageError("several formats need a place to go", hint="add -o with a folder or a stem")
         return [(names[0] if names else default, None)]
     path = Path(output)
-    is_folder = path.is_dir() or output.endswith(("/", os.sep))
+    is_folder = os.path.isdir(path) or output.endswith(("/", os.sep))
     if names is None:
         if is_folder:
             raise UsageError(f"{output} is a folder", hint="name a file, or say which with --format")

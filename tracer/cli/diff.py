@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +13,7 @@ from tracer.cli.output import show
 from tracer.cli.progress import progress
 from tracer.errors import UsageError
 from tracer.names import Verdict
+from tracer.plain import say
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tracer.trace import Trace
 
 FAILED = 1
+PARTIAL = 3
 #: The word of --fail-on for values that part.
 PARTED = "parted"
 
@@ -34,7 +36,7 @@ Examples:
   tracer diff trace.json --backend cuda,npu
 
 Exit code 1, with --fail-on: a finding is new or worse, and of a verdict that is named there; or, for "parted", the
-values of the two runs part."""
+values of the two runs part. Exit code 3: values that a trace was recorded with are missing."""
 
 
 @click.command("diff", epilog=EXAMPLES, short_help="Say where two runs part, and what changed between two traces.")
@@ -99,6 +101,7 @@ def command(
     with progress("comparing"):
         recordings = _recordings(old, new, needed=on_parting or steps is not None)
         traces = _traces(old, new, recordings)
+        missing = _missing((old, new), traces) if new is not None and traces is not None else ""
         compared = _compare(traces, pairs) if traces is not None else None
         parted = _parted(recordings, steps, traces, pairs) if recordings is not None else None
     if form == "json":
@@ -111,7 +114,12 @@ def command(
     if parted is not None and on_parting and (lacks or not parted.agrees or not parted.calls_compared):
         return FAILED
     differences = compared.differences if compared is not None else ()
-    return FAILED if any(_is_worse(one) and one.after in verdicts for one in differences) else 0
+    if any(_is_worse(one) and one.after in verdicts for one in differences):
+        return FAILED
+    if missing:
+        say(f"tracer: {missing}; values were not compared")
+        return PARTIAL
+    return 0
 
 
 def _recordings(old: str, new: str | None, *, needed: bool) -> tuple[Recording, Recording] | None:
@@ -127,6 +135,17 @@ def _recordings(old: str, new: str | None, *, needed: bool) -> tuple[Recording, 
             f"two recordings with values are needed, and {which}", hint="record with `tracer run --values`"
         )
     return (read_recording(old), read_recording(new)) if new is not None and not lacking else None
+
+
+def _missing(paths: Iterable[str], traces: Iterable[Trace]) -> str:
+    """Of which trace the values are gone that it was recorded with; empty where none are."""
+    from tracer.divergence import has_values
+    from tracer.trace.values import values_path
+
+    for path, trace in zip(paths, traces, strict=True):
+        if any(source.values for source in trace.sources) and not has_values(path):
+            return f"{path} was recorded with values, and there is no file {values_path(path)}"
+    return ""
 
 
 def _traces(old: str, new: str | None, recordings: tuple[Recording, Recording] | None) -> list[Trace] | None:
@@ -175,6 +194,8 @@ def _json(parted: Divergence | None, compared: Comparison | None) -> str:
     """Values first where there are any; the findings' fields stand beside them."""
     import msgspec
 
+    from tracer.plain import json_text
+
     told: dict[str, Any] = {}
     if compared is not None:
         told |= msgspec.to_builtins(compared)
@@ -183,7 +204,7 @@ def _json(parted: Divergence | None, compared: Comparison | None) -> str:
 
         values = json_form(parted)
         told = {**values, **told, "changed_settings": values["settings"]}
-    return msgspec.json.format(msgspec.json.encode(told), indent=2).decode("utf-8")
+    return json_text(told)
 
 
 def _parts(parted: Divergence | None, compared: Comparison | None) -> Iterator[RenderableType]:

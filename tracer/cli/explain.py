@@ -9,7 +9,7 @@ import click
 
 from tracer.cli import completing
 from tracer.cli.backends import chosen
-from tracer.cli.output import show
+from tracer.cli.output import show_all
 from tracer.tables.versions import RELEASES
 
 EXAMPLES = """\b
@@ -67,7 +67,7 @@ def command(name: str, backend: str | None, version: str | None) -> int:
         texts.append(printed(lambda width: explanation_parts(name, told, width, load_examples())))
     if rows:
         texts.append(printed(lambda width: row_explanation(rows, settings, width, _checked(asked))))
-    show("\n".join(texts))
+    show_all(texts)
     return 0
 
 

@@ -11,12 +11,16 @@ import click
 
 from tracer import __version__
 from tracer.cli.lazy import LazyGroup
-from tracer.errors import TracerError
+from tracer.cli.output import drop_output
+from tracer.errors import TracerError, reason_of
+from tracer.plain import one_line, say
 
 INTERRUPTED = 130
 """What a shell reports for a program that control-C ended."""
 BROKEN_PIPE = 141
 """What a shell reports for a program whose reader went away (``tracer report ... | head``)."""
+UNFLUSHED = 120
+"""What Python ends with where the last of its output cannot be written."""
 
 COMMANDS = {
     "demo": ("tracer.cli.demo", "Record and report a bundled training step."),
@@ -64,9 +68,11 @@ def main(args: Sequence[str] | None = None) -> None:
         with suppress(ValueError, AttributeError):  # the script that ran may have closed or replaced it
             sys.stdout.flush()
     except BrokenPipeError:
-        # Python flushes standard output again as it ends; there must be something to flush to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         code = BROKEN_PIPE
+    except OSError as problem:  # what the script printed
+        drop_output()
+        code = _refuse(f"cannot write standard output: {reason_of(problem)}", code or UNFLUSHED)
     sys.exit(code)
 
 
@@ -88,6 +94,11 @@ def _invoke(args: list[str]) -> int:
         return _refuse("interrupted", INTERRUPTED)
     except BrokenPipeError:
         raise
+    except OSError as problem:
+        if isinstance(problem.filename, (str, bytes)):
+            return _refuse(f"cannot use {os.fsdecode(problem.filename)}: {reason_of(problem)}; check the path", 2)
+        drop_output()  # click's help has nowhere to go
+        return _refuse(f"cannot read or write: {reason_of(problem)}; check the disk and where output goes", 2)
     except Exception as problem:
         if os.environ.get("TRACER_DEBUG") == "1":
             raise
@@ -97,5 +108,5 @@ def _invoke(args: list[str]) -> int:
 
 def _refuse(message: str, code: int) -> int:
     """Print ``message`` as one line on standard error."""
-    click.echo("tracer: error: " + " ".join(message.split()), err=True)
+    say(f"tracer: error: {one_line(message)}")
     return code

@@ -1,12 +1,20 @@
-"""Where a subcommand's output goes: checked before the work starts, and printable on any terminal."""
+"""Where a subcommand's output goes: checked before the work starts, and printable on any terminal.
+
+Results go to standard output by ``show`` alone, all that is said beside them to standard error by ``tracer.plain.say``:
+both make everything visible that a file brought along.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
-from tracer.errors import TracerError, UsageError
+from tracer.errors import ReportError, TracerError, UsageError, reason_of
+from tracer.plain import LaidOut, visible
 
 
 def check_writable(path: Path, *, error: type[TracerError] = UsageError) -> None:
@@ -14,11 +22,17 @@ def check_writable(path: Path, *, error: type[TracerError] = UsageError) -> None
 
     Called before the work whose result it will hold: a script that trained for hours must not find out then.
     """
-    if path.is_dir():
+    if os.path.isdir(path):
         raise error(f"{path} is a folder", hint="name a file")
-    if path.exists() and not path.is_file():
+    if os.path.exists(path) and not os.path.isfile(path):
         return
     check_folder(path.parent, error=error)
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as problem:  # the name is too long, say
+        raise error(f"cannot write {path}: {reason_of(problem)}", hint="choose another name") from problem
 
 
 def check_folder(folder: Path, *, error: type[TracerError] = UsageError) -> None:
@@ -32,13 +46,39 @@ def check_folder(folder: Path, *, error: type[TracerError] = UsageError) -> None
         with tempfile.TemporaryFile(dir=standing):
             pass
     except (OSError, ValueError) as problem:
-        reason = getattr(problem, "strerror", None) or str(problem)
-        raise error(f"cannot write in {folder}: {reason}", hint="choose another folder") from problem
+        raise error(f"cannot write in {folder}: {reason_of(problem)}", hint="choose another folder") from problem
 
 
 def show(text: str) -> None:
-    """Print ``text`` on standard output; what its encoding cannot spell becomes a question mark."""
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
-    if not text.endswith("\n"):
-        sys.stdout.write("\n")
+    """Print ``text`` on standard output, ``visible``; what its encoding cannot spell becomes a question mark.
+
+    Raises ``ReportError`` where nothing can be written there: the disk is full, or somebody closed it.
+    """
+    if not isinstance(text, LaidOut):
+        text = visible(text)
+    try:
+        encoding = sys.stdout.encoding or "utf-8"
+        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+        if not text.endswith("\n"):
+            sys.stdout.write("\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError, AttributeError) as problem:
+        reason = "it is closed" if sys.stdout is None or sys.stdout.closed else reason_of(problem)
+        drop_output()
+        raise ReportError(f"cannot write standard output: {reason}", hint="write to a file with -o") from problem
+
+
+def show_all(texts: Iterable[str]) -> None:
+    """``show`` each, an empty line between them."""
+    for number, text in enumerate(texts):
+        if number:
+            show("")
+        show(text)
+
+
+def drop_output() -> None:
+    """Let what waits for standard output go nowhere: Python flushes it again as it ends, and would fail again."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from tracer.plain import is_terminal
+
 if TYPE_CHECKING:
     from rich.status import Status
 
@@ -18,7 +20,7 @@ PATIENCE = 1.0
 @contextmanager
 def progress(doing: str) -> Iterator[None]:
     """Show ``doing`` beside a spinner while the body runs, if it runs for longer than ``PATIENCE``."""
-    if not sys.stderr.isatty():
+    if not is_terminal(sys.stderr):
         yield
         return
     shown: list[Status] = []

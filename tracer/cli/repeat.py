@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -9,6 +10,7 @@ import click
 from tracer.cli import completing
 from tracer.cli.output import check_folder, show
 from tracer.errors import UsageError
+from tracer.plain import say
 
 PARTED = 1
 PARTIAL = 3
@@ -106,7 +108,7 @@ def command(
     wanted = [one.strip() for one in formats.split(",")]
     if unknown := [one for one in wanted if one not in _FORMATS]:
         raise UsageError(f"--format {unknown[0]!r} is none", hint=f"choose of {', '.join(_FORMATS)}")
-    if not as_module and not Path(script).exists():
+    if not as_module and not os.path.exists(script):
         raise UsageError(f"there is no script {script}", hint="name a Python file, or a module after -m")
     check_store()
     rank = current_rank()
@@ -139,15 +141,15 @@ def command(
 
         show(printed(lambda width: repeated_parts(repeated)))
     kept = ", ".join(map(str, written)) if written else f"recordings in {folder}"
-    click.echo(f"tracer: wrote {kept}", err=True)
+    say(f"tracer: wrote {kept}")
     if not repeated.agrees:
         return PARTED
     if repeated.failed:
         return FAILED
     if not repeated.calls_compared:
-        click.echo("tracer: no call was compared, so nothing is known of the runs", err=True)
+        say("tracer: no call was compared, so nothing is known of the runs")
         return PARTIAL
     if repeated.partial:
-        click.echo(f"tracer: a recording is partial ({repeated.partial}); the rest was not compared", err=True)
+        say(f"tracer: a recording is partial ({repeated.partial}); the rest was not compared")
         return PARTIAL
     return 0

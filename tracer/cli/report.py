@@ -15,6 +15,7 @@ from tracer.cli.verbosity import detail_of, verbosity
 from tracer.cli.writing import render_report, write_rendered
 from tracer.errors import UsageError
 from tracer.names import Backend, Settings
+from tracer.plain import say
 
 PARTIAL = 3
 
@@ -122,8 +123,8 @@ def command(
         return PARTIAL if trace.partial else 0
     write_rendered(report, rendered)
     if not quiet and (written := [str(path) for _, path in wanted if path is not None]):
-        click.echo(f"tracer: wrote {', '.join(written)}", err=True)
+        say(f"tracer: wrote {', '.join(written)}")
     if trace.partial:
-        click.echo(f"tracer: the trace is partial ({trace.partial}); the rest was not judged", err=True)
+        say(f"tracer: the trace is partial ({trace.partial}); the rest was not judged")
         return PARTIAL
     return 0

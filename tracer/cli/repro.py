@@ -12,6 +12,7 @@ from tracer.cli.progress import progress
 from tracer.cli.target_options import target_options
 from tracer.errors import ReportError, UsageError
 from tracer.names import Backend
+from tracer.plain import say
 
 EXAMPLES = """\b
 Examples:
@@ -83,10 +84,10 @@ def command(
 
             copy_data(trace, made.group, made.tensors, beside)
     if named > 1:
-        click.echo(f"tracer: {named} findings are named so; this is number {place + 1}, {chosen.location}", err=True)
+        say(f"tracer: {named} findings are named so; this is number {place + 1}, {chosen.location}")
     if output is None:
         show(made.text)
         return 0
     write_whole(output, made.text.encode("utf-8"), error=ReportError)
-    click.echo(f"tracer: wrote {output}: python {output}", err=True)
+    say(f"tracer: wrote {output}: python {output}")
     return 0

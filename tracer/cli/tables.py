@@ -11,8 +11,9 @@ import click
 
 from tracer.cli import completing
 from tracer.cli.backends import chosen
-from tracer.cli.output import show
+from tracer.cli.output import show, show_all
 from tracer.errors import TableError, UsageError
+from tracer.plain import say
 
 FAULTY = 1
 
@@ -83,7 +84,7 @@ def show_rule(name: str, backend: str | None) -> int:
         for rule in rules
     ]
     texts += [printed(lambda width, row=row: row_parts(row, load_rows(), width)) for row in rows]  # type: ignore[misc]
-    show("\n".join(texts))
+    show_all(texts)
     return 0
 
 
@@ -109,7 +110,7 @@ def measured(trace: Path, output: Path | None) -> int:
     else:
         write_whole(output, dump_measurement(found), error=TableError)
     for line in contradictions(found, load_tables()):
-        click.echo(f"contradicts the table: {line}", err=True)
+        say(f"contradicts the table: {line}")
     return 0
 
 

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from tracer.cli.output import show
 from tracer.errors import ReportError
 from tracer.files import write_whole
 from tracer.names import Detail
+from tracer.plain import say
 
 if TYPE_CHECKING:
     from tracer.report import Report
@@ -23,8 +22,8 @@ SUMMARY = "GITHUB_STEP_SUMMARY"
 _SHOWN = 40
 
 
-Rendered = tuple[bytes | None, Path | None]
-"""What to write and where: ``None`` for what is only known when it is written, and for standard output."""
+Rendered = tuple[bytes | str | None, Path | None]
+"""What to write and where, text to standard output: ``None`` for what is only known when it is written, and there."""
 
 
 def render_report(
@@ -43,23 +42,22 @@ def render_report(
     for name, path in wanted:
         if path is None and name == "text":
             text = to_text(report, width=None, color=None, limit=_SHOWN, detail=detail)
-            rendered.append((text.encode("utf-8"), path))
+            rendered.append((text, path))
         elif path is not None and name == "markdown" and is_summary(path):
             rendered.append((None, path))
         else:
-            rendered.append((encoded(name, report, table=table), path))
+            data = encoded(name, report, table=table)
+            rendered.append((data.decode("utf-8") if path is None else data, path))
     return rendered
 
 
 def write_rendered(report: Report, rendered: Iterable[Rendered]) -> None:
     """Write or print what ``render_report`` gave. Raises ``ReportError`` in one line for what cannot be written."""
     for data, path in rendered:
-        if path is None:
-            show((data or b"").decode("utf-8"))
-        elif data is None:
-            append_summary(report, path)
-        else:
-            write_whole(path, data, error=ReportError)
+        if isinstance(data, str):
+            show(data)
+        elif path is not None:
+            write_whole(path, data, error=ReportError) if data is not None else append_summary(report, path)
 
 
 def is_summary(path: Path) -> bool:
@@ -77,7 +75,7 @@ def append_summary(report: Report, path: Path) -> None:
         gap = b"" if not standing else b"\n" if standing.endswith(b"\n") else b"\n\n"
         text = shortened(report, LIMIT - len(standing) - len(gap)).encode("utf-8")
         if not text:
-            click.echo(f"tracer: {path} is full: GitHub takes no more than 1 MiB; nothing was added", err=True)
+            say(f"tracer: {path} is full: GitHub takes no more than 1 MiB; nothing was added")
             return
         with path.open("ab") as stream:
             stream.write(gap + text)

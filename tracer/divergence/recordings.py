@@ -28,7 +28,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
 
 def has_values(path: str | os.PathLike[str]) -> bool:
     """Is there a file of values beside this trace, or is it one itself?"""
-    return values_path(path).is_file()
+    return os.path.isfile(values_path(path))
 
 
 def read_recording(path: str | os.PathLike[str]) -> Recording:
@@ -36,7 +36,7 @@ def read_recording(path: str | os.PathLike[str]) -> Recording:
     values = values_path(path)
     named = Path(path)
     beside = (named,) if named != values else _traces_beside(values)
-    trace = next((one for one in beside if one.is_file()), None)
+    trace = next((one for one in beside if os.path.isfile(one)), None)
     return Recording(
         name=values.stem, values=read_values(values), trace=load_trace(trace) if trace is not None else None
     )

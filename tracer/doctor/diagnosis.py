@@ -9,6 +9,7 @@ import msgspec
 from tracer.findings import Evidence
 from tracer.judging.process.setting_rows import Read, is_worth_a_note, read_setting
 from tracer.names import SEVERITY, About, Backend, Differs, Settings, Verdict
+from tracer.plain import json_text
 from tracer.tables.ruling.conditions import BoundRule
 from tracer.tables.settings.rows import EnvironmentTable, Row
 from tracer.tables.settings.target_settings import settings_of
@@ -209,7 +210,7 @@ def _in_words(row: Row, good: Collection[str]) -> Iterator[str]:
 
 def as_json(diagnosis: Diagnosis) -> str:
     """``diagnosis`` as JSON that people can read; a field that is empty stands there too."""
-    return msgspec.json.format(msgspec.json.encode(diagnosis), indent=2).decode()
+    return json_text(diagnosis)
 
 
 def spelled(value: FactValue | None) -> str:

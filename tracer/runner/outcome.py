@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tracer.errors import TracerError, UsageError
+from tracer.plain import say
 from tracer.runner.imports import when_imported
 from tracer.runner.ranks import Rank
 from tracer.runner.source_lines import source_lines
@@ -219,13 +220,6 @@ def _switch_compilation_off() -> None:
     from tracer.recording.compiled.eager import switch_compilation_off
 
     switch_compilation_off()
-
-
-def say(line: str) -> None:
-    """Print ``line`` on standard error, which the script may have closed."""
-    if line:
-        with suppress(OSError, ValueError, AttributeError):
-            print(line, file=sys.stderr, flush=True)
 
 
 def _counted(number: int, what: str) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from tracer.errors import UsageError
-from tracer.runner.outcome import ScriptRecording, say
+from tracer.plain import say
+from tracer.runner.outcome import ScriptRecording
 from tracer.runner.ranks import Rank
 from tracer.runner.script import prepare
 from tracer.runner.signals import trace_before_dying
@@ -87,7 +89,9 @@ def _exit_code(leaving: SystemExit) -> int:
         return 0
     if isinstance(leaving.code, int):
         return leaving.code
-    say(str(leaving.code))
+    if sys.stderr is not None:
+        with suppress(OSError, ValueError, AttributeError):  # as it is: these words are the script's
+            print(leaving.code, file=sys.stderr, flush=True)
     return 1
 
 

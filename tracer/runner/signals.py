@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from tracer.runner.outcome import ScriptRecording, say
+from tracer.plain import say
+from tracer.runner.outcome import ScriptRecording
 
 #: Sent by job schedulers, torchrun and a closing terminal; they end a Python process at once.
 DEADLY = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))

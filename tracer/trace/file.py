@@ -15,8 +15,8 @@ import msgspec
 
 from tracer.errors import TraceError
 from tracer.files import write_whole
-from tracer.names import BlindSpotKind, Phase, Training
-from tracer.trace.draws import draws_of
+from tracer.names import BlindSpotKind, Phase, SeedOrigin, Training
+from tracer.trace.draws import ORIGIN, draws_of
 from tracer.trace.model import SCHEMA, BlindSpot, CallGroup, Environment, TraceSource
 from tracer.trace.process import Allocation, Draw, Event, Generator, Loader, MachineNumber, OverlapWrite, UnwrittenRead
 from tracer.trace.regions import Kernel, Region
@@ -145,6 +145,9 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
     for index, group in enumerate(trace.calls):
         if group.count < 1:
             raise TraceError(f"{path} is not a trace: $.calls[{index}].count is {group.count}", hint=again)
+        if (origin := group.facts.get(ORIGIN, SeedOrigin.UNUSED)) not in frozenset(SeedOrigin):
+            what = f"$.calls[{index}].facts[{ORIGIN!r}] is {origin!r}"
+            raise TraceError(f"{path} is not a trace: {what}, which is no origin of a generator's state", hint=again)
     return trace
 
 
@@ -154,7 +157,7 @@ def _read(path: Path) -> bytes:
         hint="check that it is the file you meant",
     )
     try:
-        if path.is_dir():
+        if os.path.isdir(path):
             raise TraceError(f"{path} is a folder, not a trace", hint="name the file inside")
         opener = gzip.open if path.name.endswith(".gz") else open
         with opener(path, "rb") as stream:

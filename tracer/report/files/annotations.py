@@ -13,8 +13,8 @@ from pathlib import Path
 from tracer.findings import Finding
 from tracer.gate.baseline import file_of
 from tracer.names import Verdict
+from tracer.plain import one_line
 from tracer.report.wording.naming import answer_of, counted, phase_of, runs_as_of, subject_of
-from tracer.report.wording.plain import one_line
 
 #: Annotations of one kind that GitHub shows for a step.
 LIMIT = 10

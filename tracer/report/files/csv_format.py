@@ -6,9 +6,9 @@ import csv
 import io
 from typing import TYPE_CHECKING
 
+from tracer.plain import visible
 from tracer.report.column import Cell
 from tracer.report.files.exported_tables import FINDINGS, table_named
-from tracer.report.wording.plain import visible
 
 if TYPE_CHECKING:
     from tracer.report.view import ReportView

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 import tracer
 from tracer.findings import Change, Judgement, OrderSpread
 from tracer.gate.baseline import Acceptance
-from tracer.report.wording.plain import encodable
+from tracer.plain import json_text
 from tracer.trace.ranks import RankComparison
 
 if TYPE_CHECKING:
@@ -50,19 +50,4 @@ def render(report: ReportView) -> str:
         ranks=report.ranks or msgspec.UNSET,
         order_spreads=msgspec.UNSET if report.order_spreads is None else report.order_spreads,
     )
-    try:
-        data = msgspec.json.encode(document)
-    except UnicodeEncodeError:
-        data = msgspec.json.encode(_encodable(msgspec.to_builtins(document)))
-    return msgspec.json.format(data, indent=2).decode("utf-8") + "\n"
-
-
-def _encodable(value: Any) -> Any:
-    """``value`` with every string in it made encodable; only a file name can hold a lone surrogate."""
-    if isinstance(value, str):
-        return encodable(value)
-    if isinstance(value, dict):
-        return {encodable(str(key)): _encodable(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_encodable(item) for item in value]
-    return value
+    return json_text(document) + "\n"

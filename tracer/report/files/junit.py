@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 from tracer.findings import Finding
 from tracer.gate.baseline import Acceptance, file_of
 from tracer.names import Verdict
+from tracer.plain import one_line, visible
 from tracer.plan import place_of
 from tracer.report.wording.naming import answer_of, counted, phase_of, runs_as_of, subject_of
-from tracer.report.wording.plain import one_line, visible
 
 if TYPE_CHECKING:
     from tracer.report.view import ReportView

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tracer.findings import Change, Finding
+from tracer.plain import one_line, visible
 from tracer.plan import name_of, place_of
 from tracer.report.folding import rows_of
 from tracer.report.wording.headline import headline
 from tracer.report.wording.naming import advice_of, compiled_in, needs_in_words, runs_as_of, worth
-from tracer.report.wording.plain import one_line, visible
 from tracer.report.wording.words import VERDICTS, by_severity, plural, target_words
 
 if TYPE_CHECKING:

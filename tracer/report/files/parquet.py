@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
+from tracer.plain import encodable
 from tracer.report.files.exported_tables import FINDINGS
 from tracer.report.files.frame import table_frame
-from tracer.report.wording.plain import encodable
 
 if TYPE_CHECKING:
     from tracer.report.view import ReportView

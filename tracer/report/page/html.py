@@ -15,6 +15,7 @@ from jinja2.bccache import Bucket
 from markupsafe import Markup, escape
 
 from tracer.names import SEVERITY
+from tracer.plain import LINE_NUMBER, one_line, visible
 from tracer.plan import place_of
 from tracer.report.page.assets import datatables_script, template_folder
 from tracer.report.page.page import map_of, page_context
@@ -22,7 +23,6 @@ from tracer.report.page.table_data import findings_json
 from tracer.report.wording.answers import answers
 from tracer.report.wording.headline import headline
 from tracer.report.wording.naming import advice_of, needs_in_words, phase_of, subject_of, worth
-from tracer.report.wording.plain import LINE_NUMBER, one_line, visible
 from tracer.report.wording.portability import targets_shown
 from tracer.report.wording.words import VERDICTS, plural, target_words
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from tracer.divergence.model import Root
 from tracer.divergence.repeated import Repeated
 from tracer.names import Verdict
+from tracer.plain import one_line
 from tracer.report.page.calls_strip import picture_of
-from tracer.report.wording.plain import one_line
 from tracer.report.wording.runs.parting import CAUSES, short_call_of
 from tracer.report.wording.runs.repeating import (
     NO_PROOF,

@@ -16,13 +16,13 @@ import msgspec
 
 from tracer.findings import Finding, Judgement
 from tracer.names import SEVERITY, Phase
+from tracer.plain import visible
 from tracer.report.column import Holds
 from tracer.report.finding_columns import Judged, Part, details, on_page, rows
 from tracer.report.folding import groups_of
 from tracer.report.page.model_map import Block, worst_inside
 from tracer.report.page.reproduce import command
 from tracer.report.wording.acceptance import accepted_in_words
-from tracer.report.wording.plain import visible
 from tracer.report.wording.portability import MOST_ROWS_ELSEWHERE, targets_shown
 from tracer.report.wording.words import VERDICTS
 

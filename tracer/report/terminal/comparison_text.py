@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 
 from tracer.gate.comparing import Comparison, Difference, Kind
+from tracer.plain import one_line
 from tracer.report.terminal.terminal import Prose, hanging, heading, indented
-from tracer.report.wording.plain import one_line
 from tracer.report.wording.words import plural
 
 #: Differences that are printed; JSON has them all.

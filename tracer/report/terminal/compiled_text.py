@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from rich.console import RenderableType
 
 from tracer.errors import ReportError
+from tracer.plain import one_line, visible
 from tracer.report.regions import KernelRow, RegionRow, region_rows, regions_sentence
 from tracer.report.terminal.terminal import Prose, heading, indented, printed
-from tracer.report.wording.plain import one_line, visible
 from tracer.report.wording.words import VERDICTS, plural
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 
 from tracer.divergence import Divergence, Parting, Place, Root
+from tracer.plain import one_line
 from tracer.report.terminal.terminal import Prose, hanging, heading, indented
-from tracer.report.wording.plain import one_line
 from tracer.report.wording.runs.parting import CAUSES, caveats, consequence, headline, not_restored, place_of
 from tracer.report.wording.words import plural
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 
+from tracer.plain import one_line
 from tracer.report.terminal.terminal import heading, indented
-from tracer.report.wording.plain import one_line
 from tracer.report.wording.process import (
     GeneratorRow,
     LoaderRow,

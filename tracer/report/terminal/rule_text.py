@@ -16,9 +16,9 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from tracer.names import EvidenceKind, UnknownReason, Verdict
+from tracer.plain import one_line
 from tracer.report.terminal.example_text import example_parts, examples_parts
 from tracer.report.terminal.terminal import Prose
-from tracer.report.wording.plain import one_line
 from tracer.report.wording.words import UNKNOWN_REASONS, VERDICTS, plural
 from tracer.tables.examples import NO_EXAMPLES, Examples
 from tracer.tables.explaining import Explanation, Row, Span, in_words, spans

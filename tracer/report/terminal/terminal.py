@@ -8,13 +8,14 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable
 
-from rich.console import Console, JustifyMethod, OverflowMethod, RenderableType
+from rich.console import Console, ConsoleOptions, JustifyMethod, OverflowMethod, RenderableType, RenderResult
 from rich.containers import Lines
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from tracer.report.wording.plain import breaks
+from tracer.plain import LaidOut, breaks, is_terminal, visible
 
 
 class Prose(Text):
@@ -57,13 +58,13 @@ def hanging(mark: str, text: str, columns: int = 2, *, style: str = "") -> Rende
 
 def printed(
     parts: Callable[[int], Iterable[RenderableType]], *, width: int | None = None, color: bool | None = None
-) -> str:
-    """``parts`` of a width in columns, laid out as text.
+) -> LaidOut:
+    """``parts`` of a width in columns, laid out as text that acts on no terminal but by our own colours.
 
     ``None`` asks the terminal: its width, and colour unless the output goes elsewhere or ``NO_COLOR`` is set.
     """
     if color is None:
-        color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        color = is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
     if width is None:
         width = shutil.get_terminal_size((80, 24)).columns
     target = io.StringIO()
@@ -79,5 +80,16 @@ def printed(
         legacy_windows=False,
     )
     for part in parts(console.width):
-        console.print(part)
-    return "\n".join(line.rstrip() for line in target.getvalue().splitlines()) + "\n"
+        console.print(_Inert(part))
+    return LaidOut("\n".join(line.rstrip() for line in target.getvalue().splitlines()) + "\n")
+
+
+class _Inert:
+    """A part whose text acts on nothing, wherever it came from: the one place that all of it passes."""
+
+    def __init__(self, part: RenderableType) -> None:
+        self._part = part
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self._part, options):
+            yield Segment(visible(segment.text), segment.style)

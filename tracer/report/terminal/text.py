@@ -15,6 +15,7 @@ from rich.table import Table
 
 from tracer.findings import Change, Finding
 from tracer.names import Detail, Verdict
+from tracer.plain import one_line, visible
 from tracer.plan import name_of, place_of
 from tracer.report.folding import rows_of
 from tracer.report.terminal.compiled_text import compiled_parts
@@ -35,7 +36,6 @@ from tracer.report.wording.naming import (
     subject_of,
     worth,
 )
-from tracer.report.wording.plain import one_line, visible
 from tracer.report.wording.runs.orders import LEAD, NONE, ORDERS, spreads_in_words
 from tracer.report.wording.words import GUARANTEE, UNKNOWN_REASONS, VERDICTS, by_severity, plural, target_words
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 
 from tracer.findings import Judgement
+from tracer.plain import one_line, visible
 from tracer.report.terminal.terminal import heading, indented
-from tracer.report.wording.plain import one_line, visible
 from tracer.report.wording.runs.tried import REFUTED, REFUTED_LEAD, SETTLED, SETTLED_LEAD, refuted, settled, to_report
 from tracer.report.wording.words import plural
 

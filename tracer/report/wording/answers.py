@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tracer.findings import Change, Finding, Judgement, Target
 from tracer.names import SEVERITY, About, EvidenceKind, Verdict
+from tracer.plain import one_line
 from tracer.plan import Step, is_mode_on, name_of, place_of, step_of
 from tracer.report.wording.headline import WITHOUT_TRAINING, condition, draws_repeat, met
 from tracer.report.wording.naming import is_call, is_suggestion, of_the_process
-from tracer.report.wording.plain import one_line
 from tracer.report.wording.words import EVIDENCE_STRENGTH, joined, plural
 
 if TYPE_CHECKING:

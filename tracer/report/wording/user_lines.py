@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tracer.findings import Finding
 from tracer.names import SEVERITY, Verdict
+from tracer.plain import visible
 from tracer.report.wording.naming import is_call, subject_of
-from tracer.report.wording.plain import visible
 
 if TYPE_CHECKING:
     from tracer.report.view import ReportView

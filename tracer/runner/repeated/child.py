@@ -13,7 +13,7 @@ import msgspec
 
 from tracer.divergence.repeated import Arm
 from tracer.errors import TracerError
-from tracer.runner.outcome import say
+from tracer.plain import say
 from tracer.runner.ranks import current_rank
 from tracer.runner.repeated.circumstances import arrival, clock, host, memory, planned
 from tracer.runner.repeated.task import Order

@@ -14,8 +14,8 @@ from tracer.divergence import Divergence, Recording, compare_recordings, read_re
 from tracer.divergence.repeated import Arm, Repeated, Run, outcomes, with_arms
 from tracer.errors import TraceError, UsageError
 from tracer.names import Settings
+from tracer.plain import say
 from tracer.report import Report
-from tracer.runner.outcome import say
 from tracer.runner.repeated import launching
 from tracer.runner.repeated.arms import CANNOT, SAID, variables_of, without_effect
 from tracer.runner.repeated.child import COULD_NOT_BEGIN

@@ -1,4 +1,4 @@
-"""Making any string safe to show: names come from the user's code and may hold anything.
+"""Making any string safe to show, and the way to standard error: names come from the user's code and may hold anything.
 
 A lone surrogate crashes every encoder, an escape sequence drives a terminal, and a bidirectional override
 makes a line read as what it is not. All become visible escapes; letters of every script stay as they are.
@@ -7,6 +7,9 @@ makes a line read as what it is not. All become visible escapes; letters of ever
 from __future__ import annotations
 
 import re
+import sys
+from contextlib import suppress
+from typing import Any, TextIO
 
 #: C0 and C1 controls but tab and newline, DEL, bidirectional controls, line and paragraph separators, the
 #: byte order mark, lone surrogates, and the two noncharacters that XML and HTML refuse.
@@ -32,6 +35,32 @@ def encodable(text: str) -> str:
     return text if text.isascii() else _SURROGATE.sub(_written_out, text)
 
 
+def json_text(value: Any, *, indent: int = 2) -> str:
+    r"""``value`` as indented JSON, ``\u`` and a number in place of what could act on a terminal.
+
+    A lone surrogate, which only a file's name can hold and JSON cannot, is spelt as ``encodable`` spells it.
+    """
+    import msgspec
+
+    try:
+        data = msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        data = msgspec.json.encode(_encodable(msgspec.to_builtins(value)))
+    text = msgspec.json.format(data, indent=indent).decode("utf-8")
+    return text if text.isascii() else _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+
+
+def _encodable(value: Any) -> Any:
+    """``value`` with every string in it made encodable."""
+    if isinstance(value, str):
+        return encodable(value)
+    if isinstance(value, dict):
+        return {encodable(str(key)): _encodable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_encodable(item) for item in value]
+    return value
+
+
 def one_line(text: str, limit: int | None = None) -> str:
     """``visible(text)`` on one line, its middle left out where it is longer than ``limit`` characters."""
     line = " ".join(visible(text).split())
@@ -52,6 +81,27 @@ def breaks(text: str, width: int) -> list[int]:
             if piece.end() - start > width and piece.start() > start:
                 found.append(start := piece.start())
     return found
+
+
+class LaidOut(str):
+    """Text whose every word is ``visible`` already, and whose colours are ours: it may be printed as it is."""
+
+    __slots__ = ()
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Is ``stream`` a terminal? ``None`` is a standard stream that the shell closed."""
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:  # closed since
+        return False
+
+
+def say(line: str) -> None:
+    """Print ``line`` on standard error, ``visible``; nothing where somebody closed it."""
+    if line and sys.stderr is not None:
+        with suppress(OSError, ValueError):
+            print(visible(line), file=sys.stderr, flush=True)
 
 
 def _written_out(match: re.Match[str]) -> str:
