@@ -35,7 +35,7 @@ def _folder_of(package: str) -> str:
 
 _TORCH = _folder_of("torch")
 _TRITON = _folder_of("triton")
-_TRACER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+_TRACER = _folder_of("tracer")
 #: A bundled example is a user's code that happens to ship with the package.
 _BUNDLED = os.path.join(_TRACER, "bundled", "")
 _MODULE_FILE = os.path.join(_TORCH, "nn", "modules", "module.py")
