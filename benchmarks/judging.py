@@ -27,7 +27,7 @@ from tracer.tables import loading, translation
 from tracer.tables.reading import content
 from tracer.tables.ruling.binding import BoundTable
 from tracer.trace.file import Trace
-from tracer.trace.model import Environment
+from tracer.trace.records import Environment
 
 STEPS = Path(__file__).parent.parent / "tests" / "golden" / "judgements"
 #: Milliseconds for one table, seconds for 100,000 groups on top of reading them.

@@ -31,7 +31,7 @@ from tracer.tables.ruling.forward_calls import ForwardCalls
 from tracer.tables.ruling.target_tables import TargetTables
 from tracer.tables.settings.target_settings import DEFAULTS
 from tracer.tables.translation import load_translations
-from tracer.trace.model import CallGroup, FactValue
+from tracer.trace.records import CallGroup, FactValue
 
 TARGET = 0.995
 #: What a run is asked for, as ``--help`` says it.

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from tracer.names import Phase
 from tracer.trace.file import Trace
-from tracer.trace.model import CallGroup, Environment, TraceSource
+from tracer.trace.records import CallGroup, Environment, TraceSource
 
 FLOOR = [sys.executable, "-c", "import pandas, jinja2"]
 #: (op, phase) pairs that the CUDA table calls nondeterministic, so that each group is a finding.

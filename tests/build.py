@@ -9,12 +9,35 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tracer.findings import Evidence, Finding, Judgement, Tally, Target
-from tracer.names import SEVERITY, About, Backend, Cause, EventKind, EvidenceKind, Phase, SeedOrigin, Settings, Verdict
+from tracer.names import (
+    SEVERITY,
+    About,
+    Backend,
+    Cause,
+    Direction,
+    EventKind,
+    EvidenceKind,
+    KernelLanguage,
+    Phase,
+    RegionInside,
+    RegionOrigin,
+    SeedOrigin,
+    Settings,
+    Verdict,
+)
 from tracer.trace.file import Trace
-from tracer.trace.model import CallGroup, Environment, TraceSource
-from tracer.trace.process import Draw, Event, Generator, Loader, UnwrittenRead
-from tracer.trace.region_names import Direction, KernelLanguage, RegionInside, RegionOrigin
-from tracer.trace.regions import Kernel, Region
+from tracer.trace.records import (
+    CallGroup,
+    Draw,
+    Environment,
+    Event,
+    Generator,
+    Kernel,
+    Loader,
+    Region,
+    TraceSource,
+    UnwrittenRead,
+)
 
 if TYPE_CHECKING:
     from tracer.report import Report

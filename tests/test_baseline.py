@@ -28,7 +28,7 @@ from tracer.gate.baseline import (
 )
 from tracer.names import About, Verdict
 from tracer.session import judge
-from tracer.trace.draws import GENERATOR, ORIGIN
+from tracer.trace.records import GENERATOR, ORIGIN
 
 TODAY = datetime.date(2026, 11, 21)
 cells = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

@@ -13,7 +13,7 @@ from tracer.doctor.text import diagnosis_parts
 from tracer.names import Backend, Verdict
 from tracer.report.terminal.terminal import printed
 from tracer.tables.settings.rows import EnvironmentTable, load_rows, parse_rows
-from tracer.trace.model import CudaDevice
+from tracer.trace.records import CudaDevice
 
 HEAD = 'schema = 1\nreviewed = ">=1.11,<=2.15"\n'
 

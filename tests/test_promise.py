@@ -26,8 +26,7 @@ from tracer.tables.loading import load_tables
 from tracer.tables.model import LibraryRule, Rule
 from tracer.tables.settings.rows import load_rows
 from tracer.tables.vocabulary import SETTINGS
-from tracer.trace.model import CallGroup, Environment
-from tracer.trace.process import Allocation
+from tracer.trace.records import Allocation, CallGroup, Environment
 
 STEPS = sorted((Path(__file__).parent / "golden" / "judgements").glob("*.json.gz"))
 BACKENDS = [str(backend) for backend in Backend]

@@ -24,7 +24,7 @@ from tracer.names import Overlap
 from tracer.report import Report
 from tracer.session import judge
 from tracer.trace import Trace, TraceSource, compare_ranks, save_trace
-from tracer.trace.process import Allocation, OverlapWrite
+from tracer.trace.records import Allocation, OverlapWrite
 
 DOCS = Path(__file__).parent.parent / "docs"
 NAMES = ("report.schema.json", "trace.schema.json")

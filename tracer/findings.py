@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import msgspec
 
@@ -10,6 +11,7 @@ from tracer.names import (
     About,
     Backend,
     Cause,
+    DataShown,
     Differs,
     EvidenceKind,
     HostCode,
@@ -21,11 +23,20 @@ from tracer.names import (
     UnknownReason,
     Verdict,
 )
-from tracer.trace.model import BlindSpot, Environment, FactValue, TraceSource
-from tracer.trace.process import Allocation, Draw, Generator, Loader
-from tracer.trace.regions import Region
-from tracer.trace.trial_names import DataShown
-from tracer.trace.tried import Tried
+from tracer.trace.records import (
+    Allocation,
+    BlindSpot,
+    Draw,
+    Environment,
+    FactValue,
+    Generator,
+    Loader,
+    Place,
+    Placed,
+    Region,
+    TraceSource,
+    Tried,
+)
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +97,7 @@ class Need(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Is it so already?"""
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class Finding(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A rule, or the lack of one, at one op, phase, module and site."""
 
     rule: str
@@ -100,12 +111,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """Where in the step: forward, backward, recompute, optimizer or other."""
     module: str = ""
     """Module path; empty outside modules."""
-    location: str = ""
-    """``path:line`` of the innermost frame outside torch; empty when it is not known."""
-    function: str = ""
-    """Qualified name of the function at ``location``."""
-    called_from: str = ""
-    """``path:line`` of the user's own frame that led there, where that is another."""
+    _: ClassVar[Place]
     count: int = 1
     """Number of calls."""
     verdict: Verdict
@@ -131,7 +137,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """The user's own line with the call written otherwise, where the trace holds its text and that is certain."""
     evidence: tuple[Evidence, ...] = ()
     """What the claim rests on; empty where no rule speaks."""
-    facts: dict[str, FactValue] = {}
+    facts: dict[str, FactValue] = {}  # noqa: RUF012 (msgspec copies it)
     """What was recorded of the call that conditions may read."""
     host: HostCode | None = None
     """Why the call is known to run on the host, so that it was judged for the CPU; ``None`` where it is not."""
@@ -161,14 +167,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     name: str = ""
     """For the process: what ``subject`` names, without its value or state: a setting, a variable, a generator, a class.
     It stays when a value or a wording changes; lock files hold it."""
-    ops: dict[str, int] = {}
+    ops: dict[str, int] = {}  # noqa: RUF012 (msgspec copies it)
     """For the process: the ops that make it matter, with their calls. ``op`` is empty then, but for memory that an op
     read or wrote; ``count`` is the sum, or what was counted."""
     code: str = ""
     """The lines to paste that close it, where there are any."""
     where: str = ""
     """Where they must stand."""
-    sets: dict[str, FactValue] = {}
+    sets: dict[str, FactValue] = {}  # noqa: RUF012 (msgspec copies it)
     """What those lines make of the settings, as ``judge(..., settings=...)`` takes them; for a call, the settings and
     seeds by which its verdict is as good as settings can make it."""
     planned: tuple[Verdict, Verdict] | None = None
@@ -179,7 +185,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     nobody asked, or another device is judged."""
     refuted: Verdict | None = None
     """What the table says of calls of which trials showed that it is wrong; ``None`` everywhere else."""
-    data: dict[DataShown, int] = {}
+    data: dict[DataShown, int] = {}  # noqa: RUF012 (msgspec copies it)
     """Calls by what their data showed; empty where nobody looked."""
 
 

@@ -397,3 +397,145 @@ class Detail(Word):
     """What fits a few screens."""
     WHOLE = "whole"
     """Every finding, why, and its evidence."""
+
+
+class RegionKind(Word):
+    """What made a region: a piece of a program that runs as one."""
+
+    COMPILED = "compiled"
+    """``torch.compile`` compiled it."""
+    CUDA_GRAPH = "cuda-graph"
+    """It was captured once, and its replays dispatch nothing."""
+
+
+class Direction(Word):
+    """Which half of a differentiated function a region is."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    INFERENCE = "inference"
+    """No gradient was asked for: the whole of it."""
+
+
+class RegionOrigin(Word):
+    """Where a region's code came from."""
+
+    COMPILED = "compiled"
+    """It was compiled while it was watched."""
+    CACHE = "cache"
+    """Its code came from one of torch's caches."""
+    EARLIER = "earlier"
+    """It was compiled before recording began."""
+    UNKNOWN = "unknown"
+
+
+class RegionInside(Word):
+    """How much of a region was seen."""
+
+    OPS_AND_KERNELS = "ops-and-kernels"
+    """Its ops, and the kernels that they went into."""
+    OPS = "ops"
+    """Its ops; what they became is not known."""
+    KERNELS = "kernels"
+    """The kernels alone: its ops are in no call group."""
+    DISPATCHED = "dispatched"
+    """Nothing was fused: its ops reached the recorder one by one, and were counted as eager ones are."""
+    UNSEEN = "unseen"
+
+
+class RegionGap(Word):
+    """Why a region was not seen whole."""
+
+    EARLIER = "compiled-earlier"
+    """It was compiled before recording began: what tells of its ops had gone by."""
+    BACKEND = "other-backend"
+    """Its backend makes code that nobody but it can read."""
+    FORMAT = "format"
+    """This torch says it otherwise than any that the recorder was written for."""
+    HOOKS = "no-hooks"
+    """This torch lacks what the recorder listens to."""
+    NEVER_RAN = "never-ran"
+    """It was compiled and did not run while recording: nothing of it is counted."""
+
+
+class KernelLanguage(Word):
+    """What a kernel is made of."""
+
+    CPP = "cpp"
+    """C++ that Inductor wrote."""
+    TRITON = "triton"
+    """Triton that Inductor wrote."""
+    TEMPLATE = "template"
+    """One of Inductor's templates, filled in: a matrix product, a convolution, FlexAttention."""
+    EXTERN = "extern"
+    """One of torch's own kernels, called with its result's memory: ``extern_kernels.mm``."""
+    FALLBACK = "fallback"
+    """An op that Inductor did not lower and called as eager code would: ``aten.index_put_``."""
+    USER_TRITON = "user-triton"
+    """A Triton kernel of the program's own."""
+    OTHER = "other"
+
+
+class TrialArm(Word):
+    """What is changed while a call is made again."""
+
+    REPEATED = "repeated"
+    """Nothing but the bytes in fresh memory."""
+    STREAM = "stream"
+    """Another stream of the device is busy meanwhile."""
+    THREADS = "threads"
+    """Another number of threads. What differs there alone differs between machines, not between runs."""
+
+
+class Untried(Word):
+    """Why a call was not made again."""
+
+    RARER = "rarer"
+    """Calls of its group had been tried before it: of many, ever rarer ones are."""
+    MEMORY = "memory"
+    """More bytes would have been copied than trials may."""
+    COLLECTIVE = "collective"
+    """It speaks to other processes."""
+    SIDE_EFFECTS = "side-effects"
+    """It does, or may do, something outside its results that cannot be put back."""
+    FRESH_MEMORY = "fresh-memory"
+    """Its result is memory that nobody wrote, or it makes a tensor larger."""
+    NO_RESULT = "no-result"
+    """It gives no tensor that could be compared: a number is handed to Python."""
+    NO_INPUT = "no-input"
+    """It was given no tensor."""
+    LAYOUT = "layout"
+    """A tensor that it writes, or may write, cannot be copied as it lies: sparse, nested, a lazy sign."""
+    GENERATOR = "generator"
+    """It draws from a generator whose state cannot be read."""
+    CAPTURED = "captured"
+    """A CUDA graph was being captured, or replays it."""
+    COMPILED = "compiled"
+    """It ran in compiled code whose inside is not known, or launched a kernel of the program's own."""
+    FAILED = "failed"
+    """Making it again raised an error."""
+
+
+class DataShown(Word):
+    """What the data of one call show of it; each call that was looked at shows one of these."""
+
+    DISTINCT = "distinct"
+    """No place is written twice."""
+    TWICE_ONTO_ZEROS = "twice-onto-zeros"
+    """No place is written more than twice, and zeros stood there: two add up to the same sum in either order."""
+    EXACT = "exact"
+    """What falls together are whole numbers, so small that each sum is exact."""
+    NO_TIES = "no-ties"
+    """What is ordered has no two equal values where it would show, and no NaN."""
+    DUPLICATES = "duplicates"
+    """Some place is written several times, by what does not add exactly."""
+    TIES = "ties"
+    """Equal values stand where it shows which of them comes first."""
+    NAN = "nan"
+    """NaN stands among what is ordered."""
+    UNREAD = "unread"
+    """The data could not be looked at."""
+
+
+#: What settles a call whose order of writing, adding or choosing is not fixed: for these data it cannot show.
+SETTLING_DATA = frozenset({DataShown.DISTINCT, DataShown.TWICE_ONTO_ZEROS, DataShown.EXACT, DataShown.NO_TIES})

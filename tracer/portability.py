@@ -12,7 +12,7 @@ from tracer.trace import Trace
 
 if TYPE_CHECKING:
     from tracer.findings import Judgement
-    from tracer.trace.model import FactValue
+    from tracer.trace.records import FactValue
 
 #: Versions that ``all`` asks for beside the recorded one: the oldest that this package runs on, and the newest tested.
 VERSIONS = ("2.4", "2.13")

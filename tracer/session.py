@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tracer.recording.process_watch import ProcessWatch
     from tracer.recording.recorder import Recorder
     from tracer.report import Report
-    from tracer.trace.model import FactValue
+    from tracer.trace.records import FactValue
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -21,7 +21,7 @@ from tracer import DeterminismTracer
 from tracer.names import Phase
 from tracer.tables.lint.measured import MeasuredCall
 from tracer.tables.versions import release
-from tracer.trace.model import CallGroup
+from tracer.trace.records import CallGroup
 
 SCHEMA = 1
 

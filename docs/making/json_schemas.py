@@ -17,17 +17,17 @@ import msgspec
 from tracer import findings
 from tracer.gate import baseline
 from tracer.report.files import json_format
-from tracer.trace import file, model, process, ranks, regions, tried
+from tracer.trace import differences, file, records
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
-_MODULES: tuple[ModuleType, ...] = (file, model, process, ranks, regions, tried, findings, baseline, json_format)
+_MODULES: tuple[ModuleType, ...] = (file, records, differences, findings, baseline, json_format)
 
 
 def schemas() -> dict[str, str]:
     """File name -> schema, as indented JSON."""
     return {
         "report.schema.json": _schema(json_format.Document, "report", json_format.REPORT_SCHEMA),
-        "trace.schema.json": _schema(file.Trace, "trace", model.SCHEMA),
+        "trace.schema.json": _schema(file.Trace, "trace", records.SCHEMA),
     }
 
 
@@ -85,6 +85,8 @@ def _fields(module: ModuleType) -> dict[str, dict[str, str]]:
 
 
 _FIELDS: dict[str, dict[str, str]] = {name: said for module in _MODULES for name, said in _fields(module).items()}
+for _placed in records.Placed.__subclasses__():
+    _FIELDS[_placed.__name__] = {**_FIELDS["Place"], **_FIELDS[_placed.__name__]}
 _KINDS: dict[str, dict[str, Any]] = {
     name: get_type_hints(getattr(module, name))
     for module in _MODULES

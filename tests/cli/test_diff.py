@@ -10,7 +10,7 @@ from tests.build import call, environment, finding, judgement, trace
 from tests.cli.command import Command
 from tracer.gate.comparing import Kind, compare_judgements
 from tracer.names import Phase
-from tracer.trace.process import Draw
+from tracer.trace.records import Draw
 
 
 def kinds(before: list[Any], after: list[Any]) -> list[Kind]:

@@ -12,7 +12,7 @@ from tests.divergence.recorded import Recorder, Run
 from tracer.divergence import Divergence, Root, RootCause, compare_recordings
 from tracer.errors import TraceError
 from tracer.names import NumberSource, NumberUse, Phase, Verdict
-from tracer.trace.process import MachineNumber
+from tracer.trace.records import MachineNumber
 from tracer.trace.values import Mark, ValueKind
 
 

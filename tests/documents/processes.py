@@ -8,7 +8,7 @@ from tests.build import call, environment, trace
 from tests.documents.cases import RowCheck, row
 from tracer.names import DeterministicMode, EventKind, Overlap, SeedOrigin, Subsystem
 from tracer.trace import Trace
-from tracer.trace.process import Draw, Event, Loader, OverlapWrite, UnwrittenRead
+from tracer.trace.records import Draw, Event, Loader, OverlapWrite, UnwrittenRead
 
 MACHINE, PROGRAM = SeedOrigin.MACHINE, SeedOrigin.PROGRAM
 OFF, ON = {"deterministic_mode": DeterministicMode.OFF}, {"deterministic_mode": DeterministicMode.ON}

@@ -9,8 +9,8 @@ import torch
 
 from tests.bits import bits
 from tracer import DeterminismTracer
-from tracer.trace.trial_names import DataShown, TrialArm
-from tracer.trace.tried import Tried
+from tracer.names import DataShown, TrialArm
+from tracer.trace.records import Tried
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU is here: nothing can be tried on one")
 MANY = 100_000

@@ -16,16 +16,17 @@ from tracer.names import (
     Cause,
     DeterministicMode,
     EvidenceKind,
+    KernelLanguage,
     Phase,
     Prerequisite,
+    RegionInside,
     Shown,
     UnknownReason,
     Verdict,
 )
 from tracer.report import Report
 from tracer.report.wording.naming import needs_in_words
-from tracer.trace.region_names import KernelLanguage, RegionInside
-from tracer.trace.regions import Kernel
+from tracer.trace.records import Kernel
 
 PUT = "aten.index_put.default"
 ADDED = {

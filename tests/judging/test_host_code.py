@@ -13,7 +13,7 @@ from tests.build import call, trace
 from tracer import DeterminismTracer, Trace, judge
 from tracer.gate.suppressions import host_lines
 from tracer.names import HostCode
-from tracer.trace.merging import merge_groups
+from tracer.trace.merging import merged
 
 RISK = {"device": "cpu", "dtype": "float32", "layout": "strided", "ndim": 2}
 
@@ -79,7 +79,7 @@ def test_a_comment_names_its_line(tmp_path: Path) -> None:
 
 
 def test_calls_inside_and_outside_a_loader_stay_apart_and_survive_the_file(tmp_path: Path) -> None:
-    recorded = trace(*merge_groups([risky(host=HostCode.LOADER), risky()]))
+    recorded = trace(*merged([risky(host=HostCode.LOADER), risky()]))
     recorded.save(tmp_path / "one.json")
     assert [group.host for group in Trace.load(tmp_path / "one.json").calls] == [HostCode.LOADER, None]
 

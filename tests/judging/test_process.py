@@ -13,7 +13,7 @@ from tracer.findings import Finding
 from tracer.names import About, DeterministicMode, Overlap, Phase, SeedOrigin, Verdict
 from tracer.report import Report
 from tracer.trace.file import Trace
-from tracer.trace.process import Allocation, OverlapWrite
+from tracer.trace.records import Allocation, OverlapWrite
 
 CUDA = {"device": "cuda", "dtype": "float32", "layout": "strided", "ndim": 2}
 CPU = {**CUDA, "device": "cpu"}

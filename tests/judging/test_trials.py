@@ -8,11 +8,10 @@ import pytest
 
 from tests.build import call, environment, trace
 from tracer.findings import Finding
-from tracer.names import About, Cause, DeterministicMode, EvidenceKind, Verdict
+from tracer.names import About, Cause, DataShown, DeterministicMode, EvidenceKind, TrialArm, Untried, Verdict
 from tracer.report import Report
 from tracer.session import judge
 from tracer.trace import ArmTrials, Tried
-from tracer.trace.trial_names import DataShown, TrialArm, Untried
 
 RACES = {"device": "cpu", "dtype": "float32", "layout": "strided", "ndim": 1, "arg.accumulate": True}
 RACES |= {"index.is_mask": False, "index.one_value": False, "shape.numel_ge_32768": True}

@@ -10,7 +10,7 @@ import torch
 from tests.models.test_untouched import left_behind
 from tests.models.workloads import MAKERS, make
 from tracer import DeterminismTracer
-from tracer.trace.trial_names import Untried
+from tracer.names import Untried
 
 #: Quick, and between them: dropout, checkpointing, autocast, hooks on parameters, functions of the user's own.
 QUICK = ("mixed precision", "optimizer in backward", "custom function")

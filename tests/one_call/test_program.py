@@ -17,12 +17,11 @@ from tests.racing import MANY, additions
 from tracer import DeterminismTracer
 from tracer.errors import UsageError
 from tracer.findings import Finding
-from tracer.names import About
+from tracer.names import About, DataShown
 from tracer.one_call import chosen_finding, program_of
 from tracer.one_call.program import _Writer
 from tracer.report import Report
 from tracer.session import judge
-from tracer.trace.trial_names import DataShown
 
 pytestmark = pytest.mark.usefixtures("two_threads")
 

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from tracer import DeterminismTracer
 from tracer.one_call import windows
 from tracer.one_call.orders import _adding, order_spreads
-from tracer.trace.model import CallGroup
+from tracer.trace.records import CallGroup
 from tracer.trace.values import inputs_path
 
 Pool = Callable[[torch.Tensor], torch.Tensor]

@@ -19,7 +19,7 @@ from tracer.recording.origin.modules import OUTSIDE
 from tracer.recording.origin.origins import Origin
 from tracer.recording.origin.sites import NOWHERE, USER, Site
 from tracer.recording.process.first_uses import first_calls, with_first_calls
-from tracer.trace.process import Event
+from tracer.trace.records import Event
 
 VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
 

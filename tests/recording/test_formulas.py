@@ -13,7 +13,7 @@ from packaging.version import Version
 from tests.recording.lines import line_of, record
 from tracer import DeterminismTracer
 from tracer.names import BlindSpotKind
-from tracer.trace.model import BlindSpot
+from tracer.trace.records import BlindSpot
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 

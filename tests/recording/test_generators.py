@@ -27,7 +27,7 @@ from tracer.recording.origin.sites import NOWHERE
 from tracer.recording.randomness.generators import FIXED_SEED, SEEDS, _by_value, state_of
 from tracer.recording.randomness.provenance import Newest, Origins
 from tracer.recording.recorder import _drawn_by
-from tracer.trace.process import Draw, Event
+from tracer.trace.records import Draw, Event
 
 METHODS = ("manual_seed", "seed", "set_state", "graphsafe_set_state")
 

@@ -21,7 +21,7 @@ from tests.recording.lines import line_of, record
 from tracer import DeterminismTracer, Trace
 from tracer.names import EventKind, NumberSource, NumberUse, SeedOrigin
 from tracer.recording.randomness.host_generators import HOST
-from tracer.trace.process import Event, Generator
+from tracer.trace.records import Event, Generator
 
 
 @pytest.fixture(autouse=True)

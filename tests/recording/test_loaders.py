@@ -33,7 +33,7 @@ from tracer import DeterminismTracer
 from tracer.names import BlindSpotKind, SeedOrigin
 from tracer.recording.origin.sites import Sites
 from tracer.recording.randomness.loaders import LoaderLog
-from tracer.trace.process import Loader
+from tracer.trace.records import Loader
 
 NUMBERS: Any = list(range(8))
 

@@ -25,7 +25,7 @@ from tracer import DeterminismTracer
 from tracer.names import Phase
 from tracer.recording.storage import extensions
 from tracer.recording.torch_private import compile_seams
-from tracer.trace.process import Allocation, UnwrittenRead
+from tracer.trace.records import Allocation, UnwrittenRead
 
 
 def tracking(tracer: DeterminismTracer) -> Any:

@@ -15,7 +15,7 @@ from tests.recording.lines import line_of, record
 from tests.thinning import every, examples
 from tracer.names import Overlap
 from tracer.recording.storage import overlaps as overlaps_module
-from tracer.trace.process import OverlapWrite
+from tracer.trace.records import OverlapWrite
 
 
 def overlaps(function: Callable[[], object]) -> list[OverlapWrite]:

@@ -17,7 +17,7 @@ from tests.recording.lines import line_of, record
 from tracer import DeterminismTracer
 from tracer.names import EventKind, Phase
 from tracer.recording.torch_private import setting_seams
-from tracer.trace.process import Event
+from tracer.trace.records import Event
 
 MODE = "torch.use_deterministic_algorithms"
 BENCHMARK = "torch.backends.cudnn.benchmark"

@@ -13,7 +13,7 @@ from tracer.names import EventKind, Subsystem
 from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import Sites
 from tracer.recording.process.variables import VariableEvents
-from tracer.trace.process import Event
+from tracer.trace.records import Event
 
 NAME = "TRACER_TEST_VARIABLE"
 

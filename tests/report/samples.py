@@ -10,8 +10,7 @@ from tests.build import environment, evidence, finding, process_finding, report,
 from tracer.findings import Change, FillCost, Note
 from tracer.names import BlindSpotKind, Phase, SeedOrigin, UnknownReason
 from tracer.report import Report
-from tracer.trace.model import BlindSpot, CudaDevice, TraceSource
-from tracer.trace.process import Allocation, Draw, Generator, Loader
+from tracer.trace.records import Allocation, BlindSpot, CudaDevice, Draw, Generator, Loader, TraceSource
 
 #: What names, remedies and facts may hold; each once broke some renderer somewhere.
 HOSTILE = (

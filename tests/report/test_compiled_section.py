@@ -13,13 +13,21 @@ import pytest
 from tests import build
 from tracer import judge
 from tracer.errors import ReportError
-from tracer.names import DeterministicMode, Phase, Verdict
+from tracer.names import (
+    DeterministicMode,
+    Direction,
+    KernelLanguage,
+    Phase,
+    RegionGap,
+    RegionInside,
+    RegionOrigin,
+    Verdict,
+)
 from tracer.report import Report
 from tracer.report.regions import region_rows, regions_sentence
 from tracer.report.terminal.compiled_text import region_text
 from tracer.report.wording.headline import headline
 from tracer.trace import Trace
-from tracer.trace.region_names import Direction, KernelLanguage, RegionGap, RegionInside, RegionOrigin
 
 PUT = "aten.index_put.default"
 KERNEL = "cpp_fused_index_add_0"

@@ -29,7 +29,7 @@ from tracer.report.files.formats import render
 from tracer.report.files.markdown import LIMIT as MARKDOWN_LIMIT
 from tracer.report.files.markdown import shortened
 from tracer.report.files.sarif import FINGERPRINT, LIMIT
-from tracer.trace.model import TraceSource
+from tracer.trace.records import TraceSource
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 

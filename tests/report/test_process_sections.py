@@ -16,7 +16,7 @@ from tracer.report import Report
 from tracer.report.files.json_format import Document
 from tracer.report.wording.process import fill_words, generator_rows, loader_rows, untouched_generators
 from tracer.report.wording.words import size
-from tracer.trace.process import Allocation, Draw, Generator, Loader
+from tracer.trace.records import Allocation, Draw, Generator, Loader
 
 SECTIONS = ("settings", "draws", "memory", "loading")
 

@@ -7,11 +7,10 @@ import json
 import pytest
 
 from tests.build import call, environment, trace
-from tracer.names import EvidenceKind
+from tracer.names import DataShown, EvidenceKind, TrialArm
 from tracer.report import Report
 from tracer.session import judge
 from tracer.trace import ArmTrials, CudaDevice, Tried
-from tracer.trace.trial_names import DataShown, TrialArm
 
 FACTS = {"device": "cuda", "dtype": "float32", "layout": "strided", "ndim": 2}
 VARIED = Tried(

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.command import Command, tracer_process
 from tracer import Trace
 from tracer.names import EventKind
-from tracer.trace.process import Event
+from tracer.trace.records import Event
 
 NAMED = "OMP_NUM_THREADS"
 

@@ -16,7 +16,7 @@ from tracer.tables.ruling.target_tables import TargetTables
 from tracer.tables.settings.target_settings import DEFAULTS
 from tracer.tables.translation import load_translations
 from tracer.trace.file import Trace
-from tracer.trace.model import CallGroup
+from tracer.trace.records import CallGroup
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "judgements"
 

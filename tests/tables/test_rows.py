@@ -25,8 +25,7 @@ from tracer.tables.ruling.conditions import BoundRule
 from tracer.tables.settings.rows import CATEGORIES, RESERVED, Row, load_rows
 from tracer.tables.versions import release, reviewed_releases, speaks_of
 from tracer.tables.vocabulary import PROCESS_FACTS, Value
-from tracer.trace.model import CallGroup, Environment
-from tracer.trace.process import Event
+from tracer.trace.records import CallGroup, Environment, Event
 
 TABLE = load_rows()
 ROWS = {row.id: row for row in TABLE.row}

@@ -6,13 +6,29 @@ from typing import get_args
 
 from hypothesis import strategies as st
 
-from tracer.names import BlindSpotKind, DeterministicMode, Phase
+from tracer.names import (
+    BlindSpotKind,
+    DataShown,
+    DeterministicMode,
+    KernelLanguage,
+    Phase,
+    RegionInside,
+    TrialArm,
+    Untried,
+)
 from tracer.trace.file import Trace
-from tracer.trace.model import BlindSpot, CallGroup, CudaDevice, Environment, FactValue, TraceSource
-from tracer.trace.region_names import KernelLanguage, RegionInside
-from tracer.trace.regions import Kernel, Region
-from tracer.trace.trial_names import DataShown, TrialArm, Untried
-from tracer.trace.tried import ArmTrials, Tried
+from tracer.trace.records import (
+    ArmTrials,
+    BlindSpot,
+    CallGroup,
+    CudaDevice,
+    Environment,
+    FactValue,
+    Kernel,
+    Region,
+    TraceSource,
+    Tried,
+)
 
 # JSON text is Unicode without lone surrogates.
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)

@@ -9,11 +9,9 @@ import torch
 
 from tests.build import call, trace
 from tracer.names import GeneratorKind, Phase, SeedOrigin
-from tracer.trace.draw_differences import compare_draws
-from tracer.trace.draws import kind_drawn_from
+from tracer.trace.differences import compare_draws
 from tracer.trace.file import Trace
-from tracer.trace.model import CallGroup
-from tracer.trace.process import Draw, Generator
+from tracer.trace.records import CallGroup, Draw, Generator, kind_drawn_from
 
 
 def dropout(**fields: Any) -> CallGroup:

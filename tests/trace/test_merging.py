@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from collections.abc import Iterator
+from enum import Enum
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,10 +16,12 @@ from hypothesis import strategies as st
 from tests.build import call, environment, kernel, region, trace
 from tests.thinning import examples
 from tests.trace.strategies import traces
+from tracer import judge
 from tracer.errors import TraceError
-from tracer.names import BlindSpotKind, DeterministicMode
-from tracer.trace import ArmTrials, BlindSpot, Trace, TraceSource, Tried, merge_traces
-from tracer.trace.trial_names import DataShown, TrialArm, Untried
+from tracer.names import BlindSpotKind, DataShown, DeterministicMode, EventKind, TrialArm, Untried
+from tracer.trace import ArmTrials, BlindSpot, CudaDevice, Environment, Trace, TraceSource, Tried, merge_traces
+from tracer.trace.merging import WHOLE, declare, merged
+from tracer.trace.records import Event
 
 PROPERTY = settings(max_examples=examples(60), deadline=None)
 
@@ -165,3 +171,85 @@ def test_a_recording_without_trials_takes_none_away_and_leaves_its_calls_unlooke
     (group,) = merge_traces([trace(call(count=3)), looked]).calls
     assert group.tried == tried(5, 1, first=1)
     assert (group.count, sum(group.data.values())) == (5, 2)
+
+
+def structs_in(kind: Any) -> Iterator[type[msgspec.Struct]]:
+    """The records that a value of this type is made of, at every depth."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        yield kind
+        for field in msgspec.structs.fields(kind):
+            yield from structs_in(field.type)
+    for part in get_args(kind):
+        yield from structs_in(part)
+
+
+#: What a merged trace keeps one by one, or takes from its first recording.
+KEPT_WHOLE = {Trace, TraceSource, Environment, CudaDevice}
+MERGED = sorted({*structs_in(Trace)} - KEPT_WHOLE, key=lambda record: record.__name__)
+
+
+def something(kind: Any) -> Any:
+    """A value of the type, unlike the defaults of records."""
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return list(kind)[-1]
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return kind(**{field.name: something(field.type) for field in msgspec.structs.fields(kind)})
+    parts = [part for part in get_args(kind) if part is not NoneType]
+    if get_origin(kind) is tuple:
+        return (something(parts[0]),)
+    if get_origin(kind) is dict:
+        return {something(parts[0]): something(parts[1])}
+    return something(parts[0]) if parts else {str: "x", int: 3, float: 0.5, bool: True}[kind]
+
+
+@pytest.mark.parametrize(
+    ("record", "field"), [(record, field) for record in MERGED for field in record.__struct_fields__]
+)
+def test_no_field_of_two_records_turns_into_its_default(record: type[msgspec.Struct], field: str) -> None:
+    value = something(get_type_hints(record)[field])
+    (one,) = merged([something(record), something(record)])
+    assert type(getattr(one, field)) is type(value)
+    assert getattr(one, field) or not value
+
+
+@pytest.mark.parametrize("record", MERGED)
+@pytest.mark.parametrize("same", ["", "{all} unknown_field"])
+def test_a_record_with_a_field_of_which_nothing_is_said_is_refused(record: type[msgspec.Struct], same: str) -> None:
+    with pytest.raises(TypeError, match=f"what merging does to {record.__name__}"):
+        declare(record, same.format(all=" ".join(record.__struct_fields__)))
+
+
+def test_every_field_of_a_trace_is_merged() -> None:
+    assert WHOLE.keys() == set(Trace.__struct_fields__)
+
+
+def changed_mode(**fields: Any) -> Event:
+    return Event(
+        kind=EventKind.SETTING,
+        name="torch.use_deterministic_algorithms",
+        before="off",
+        value="on",
+        location="train.py:7",
+        while_recording=True,
+        after_calls=True,
+        **fields,
+    )
+
+
+def test_a_setting_that_only_the_second_rank_changed_between_forward_and_backward_is_found() -> None:
+    steady, parted = trace(call(), events=(changed_mode(),)), trace(call(), events=(changed_mode(parts_phases=True),))
+    facts = [one.facts for one in judge(merge_traces([steady, parted])).findings if one.rule.endswith("mode-changed")]
+    assert {"change": "between-phases"} in facts
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_launched_kernel_adds_atomically_where_one_rank_saw_that_it_does(order: int) -> None:
+    plain, atomic = (trace(launched=(kernel(atomic=known),)) for known in (False, True))
+    (one,) = merge_traces([plain, atomic][::order]).launched
+    assert one.atomic
+
+
+def test_a_place_stands_in_a_file_where_it_always_stood() -> None:
+    group = call("aten.add.Tensor", module="fc", location="a.py:1", function="f", called_from="b.py:2", count=2)
+    keys = list(msgspec.json.decode(msgspec.json.encode(group)))
+    assert keys[:7] == ["op", "phase", "module", "location", "function", "called_from", "count"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from tracer.trace.file import Trace, load_trace
-from tracer.trace.model import Environment
+from tracer.trace.records import Environment
 from tracer.trace.values import Values, read_values, values_path
 
 

@@ -9,7 +9,7 @@ import msgspec
 from tracer.divergence.json_form import leading_fields
 from tracer.divergence.model import Divergence, Root
 from tracer.names import Word
-from tracer.trace.model import FactValue
+from tracer.trace.records import FactValue
 
 
 class Arm(Word):

@@ -14,7 +14,7 @@ from tracer.tables.ruling.conditions import BoundRule
 from tracer.tables.settings.rows import EnvironmentTable, Row
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.versions import placed, release, reviewed_releases, speaks_of
-from tracer.trace.model import CudaDevice, Environment, FactValue
+from tracer.trace.records import CudaDevice, Environment, FactValue
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):

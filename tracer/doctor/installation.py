@@ -14,7 +14,7 @@ from tracer.doctor.diagnosis import Outlook
 from tracer.names import Backend
 from tracer.recording.process.settings import read_settings
 from tracer.tables.settings.rows import load_rows
-from tracer.trace.model import CudaDevice, Environment
+from tracer.trace.records import CudaDevice, Environment
 
 #: Where NVIDIA's driver lists its devices, Ascend's its own, and where CANN says which it is.
 _NVIDIA = Path("/proc/driver/nvidia/gpus")

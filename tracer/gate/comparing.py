@@ -13,8 +13,7 @@ import msgspec
 from tracer.findings import Finding, Judgement, Target
 from tracer.gate.baseline import risk_of
 from tracer.names import SEVERITY, Verdict, Word
-from tracer.trace.model import Environment
-from tracer.trace.process import Draw
+from tracer.trace.records import Draw, Environment
 
 
 class Kind(Word):

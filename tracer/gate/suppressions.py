@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from tracer.findings import Finding
 from tracer.gate.baseline import file_of
-from tracer.trace.model import CallGroup
+from tracer.trace.records import CallGroup
 
 _HOST = re.compile(r"#\s*tracer:\s*host\b")
 _COMMENT = re.compile(r"#\s*tracer:\s*ignore\[([^\]]*)\]\s*(.*)$")

@@ -41,7 +41,7 @@ from tracer.tables.settings.switches import Switches
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.translation import NO_TRANSLATIONS, Translations
 from tracer.trace.file import Trace
-from tracer.trace.model import FactValue
+from tracer.trace.records import FactValue
 
 
 def judge_trace(

@@ -19,8 +19,7 @@ from tracer.names import REPEATABLE, GeneratorKind, Phase, SeedOrigin, Verdict
 from tracer.tables.ruling.binding import RuleOutcome
 from tracer.tables.ruling.target_tables import TargetTables
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, DECLARED, MODE
-from tracer.trace.draws import ORIGIN, SEEDED_AT, kind_drawn_from
-from tracer.trace.model import CallGroup, FactValue
+from tracer.trace.records import ORIGIN, SEEDED_AT, CallGroup, FactValue, kind_drawn_from
 
 Sets = Mapping[str, FactValue]
 Both = tuple[Verdict, Verdict]
@@ -79,7 +78,7 @@ def seeded_in_its_place(group: CallGroup, sets: Sets) -> CallGroup:
 def _can_be_seeded(group: CallGroup) -> bool:
     """Does the call draw from a default generator whose state is not known to repeat?"""
     kind = kind_drawn_from(group.facts)
-    origin = group.facts.get(ORIGIN, SeedOrigin.UNUSED.value if kind else None)  # see ``trace.draws``
+    origin = group.facts.get(ORIGIN, SeedOrigin.UNUSED.value if kind else None)  # see ``CallGroup.draw``
     known = origin in {origin.value for origin in (*REPEATABLE, SeedOrigin.UNUSED)}
     return not known and kind is not GeneratorKind.PASSED
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tracer.findings import Finding
 from tracer.names import SEVERITY
-from tracer.trace.draws import ORIGIN
+from tracer.trace.records import ORIGIN
 
 _RANK = {verdict: rank for rank, verdict in enumerate(SEVERITY)}
 

@@ -12,7 +12,7 @@ from tracer.names import Backend, Settings
 from tracer.tables.settings.replacing import checked_sets
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.versions import release
-from tracer.trace.model import Environment, FactValue
+from tracer.trace.records import Environment, FactValue
 
 WordType = TypeVar("WordType", bound=Enum)
 

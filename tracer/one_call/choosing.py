@@ -10,7 +10,7 @@ from tracer.findings import Finding
 from tracer.names import About
 from tracer.one_call.given import given_by, tensors_in
 from tracer.report import Report
-from tracer.trace.model import CallGroup
+from tracer.trace.records import CallGroup
 
 
 def chosen_finding(findings: Sequence[Finding], name: str) -> tuple[int, int]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from tracer.names import DataShown
 from tracer.one_call.given import Tensor
 from tracer.one_call.sizes import Sizes
-from tracer.trace.model import FactValue
-from tracer.trace.trial_names import DataShown
+from tracer.trace.records import FactValue
 
 
 class Data(NamedTuple):

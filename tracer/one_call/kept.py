@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tracer.errors import ReportError, UsageError
 from tracer.files import write_whole
-from tracer.trace.model import CallGroup
+from tracer.trace.records import CallGroup
 from tracer.trace.values import inputs_path
 
 #: What a function calls an argument that the op calls otherwise.

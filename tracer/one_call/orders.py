@@ -18,7 +18,7 @@ from tracer.one_call.choosing import calls_of
 from tracer.one_call.given import given_by
 from tracer.one_call.windows import adaptive_pool, average_pool, resampling
 from tracer.report import Report
-from tracer.trace.model import CallGroup
+from tracer.trace.records import CallGroup
 from tracer.trace.values import inputs_path
 
 if TYPE_CHECKING:

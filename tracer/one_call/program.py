@@ -26,7 +26,7 @@ from tracer.one_call.sizes import SIZED, Sizes
 from tracer.report import Report
 from tracer.report.page.assets import template_folder
 from tracer.tables.settings.declared import DECLARED, MODE, held
-from tracer.trace.model import CallGroup, Environment
+from tracer.trace.records import CallGroup, Environment
 
 #: Calls in each mode: an op that varies in one of ten calls is missed once in 40,000 times.
 RUNS = 100

@@ -16,7 +16,7 @@ from tracer.plan.imports import importing_once
 from tracer.plan.prerequisites import Asking, needs_of
 from tracer.plan.steps import STEP_OF_SETTING, Step, is_mode_on, is_settled, name_of, place_of, step_of
 from tracer.tables.settings.declared import FILL, MODE, declared, variable_line
-from tracer.trace.model import FactValue
+from tracer.trace.records import FactValue
 
 #: How each kind of not knowing is ended: what the plan says to do.
 HOW_TO_FIND_OUT = {

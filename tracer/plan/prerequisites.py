@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tracer.findings import Need, Target
 from tracer.names import DeterministicMode, Prerequisite
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, MODE
-from tracer.trace.model import FactValue
+from tracer.trace.records import FactValue
 
 #: Settings that are read when code is compiled, beside deterministic mode.
 _INDUCTOR = "torch._inductor."

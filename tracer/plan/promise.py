@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tracer.findings import Change, Finding, Judgement
 from tracer.names import Verdict
-from tracer.trace.model import FactValue
+from tracer.trace.records import FactValue
 
 _GONE = (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
 

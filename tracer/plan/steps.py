@@ -7,7 +7,7 @@ from enum import IntEnum
 from tracer.findings import Finding, Target
 from tracer.names import About, DeterministicMode, GeneratorKind, SeedOrigin, Verdict
 from tracer.tables.settings.declared import DECLARED, MODE, SEEDS, Place
-from tracer.trace.draws import ORIGIN, kind_drawn_from
+from tracer.trace.records import ORIGIN, kind_drawn_from
 
 
 class Step(IntEnum):

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
+from tracer.names import TrialArm, Untried
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
-from tracer.trace.model import CallGroup, Environment
-from tracer.trace.regions import Region
-from tracer.trace.trial_names import TrialArm, Untried
+from tracer.trace.records import CallGroup, Environment, Region
 
 if TYPE_CHECKING:
     from tracer.recording.compiled.listing import RegionList

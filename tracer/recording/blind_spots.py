@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from tracer.names import BlindSpotKind
+from tracer.names import BlindSpotKind, RegionOrigin
 from tracer.recording.compiled.compilations import CompiledCode
 from tracer.recording.compiled.eager import is_compilation_off
 from tracer.recording.origin.modules import OWN_HOOK
@@ -27,8 +27,7 @@ from tracer.recording.process.children import ForkWatch, on_process, on_program
 from tracer.recording.stepping_aside import without_recording
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.recording.watchers import Target, Watchers
-from tracer.trace.model import BlindSpot
-from tracer.trace.region_names import RegionOrigin
+from tracer.trace.records import BlindSpot
 
 #: What has memory of its own: a tensor that is shared with it was given away by a method that is watched.
 _WRITES_ITS_OWN = (BlindSpotKind.DATALOADER, BlindSpotKind.OTHER_PROCESS)

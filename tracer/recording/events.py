@@ -9,7 +9,7 @@ from typing import Protocol
 
 from tracer.names import EventKind, Phase, Subsystem
 from tracer.recording.origin.sites import Site, Sites, spell
-from tracer.trace.process import Event
+from tracer.trace.records import Event
 
 #: Positions of events and of groups' first calls, counted together, so that one can be told to come before another.
 ORDER = itertools.count(1)

@@ -18,7 +18,7 @@ from tracer.recording.storage.indices import Indices
 from tracer.recording.storage.overlaps import overlaps_of, writes_over_itself
 from tracer.recording.storage.unwritten import Given, Memory
 from tracer.recording.torch_private import seams, storages
-from tracer.trace.process import Allocation, OverlapWrite, UnwrittenRead
+from tracer.trace.records import Allocation, OverlapWrite, UnwrittenRead
 
 _Tensor = torch.Tensor
 _Parameter = torch.nn.Parameter

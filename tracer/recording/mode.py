@@ -17,7 +17,7 @@ import torch
 from torch.autograd.function import BackwardCFunction
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tracer.names import Phase
+from tracer.names import Phase, Untried
 from tracer.recording.around_calls import AroundCalls
 from tracer.recording.calls import facts
 from tracer.recording.calls.draws import DRAW
@@ -31,7 +31,6 @@ from tracer.recording.origin.modules import IMPORTING, OUTSIDE
 from tracer.recording.origin.sites import WRAPPER
 from tracer.recording.storage.indices import MAKES
 from tracer.recording.torch_private import kernels, seams
-from tracer.trace.trial_names import Untried
 
 if TYPE_CHECKING:
     from tracer.recording.values.calls import CallValues

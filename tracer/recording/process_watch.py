@@ -20,7 +20,7 @@ from tracer.recording.origin.sites import Sites
 from tracer.recording.process.variables import VariableEvents
 from tracer.recording.randomness.host_generators import HOST
 from tracer.recording.randomness.machine_numbers import NumberLog
-from tracer.trace.model import Environment
+from tracer.trace.records import Environment
 
 if TYPE_CHECKING:
     from tracer.recording.compiled.compilations import CompileLog

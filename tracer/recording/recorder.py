@@ -39,8 +39,8 @@ from tracer.recording.recording_state import RecordingState
 from tracer.recording.storage.escapes import ESCAPES
 from tracer.recording.torch_private import seams
 from tracer.trace.file import Trace
-from tracer.trace.merging import merge_blind_spots, merge_counted, merge_groups
-from tracer.trace.model import BlindSpot, CallGroup, Environment, FactValue, TraceSource
+from tracer.trace.merging import merged
+from tracer.trace.records import BlindSpot, CallGroup, Environment, FactValue, TraceSource
 
 if TYPE_CHECKING:  # who keeps no values loads none of what digests them
     from tracer.recording.values.recording import ValuesRecording
@@ -198,7 +198,7 @@ class Recorder:
             launches = self.around.launched(launches)
         in_order = list(self.launched.split(zip(counters, in_order, strict=True)))
         in_order += (*compiled, *launches)
-        groups = merge_groups(group for _, group in sorted(in_order, key=lambda pair: pair[0]))
+        groups = merged(group for _, group in sorted(in_order, key=lambda pair: pair[0]))
         regions = (*regions, *self.launched.regions())
         if self.around is not None:
             regions, groups = self.around.in_regions(regions, groups)
@@ -215,13 +215,13 @@ class Recorder:
             host_draws=tuple(self.generators.draws()),
             loaders=self.watch.loaders.listed() if self.watch.loaders is not None else (),
             machine_numbers=self.watch.numbers.listed(self._own_files()),
-            allocations=merge_counted(self.tracking.allocations(self._working_directory)),
-            unwritten_reads=merge_counted(
+            allocations=merged(self.tracking.allocations(self._working_directory)),
+            unwritten_reads=merged(
                 [*self.tracking.unwritten_reads(self._working_directory), *self.regions.unwritten_reads(runs, times)]
             ),
             regions=regions,
             launched=self.launched.kernels(),
-            overlaps=merge_counted(self.tracking.overlapping_writes(self._working_directory)),
+            overlaps=merged(self.tracking.overlapping_writes(self._working_directory)),
         )
 
     def _look_again(self) -> None:
@@ -311,7 +311,7 @@ class Recorder:
                 count=unlinked,
             )
         changed = (changed_by_recording(info, counter, self._working_directory) for info, counter in counters)
-        yield from merge_blind_spots(spot for spot in changed if spot is not None)
+        yield from merged(spot for spot in changed if spot is not None)
         for info, counter in counters:
             if counter.extra is None or counter.inner_seen or counter.extra[1] is True:
                 continue

@@ -17,7 +17,7 @@ from tracer.report.column import Cell, Column, Holds
 from tracer.report.wording.deciding import deciding_words
 from tracer.report.wording.naming import is_call, ops_behind, phase_of, subject_of
 from tracer.report.wording.words import ABOUT, EVIDENCE_STRENGTH, HOST_CODE, UNKNOWN_REASONS, VERDICTS
-from tracer.trace.model import FactValue
+from tracer.trace.records import FactValue
 
 
 class Judged(NamedTuple):

@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from tracer.names import SEVERITY, About, DeterministicMode, Verdict
+from tracer.names import (
+    SEVERITY,
+    About,
+    DeterministicMode,
+    Direction,
+    KernelLanguage,
+    RegionGap,
+    RegionInside,
+    RegionKind,
+    RegionOrigin,
+    Verdict,
+)
 from tracer.plan import name_of
 from tracer.report.wording.words import plural
-from tracer.trace.region_names import Direction, KernelLanguage, RegionGap, RegionInside, RegionKind, RegionOrigin
-from tracer.trace.regions import Kernel, Region
-from tracer.trace.tried import Tried
+from tracer.trace.records import Kernel, Region, Tried
 
 if TYPE_CHECKING:
     from tracer.judging.calls.call_findings import JudgedCall

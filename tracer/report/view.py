@@ -9,9 +9,8 @@ from tracer.errors import ReportError
 from tracer.findings import Change, FillCost, Finding, Judgement, Note, OrderSpread, Tally, Target
 from tracer.gate.baseline import Acceptance
 from tracer.plan import Where, make_plan, planned_settings, seen_first
-from tracer.trace.model import BlindSpot, Environment, FactValue
-from tracer.trace.process import Allocation, Draw, Generator, Loader
-from tracer.trace.ranks import RankComparison
+from tracer.trace.differences import RankComparison
+from tracer.trace.records import Allocation, BlindSpot, Draw, Environment, FactValue, Generator, Loader
 
 if TYPE_CHECKING:
     from tracer.divergence.repeated import Repeated

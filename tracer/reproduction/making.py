@@ -9,7 +9,7 @@ from typing import Any
 
 from tracer.recording.process.settings import read_now
 from tracer.tables.settings.declared import Setting
-from tracer.trace.model import FactValue
+from tracer.trace.records import FactValue
 
 
 def make(setting: Setting, value: FactValue) -> Callable[[], None]:

@@ -21,7 +21,7 @@ from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.translation import NO_TRANSLATIONS, Translation, Translations
 from tracer.tables.versions import placed, release, reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DOMAINS, DTYPE_CLASSES, Value
-from tracer.trace.model import Environment
+from tracer.trace.records import Environment
 
 _MODE = "deterministic_mode"
 

@@ -1,12 +1,21 @@
 """A trace: what was seen of a training step, as typed, frozen data with a versioned file format."""
 
-from tracer.trace.draw_differences import DrawDifference, compare_draws
+from tracer.trace.differences import DrawDifference, RankComparison, compare_draws, compare_ranks
 from tracer.trace.file import Trace, load_trace, save_trace
 from tracer.trace.merging import merge_traces
-from tracer.trace.model import SCHEMA, BlindSpot, CallGroup, CudaDevice, Environment, FactValue, TraceSource
-from tracer.trace.ranks import RankComparison, compare_ranks
-from tracer.trace.regions import Kernel, Region
-from tracer.trace.tried import ArmTrials, Tried
+from tracer.trace.records import (
+    SCHEMA,
+    ArmTrials,
+    BlindSpot,
+    CallGroup,
+    CudaDevice,
+    Environment,
+    FactValue,
+    Kernel,
+    Region,
+    TraceSource,
+    Tried,
+)
 
 __all__ = [
     "SCHEMA",

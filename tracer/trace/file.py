@@ -16,10 +16,24 @@ import msgspec
 from tracer.errors import TraceError
 from tracer.files import write_whole
 from tracer.names import BlindSpotKind, Phase, SeedOrigin, Training
-from tracer.trace.draws import ORIGIN, draws_of
-from tracer.trace.model import SCHEMA, BlindSpot, CallGroup, Environment, TraceSource
-from tracer.trace.process import Allocation, Draw, Event, Generator, Loader, MachineNumber, OverlapWrite, UnwrittenRead
-from tracer.trace.regions import Kernel, Region
+from tracer.trace.records import (
+    ORIGIN,
+    SCHEMA,
+    Allocation,
+    BlindSpot,
+    CallGroup,
+    Draw,
+    Environment,
+    Event,
+    Generator,
+    Kernel,
+    Loader,
+    MachineNumber,
+    OverlapWrite,
+    Region,
+    TraceSource,
+    UnwrittenRead,
+)
 
 #: A trace of 10^5 groups takes about 40 MB; anything larger than this is not one.
 MAX_BYTES = 512 * 1024 * 1024
@@ -73,7 +87,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def draws(self) -> tuple[Draw, ...]:
         """The ledger of random draws: from every generator, grouped by op and place, first drawn first."""
-        return draws_of(self.calls, self.host_draws)
+        return (*filter(None, (group.draw for group in self.calls)), *self.host_draws)
 
     @property
     def partial(self) -> str:

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from tests.recording.lines import record
+from tracer.names import KernelLanguage
 from tracer.recording.compiled.choices import Choice, configurations, was_timed
 from tracer.recording.compiled.generated.kernel_text import read_kernels
-from tracer.trace.region_names import KernelLanguage
 
 TEMPLATE = '''
 triton_tem_fused_mm_0 = async_compile.triton('triton_tem_fused_mm_0', """

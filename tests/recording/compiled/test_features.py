@@ -16,10 +16,9 @@ from torch.utils.checkpoint import checkpoint
 
 from tests.recording.lines import line_of
 from tracer import DeterminismTracer
-from tracer.names import BlindSpotKind, Phase
+from tracer.names import BlindSpotKind, Phase, RegionInside
 from tracer.trace import Trace
-from tracer.trace.region_names import RegionInside
-from tracer.trace.regions import Region
+from tracer.trace.records import Region
 
 
 class Block(nn.Module):

@@ -19,7 +19,7 @@ from tracer.recording.compiled.inductor import InductorWatch
 from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import Sites
 from tracer.recording.torch_private import compile_seams, seams
-from tracer.trace.process import Event
+from tracer.trace.records import Event
 
 
 @pytest.fixture

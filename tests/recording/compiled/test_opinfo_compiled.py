@@ -18,8 +18,7 @@ from torch.utils._pytree import tree_flatten
 from benchmarks.samples import operator_database
 from tests.bits import bits
 from tracer import DeterminismTracer, judge
-from tracer.names import Verdict
-from tracer.trace.region_names import RegionInside
+from tracer.names import RegionInside, Verdict
 
 CHUNKS = 64
 RUNS = 30

@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from tests.recording.compiled.programs import Ran, groups, line_of, ran
-from tracer.names import BlindSpotKind, DeterministicMode, Phase
+from tracer.names import BlindSpotKind, DeterministicMode, Direction, Phase, RegionInside, RegionOrigin
 from tracer.trace import CallGroup
-from tracer.trace.region_names import Direction, RegionInside, RegionOrigin
 from tracer.trace.values import Mark, read_values
 
 pytestmark = pytest.mark.usefixtures("inductor")

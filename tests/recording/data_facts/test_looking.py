@@ -12,8 +12,7 @@ import torch.nn.functional as F
 from tests.bits import bits
 from tests.thinning import every
 from tracer import DeterminismTracer
-from tracer.names import About, Cause, Verdict
-from tracer.trace.trial_names import DataShown
+from tracer.names import About, Cause, DataShown, Verdict
 
 ONES = torch.ones(3)
 UNIQUE, TWICE, THRICE = torch.tensor([0, 2, 1]), torch.tensor([0, 2, 0]), torch.tensor([1, 1, 1])

@@ -16,8 +16,7 @@ import torch
 
 from tests.recording.lines import groups, line_of, record
 from tracer import DeterminismTracer, judge
-from tracer.names import BlindSpotKind, Phase, Verdict
-from tracer.trace.region_names import KernelLanguage
+from tracer.names import BlindSpotKind, KernelLanguage, Phase, Verdict
 
 ROOT = Path(__file__).parents[3]
 tl: Any = types.SimpleNamespace()

@@ -16,7 +16,7 @@ from tests.racing import MANY, additions
 from tests.recording.trials.test_trying import define
 from tracer import DeterminismTracer
 from tracer.recording.values.digesting.digests import digest
-from tracer.trace.tried import Tried
+from tracer.trace.records import Tried
 
 #: As often as a call is made again, and as often as it is repeated without.
 TIMES = 30

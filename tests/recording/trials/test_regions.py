@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from tracer.names import Direction, Untried
 from tracer.recording.compiled.compilations import CompiledCode
 from tracer.recording.compiled.executions import Run
 from tracer.recording.compiled.graphs.graph_text import read_graph
@@ -18,9 +19,7 @@ from tracer.recording.process.environment import capture_environment
 from tracer.recording.trials.again import Again
 from tracer.recording.trials.regions import RegionTrials
 from tracer.recording.trials.risk import Risk
-from tracer.trace.region_names import Direction
-from tracer.trace.trial_names import Untried
-from tracer.trace.tried import Tried
+from tracer.trace.records import Tried
 
 MUL = 'out: "f32[4][1]cpu" = torch.ops.aten.mul.Tensor(x, 2)'
 CUSTOM = 'out: "f32[4][1]cpu" = torch.ops.mine.op.default(x)'

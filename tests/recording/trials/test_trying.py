@@ -16,8 +16,8 @@ from tests.bits import bits, random_state
 from tests.racing import additions
 from tracer import DeterminismTracer
 from tracer.errors import UsageError
-from tracer.trace.trial_names import TrialArm, Untried
-from tracer.trace.tried import Tried
+from tracer.names import TrialArm, Untried
+from tracer.trace.records import Tried
 
 LIBRARY = torch.library.Library("tried", "DEF")
 

@@ -9,7 +9,7 @@ import msgspec
 from tracer.divergence.model import Changed
 from tracer.divergence.recordings import Recording
 from tracer.names import EventKind
-from tracer.trace.model import Environment
+from tracer.trace.records import Environment
 
 #: Fields that say how the generators stood: another seed is a draw's matter.
 _SEEDS = ("torch_seed", "cuda_seed")

@@ -11,7 +11,7 @@ from tracer.divergence.model import Root, RootCause
 from tracer.divergence.recordings import Recording
 from tracer.findings import Finding
 from tracer.names import SEVERITY, About, Verdict
-from tracer.trace.regions import Region
+from tracer.trace.records import Region
 from tracer.trace.values import Group, Values
 
 #: Verdicts under which a kernel that differs is no surprise.

@@ -17,8 +17,7 @@ from tracer.tables.overview import strongest
 from tracer.tables.ruling.binding import RuleOutcome
 from tracer.tables.ruling.target_tables import device_of
 from tracer.tables.settings.switches import Switches
-from tracer.trace.draws import ORIGIN
-from tracer.trace.model import CallGroup, FactValue
+from tracer.trace.records import ORIGIN, CallGroup, FactValue
 
 
 class JudgedCall(NamedTuple):

@@ -6,12 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tracer.findings import Evidence
-from tracer.names import Backend, EvidenceKind, Shown
+from tracer.names import Backend, EvidenceKind, KernelLanguage, RegionKind, Shown
 from tracer.tables.ruling.compiled import Compilation
 from tracer.tables.ruling.target_tables import device_of
-from tracer.trace.model import CallGroup
-from tracer.trace.region_names import KernelLanguage, RegionKind
-from tracer.trace.regions import Kernel
+from tracer.trace.records import CallGroup, Kernel
 
 _CALLED = (KernelLanguage.EXTERN, KernelLanguage.FALLBACK)
 #: So many kernels are named in a sentence.

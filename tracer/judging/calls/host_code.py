@@ -17,7 +17,7 @@ from tracer.findings import Target
 from tracer.judging.calls.call_findings import JudgedCall
 from tracer.names import Backend, HostCode, Phase, Verdict
 from tracer.tables.ruling.target_tables import TargetTables, device_of
-from tracer.trace.model import CallGroup
+from tracer.trace.records import CallGroup
 
 _CPU = "cpu"
 _SAFE = (Verdict.DETERMINISTIC, Verdict.SEEDED)

@@ -8,15 +8,13 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from tracer.findings import Evidence, Target
-from tracer.names import Backend, EvidenceKind
+from tracer.names import Backend, DataShown, EvidenceKind, TrialArm, Untried
 from tracer.tables.ruling.binding import RuleOutcome
 from tracer.tables.ruling.target_tables import device_of
 from tracer.tables.versions import release
 from tracer.trace.file import Trace
-from tracer.trace.model import CallGroup
-from tracer.trace.regions import Region
-from tracer.trace.trial_names import DataShown, TrialArm, Untried
-from tracer.trace.tried import Tried, summed
+from tracer.trace.merging import joined, summed
+from tracer.trace.records import CallGroup, Region, Tried
 
 
 class TrialsHere:
@@ -52,7 +50,7 @@ class TrialsHere:
 
     def _join(self, tried: Tried | None) -> None:
         if tried is not None:
-            self._recorded = tried if self._recorded is None else self._recorded.joined(tried, 0)
+            self._recorded = tried if self._recorded is None else joined(self._recorded, tried, 0)
 
     def _bears_on(self, group: CallGroup) -> bool:
         if not self._is_this_torch:
@@ -147,7 +145,7 @@ def shown_of(groups: Iterable[CallGroup]) -> tuple[Tried | None, dict[DataShown,
         is_told = group.tried is not None and group.tried.together > 0 and group.region in regions
         regions.add(group.region)
         if group.tried is not None and not is_told:
-            tried = group.tried if tried is None else tried.joined(group.tried, before)
+            tried = group.tried if tried is None else joined(tried, group.tried, before)
         if group.data:
             data = summed(data, group.data)
         before += group.count

@@ -16,7 +16,7 @@ from tracer.tables.settings.rows import Row
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.versions import speaks_of
 from tracer.tables.vocabulary import Value
-from tracer.trace.process import Allocation, Draw, Event, Loader, MachineNumber, OverlapWrite, UnwrittenRead
+from tracer.trace.records import Allocation, Draw, Event, Loader, MachineNumber, OverlapWrite, UnwrittenRead
 
 Placed = Event | Draw | Loader | OverlapWrite | UnwrittenRead | Allocation | MachineNumber
 

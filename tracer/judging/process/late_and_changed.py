@@ -9,7 +9,7 @@ from tracer.findings import Finding
 from tracer.judging.process.bound_rows import BoundRows
 from tracer.names import About, EventKind, Subsystem
 from tracer.tables.vocabulary import Value
-from tracer.trace.process import Event
+from tracer.trace.records import Event
 
 #: What reads its settings when CUDA starts or soon after, and whose own first use may go unseen.
 _BEHIND_CUDA = (Subsystem.CUBLAS, Subsystem.CUDNN)

@@ -9,7 +9,7 @@ from tracer.judging.process.bound_rows import BoundRows
 from tracer.names import NumberSource, NumberUse, SeedOrigin
 from tracer.tables.vocabulary import Value
 from tracer.trace import Trace
-from tracer.trace.process import MachineNumber
+from tracer.trace.records import MachineNumber
 
 _ROWS = {
     NumberUse.PYTHON_OBJECT: "environment-python-generator-objects",

@@ -15,7 +15,7 @@ from tracer.judging.process.trace_under_target import TraceUnderTarget
 from tracer.names import HOST_GENERATORS, About, Backend, Differs, EventKind, GeneratorKind, SeedOrigin
 from tracer.tables.vocabulary import Value
 from tracer.trace.file import Trace
-from tracer.trace.process import Draw, Loader
+from tracer.trace.records import Draw, Loader
 
 _OF_GENERATOR = {
     GeneratorKind.TORCH: "environment-torch-generator",

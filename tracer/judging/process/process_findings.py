@@ -18,7 +18,7 @@ from tracer.names import SEVERITY
 from tracer.tables.ruling.binding import RuleOutcome
 from tracer.tables.settings.rows import EnvironmentTable
 from tracer.tables.versions import judged_as, placed, reviewed_releases
-from tracer.trace.model import CallGroup, FactValue
+from tracer.trace.records import CallGroup, FactValue
 
 
 class Observed(NamedTuple):

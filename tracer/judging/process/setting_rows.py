@@ -12,8 +12,7 @@ from tracer.tables.settings.declared import CUBLAS_VARIABLE
 from tracer.tables.settings.rows import Row
 from tracer.tables.vocabulary import Value
 from tracer.trace.file import Trace
-from tracer.trace.model import Environment
-from tracer.trace.process import Event
+from tracer.trace.records import Environment, Event
 
 #: The heading of rows that matter only to compiled code.
 _COMPILED = "torch.compile"

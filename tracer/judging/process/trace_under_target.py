@@ -15,7 +15,7 @@ from tracer.tables.settings.declared import SEEDS
 from tracer.tables.settings.rows import EnvironmentTable, Group, Row
 from tracer.tables.settings.target_settings import effective_environment, settings_of
 from tracer.trace.file import Trace
-from tracer.trace.model import CallGroup, Environment, FactValue
+from tracer.trace.records import CallGroup, Environment, FactValue
 
 _VARYING = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL, Verdict.UNKNOWN)
 

@@ -11,12 +11,23 @@ from typing import Any
 
 from tracer.findings import Evidence, Finding
 from tracer.judging.process.trace_under_target import TraceUnderTarget
-from tracer.names import About, Backend, Cause, DeterministicMode, EvidenceKind, Phase, Shown, UnknownReason, Verdict
+from tracer.names import (
+    About,
+    Backend,
+    Cause,
+    DeterministicMode,
+    Direction,
+    EvidenceKind,
+    KernelLanguage,
+    Phase,
+    RegionInside,
+    Shown,
+    UnknownReason,
+    Verdict,
+)
 from tracer.tables.settings.declared import MODE, declared
 from tracer.tables.versions import release
-from tracer.trace.region_names import Direction, KernelLanguage, RegionInside
-from tracer.trace.regions import Kernel, Region
-from tracer.trace.tried import Tried
+from tracer.trace.records import Kernel, Region, Tried
 
 #: What the compiler writes itself, and would write otherwise under deterministic mode.
 _GENERATED = (KernelLanguage.CPP, KernelLanguage.TRITON)

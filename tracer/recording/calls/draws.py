@@ -19,8 +19,7 @@ from tracer.recording.origin.sites import spell
 from tracer.recording.randomness.generators import SEEDS, Drawn
 from tracer.recording.randomness.provenance import UNUSED
 from tracer.recording.torch_private import seams
-from tracer.trace.draws import GENERATOR, ORIGIN, SEEDED_AT
-from tracer.trace.model import FactValue
+from tracer.trace.records import GENERATOR, ORIGIN, SEEDED_AT, FactValue
 
 #: The key under which an overload keeps the reader of draws: one reading gives three facts.
 DRAW = "rng"

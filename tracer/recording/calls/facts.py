@@ -22,7 +22,7 @@ from tracer.recording.calls.shapes import SHAPES, index_is_mask, one_value
 from tracer.recording.storage.indices import Indices
 from tracer.recording.torch_private import seams
 from tracer.tables.vocabulary import DOMAINS
-from tracer.trace.model import FactValue
+from tracer.trace.records import FactValue
 
 _REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
 _BAG_MODES = {0: "sum", 1: "mean", 2: "max"}

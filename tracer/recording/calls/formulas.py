@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tracer.names import BlindSpotKind, Phase
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.origin.sites import spell
-from tracer.trace.model import BlindSpot
+from tracer.trace.records import BlindSpot
 
 
 class Formula(NamedTuple):

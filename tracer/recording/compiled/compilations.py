@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
-from tracer.names import DeterministicMode
+from tracer.names import DeterministicMode, Direction, RegionOrigin
 from tracer.recording.compiled.choices import Choice, configurations, was_timed
 from tracer.recording.compiled.generated.kernel_text import dispatches
 from tracer.recording.compiled.hidden_hooks import HOOKS
@@ -26,8 +26,7 @@ from tracer.recording.patching import Call
 from tracer.recording.process.settings import deterministic_mode, read_settings
 from tracer.recording.torch_private import compile_seams
 from tracer.tables.settings.rows import load_rows
-from tracer.trace.model import FactValue
-from tracer.trace.region_names import Direction, RegionOrigin
+from tracer.trace.records import FactValue
 
 CONFIG = "torch._inductor.config."
 _GRAPHS = {

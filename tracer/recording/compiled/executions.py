@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any, Protocol
 
+from tracer.names import Direction
 from tracer.recording import patching
 from tracer.recording.compiled.compilations import CompiledCode, CompileLog
 from tracer.recording.events import ORDER
@@ -23,7 +24,6 @@ from tracer.recording.origin.sites import NOWHERE, Site
 from tracer.recording.stepping_aside import OWN_MODE, without_recording
 from tracer.recording.storage.unwritten import Given
 from tracer.recording.torch_private import compile_seams, seams
-from tracer.trace.region_names import Direction
 
 _current_node = seams.current_node
 _modes = seams.dispatch_mode_count

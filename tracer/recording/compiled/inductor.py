@@ -17,7 +17,7 @@ from tracer.recording.stepping_aside import without_recording
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.recording.watchers import Target, Watchers
 from tracer.tables.settings.rows import load_rows
-from tracer.trace.model import FactValue
+from tracer.trace.records import FactValue
 
 _CONFIG = "torch._inductor.config."
 

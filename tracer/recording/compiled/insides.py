@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from tracer.names import Direction
 from tracer.recording.compiled.compilations import CompiledCode
 from tracer.recording.compiled.generated.kernel_text import read_kernels
 from tracer.recording.compiled.generated.kernels_of_calls import Matching, match_kernels
@@ -13,8 +14,7 @@ from tracer.recording.compiled.graphs.graph_facts import GraphFacts
 from tracer.recording.compiled.graphs.graph_text import Graph, Node, read_graph
 from tracer.recording.compiled.program_lines import OF_GRADIENT_CALL, Frame, ProgramLines, Step, with_neighbours
 from tracer.recording.storage.indices import Distinct
-from tracer.trace.model import FactValue
-from tracer.trace.region_names import Direction
+from tracer.trace.records import FactValue
 
 
 class Inside(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
-from tracer.names import DeterministicMode, Phase
+from tracer.names import DeterministicMode, Direction, KernelLanguage, Phase, RegionGap, RegionInside, RegionOrigin
 from tracer.recording.calls import facts
 from tracer.recording.compiled.compilations import CompiledCode, CompileLog, Program
 from tracer.recording.compiled.executions import Run
@@ -21,10 +21,7 @@ from tracer.recording.compiled.insides import Inside, Insides
 from tracer.recording.compiled.program_lines import Frame, FunctionNames, Step
 from tracer.recording.origin.sites import LIBRARY, NOWHERE, USER, Site, Sites, spell
 from tracer.recording.torch_private import compile_seams
-from tracer.trace.model import CallGroup, FactValue
-from tracer.trace.process import UnwrittenRead
-from tracer.trace.region_names import Direction, KernelLanguage, RegionGap, RegionInside, RegionOrigin
-from tracer.trace.regions import Kernel, Region
+from tracer.trace.records import CallGroup, FactValue, Kernel, Region, UnwrittenRead
 
 #: What Inductor takes for a product or a convolution, whichever it found the faster.
 _CHOSEN = (KernelLanguage.TEMPLATE, KernelLanguage.EXTERN, KernelLanguage.FALLBACK)

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from tracer.names import SETTLING_DATA, DataShown
 from tracer.recording.calls.arguments import Getter, argument_getter
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.data_facts import sums
@@ -20,7 +21,6 @@ from tracer.recording.data_facts.destinations import Find, destinations_of, most
 from tracer.recording.data_facts.ties import Look, ties_of
 from tracer.recording.torch_private import seams
 from tracer.recording.values.digesting.device import is_capturing
-from tracer.trace.trial_names import SETTLING_DATA, DataShown
 
 _Args = tuple[Any, ...]
 _BY_SHAPE = "index.distinct"

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from tracer.names import DataShown
 from tracer.recording.calls.arguments import Getter, argument_getter
-from tracer.trace.trial_names import DataShown
 
 Look = Callable[[tuple[Any, ...], Mapping[str, Any], Any], DataShown]
 _CHOOSES = frozenset({"kthvalue", "median", "nanmedian"})

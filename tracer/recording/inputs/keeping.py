@@ -13,7 +13,7 @@ from tracer.errors import TraceError, UsageError
 from tracer.files import write_whole
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.torch_private import seams
-from tracer.trace.model import CallGroup
+from tracer.trace.records import CallGroup
 
 #: What the tensors of all kept calls may take together.
 DEFAULT_BYTES = 256 << 20

@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
-from tracer.names import BlindSpotKind
+from tracer.names import BlindSpotKind, RegionGap, RegionInside, RegionKind, RegionOrigin
 from tracer.recording.origin.sites import NOWHERE, Site, Sites, spell
 from tracer.recording.patching import Call
 from tracer.recording.torch_private import compile_seams
 from tracer.recording.watchers import Target, Watchers
-from tracer.trace.region_names import RegionGap, RegionInside, RegionKind, RegionOrigin
-from tracer.trace.regions import Region
+from tracer.trace.records import Region
 
 _INDUCTOR = os.path.join("torch", "_inductor", "")
 #: So far up stands whoever asked torch's own helper for a capture or a replay.

@@ -14,8 +14,7 @@ from tracer.recording.launched import triton_launches
 from tracer.recording.launched.cuda_graphs import Captures
 from tracer.recording.launched.triton_launches import Launches
 from tracer.recording.origin.attribution import Attribution
-from tracer.trace.model import CallGroup
-from tracer.trace.regions import Kernel, Region
+from tracer.trace.records import CallGroup, Kernel, Region
 
 Counted = Callable[[], Iterable[CallCounter | Run]]
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from tracer.names import BlindSpotKind
+from tracer.names import BlindSpotKind, KernelLanguage
 from tracer.recording.calls import facts
 from tracer.recording.compiled.choices import spelled
 from tracer.recording.events import ORDER
@@ -28,9 +28,7 @@ from tracer.recording.patching import Call
 from tracer.recording.stepping_aside import without_recording
 from tracer.recording.torch_private import seams
 from tracer.recording.watchers import Target, Watchers
-from tracer.trace.model import CallGroup
-from tracer.trace.region_names import KernelLanguage
-from tracer.trace.regions import Kernel
+from tracer.trace.records import CallGroup, Kernel
 
 #: Digests are made by a kernel of the recorder's own.
 _OWN = "tracer.recording.values"

@@ -19,7 +19,7 @@ from tracer.recording.process.settings import deterministic_mode, read_now, read
 from tracer.recording.torch_private.seams import cudnn_number
 from tracer.tables.settings.declared import DECLARED, MODE
 from tracer.tables.settings.rows import load_rows
-from tracer.trace.model import CudaDevice, Environment, FactValue
+from tracer.trace.records import CudaDevice, Environment, FactValue
 
 T = TypeVar("T")
 

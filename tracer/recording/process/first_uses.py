@@ -19,7 +19,7 @@ from tracer.recording.patching import Call
 from tracer.recording.torch_private import setting_seams as seams
 from tracer.recording.watchers import Target, Watchers
 from tracer.tables.settings.rows import load_rows
-from tracer.trace.process import Event
+from tracer.trace.records import Event
 
 #: Groups of calls of the table of settings, and the library that such a call uses on CUDA.
 _GROUPS = {"matrix-products": Subsystem.CUBLAS, "convolutions": Subsystem.CUDNN}

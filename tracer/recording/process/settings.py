@@ -17,7 +17,7 @@ from typing import Any
 from tracer.names import DeterministicMode
 from tracer.tables.settings.declared import DECLARED, MODE, Setting
 from tracer.tables.settings.rows import Row
-from tracer.trace.model import FactValue
+from tracer.trace.records import FactValue
 
 _MODE = next(setting for setting in DECLARED if setting.key == MODE)
 #: What stands behind the name of a function that is to be called.

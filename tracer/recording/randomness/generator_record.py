@@ -11,7 +11,7 @@ from tracer.recording.origin.sites import LIBRARY, Site, Sites, spell
 from tracer.recording.randomness.generators import SEEDS, Drawn, digest_of, state_of
 from tracer.recording.randomness.host_generators import HOST, HostGenerator
 from tracer.recording.randomness.provenance import UNSEEN, UNUSED, Provenance
-from tracer.trace.process import Draw, Generator
+from tracer.trace.records import Draw, Generator
 
 _Place = tuple[str, str, str, int, int, Provenance]
 

@@ -20,7 +20,7 @@ from tracer.recording.origin.sites import Site, Sites, spell
 from tracer.recording.randomness.generators import SEEDS
 from tracer.recording.randomness.worker_draws import WorkerMarks
 from tracer.recording.watchers import Target, Watchers
-from tracer.trace.process import Loader
+from tracer.trace.records import Loader
 
 
 class LoaderLog:

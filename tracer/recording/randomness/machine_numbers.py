@@ -23,7 +23,7 @@ from tracer.recording.program_text import seed_sources
 from tracer.recording.program_text.set_order import hashed_and_placed
 from tracer.recording.program_text.source_tree import call_of, is_given_a_state
 from tracer.recording.watchers import Target, Watchers
-from tracer.trace.process import MachineNumber
+from tracer.trace.records import MachineNumber
 
 _STANDARD = os.path.dirname(os.path.abspath(random.__file__))
 #: Modules whose frames pass on what was asked of them.

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from tracer.names import TrialArm, Untried
 from tracer.recording.torch_private import seams
 from tracer.recording.trials.arms import Arms
 from tracer.recording.trials.copies import Copies
@@ -17,7 +18,6 @@ from tracer.recording.trials.fresh_memory import byte_of, fill_what_is_next
 from tracer.recording.trials.generator_states import GeneratorStates
 from tracer.recording.trials.tally import TrialTally
 from tracer.recording.values.digesting.device import DeviceDigests, Slot
-from tracer.trace.trial_names import TrialArm, Untried
 
 Digest = tuple[int, ...]
 Make = Callable[[tuple[Any, ...], dict[str, Any]], list[torch.Tensor]]

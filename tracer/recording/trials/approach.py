@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from typing import Any, NamedTuple
 
+from tracer.names import Untried
 from tracer.recording.calls.draws import may_draw
 from tracer.recording.storage import accesses
 from tracer.recording.storage.accesses import Access
 from tracer.recording.torch_private.seams import find
 from tracer.recording.values.plans import plan_of
-from tracer.trace.trial_names import Untried
 
 _COLLECTIVES = frozenset({"c10d", "_c10d_functional", "c10d_functional", "_c10d_functional_autograd", "_dtensor"})
 #: Namespaces whose ops are there for what they do beside computing.

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from tracer.trace.trial_names import TrialArm
+from tracer.names import TrialArm
 
 #: Numbers that the second stream is busy with, and how often it goes through them.
 _BUSY_NUMBERS, _BUSY_TIMES = 1 << 22, 8

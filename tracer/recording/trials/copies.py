@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
+from tracer.names import Untried
 from tracer.recording.torch_private import seams, storages
 from tracer.recording.trials.approach import Approach, Argument
-from tracer.trace.trial_names import Untried
 
 _Base = torch._C.TensorBase
 _storage_of: Any = _Base.untyped_storage

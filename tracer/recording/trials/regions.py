@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from msgspec.structs import replace
 
+from tracer.names import Direction, Untried
 from tracer.recording.compiled.executions import Run
 from tracer.recording.compiled.graphs.graph_text import Graph
 from tracer.recording.compiled.listing import RegionList
@@ -24,11 +25,7 @@ from tracer.recording.trials.generator_states import GeneratorStates
 from tracer.recording.trials.risk import Risk
 from tracer.recording.trials.tally import TrialTally
 from tracer.recording.values.digesting.device import is_capturing
-from tracer.trace.model import CallGroup
-from tracer.trace.region_names import Direction
-from tracer.trace.regions import Region
-from tracer.trace.trial_names import Untried
-from tracer.trace.tried import Tried
+from tracer.trace.records import CallGroup, Region, Tried
 
 _OP = re.compile(r"\btorch\.ops\.([\w.]+)")
 #: Of ops that take functions: those that do something beside computing.

@@ -13,8 +13,7 @@ from tracer.tables.settings.declared import MODE
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.versions import release
 from tracer.tables.vocabulary import Value
-from tracer.trace.model import CallGroup, Environment
-from tracer.trace.regions import Region
+from tracer.trace.records import CallGroup, Environment, Region
 
 _SAFE = (Verdict.DETERMINISTIC, Verdict.SEEDED, Verdict.RAISES)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from tracer.names import TrialArm, Untried
 from tracer.recording.trials.differences import Apart
-from tracer.trace.trial_names import TrialArm, Untried
-from tracer.trace.tried import ArmTrials, Tried
+from tracer.trace.records import ArmTrials, Tried
 
 #: So many of a group's calls are tried one after the other; then the one whose number doubles.
 _FIRST_CALLS = 3

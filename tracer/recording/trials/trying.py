@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from msgspec.structs import replace
 
+from tracer.names import TrialArm, Untried
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.compiled.listing import RegionList
 from tracer.recording.trials.again import Again, quietly, unseen
@@ -25,9 +26,7 @@ from tracer.recording.trials.regions import RegionTrials
 from tracer.recording.trials.risk import Risk
 from tracer.recording.trials.tally import TrialTally
 from tracer.recording.values.digesting.device import is_capturing
-from tracer.trace.model import CallGroup, Environment
-from tracer.trace.trial_names import TrialArm, Untried
-from tracer.trace.tried import Tried
+from tracer.trace.records import CallGroup, Environment, Tried
 
 #: What a trial may copy and hold, if nobody says otherwise.
 DEFAULT_BYTES = 1 << 30

@@ -22,7 +22,7 @@ from tracer.recording.values.calls import CallValues
 from tracer.recording.values.feeding import FEEDING, Weakly
 from tracer.recording.values.moments import Moments
 from tracer.recording.values.regions import RegionValues
-from tracer.trace.model import Environment
+from tracer.trace.records import Environment
 from tracer.trace.values import Group, Header, ValueKind, ValuesWriter
 
 #: The algorithms behind the digests: on the host, and on devices.

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from tracer.findings import OrderSpread, Target
     from tracer.judging.calls.call_findings import JudgedCall
     from tracer.report.view import ReportView
-    from tracer.trace.process import Draw
-    from tracer.trace.regions import Kernel, Region
+    from tracer.trace.records import Draw, Kernel, Region
 
 FINDINGS = "findings"
 

@@ -10,7 +10,7 @@ import tracer
 from tracer.findings import Change, Judgement, OrderSpread
 from tracer.gate.baseline import Acceptance
 from tracer.plain import json_text
-from tracer.trace.ranks import RankComparison
+from tracer.trace.differences import RankComparison
 
 if TYPE_CHECKING:
     from tracer.report.view import ReportView

@@ -21,7 +21,7 @@ from tracer.report.wording.words import ABOUT, SEED_ORIGINS, size
 
 if TYPE_CHECKING:
     from tracer.report.view import ReportView
-    from tracer.trace.process import Allocation, Draw
+    from tracer.trace.records import Allocation, Draw
 
 #: Rows of a section's table: those that stand open, and all that are listed.
 OPEN_ROWS = 12

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tracer.tables.settings.declared import DECLARED
-from tracer.trace.model import Environment
+from tracer.trace.records import Environment
 
 
 class SettingRow(NamedTuple):

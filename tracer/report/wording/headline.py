@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracer.names import SEVERITY, About, BlindSpotKind, Cause, Training, Verdict
+from tracer.names import SEVERITY, About, BlindSpotKind, Cause, RegionInside, Training, Verdict
 from tracer.plan import Step, step_of
 from tracer.report.wording.naming import is_call
-from tracer.trace.region_names import RegionInside
 
 if TYPE_CHECKING:
     from tracer.report.view import ReportView

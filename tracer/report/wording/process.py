@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tracer.findings import FillCost, Judgement
 from tracer.names import SeedOrigin, Verdict
 from tracer.report.wording.words import SEED_ORIGINS, joined, plural, size
-from tracer.trace.process import Generator, Loader
+from tracer.trace.records import Generator, Loader
 
 
 class GeneratorRow(NamedTuple):

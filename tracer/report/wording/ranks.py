@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tracer.plan import name_of
 from tracer.report.wording.words import joined, plural
-from tracer.trace.ranks import RankCalls, RankComparison, RankDraws, RankSetting
+from tracer.trace.differences import RankCalls, RankComparison, RankDraws, RankSetting
 
 #: Rows of one kind on the page; the JSON report has them all.
 ROWS = 50

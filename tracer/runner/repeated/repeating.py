@@ -23,7 +23,7 @@ from tracer.runner.repeated.circumstances.planned import variables_among
 from tracer.runner.repeated.task import Order, Task
 from tracer.session import judge
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, MODE
-from tracer.trace.model import FactValue
+from tracer.trace.records import FactValue
 
 PLANNED = "planned"
 #: What ``--settings`` takes besides ``planned``: settings that are made in every run.

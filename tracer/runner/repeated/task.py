@@ -6,7 +6,7 @@ import msgspec
 
 from tracer.divergence.repeated import Arm
 from tracer.runner.steps import Steps
-from tracer.trace.model import FactValue
+from tracer.trace.records import FactValue
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):

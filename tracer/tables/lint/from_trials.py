@@ -12,7 +12,7 @@ from tracer.tables.settings.declared import MODE
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.versions import release
 from tracer.trace.file import Trace
-from tracer.trace.model import CallGroup
+from tracer.trace.records import CallGroup
 
 _CPU = "cpu"
 

@@ -18,7 +18,7 @@ from tracer.errors import TableError
 from tracer.names import Backend, DeterministicMode, EvidenceKind, Phase, Verdict
 from tracer.tables.model import Table
 from tracer.tables.ruling.target_tables import TargetTables
-from tracer.trace.model import CallGroup, FactValue
+from tracer.trace.records import CallGroup, FactValue
 
 #: The schema that this release reads and writes.
 SCHEMA = 1

@@ -12,7 +12,7 @@ from tracer.tables.settings.declared import SEEDS
 from tracer.tables.settings.rows import RESERVED, EnvironmentTable, Row
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import SETTINGS, Value
-from tracer.trace.model import Environment
+from tracer.trace.records import Environment
 
 _LOADER = (
     "loader.workers",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tracer.names import Backend, DeterministicMode, UnknownReason
+from tracer.names import Backend, DeterministicMode, RegionKind, UnknownReason
 from tracer.tables.compilers.model import CompiledRule, CompilerTable
 from tracer.tables.ruling.binding import RuleOutcome, unknown_ruling
 from tracer.tables.ruling.compiled_call import CompiledCall, Eager
@@ -19,9 +19,7 @@ from tracer.tables.ruling.conditions import BoundRule
 from tracer.tables.ruling.derived import DERIVATIONS, derive
 from tracer.tables.versions import judged_as, placed
 from tracer.tables.vocabulary import Value
-from tracer.trace.model import CallGroup
-from tracer.trace.region_names import RegionKind
-from tracer.trace.regions import Kernel, Region
+from tracer.trace.records import CallGroup, Kernel, Region
 
 _MODE = "deterministic_mode"
 _REMEDY = "Record it on the target itself, or with `tracer run --eager`: eager calls are judged for any backend."

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from tracer.names import Backend, Cause, Shown, UnknownReason, Verdict
+from tracer.names import Backend, Cause, KernelLanguage, Shown, UnknownReason, Verdict
 from tracer.tables.compilers.model import CompiledCase, CompiledRule, CompilerTable
 from tracer.tables.model import Case
 from tracer.tables.ruling.binding import RuleOutcome
 from tracer.tables.ruling.conditions import BoundRule, Met, conditions_of
 from tracer.tables.vocabulary import Value
-from tracer.trace.region_names import KernelLanguage
-from tracer.trace.regions import Kernel
+from tracer.trace.records import Kernel
 
 #: The backend's own ruling on an op with facts.
 Eager = Callable[[str, Mapping[str, Value]], RuleOutcome]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from tracer.names import Backend, Phase
 from tracer.tables.translation import NO_TRANSLATIONS, RECORDED_ON, Translations
 from tracer.tables.vocabulary import FORWARD_FACTS
-from tracer.trace.model import CallGroup, FactValue
+from tracer.trace.records import CallGroup, FactValue
 
 #: The softmax that nothing else calls.
 SOFTMAX = "aten._safe_softmax"

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 
 from tracer.names import REPEATABLE, Cause, GeneratorKind, SeedOrigin, Verdict
 from tracer.tables.ruling.binding import RuleOutcome
-from tracer.trace.draws import ORIGIN, kind_drawn_from
-from tracer.trace.model import FactValue
+from tracer.trace.records import ORIGIN, FactValue, kind_drawn_from
 
 #: As facts spell them.
 _REPEATABLE = frozenset(origin.value for origin in REPEATABLE)

@@ -7,10 +7,9 @@ says; where that said it could not, the table is wrong for this device.
 
 from __future__ import annotations
 
-from tracer.names import Cause, Verdict
+from tracer.names import SETTLING_DATA, Cause, DataShown, Verdict
 from tracer.tables.ruling.binding import RuleOutcome
-from tracer.trace.model import CallGroup
-from tracer.trace.trial_names import SETTLING_DATA, DataShown
+from tracer.trace.records import CallGroup
 
 _ACCUSED = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)
 #: Verdicts that what varied refutes.

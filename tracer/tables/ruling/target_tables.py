@@ -25,8 +25,7 @@ from tracer.tables.ruling.of_this_run import CLEARED, refuted_by_trials, settled
 from tracer.tables.ruling.translating import Translator
 from tracer.tables.translation import NO_TRANSLATIONS, RECORDED_ON, Note, Translations
 from tracer.tables.vocabulary import BACKWARD_OF, Value
-from tracer.trace.draws import GENERATOR, ORIGIN
-from tracer.trace.model import CallGroup, FactValue
+from tracer.trace.records import GENERATOR, ORIGIN, CallGroup, FactValue
 
 #: What the products of attention's math route are.
 _PRODUCT = "aten.bmm.default"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from tracer.trace.model import Environment, FactValue
+from tracer.trace.records import Environment, FactValue
 
 BOOL = (False, True)
 

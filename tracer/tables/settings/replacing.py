@@ -10,7 +10,7 @@ from tracer.errors import TargetError
 from tracer.tables.loading import named_variables
 from tracer.tables.settings.declared import DECLARED, SEEDS, declared
 from tracer.tables.settings.rows import load_rows
-from tracer.trace.model import FactValue
+from tracer.trace.records import FactValue
 
 
 @cache

@@ -8,7 +8,7 @@ import msgspec
 
 from tracer.names import DeterministicMode, Settings
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, DECLARED, MODE, SEEDS, conditions
-from tracer.trace.model import Environment, FactValue
+from tracer.trace.records import Environment, FactValue
 
 #: Fields of ``Environment`` that a line of the program sets, with torch's defaults.
 DEFAULTS: Mapping[str, FactValue] = {

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracer.names import Phase, Word
-from tracer.trace.model import Environment
+from tracer.trace.records import Environment
 
 #: The format that this release writes, and the newest that it reads.
 SCHEMA = 1

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from tracer.names import KernelLanguage
 from tracer.recording.compiled.generated.apart import keeps_threads_apart
-from tracer.trace.region_names import KernelLanguage
 
 #: What adds, or swaps in, whichever comes first, in C++ and in Triton. The maximum of several numbers, their minimum
 #: and bits set are the same in every order.

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
+from tracer.names import KernelLanguage
 from tracer.recording.compiled.generated.kernel_text import KernelText
 from tracer.recording.compiled.graphs.graph_text import Node
-from tracer.trace.region_names import KernelLanguage
 
 #: What the op of a graph can have been before it was decomposed, where a kernel's name says that instead.
 _MADE_OF: Mapping[str, tuple[str, ...]] = {

@@ -21,7 +21,7 @@ from tracer.recording.compiled.graphs.graph_text import Name, Node, Unread, Valu
 from tracer.recording.randomness.generators import SEEDS
 from tracer.recording.storage.indices import Distinct
 from tracer.recording.torch_private import compile_seams, seams
-from tracer.trace.model import FactValue
+from tracer.trace.records import FactValue
 
 _CONSTANTS: Mapping[str, Any] = {"inf": float("inf"), "nan": float("nan")}
 #: Facts that sizes do not decide.

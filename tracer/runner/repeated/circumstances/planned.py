@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from tracer.errors import UsageError
 from tracer.runner.imports import when_imported
 from tracer.tables.settings.declared import SEEDS, declared
-from tracer.trace.model import FactValue
+from tracer.trace.records import FactValue
 
 SEED = 0
 

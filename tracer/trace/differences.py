@@ -1,4 +1,4 @@
-"""What differs between the ranks of one distributed job: settings, calls, random draws.
+"""What differs between traces: random draws, and between the ranks of one distributed job settings and calls too.
 
 Ranks of a data-parallel step run the same calls; one that does more, or draws more often, falls out of step with the
 others. Merged traces add up and cannot tell, so ranks are compared before they are merged.
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from tracer.names import Phase
-from tracer.trace.draw_differences import compare_draws
 from tracer.trace.file import Trace
 from tracer.trace.merging import merge_traces
-from tracer.trace.model import CallGroup, Environment, FactValue
+from tracer.trace.records import CallGroup, Draw, Environment, FactValue
 
 #: What a value is called that a rank has not.
 _ABSENT = "not set"
@@ -229,3 +229,52 @@ def _host_draws(trace: Trace) -> frozenset[tuple[_Place, int]]:
 def _frozen(table: Mapping[_Place, Mapping[_Facts, int]], one: RankCalls) -> frozenset[tuple[_Facts, int]]:
     place = (one.op, one.phase.value, one.module, one.location, one.called_from)
     return frozenset(table.get(place, {}).items())
+
+
+class DrawDifference(NamedTuple):
+    """Two ledgers that disagree about one generator, at the first place where they do."""
+
+    generator: str
+    ahead: int
+    """Draws by which the second ledger's generator is ahead of the first one's; negative where it is behind. 0: as many
+    were drawn, at other places."""
+    first: Draw | None
+    """The first entry of the first ledger that the second has not, or not as often; ``None`` where it has them all."""
+    second: Draw | None
+    """The first entry of the second ledger that the first has not, or not as often."""
+
+
+def compare_draws(first: Trace, second: Trace) -> tuple[DrawDifference, ...]:
+    """Which generators the two traces drew from differently, each with the first place at which they part.
+
+    Two runs of one program draw alike; where they do not, the generator that ran ahead says which module and line drew
+    more often. Seeds are not compared.
+    """
+    ledgers = [_by_generator(trace) for trace in (first, second)]
+    names = dict.fromkeys(name for ledger in ledgers for name in ledger)
+    found = (_difference(name, ledgers[0].get(name, {}), ledgers[1].get(name, {})) for name in names)
+    return tuple(difference for difference in found if difference is not None)
+
+
+def _by_generator(trace: Trace) -> dict[str, dict[_Place, tuple[Draw, int]]]:
+    """Generator -> place -> its first entry and the calls there, in the order of the first draw."""
+    ledger: dict[str, dict[_Place, tuple[Draw, int]]] = {}
+    for draw in trace.draws:
+        place = (draw.op, draw.phase.value, draw.module, draw.location, draw.called_from)
+        entries = ledger.setdefault(draw.generator, {})
+        known, calls = entries.get(place, (draw, 0))
+        entries[place] = (known, calls + draw.count)
+    return ledger
+
+
+def _difference(
+    name: str, one: dict[_Place, tuple[Draw, int]], other: dict[_Place, tuple[Draw, int]]
+) -> DrawDifference | None:
+    def lacking(here: dict[_Place, tuple[Draw, int]], there: dict[_Place, tuple[Draw, int]]) -> Draw | None:
+        return next((draw for place, (draw, n) in here.items() if n > there.get(place, (draw, 0))[1]), None)
+
+    first, second = lacking(one, other), lacking(other, one)
+    if first is None and second is None:
+        return None
+    ahead = sum(n for _, n in other.values()) - sum(n for _, n in one.values())
+    return DrawDifference(name, ahead, first, second)
