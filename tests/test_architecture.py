@@ -22,6 +22,7 @@ FLOORS = {
     "names": 0,
     "errors": 0,
     "plain": 0,
+    "literals": 0,
     "files": 1,
     "trace": 2,
     "tables": 3,

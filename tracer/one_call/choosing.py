@@ -67,5 +67,5 @@ _SHARED = ("op", "phase", "module", "location", "function", "called_from")
 def _elements(group: CallGroup) -> int:
     try:
         return sum(one.numel for one in tensors_in(given_by(group.arguments)))
-    except (ValueError, KeyError):
+    except ValueError:
         return -1

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tracer.names import DataShown
-from tracer.one_call.given import Tensor
+from tracer.one_call.given import Tensor, words
 from tracer.one_call.sizes import Sizes
 from tracer.trace.records import FactValue
 
@@ -25,18 +25,14 @@ class Data(NamedTuple):
     """What the reader must know of it."""
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_ALONG_DIM = _words("""
+_ALONG_DIM = words("""
     index_add index_copy index_fill index_reduce index_select scatter scatter_add scatter_reduce gather
     """)
-_TARGETS = _words("""
+_TARGETS = words("""
     nll_loss_forward nll_loss_backward multi_margin_loss multi_margin_loss_backward multilabel_margin_loss_forward
     multilabel_margin_loss_backward
     """)
-_CTC = _words("_ctc_loss _ctc_loss_backward _cudnn_ctc_loss")
+_CTC = words("_ctc_loss _ctc_loss_backward _cudnn_ctc_loss")
 #: Arguments that count through a dimension of another: whose, and which, as a number or the argument that tells.
 _COUNTS: Mapping[str, tuple[str, str, int | str]] = {
     **dict.fromkeys(_ALONG_DIM, ("index", "self", "dim")),
@@ -47,7 +43,7 @@ _COUNTS: Mapping[str, tuple[str, str, int | str]] = {
     "embedding_bag": ("indices", "weight", 0),
     "_embedding_bag_forward_only": ("indices", "weight", 0),
     "_embedding_bag_per_sample_weights_backward": ("indices", "weight", 0),
-    **dict.fromkeys(_words("nll_loss2d_forward nll_loss2d_backward"), ("target", "self", 1)),
+    **dict.fromkeys(words("nll_loss2d_forward nll_loss2d_backward"), ("target", "self", 1)),
     **dict.fromkeys(_TARGETS, ("target", "self", -1)),
     "cummaxmin_backward": ("indices", "input", "dim"),
 }
@@ -64,32 +60,32 @@ _COUNTS_TO = {
 #: Arguments that count through all elements.
 _COUNTS_ALL = {"take": ("index", "self"), "put": ("index", "self")}
 #: Arguments that count through the last two or three dimensions together.
-_COUNTS_PLANE = _words("""
+_COUNTS_PLANE = words("""
     max_pool2d_with_indices_backward max_pool3d_with_indices_backward adaptive_max_pool2d_backward
     adaptive_max_pool3d_backward fractional_max_pool2d_backward fractional_max_pool3d_backward
     """)
 #: Names that mean an index, and that mean where pieces begin, in ops that are not known here.
-_INDEX_NAMES = _words("index indices idx ids target targets label labels src dst input_ids token_ids")
-_OFFSET_NAMES = _words("offsets ptr indptr cu_seqlens cu_seqlens_q cu_seqlens_k cum_seq_q cum_seq_k offs crow_indices")
+_INDEX_NAMES = words("index indices idx ids target targets label labels src dst input_ids token_ids")
+_OFFSET_NAMES = words("offsets ptr indptr cu_seqlens cu_seqlens_q cu_seqlens_k cum_seq_q cum_seq_k offs crow_indices")
 #: Numbers of which several are alike decide these.
-_TIED = _words("""
+_TIED = words("""
     topk sort argsort msort kthvalue median nanmedian mode unique_dim _unique2 _unique unique_consecutive
     unique_dim_consecutive argmax argmin cummax cummin max_pool2d_with_indices max_pool3d_with_indices
     adaptive_max_pool2d adaptive_max_pool3d amax amin
     """)
-_POSITIVE = _words("""
+_POSITIVE = words("""
     running_var save_var save_invstd rstd invstd std total_weight exp_avg_sq exp_avg_sqs max_exp_avg_sqs state_sums
     inv_scale grad_scale growth_tracker random_samples prob p
     """)
-_PROBABILITIES = _words("""
+_PROBABILITIES = words("""
     multinomial bernoulli binomial poisson _sample_dirichlet _standard_gamma binary_cross_entropy cumprod
     binary_cross_entropy_backward log_normal geometric histc histogram logit
     """)
-_DEFINITE = _words("cholesky cholesky_inverse linalg_cholesky_ex _cholesky_solve_helper")
+_DEFINITE = words("cholesky cholesky_inverse linalg_cholesky_ex _cholesky_solve_helper")
 _UNIT = "grid"
 
-_PUTS = _words("index_put _index_put_impl _unsafe_index_put")
-_GETS = _words("index _unsafe_index _unsafe_masked_index _unsafe_masked_index_put_accumulate")
+_PUTS = words("index_put _index_put_impl _unsafe_index_put")
+_GETS = words("index _unsafe_index _unsafe_masked_index _unsafe_masked_index_put_accumulate")
 
 REPEATS = "numbers repeat: whether they did is not in the recording"
 AS_RECORDED = "numbers repeat, as in the recording"
@@ -143,14 +139,14 @@ def data_of(op: str, name: str, form: Tensor, given: Mapping[str, Any], kind: Ki
 
 def _call(maker: str, form: Tensor, sizes: Sizes, *further: str, note: str = "", wrap: str = "{}") -> Data:
     stride = [] if form.stride is None else [f"strides={list(form.stride)}"]
-    words = [f'"{form.dtype}"', sizes.shape(form.shape), *further, *stride]
-    return Data(wrap.format(f"{maker}({', '.join(words)})"), (maker,), note)
+    given = [f'"{form.dtype}"', sizes.shape(form.shape), *further, *stride]
+    return Data(wrap.format(f"{maker}({', '.join(given)})"), (maker,), note)
 
 
 def _sparse(form: Tensor, sizes: Sizes) -> Data:
     ways = {"sparse_coo": "to_sparse", "sparse_csr": "to_sparse_csr", "sparse_csc": "to_sparse_csc"}
     if form.layout not in ways:
-        raise ValueError(f"a tensor of layout {form.layout}, which is not made again")
+        raise ValueError(f"a tensor of layout {form.layout} is not made again")
     text = f'sparse("{form.dtype}", {sizes.shape(form.shape)}).{ways[form.layout]}()'
     return Data(text, ("sparse", "floats", "uniform"), "one element in ten is not zero: how many were is not recorded")
 

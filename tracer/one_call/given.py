@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import re
+import warnings
 from collections.abc import Iterator
 from keyword import iskeyword
 from typing import Any, NamedTuple
@@ -53,20 +53,58 @@ class Unknown(NamedTuple):
     """Something that was not kept."""
 
 
-_WORD = re.compile(r"torch\.\w+(\(\)|\('\w+'\))?\Z")
+def words(text: str) -> frozenset[str]:
+    """The words of a text."""
+    return frozenset(text.split())
+
+
+#: The types of device that torch has, and the names by which vendors call one of their own.
+DEVICES = words("""
+    cpu cuda hip xpu mps npu meta hpu xla mtia maia ipu vulkan opengl opencl ideep ve fpga lazy privateuseone
+    """)
+#: As ``str`` writes them, without ``torch.``; what a trace calls otherwise is no dtype of a release that we know.
+DTYPES = words("""
+    bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex32 complex64
+    complex128 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn_x2 quint8 qint8
+    qint32 quint4x2 quint2x4 bits8 bits16 bits1x8 bits2x4 bits4x2 int1 int2 int3 int4 int5 int6 int7 uint1 uint2 uint3
+    uint4 uint5 uint6 uint7
+    """)
+LAYOUTS = words("strided sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc _mkldnn jagged")
+#: As a tensor's form names them.
+_NAMED_LAYOUTS = frozenset(name.removeprefix("_") for name in LAYOUTS)
+MEMORY_FORMATS = words("contiguous_format channels_last channels_last_3d preserve_format")
+_WORDS = frozenset(
+    (
+        *(f"torch.{name}" for name in DTYPES | LAYOUTS | MEMORY_FORMATS),
+        *(f"torch.device('{name}')" for name in DEVICES),
+        "torch.Generator()",
+    )
+)
 _NUMBERS = {"inf": float("inf"), "nan": float("nan")}
-_DEVICES = ("cpu", "cuda", "xpu", "mps", "npu", "meta", "hpu", "xla")
+#: A fused optimizer's lists take a few thousand characters.
+_LONGEST = 1 << 18
+_LARGEST = 2**63 - 1
 
 
 def given_by(text: str) -> dict[str, Any]:
-    """The arguments that ``CallGroup.arguments`` spells, by name. Raises ``ValueError`` for a text of another form."""
+    """The arguments that ``CallGroup.arguments`` spells, by name. Raises ``ValueError`` for a text of another form.
+
+    What is returned becomes part of a program: plain values, tensors of dtypes, layouts and devices that torch has, and
+    words of closed lists.
+    """
+    if len(text) > _LONGEST:
+        raise ValueError("are longer than those of any op")
     try:
-        call = ast.parse(f"call({text})", mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of an escape that Python does not know
+            call = ast.parse(f"call({text})", mode="eval").body
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
+            raise ValueError("is no list of named arguments")
+        if any(one.arg is None for one in call.keywords):
+            raise ValueError("is no list of named arguments")
+        return {_name(one.arg or ""): _read(one.value) for one in call.keywords}
+    except (SyntaxError, RecursionError, MemoryError) as problem:
         raise ValueError(f"cannot be read: {problem}") from problem
-    if not isinstance(call, ast.Call) or call.args:
-        raise ValueError("is no list of named arguments")
-    return {_name(one.arg): _read(one.value) for one in call.keywords if one.arg is not None}
 
 
 def tensors_in(given: dict[str, Any]) -> Iterator[Tensor]:
@@ -94,14 +132,17 @@ def _read(node: ast.expr) -> Any:
     if isinstance(node, ast.List):
         return [_read(one) for one in node.elts]
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_read(node.operand)
-    if isinstance(node, ast.Name):
+        value = _read(node.operand)
+        if type(value) not in (int, float, complex):
+            raise ValueError(f"holds {ast.unparse(node)}, which is no number")
+        return -value
+    if isinstance(node, ast.Name) and node.id in _NUMBERS:
         return _NUMBERS[node.id]
     if isinstance(node, ast.BinOp):  # a complex number
         return ast.literal_eval(node)
     if isinstance(node, ast.Call) or (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)):
         text = ast.unparse(node)
-        if not _WORD.match(text):  # what comes from a trace becomes part of a program
+        if text not in _WORDS:
             raise ValueError(f"holds {text}, which is no word of torch")
         return Word(text)
     return _tensor(node)
@@ -117,9 +158,14 @@ def _tensor(node: ast.expr) -> Tensor:
     while isinstance(node, ast.Subscript):
         sizes.insert(0, _sizes(node.slice))
         node = node.value
-    if not isinstance(node, ast.Name) or not sizes:
+    if not isinstance(node, ast.Name) or node.id not in DTYPES or len(sizes) not in (1, 2):
         raise ValueError(f"holds {ast.unparse(node)}, which is no tensor")
+    unknown = next((word for word in words if word not in DEVICES and word not in _NAMED_LAYOUTS), None)
+    if unknown is not None:
+        raise ValueError(f"holds a tensor of {unknown}, which is no layout and no device")
     shape, stride = sizes[0], sizes[1] if len(sizes) > 1 else None
+    if stride is not None and len(stride) != len(shape):
+        raise ValueError("holds a tensor with another number of strides than sizes")
     unfixed = None in shape
     if unfixed or (stride is not None and None in stride):
         stride = None
@@ -127,12 +173,17 @@ def _tensor(node: ast.expr) -> Tensor:
         node.id,
         tuple(UNFIXED if size is None else size for size in shape),
         None if stride is None else tuple(step for step in stride if step is not None),
-        next((word for word in words if word not in _DEVICES), ""),
-        next((word for word in words if word in _DEVICES), ""),
+        next((word for word in words if word not in DEVICES), ""),
+        next((word for word in words if word in DEVICES), ""),
         unfixed,
     )
 
 
 def _sizes(node: ast.expr) -> tuple[int | None, ...]:
-    value = ast.literal_eval(node)
-    return value if isinstance(value, tuple) else (value,)
+    sizes: list[int | None] = []
+    for part in node.elts if isinstance(node, ast.Tuple) else [node]:
+        size = part.value if isinstance(part, ast.Constant) else part
+        if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size > _LARGEST):
+            raise ValueError("holds a tensor whose sizes are no numbers")
+        sizes.append(size)
+    return tuple(sizes)

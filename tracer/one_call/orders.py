@@ -106,7 +106,7 @@ def _adding(group: CallGroup, held: dict[str, Any]) -> tuple[int, Adding] | None
     """How many things a call adds, and what adds them in a given order."""
     try:
         given = given_by(group.arguments)
-    except (ValueError, KeyError):
+    except ValueError:
         return None
     for name, value in given.items():
         if isinstance(value, list):

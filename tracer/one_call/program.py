@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-import json
-import re
+import keyword
 import textwrap
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -16,13 +15,15 @@ import jinja2
 from tracer import __version__
 from tracer.errors import UsageError
 from tracer.findings import Finding
+from tracer.literals import literal
 from tracer.names import About, Backend, Cause
 from tracer.one_call.choosing import calls_of
 from tracer.one_call.data import Kind, data_of
-from tracer.one_call.given import Tensor, Word, given_by, tensors_in
+from tracer.one_call.given import DEVICES, Tensor, Word, given_by, tensors_in
 from tracer.one_call.kept import group_with_data
 from tracer.one_call.routes import route_of
 from tracer.one_call.sizes import SIZED, Sizes
+from tracer.plain import one_line
 from tracer.report import Report
 from tracer.report.page.assets import template_folder
 from tracer.tables.settings.declared import DECLARED, MODE, held
@@ -30,7 +31,6 @@ from tracer.trace.records import CallGroup, Environment
 
 #: Calls in each mode: an op that varies in one of ten calls is missed once in 40,000 times.
 RUNS = 100
-_OP = re.compile(r"^\w+\.\w+\.\w+$")
 _WIDTH = 116
 _DEVICES = {Backend.ROCM: "cuda", Backend.RECORDED: "cpu"}
 
@@ -55,12 +55,19 @@ class _Line(NamedTuple):
     expression: str
     note: str
 
+    @property
+    def key(self) -> str:
+        """Its name as a literal."""
+        return literal(self.name)
+
 
 def program_of(
     report: Report, finding: Finding, *, file: str = "repro.py", values: str = "", imports: tuple[str, ...] = ()
 ) -> Program:
     """The program that makes the call of ``finding`` again.
 
+    It runs nothing that the trace says: names of torch's are of closed lists, and whatever else comes from the trace is
+    a literal (``tracer.literals``) or part of the program's own description.
     ``values``: a safetensors file beside it with the recorded data; ``imports``: modules that register the op. Raises
     ``UsageError`` in one line for a finding that is about no call, or whose call cannot be made again.
     """
@@ -74,9 +81,25 @@ def program_of(
             f"the trace does not hold what {finding.op} was called with: the {unseen} is older or saw no arguments",
             hint="record it again with `tracer run`",
         )
-    if not _OP.match(group.op):
+    if not _is_overload(group.op):
         raise UsageError(f"{group.op} is no op of one overload", hint="choose another finding")
-    return _Writer(report, finding, group, len(calls), file, values, imports).program()
+    for module in imports:
+        if not all(map(_is_name, module.split("."))):
+            raise UsageError(f"--import: {module!r} is no module's name", hint="write it as in an import")
+    try:
+        return _Writer(report, finding, group, len(calls), file, values, imports).program()
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as problem:
+        said = problem if type(problem) is ValueError else "they are not those that the op takes"
+        raise UsageError(f"the arguments of {group.op} in the trace: {said}", hint="record it again") from problem
+
+
+def _is_overload(op: str) -> bool:
+    parts = op.split(".")
+    return len(parts) == 3 and all(map(_is_name, parts))
+
+
+def _is_name(text: str) -> bool:
+    return text.isascii() and text.isidentifier() and not keyword.iskeyword(text)
 
 
 class _Writer:
@@ -99,12 +122,7 @@ class _Writer:
         self._file = file
         self._values = values
         self._imports = imports
-        try:
-            self._given = given_by(group.arguments)
-        except (ValueError, KeyError) as problem:
-            raise UsageError(
-                f"the arguments of {group.op} in the trace: {problem}", hint="record it again"
-            ) from problem
+        self._given = given_by(group.arguments)
         self._route = route_of(finding, group.op, self._given)
         self._sizes = Sizes(() if values else tensors_in(self._route.given))  # recorded data have the recorded sizes
         self._makers: set[str] = set()
@@ -125,16 +143,15 @@ class _Writer:
             intro=tuple(self._intro(assumed)),
             needs=", ".join(self._needs(device)),
             file=_plain(self._file),
-            guess=route.guess if not self._imports else "",
+            is_registered_elsewhere=bool(route.namespace) and not self._imports,
             around=route.around,
             is_with_values=bool(self._values),
-            values=_quoted(self._values),
+            values=literal(self._values),
             variables=tuple(self._variables(environment)),
             settings=tuple(self._settings(environment)),
-            device=device,
+            device=literal(device),
             recorded=self._recorded(),
-            recorded_where=_plain(f", {self._group.location}" if self._group.location else ""),
-            threads=environment.num_threads if self._group.facts.get("device") == "cpu" else None,
+            threads=max(environment.num_threads or 0, 0) if self._group.facts.get("device") == "cpu" else 0,
             parameters=self._sizes.parameters,
             given=lines,
             writes=route.writes,
@@ -156,7 +173,7 @@ class _Writer:
         for name, value in self._route.given.items():
             notes: list[str] = []
             expression = self._expression(name, value, notes)
-            yield _Line(name, expression, "; ".join(dict.fromkeys(notes)))
+            yield _Line(name, expression, _plain("; ".join(dict.fromkeys(notes))))
 
     def _expression(self, name: str, value: Any, notes: list[str], place: int | None = None) -> str:
         if isinstance(value, Tensor):
@@ -166,11 +183,9 @@ class _Writer:
             return f"[{', '.join(parts)}]"
         if isinstance(value, Word):
             return "DEVICE" if value.text.startswith("torch.device") else value.text
-        if isinstance(value, float) and repr(value) in ("inf", "-inf", "nan"):
-            return f'float("{value!r}")'
-        if name in SIZED and type(value) is int:
+        if name in SIZED and type(value) is int and value in self._sizes.letters:
             return self._sizes.name(value)
-        return repr(value)
+        return literal(value)
 
     def _tensor(self, name: str, form: Tensor, notes: list[str], place: int | None) -> str:
         stays = form.device == "cpu" and self._group.facts.get("device") not in ("cpu", "meta")
@@ -179,14 +194,11 @@ class _Writer:
             key = name if place is None else f"{name}.{place}"
             self._tensors.append(key)
             stride = "" if form.stride is None else f", strides={list(form.stride)}"
-            text = f'kept(file, "{key}"{stride})'
+            text = f"kept(file, {literal(key)}{stride})"
         else:
             packet = self._group.op.split(".")[1].removesuffix("_")
             kind = Kind(self._group.facts, frozenset(self._group.data))
-            try:
-                data = data_of(packet, name, form, self._given, kind, self._sizes, place or 0)
-            except (ValueError, IndexError, AttributeError) as problem:
-                raise UsageError(f"{self._group.op} was given {problem}", hint="choose another finding") from problem
+            data = data_of(packet, name, form, self._given, kind, self._sizes, place or 0)
             self._makers.update(data.makers)
             text = data.expression
             if data.note:
@@ -224,8 +236,8 @@ class _Writer:
         if self._values:
             yield f"safetensors, {_plain(self._values)} beside it"
         yield from (*self._imports, *self._route.imports)
-        if self._route.guess and not self._imports:
-            yield f"whatever registers the ops of {self._route.guess}"
+        if self._route.namespace and not self._imports:
+            yield f"whatever registers the ops of {self._route.namespace}"
         if self._group.region:
             yield "a compiler that torch.compile can use"
         if device != "cpu":
@@ -233,22 +245,30 @@ class _Writer:
 
     def _device(self) -> str:
         backend = self._finding.backend
-        if backend is Backend.RECORDED:
-            return str(self._group.facts.get("device", "cpu"))
-        return str(_DEVICES.get(backend, backend.value))
+        if backend is not Backend.RECORDED:
+            return str(_DEVICES.get(backend, backend.value))
+        device = self._group.facts.get("device", "cpu")
+        if device not in DEVICES and device != "none":
+            raise UsageError(
+                f"the trace says that {self._group.op} ran on {device!r}, which is no device that torch names",
+                hint="judge it for another --backend",
+            )
+        return str(device) if device != "none" else "cpu"
 
     def _recorded(self) -> str:
         environment = self._report.environment
         device = environment.devices[0].name if environment.devices else str(self._group.facts.get("device", "cpu"))
-        said = {"torch": f"torch {environment.torch}", "device": device, "arguments": self._group.arguments}
-        return "".join(f'    "{name}": {_quoted(value)},\n' for name, value in said.items())
+        place = self._group.location or "no known line"
+        given = self._group.arguments
+        said = {"torch": f"torch {environment.torch}", "device": device, "arguments": given, "at": place}
+        return "".join(f"    {literal(name)}: {literal(one_line(value))},\n" for name, value in said.items())
 
     @staticmethod
     def _variables(environment: Environment) -> Iterator[str]:
         for setting in DECLARED:
             value = held(setting.key, environment)
             if setting.is_variable and value is not None:
-                yield f"os.environ.setdefault({setting.key!r}, {str(value)!r})"
+                yield f"os.environ.setdefault({literal(setting.key)}, {literal(str(value))})"
 
     @staticmethod
     def _settings(environment: Environment) -> Iterator[str]:
@@ -260,19 +280,14 @@ class _Writer:
                 yield setting.line(value)
 
 
-def _quoted(text: str) -> str:
-    """``text`` as a literal between double quotes, however strange it is."""
-    return json.dumps(text)
-
-
 def _wrapped(text: str, indent: str = "") -> Iterator[str]:
     """``text`` in lines of a docstring."""
     yield from textwrap.wrap(_plain(text), _WIDTH, initial_indent=indent, subsequent_indent=indent)
 
 
 def _plain(text: str) -> str:
-    """``text`` as it may stand in a docstring: it ends none, and escapes nothing."""
-    return " ".join(text.split()).replace("\\", "/").replace('"', "'").replace("{", "(").replace("}", ")")
+    """``text`` as it may stand in a docstring or a comment: on one line, it ends none, and escapes nothing."""
+    return one_line(text).replace("\\", "/").replace('"', "'")
 
 
 def _sentence(note: str) -> str:

@@ -12,10 +12,13 @@ from typing import Any, NamedTuple
 
 from tracer.errors import UsageError
 from tracer.findings import Finding
+from tracer.literals import literal
 from tracer.one_call.given import Tensor, has_unknown
 
 #: Arguments that say nothing of the result, or that each process has of its own.
 _LEFT_OUT = frozenset({"pin_memory", "generator", "non_blocking"})
+#: Arguments that name a file.
+_FILES = frozenset({"filename", "file_name", "file", "path"})
 _CUDNN_MODES = {0: "RNN", 1: "RNN", 2: "LSTM", 3: "GRU"}
 _ATTENTION = {
     "_scaled_dot_product_flash_attention": "FLASH_ATTENTION",
@@ -72,8 +75,8 @@ class Route(NamedTuple):
     notes: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
     """Modules that register the op."""
-    guess: str = ""
-    """A module that may register it: its namespace, where nothing is known of that."""
+    namespace: str = ""
+    """Of an op of which nothing is known that registers it."""
     around: str = ""
     """A context that the call is made in where it runs on CUDA."""
 
@@ -99,6 +102,8 @@ def route_of(finding: Finding, op: str, given: Mapping[str, Any]) -> Route:
 
 
 def _own(finding: Finding, op: str, packet: str, space: str, given: Mapping[str, Any]) -> Route:
+    if _FILES & given.keys():
+        raise UsageError(f"{op} opens a file, which a program of a trace does not", hint="choose another finding")
     notes = []
     kept: dict[str, Any] = {}
     for name, value in given.items():
@@ -119,7 +124,7 @@ def _own(finding: Finding, op: str, packet: str, space: str, given: Mapping[str,
         writes=packet.endswith("_") or "out" in given or space not in _TORCHS_OWN,
         notes=tuple(notes),
         imports=(_REGISTERED_BY[space],) if space in _REGISTERED_BY else (),
-        guess="" if space in _REGISTERED_BY or space in _TORCHS_OWN else space,
+        namespace="" if space in _REGISTERED_BY or space in _TORCHS_OWN else space,
     )
 
 
@@ -152,13 +157,13 @@ def _recurrent(given: Mapping[str, Any], is_backward: bool) -> Route:
         options["nonlinearity"] = "relu"
     if given.get("weight_stride0") == 2 or given.get("has_biases") is False:
         options["bias"] = False
-    words = "".join(f", {name}={value!r}" for name, value in options.items())
+    words = literal(int(hidden)) + "".join(f", {name}={literal(value)}" for name, value in options.items())
     return Route(
         'layer(given["input"])[0]',
         {"input": data},
         setup=(
             "torch.manual_seed(0)",
-            f'layer = torch.nn.{kind}(given["input"].shape[-1], {int(hidden)}{words}).to(DEVICE, given["input"].dtype)',
+            f'layer = torch.nn.{kind}(given["input"].shape[-1], {words}).to(DEVICE, given["input"].dtype)',
         ),
         wanted='[given["input"], *layer.parameters()]' if is_backward else "",
         notes=(
@@ -177,7 +182,7 @@ def _batch_norm(given: Mapping[str, Any], is_backward: bool) -> Route:
     empty = "" if not trains else "running_mean=None, running_var=None, "
     learnt = ', given["weight"]' if "weight" in kept else ""
     return Route(
-        f"torch.nn.functional.batch_norm(**given, {empty}training={trains}, eps={float(eps)!r})",
+        f"torch.nn.functional.batch_norm(**given, {empty}training={trains}, eps={literal(float(eps))})",
         kept,
         wanted=f'[given["input"]{learnt}]' if is_backward else "",
         notes=("the call is made through torch.nn.functional.batch_norm",),
@@ -194,7 +199,7 @@ def _ctc(given: Mapping[str, Any], is_backward: bool) -> Route:
     return Route(
         'torch.nn.functional.ctc_loss(torch.log_softmax(given["log_probs"], -1), given["targets"], '
         'given["input_lengths"], given["target_lengths"], '
-        f'blank={int(given.get("blank", 0))}, reduction="none", zero_infinity=True)',
+        f'blank={literal(int(given.get("blank", 0)))}, reduction="none", zero_infinity=True)',
         {"log_probs": scores, "targets": targets, "input_lengths": inputs, "target_lengths": lengths},
         wanted='[given["log_probs"]]' if is_backward else "",
         notes=(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tracer.findings import Change, FillCost, Finding, Judgement, Need
+from tracer.literals import literal
 from tracer.names import SEVERITY, About, DeterministicMode, Prerequisite, UnknownReason, Verdict
 from tracer.plan.imports import importing_once
 from tracer.plan.prerequisites import Asking, needs_of
@@ -158,11 +159,13 @@ def _line(name: str, value: FactValue) -> str:
     known = declared(name)
     if known is not None:
         return known.line(value)
-    return variable_line(name, value) if _is_variable(name) else f"{name.removesuffix('()')} = {value!r}"
+    return variable_line(name, value) if _is_variable(name) else f"{name.removesuffix('()')} = {literal(value)}"
 
 
 def _is_variable(name: str) -> bool:
-    return name.isupper() and "." not in name
+    """Is it no dotted name of Python's? A trace may hold variables of any name, and no setting that no row knows."""
+    parts = name.removesuffix("()").split(".")
+    return len(parts) < 2 or not all(map(str.isidentifier, parts))
 
 
 def _load_data(plan: _Plan) -> Iterator[Draft]:

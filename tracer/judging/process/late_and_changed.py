@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from tracer.findings import Finding
 from tracer.judging.process.bound_rows import BoundRows
 from tracer.names import About, EventKind, Subsystem
+from tracer.tables.settings.declared import variable_line
 from tracer.tables.vocabulary import Value
 from tracer.trace.records import Event
 
@@ -66,7 +67,7 @@ def late_findings(rows: BoundRows) -> Iterator[Finding]:
             fields: dict[str, Any] = {}
             if of_variables:
                 fields["sets"] = {event.name: event.value} if event.value else {}
-                fields["code"] = f'os.environ["{event.name}"] = "{event.value}"' if event.value else row.code
+                fields["code"] = variable_line(event.name, event.value) if event.value else row.code
             yield from rows.finding(
                 row,
                 {"late": late.word},

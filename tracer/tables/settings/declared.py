@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from tracer.literals import literal
 from tracer.trace.records import Environment, FactValue
 
 BOOL = (False, True)
@@ -117,7 +118,7 @@ class Setting(NamedTuple):
 
 def variable_line(name: str, value: FactValue) -> str:
     """The line of a program that sets an environment variable."""
-    return f'os.environ["{name}"] = "{value}"'
+    return f"os.environ[{literal(name)}] = {literal(str(value))}"
 
 
 def held(key: str, environment: Environment) -> FactValue | None:
