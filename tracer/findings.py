@@ -268,23 +268,6 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What must hold as well for it to do its work."""
 
 
-class OrderSpread(msgspec.Struct, frozen=True, kw_only=True):
-    """An estimate: how far results lie apart when the kept additions of a finding are made in other orders."""
-
-    finding: int
-    """Position of the finding, from 0."""
-    op: str
-    location: str
-    calls: int
-    """Calls whose data were kept and added up."""
-    orders: int
-    """Random orders, on the CPU."""
-    ulp: int
-    """Widest gap of one element, in units of its last place."""
-    relative: float
-    """Widest gap of one element, as a part of the result's largest."""
-
-
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """A trace held against tables for one target."""
 

@@ -221,10 +221,8 @@ class GeneratorKind(Word):
     NUMPY_OBJECTS = "numpy-objects"
     PYTHON_OBJECTS = "python-objects"
     SYSTEM = "system"
-    """``random.SystemRandom``; like the two below it has no state that could be seeded."""
+    """``random.SystemRandom``; like the one below it has no state that could be seeded."""
     MACHINE = "machine"
-    SETS = "sets"
-    """The order of a set of texts."""
 
     @classmethod
     def spelt(cls, generator: object) -> GeneratorKind:
@@ -270,7 +268,7 @@ class NumberSource(Word):
     ENTROPY = "entropy"
     """The operating system's random numbers: ``os.urandom``, ``secrets``, ``uuid``, a generator made without a seed."""
     HASH = "hash"
-    """The hash of a text, where the interpreter was told of no hash seed."""
+    """The hash of a text, where Python was started without a hash seed."""
     ADDRESS = "address"
     """Where an object lies in memory."""
 
@@ -289,7 +287,7 @@ class NumberUse(Word):
     VALUE = "value"
     """It was handed to the program."""
     ORDER = "order"
-    """The order of a set of texts."""
+    """It ordered something. Earlier releases recorded this; nothing judges it."""
 
 
 class EventKind(Word):

@@ -16,6 +16,8 @@ from tracer.report.wording.answers import answers, evidence_counts
 from tracer.report.wording.headline import headline
 from tracer.trace import BlindSpot
 
+NOT_JUDGED = "(not judged: orders of sets and hashes)"
+
 
 def test_risk_is_answered_with_calls_places_and_the_line_that_has_most() -> None:
     first, _, _ = answers(report(finding(count=8), finding(location="train.py:99", count=2), clean=90))
@@ -57,9 +59,9 @@ def test_two_edits_of_one_line_are_two_edits_and_one_place() -> None:
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        ([], "No risk found"),
-        ([finding(verdict="seeded", deterministic_mode="seeded")], "No risk found once seeded"),
-        ([finding(verdict="unknown", deterministic_mode="unknown")], "No risk found in what is known"),
+        ([], f"No risk found {NOT_JUDGED}"),
+        ([finding(verdict="seeded", deterministic_mode="seeded")], f"No risk found once seeded {NOT_JUDGED}"),
+        ([finding(verdict="unknown", deterministic_mode="unknown")], f"No risk found in what is known {NOT_JUDGED}"),
         ([finding(verdict="conditional")], "Two runs can differ for some data"),
         (
             [finding(verdict="conditional", cause="reduction-order")],
@@ -101,9 +103,17 @@ def test_calls_are_counted_from_the_tally_and_the_process_is_said_beside_them() 
     [
         ("nondeterministic", "Two runs of this step can differ", "Yes: 1 setting can make runs differ; none of 100"),
         ("conditional", "Two runs can differ under some conditions", "Only under some conditions: 1 setting can make"),
-        ("unknown", "No risk found in what is known", "No risk found in what is known; for 1 unknown setting there"),
+        (
+            "unknown",
+            f"No risk found in what is known {NOT_JUDGED}",
+            "No risk found in what is known; for 1 unknown setting there",
+        ),
         ("raises", "The step would stop with an error", "The step stops before that question: 1 setting would raise"),
-        ("seeded", "No risk found once seeded", "Not once seeded: no other risk found in 100 recorded calls."),
+        (
+            "seeded",
+            f"No risk found once seeded {NOT_JUDGED}",
+            "Not once seeded: no other risk found in 100 recorded calls.",
+        ),
     ],
 )
 def test_the_process_alone_decides_the_headline(verdict: str, head: str, sentence: str) -> None:
@@ -118,7 +128,7 @@ def test_draws_that_the_program_seeded_ask_for_nothing() -> None:
     seeded = msgspec.structs.replace(drawing, sets={})
     made = Report(msgspec.structs.replace(judged, findings=(seeded,), planned={}))
     assert made.plan == ()
-    assert headline(made)[1] == "No risk found; the random draws that were seen are seeded"
+    assert headline(made)[1] == f"No risk found; the random draws that were seen are seeded {NOT_JUDGED}"
     first, _, third = (answer.sentence for answer in answers(made))
     assert first.startswith("No risk found in 100 recorded calls; 24 calls that draw at random use generators")
     assert third.startswith("Nothing: whatever was found repeats.")
@@ -190,8 +200,8 @@ def test_no_step_is_ever_called_deterministic(findings: list[Finding]) -> None:
             "No optimizer step was recorded, and processes were started that were not followed: nothing is known of a"
             " training",
         ),
-        ("recorded", [], "No risk found"),
-        ("unknown", [], "No risk found"),
+        ("recorded", [], f"No risk found {NOT_JUDGED}"),
+        ("unknown", [], f"No risk found {NOT_JUDGED}"),
     ],
 )
 def test_a_recording_without_an_optimizer_step_says_so_first(training: str, found: list[Finding], head: str) -> None:
@@ -220,6 +230,9 @@ def test_where_no_risk_was_found_the_headline_names_what_was_not_seen() -> None:
         )
     )
     made = report(blind_spots=spots, watched_from_start=False)
-    assert headline(made)[1] == "No risk found (not seen: what ran before recording, other threads, compiled code)"
-    assert headline(report(watched_from_start=True))[1] == "No risk found"
+    assert headline(made)[1] == (
+        "No risk found (not seen: what ran before recording, other threads, compiled code; "
+        "not judged: orders of sets and hashes)"
+    )
+    assert headline(report(watched_from_start=True))[1] == f"No risk found {NOT_JUDGED}"
     assert headline(report(finding(), blind_spots=spots))[1] == "Two runs of this step can differ"

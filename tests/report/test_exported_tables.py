@@ -16,7 +16,6 @@ from tests.report.samples import HOSTILE, full_report, hostile_process_report, p
 from tests.thinning import every
 from tracer import judge
 from tracer.errors import ReportError
-from tracer.findings import OrderSpread
 from tracer.names import SEVERITY
 from tracer.report import Report
 from tracer.report.column import Holds
@@ -31,7 +30,6 @@ HEADERS = {
     "modules": "backend,torch,module,calls,raises,nondeterministic,conditional,unknown,seeded,deterministic",
     "settings": "kind,name,value,differs",
     "draws": "generator,op,phase,module,location,function,called_from,count,origin,seeded_at",
-    "orders": "finding,op,location,calls,orders,ulp,relative",
     "regions": "region,function,location,backend,device,direction,origin,executions,ops,inside,why,kernel,language,"
     "calls,adds_atomically,kernel_ops,choice,by_stopwatch",
 }
@@ -50,12 +48,7 @@ def judged(**fields: Any) -> Report:
         differing_settings=("cudnn_benchmark",),
         regions=(region(),),
     )
-    report = judge(made, backend="cuda", **fields)
-    op, location = report.findings[0].op, report.findings[0].location
-    report.order_spreads = (
-        OrderSpread(finding=0, op=op, location=location, calls=1, orders=16, ulp=3, relative=2.5e-7),
-    )
-    return report
+    return judge(made, backend="cuda", **fields)
 
 
 def rows(text: str) -> list[dict[str, str]]:

@@ -39,7 +39,7 @@ BY_CATEGORY = {
     "precision": 10,
     "attention": 5,
     "CPU threads and libraries": 18,
-    "random generators": 15,
+    "random generators": 12,
     "memory": 3,
     "data loading": 9,
     "collectives": 7,

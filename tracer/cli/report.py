@@ -13,7 +13,6 @@ from tracer.cli.progress import progress
 from tracer.cli.target_options import target_options
 from tracer.cli.verbosity import detail_of, verbosity
 from tracer.cli.writing import render_report, write_rendered
-from tracer.errors import UsageError
 from tracer.names import Backend, Settings
 from tracer.plain import say
 
@@ -25,7 +24,6 @@ Examples:
   tracer report trace.json --backend cuda --settings deterministic
   tracer report trace.json --backend npu -o report.html
   tracer report trace.json --targets all -o report.html
-  tracer report trace.json --backend cuda --fuzz-order
   tracer report trace.rank*.json --format html,csv -o out/
 
 Exit code 3 says that a trace is partial: the report is written, and speaks for what was recorded alone."""
@@ -49,7 +47,7 @@ Exit code 3 says that a trace is partial: the report is written, and speaks for 
     "--table",
     metavar="T",
     shell_complete=completing.tables,
-    help="What CSV and Parquet hold: findings (the default), calls, modules, settings, draws, regions or orders.",
+    help="What CSV and Parquet hold: findings (the default), calls, modules, settings, draws or regions.",
 )
 @click.option(
     "-o",
@@ -66,7 +64,6 @@ Exit code 3 says that a trace is partial: the report is written, and speaks for 
     help="Judge these files, lines, functions or modules for cpu: they run on the host.",
 )
 @click.option("--region", metavar="ID", help="Show one region of compiled code whole, as text: its ops and kernels.")
-@click.option("--fuzz-order", is_flag=True, help="Estimate how much the order of kept additions could matter.")
 @click.option("--strict", is_flag=True, help="Call a torch newer than the tables unknown; guess nothing.")
 @verbosity
 def command(
@@ -80,7 +77,6 @@ def command(
     targets: str | None,
     host: tuple[str, ...],
     region: str | None,
-    fuzz_order: bool,
     strict: bool,
     quiet: bool,
     verbose: bool,
@@ -90,8 +86,6 @@ def command(
     Several traces (steps, repeated runs, ranks) are merged. Neither torch nor the device is needed.
     """
     detail = detail_of(quiet=quiet, verbose=verbose)
-    if fuzz_order and len(traces) > 1:
-        raise UsageError("--fuzz-order adds up the data of one recording", hint="name one trace")
     wanted = destinations(formats, output, inputs=traces, table=table)
     with progress("reading traces"):
         from tracer.gate.suppressions import host_lines
@@ -109,10 +103,6 @@ def command(
         if targets is not None:
             others = targets_named(targets, report.target.torch)
             report.portability = judge_targets(trace, others, settings=settings, strict=strict, host=named)
-        if fuzz_order:
-            from tracer.one_call.orders import order_spreads
-
-            report.order_spreads = order_spreads(report, traces[0])
         if region is not None:
             from tracer.report.terminal.compiled_text import region_text
 

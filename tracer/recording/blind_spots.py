@@ -32,8 +32,6 @@ from tracer.trace.records import BlindSpot
 #: What has memory of its own: a tensor that is shared with it was given away by a method that is watched.
 _WRITES_ITS_OWN = (BlindSpotKind.DATALOADER, BlindSpotKind.OTHER_PROCESS)
 
-Note = Callable[[BlindSpotKind, str, "FrameType | None"], None]
-
 
 class BlindSpots:
     """Blind spots of one recording, each with its count."""

@@ -28,7 +28,7 @@ from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.loader_fetches import follow_loaders
 from tracer.recording.origin.modules import ModuleStack
 from tracer.recording.origin.optimizers import OptimizerWatch
-from tracer.recording.origin.sites import USER, Sites, spell
+from tracer.recording.origin.sites import Sites, spell
 from tracer.recording.own_code import leave_to_python
 from tracer.recording.process import environment as process
 from tracer.recording.process.first_uses import first_calls, with_first_calls
@@ -178,10 +178,6 @@ class Recorder:
         if self.values is not None:
             self.values.stop(self.partial)
 
-    def record_calls_alone(self) -> None:
-        """Follow neither memory nor writes nor draws from now on: there to measure what following them costs."""
-        self.tracking.is_on = False
-
     def trace(self, version: str) -> Trace:
         """What was recorded so far, as a trace."""
         counted = sorted(self._counted(), key=lambda pair: pair[1].order)
@@ -214,7 +210,7 @@ class Recorder:
             generators=tuple(self.generators.generators(_drawn_by(counted))),
             host_draws=tuple(self.generators.draws()),
             loaders=self.watch.loaders.listed() if self.watch.loaders is not None else (),
-            machine_numbers=self.watch.numbers.listed(self._own_files()),
+            machine_numbers=self.watch.numbers.listed(),
             allocations=merged(self.tracking.allocations(self._working_directory)),
             unwritten_reads=merged(
                 [*self.tracking.unwritten_reads(self._working_directory), *self.regions.unwritten_reads(runs, times)]
@@ -231,10 +227,6 @@ class Recorder:
     def _compiler_loaded(self) -> None:
         RUNS.look_again()
         leave_to_python()
-
-    def _own_files(self) -> list[str]:
-        """Files of the user's own that ran while recording."""
-        return [name for name, kind in self._frames.kinds.items() if kind == USER]
 
     def _step_ended(self, count: int) -> None:
         self.attribution.turn()

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tracer.errors import ReportError
-from tracer.findings import Change, FillCost, Finding, Judgement, Note, OrderSpread, Tally, Target
+from tracer.findings import Change, FillCost, Finding, Judgement, Note, Tally, Target
 from tracer.gate.baseline import Acceptance
 from tracer.plan import Where, make_plan, planned_settings, seen_first
 from tracer.trace.differences import RankComparison
@@ -58,9 +58,6 @@ class ReportView:
     """What differs between the ranks whose traces were merged; ``None`` where there was one, or none was told apart."""
     repeated: Repeated | None = None
     """Several runs that were compared, this report being on the first of them; ``None`` where there was one."""
-    order_spreads: tuple[OrderSpread, ...] | None = None
-    """How much the order of kept additions could matter, an estimate; ``None`` where nobody asked
-    (``tracer report --fuzz-order``)."""
     failing: frozenset[int] | None = None
     """Positions of the findings that fail a gate; ``None`` where there is none."""
 

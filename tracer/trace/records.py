@@ -299,6 +299,12 @@ class MachineNumber(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """Was it an installed package that asked for it?"""
     count: int = 1
 
+    @property
+    def is_read_in_text(self) -> bool:
+        """Is it an order or a hash that an earlier release read in the program's text? Nothing judges those."""
+        is_hash = self.source is NumberSource.HASH and self.use is NumberUse.VALUE
+        return self.use is NumberUse.ORDER or is_hash
+
 
 class Allocation(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """Calls at one place that allocated memory without writing it, and that torch would fill in deterministic mode."""

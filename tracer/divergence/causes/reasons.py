@@ -213,7 +213,7 @@ def of_machine(root: Root, recordings: tuple[Recording, Recording]) -> str:
         number.location: f"{number.what or _SOURCES[number.source]} at {number.location}"
         for recording in recordings
         for number in (recording.trace.machine_numbers if recording.trace is not None else ())
-        if number.use is not NumberUse.SEED and number.location and not number.by_library
+        if number.use is not NumberUse.SEED and number.location and not (number.by_library or number.is_read_in_text)
     }
     for recording in recordings:
         for draw in recording.trace.host_draws if recording.trace is not None else ():

@@ -16,9 +16,7 @@ _ROWS = {
     NumberUse.NUMPY_OBJECT: "environment-numpy-generator-objects",
     NumberUse.SYSTEM_OBJECT: "environment-system-random",
     NumberUse.VALUE: "environment-machine-number",
-    NumberUse.ORDER: "environment-set-order",
 }
-_ORDER_OF_ADDRESSES, _HASH_OF_A_TEXT = "environment-address-order", "environment-text-hash"
 _OBJECTS = (NumberUse.PYTHON_OBJECT, NumberUse.NUMPY_OBJECT)
 _KINDS = {NumberUse.PYTHON_OBJECT: "a random.Random", NumberUse.NUMPY_OBJECT: "a generator of NumPy's"}
 #: What a seed was made from, in words.
@@ -43,9 +41,9 @@ def seed_number(trace: Trace, seeded_at: str) -> NumberSource | None:
 def machine_numbers(rows: BoundRows) -> Iterator[Finding]:
     """What the program took from the machine itself, at the line that took it."""
     for number in rows.scene.trace.machine_numbers:
-        if number.source is NumberSource.HASH and rows.scene.has(_HASH_SEED, "0"):
+        if number.is_read_in_text or (number.source is NumberSource.HASH and rows.scene.has(_HASH_SEED, "0")):
             continue
-        for row in rows.named(_row_of(number)):
+        for row in rows.named(_ROWS.get(number.use, "")):
             facts: dict[str, Value] = {}
             if number.use in _OBJECTS:
                 facts = {"origin": SeedOrigin.MACHINE.value, "by.library": number.by_library}
@@ -60,20 +58,7 @@ def machine_numbers(rows: BoundRows) -> Iterator[Finding]:
             )
 
 
-def _row_of(number: MachineNumber) -> str:
-    if number.use is NumberUse.ORDER and number.source is NumberSource.ADDRESS:
-        return _ORDER_OF_ADDRESSES
-    if number.use is NumberUse.VALUE and number.source is NumberSource.HASH:
-        return _HASH_OF_A_TEXT
-    return _ROWS.get(number.use, "")
-
-
 def _subject(number: MachineNumber) -> str:
-    if number.use is NumberUse.ORDER:
-        by_id = "an order by id: another one in every run"
-        return by_id if number.what == "an order by id" else f"{number.what}, walked in its order"
-    if number.source is NumberSource.HASH and number.use is NumberUse.VALUE:
-        return "the hash of a text: another number in every run"
     if number.use not in _OBJECTS:
         return f"{number.what}: another number in every run"
     if number.source is NumberSource.ENTROPY:

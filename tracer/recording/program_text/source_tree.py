@@ -97,22 +97,6 @@ def stores_of(scope: Any, name: str) -> list[tuple[ast.expr, bool]]:
     return found
 
 
-def its_part_of(value: ast.expr, is_plain: bool, scope: Any, name: str) -> tuple[ast.expr, bool]:
-    """Of ``a, b = set(), set()`` what goes to ``name``; else what ``stores_of`` gave."""
-    for one in own_nodes(scope) if isinstance(value, ast.Tuple) and not is_plain else ():
-        target = one.targets[0] if isinstance(one, ast.Assign) and one.value is value else None
-        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-            places = [place for place, part in enumerate(target.elts) if getattr(part, "id", "") == name]
-            if len(places) == 1:
-                return value.elts[places[0]], True
-    return value, is_plain
-
-
-def spellings_of(node: ast.expr) -> list[str]:
-    """What an expression may stand for: ``(a if x else b)`` is the one or the other."""
-    return [ast.unparse(one) for one in ((node.body, node.orelse) if isinstance(node, ast.IfExp) else (node,))]
-
-
 def _names(target: ast.AST, name: str) -> bool:
     return any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(target))
 

@@ -9,7 +9,6 @@ itself, is not seen; that it drew is told by the generator's state.
 from __future__ import annotations
 
 import hashlib
-import mmap
 import os
 import random
 import sys
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tracer.names import EventKind, GeneratorKind, SeedOrigin
 from tracer.recording.origin.sites import Sites, is_torchs_own
-from tracer.recording.patching import Call, Watch, place
+from tracer.recording.patching import Call, Watch, in_children, place
 from tracer.recording.randomness import machine_numbers
 from tracer.recording.randomness.provenance import MACHINE, UNSEEN, Newest, Origins, Provenance
 
@@ -82,9 +81,9 @@ class HostWatch:
         self.saved = Newest()
         """Digest of a state that was read -> where it came from."""
         self.recordings: list[HostListener] = []
-        self._marks: mmap.mmap | None = None
         self._is_child = False
         self._process = os.getpid()
+        in_children(self._forked)
 
     # --- who listens ---
 
@@ -95,10 +94,6 @@ class HostWatch:
             self._logs.clear()
             self.recordings.clear()
             self._lift()
-        if self._marks is None:
-            self._marks = mmap.mmap(-1, 2)
-            if hasattr(os, "register_at_fork"):
-                os.register_at_fork(after_in_child=self._forked)
         is_first = not self._logs
         self._logs.append(log)
         if is_first:
@@ -136,15 +131,6 @@ class HostWatch:
         """Does nobody watch, or is this a forked child?"""
         return self._is_child or not self._logs
 
-    def drawn_in_children(self) -> tuple[str, ...]:
-        """Generators that forked children drew from since this was asked last."""
-        marks = self._marks
-        if marks is None:
-            return ()
-        found = tuple(name for place, name in enumerate((PYTHON, NUMPY)) if marks[place])
-        marks[:] = bytes(2)
-        return found
-
     def _forked(self) -> None:
         self._is_child = True
 
@@ -152,11 +138,6 @@ class HostWatch:
 
     def drew(self, generator: HostGenerator, op: str, frame: FrameType) -> None:
         """A function drew."""
-        if self._is_child:
-            marks = self._marks
-            if marks is not None:
-                marks[generator.name == NUMPY] = 1
-            return
         with suppress(Exception):
             for recording in tuple(self.recordings):
                 recording.host_drew(generator, op, frame)
@@ -222,7 +203,7 @@ class HostWatch:
         if name in _READS:
             return Watch(after=partial(self._read, generator))
         op = f"{generator.module.__name__}.{name}"
-        return Watch(lambda call: self.drew(generator, op, call.frame), in_children=True)
+        return Watch(lambda call: self.drew(generator, op, call.frame))
 
     def _seeded(self, generator: HostGenerator, name: str, call: Call) -> None:
         self.seeded(generator, name, (*call.args, *call.kwargs.values()), call.seen, call.frame)

@@ -11,7 +11,7 @@ import os
 import random
 import sys
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
@@ -20,7 +20,6 @@ from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import LIBRARY, USER, Site, Sites, spell
 from tracer.recording.patching import Call, original_of
 from tracer.recording.program_text import seed_sources
-from tracer.recording.program_text.set_order import hashed_and_placed
 from tracer.recording.program_text.source_tree import call_of, is_given_a_state
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import MachineNumber
@@ -71,22 +70,8 @@ class NumberLog:
         """Watch no more."""
         _WATCHERS.discard(self)
 
-    def listed(self, files: Iterable[str] = ()) -> tuple[MachineNumber, ...]:
-        """What was taken, in the order of first notice; then what hangs on hashes and addresses in the ``files``."""
-        return (*self._numbers(), *self._read_in(files))
-
-    def _read_in(self, files: Iterable[str]) -> Iterator[MachineNumber]:
-        for one in hashed_and_placed(files):
-            site = Site(os.path.join(self._working_directory, one.file), one.line, one.function, USER)
-            yield MachineNumber(
-                source=one.source,
-                use=one.use,
-                what=one.what,
-                location=spell(site, self._working_directory),
-                function=one.function,
-            )
-
-    def _numbers(self) -> tuple[MachineNumber, ...]:
+    def listed(self) -> tuple[MachineNumber, ...]:
+        """What was taken, in the order of first notice."""
         unmoved: dict[_Noted, int] = {}
         for alive, state, noted in tuple(self._objects.values()):
             one = alive()

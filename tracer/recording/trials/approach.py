@@ -17,7 +17,6 @@ _COLLECTIVES = frozenset({"c10d", "_c10d_functional", "c10d_functional", "_c10d_
 _EFFECTS = frozenset({"profiler", "prim", "prepacked", "mkldnn_prepacked", "rngprims", "symm_mem"})
 #: Roles of arguments that a call writes, whatever its schema says.
 _WRITING = (accesses.WRITES, accesses.UPDATES, accesses.SCATTERS, accesses.ACCUMULATES)
-_HOLDS_TENSORS = ("Tensor", "Optional[Tensor]", "List[Tensor]", "List[Optional[Tensor]]", "Optional[List[Tensor]]")
 _OPAQUE = ("torch.classes", "ScriptObject", "ProcessGroup", "Stream", "Future", "Storage", "Any")
 
 

@@ -15,7 +15,7 @@ from tracer.report import finding_columns
 from tracer.report.column import Cell, Column, Holds
 
 if TYPE_CHECKING:
-    from tracer.findings import OrderSpread, Target
+    from tracer.findings import Target
     from tracer.judging.calls.call_findings import JudgedCall
     from tracer.report.view import ReportView
     from tracer.trace.records import Draw, Kernel, Region
@@ -148,10 +148,6 @@ def _regions(report: ReportView) -> Iterator[_Kernel]:
         yield from (_Kernel(region, kernel) for kernel in region.kernels or (None,))
 
 
-def _orders(report: ReportView) -> Iterator[OrderSpread]:
-    yield from report.order_spreads or ()
-
-
 def _known(value: bool | None) -> str:
     """``true``, ``false``, or nothing where it is not known."""
     return "" if value is None else _spelled(value)
@@ -239,16 +235,6 @@ REGIONS: tuple[Column[_Kernel], ...] = (
     Column(name="by_stopwatch", cell=lambda row: _known(row.kernel.by_stopwatch if row.kernel else None)),
 )
 
-#: A row a finding whose kept additions were made in other orders: an estimate, widest first.
-ORDERS: tuple[Column[OrderSpread], ...] = (
-    Column(name="finding", cell=lambda row: row.finding + 1, holds=Holds.NUMBER),
-    Column(name="op", cell=lambda row: row.op),
-    Column(name="location", cell=lambda row: row.location),
-    Column(name="calls", cell=lambda row: row.calls, holds=Holds.NUMBER),
-    Column(name="orders", cell=lambda row: row.orders, holds=Holds.NUMBER),
-    Column(name="ulp", cell=lambda row: row.ulp, holds=Holds.NUMBER),
-    Column(name="relative", cell=lambda row: f"{row.relative:.3g}"),
-)
 #: Tables by the name that ``--table`` takes.
 TABLES: Mapping[str, ExportedTable] = {
     FINDINGS: ExportedTable(finding_columns.in_files, _findings),
@@ -257,5 +243,4 @@ TABLES: Mapping[str, ExportedTable] = {
     "settings": ExportedTable(lambda: SETTINGS, _settings),
     "draws": ExportedTable(lambda: DRAWS, _draws),
     "regions": ExportedTable(lambda: REGIONS, _regions),
-    "orders": ExportedTable(lambda: ORDERS, _orders),
 }

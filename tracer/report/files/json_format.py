@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 import tracer
-from tracer.findings import Change, Judgement, OrderSpread
+from tracer.findings import Change, Judgement
 from tracer.gate.baseline import Acceptance
 from tracer.plain import json_text
 from tracer.trace.differences import RankComparison
@@ -35,8 +35,6 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     """Behind a gate: positions in the judgement's findings, from 0, of those that fail."""
     ranks: RankComparison | msgspec.UnsetType = msgspec.UNSET
     """Of several ranks: what differs between them."""
-    order_spreads: tuple[OrderSpread, ...] | msgspec.UnsetType = msgspec.UNSET
-    """With ``--fuzz-order``: an estimate of how much the order of kept additions could matter, widest first."""
 
 
 def render(report: ReportView) -> str:
@@ -48,6 +46,5 @@ def render(report: ReportView) -> str:
         accepted=msgspec.UNSET if report.accepted is None else report.accepted,
         failing=msgspec.UNSET if report.failing is None else tuple(sorted(report.failing)),
         ranks=report.ranks or msgspec.UNSET,
-        order_spreads=msgspec.UNSET if report.order_spreads is None else report.order_spreads,
     )
     return json_text(document) + "\n"

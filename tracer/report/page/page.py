@@ -22,7 +22,6 @@ from tracer.report.wording.headline import headline
 from tracer.report.wording.naming import is_call, phase_of, subject_of
 from tracer.report.wording.portability import MOST_ROWS_ELSEWHERE, columns, mode_effect, target_rows
 from tracer.report.wording.ranks import page_ranks
-from tracer.report.wording.runs.orders import LEAD, NONE, ORDERS, spreads_in_words
 from tracer.report.wording.runs.tried import REFUTED, REFUTED_LEAD, SETTLED, SETTLED_LEAD, refuted, settled, to_report
 from tracer.report.wording.user_lines import user_lines
 from tracer.report.wording.words import ABOUT, GUARANTEE, UNKNOWN_REASONS, by_severity, plural, target_words
@@ -121,8 +120,6 @@ def page_context(report: ReportView, blocks: tuple[Block, ...]) -> dict[str, Any
         "banners": report.banners,
         "refuted": refuted(judgement),
         "refuted_words": (REFUTED, REFUTED_LEAD, to_report(judgement, refuted(judgement))),
-        "orders": None if report.order_spreads is None else spreads_in_words(report.order_spreads) or [NONE],
-        "orders_words": (ORDERS, LEAD),
         "settled": settled(judgement)[:PLAIN_ROWS],
         "settled_words": (SETTLED, SETTLED_LEAD),
         "answers": answers(report),

@@ -36,7 +36,6 @@ from tracer.report.wording.naming import (
     subject_of,
     worth,
 )
-from tracer.report.wording.runs.orders import LEAD, NONE, ORDERS, spreads_in_words
 from tracer.report.wording.words import GUARANTEE, UNKNOWN_REASONS, VERDICTS, by_severity, plural, target_words
 
 if TYPE_CHECKING:
@@ -95,11 +94,6 @@ def _parts(
     for banner in report.banners:
         yield Prose(f"Note: {one_line(banner, 2 * _LONGEST)}", style="bold")
     yield from tried_parts(report.judgement)
-    if report.order_spreads is not None:
-        yield heading(ORDERS)
-        yield indented(LEAD)
-        for line in spreads_in_words(report.order_spreads) or [NONE]:
-            yield indented(one_line(line, _LONGEST), 4)
     yield from _plan(report.plan, None if detail is Detail.WHOLE else _PLAN_LIMIT)
     for answer in answers(report):
         yield Prose()

@@ -39,6 +39,9 @@ _UNSEEN = {
 }
 
 
+#: What differs between processes and shows in no op.
+_NOT_JUDGED = "orders of sets and hashes"
+
 #: Regions whose calls are in no tally.
 _NOT_SEEN = (RegionInside.UNSEEN, RegionInside.KERNELS)
 
@@ -47,7 +50,7 @@ def headline(report: ReportView) -> tuple[Verdict, str]:
     """The whole report in one short sentence, and the verdict whose colour it bears.
 
     What holds for the process weighs as much as what holds for a call. Where no risk was found, it names what was not
-    seen; where no optimizer stepped, that comes first.
+    seen or judged; where no optimizer stepped, that comes first.
     """
     found = met(report)
     untrained = WITHOUT_TRAINING.get(report.judgement.training, "")
@@ -76,7 +79,7 @@ def headline(report: ReportView) -> tuple[Verdict, str]:
     if report.judgement.observed:
         said[verdict] = said[verdict].replace(_NO_RISK, f"{_NO_RISK} for the data of this run")
     missing = ", ".join(unseen(report))
-    return verdict, f"{said[verdict]}{f' (not seen: {missing})' if missing else ''}"
+    return verdict, f"{said[verdict]} ({f'not seen: {missing}; ' if missing else ''}not judged: {_NOT_JUDGED})"
 
 
 def unseen(report: ReportView) -> tuple[str, ...]:

@@ -16,7 +16,6 @@ from tracer.recording.torch_private import seams
 from tracer.recording.values.digesting.layouts import seed_of
 from tracer.recording.values.digesting.memory import digest_bytes, digest_strided
 
-_Base = torch._C.TensorBase
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _COMPRESSED = {
     torch.sparse_csr: ("crow_indices", "col_indices"),
