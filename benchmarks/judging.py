@@ -25,7 +25,7 @@ from tracer.judging import judge_trace, make_target
 from tracer.names import Backend
 from tracer.tables import loading, translation
 from tracer.tables.reading import content
-from tracer.tables.ruling.binding import BoundTable
+from tracer.tables.ruling.bound_table import BoundTable
 from tracer.trace.file import Trace
 from tracer.trace.records import Environment
 

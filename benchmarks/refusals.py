@@ -27,8 +27,7 @@ from benchmarks.nullgpu.recording import FOLDER, Recording, Row, releases
 from benchmarks.nullgpu.recording import load as load_recording
 from tracer.names import Backend, Verdict
 from tracer.tables.loading import load_tables
-from tracer.tables.ruling.forward_calls import ForwardCalls
-from tracer.tables.ruling.target_tables import TargetTables
+from tracer.tables.ruling.target_tables import ForwardCalls, TargetTables
 from tracer.tables.settings.target_settings import DEFAULTS
 from tracer.tables.translation import load_translations
 from tracer.trace.records import CallGroup, FactValue

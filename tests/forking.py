@@ -132,7 +132,7 @@ LOADED = (
     *(f"tracer.runner.repeated.circumstances.{one}" for one in ("arrival", "clock", "host", "memory", "planned")),
     *("tracer.recording.compiled.inductor", "tracer.recording.process.setting_events", "tracer.runner.window"),
     *("tracer.recording.randomness.worker_draws", "tracer.reproduction.making", "tracer.runner.repeated.task"),
-    *("tracer.recording.randomness.loaders", "tracer.tables.compilers.loading"),
+    *("tracer.recording.randomness.loaders", "tracer.tables.compilers"),
     *("tracer.report.terminal.text", "tracer.report.page.html", "tracer.gate.gating"),
     *("multiprocessing.popen_fork", "multiprocessing.queues", "multiprocessing.synchronize", "encodings.utf_8_sig"),
 )

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.thinning import every
 from tracer.names import Backend
-from tracer.tables.compiler_answers import with_compiled
+from tracer.tables.compilers import with_compiled
 from tracer.tables.loading import load_tables
 from tracer.tables.lookup import is_rule_id
 from tracer.tables.model import Table

@@ -25,12 +25,12 @@ from tests.documents.torch_pages import CURRENT, EARLY
 from tests.thinning import every
 from tracer import Trace, judge
 from tracer.names import SEVERITY, Backend, Settings
+from tracer.tables.conditions import BoundRule
 from tracer.tables.explaining import Row as Said
 from tracer.tables.explaining import rows_of
 from tracer.tables.loading import load_tables
 from tracer.tables.lookup import find_rules
 from tracer.tables.model import Rule
-from tracer.tables.ruling.conditions import BoundRule
 from tracer.tables.settings.rows import Row, load_rows
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.versions import placed, release, reviewed_releases

@@ -10,14 +10,14 @@ from tests.tables.samples import HEAD, keys_of, rule_text, table
 from tests.thinning import every
 from tracer.errors import TargetError, UsageError
 from tracer.names import Backend, DeterministicMode, Verdict
-from tracer.tables.explaining import explain, in_words, rows_of, spans
+from tracer.tables.conditions import BoundRule, wanted_values
+from tracer.tables.explaining import explain, rows_of, spans
 from tracer.tables.loading import load_tables, parse_table
 from tracer.tables.lookup import find_rules, spelled
 from tracer.tables.model import Rule, Table
-from tracer.tables.ruling.conditions import BoundRule, wanted_values
 from tracer.tables.translation import load_translations
 from tracer.tables.versions import release, reviewed_releases
-from tracer.tables.vocabulary import DOMAINS, SETTINGS
+from tracer.tables.vocabulary import DOMAINS, SETTINGS, in_words
 
 OFF = '{ when = { deterministic_mode = "off" }, verdict = "nondeterministic" }'
 SWITCHED = '{ torch = ">=2.1", when = { deterministic_mode = ["warn", "on"] }, verdict = "deterministic" }'

@@ -26,7 +26,7 @@ from tests.tables.samples import HEAD
 from tests.thinning import every
 from tracer.cli.main import COMMANDS
 from tracer.cli.main import tracer as command_line
-from tracer.tables.compilers.loading import load_compilers
+from tracer.tables.compilers import load_compilers
 from tracer.tables.lint.rule_lint import lint_table
 from tracer.tables.loading import load_libraries, load_tables, parse_table
 from tracer.tables.settings.rows import CATEGORIES, load_rows

@@ -119,7 +119,7 @@ class DeterminismTracer:
             from tracer import __version__
             from tracer.recording.around_calls import Around
             from tracer.recording.recorder import Recorder
-            from tracer.tables.compilers.loading import compiled_facts
+            from tracer.tables.compilers import compiled_facts
             from tracer.tables.loading import named_variables, required_facts
 
             self._lazy_recorder = Recorder(
@@ -285,7 +285,7 @@ def judge(
     """
     from tracer.judging import judge_calls, make_target
     from tracer.report import Report
-    from tracer.tables.compilers.loading import load_compilers
+    from tracer.tables.compilers import load_compilers
     from tracer.tables.loading import load_tables
     from tracer.tables.settings.rows import load_rows
     from tracer.tables.settings.switches import load_switches

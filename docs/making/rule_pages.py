@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tracer.names import Backend, Differs
 from tracer.report.terminal.rule_text import from_to, rows_in_short
-from tracer.tables.compiler_answers import with_compiled
+from tracer.tables.compilers import with_compiled
 from tracer.tables.examples import Examples, load_examples, program
 from tracer.tables.explaining import Row, Span, spans
 from tracer.tables.loading import load_libraries, load_tables

@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from tracer.names import SEVERITY, Differs, EvidenceKind, Verdict
-from tracer.tables.compiler_answers import with_compiled
-from tracer.tables.compilers.loading import load_compilers
+from tracer.tables.compilers import load_compilers, with_compiled
 from tracer.tables.explaining import Span, spans
 from tracer.tables.loading import load_libraries, load_tables
-from tracer.tables.model import Rule, Table
-from tracer.tables.overview import GRADES, by_version, is_inherited, strongest, summarise
+from tracer.tables.model import GRADES, Rule, Table, strongest
+from tracer.tables.overview import by_version, is_inherited, summarise
 from tracer.tables.settings.rows import CATEGORIES, load_rows
 from tracer.tables.translation import load_translations
 from tracer.tables.versions import RELEASES, reviewed_in_words
@@ -147,7 +146,7 @@ def _rules(rules: tuple[Rule, ...], history: dict[int, tuple[Span, ...]]) -> Ite
     yield from _grid("rule", "ops", "by default", "under the mode", "changed in", "evidence")
     for rule in rules:
         told = history[id(rule)]
-        grade = f"{strongest(rule)}, taken over" if is_inherited(rule) else strongest(rule)
+        grade = f"{strongest(rule.evidence)}, taken over" if is_inherited(rule) else strongest(rule.evidence)
         changed = ", ".join(after.first for _, after in pairwise(told))
         yield _row(f"`{rule.id}`", _ops(rule), _or(told[-1].as_is), _or(told[-1].in_mode), changed, grade)
 
@@ -172,7 +171,7 @@ def _settings() -> Iterator[str]:
                     ", ".join(row.needs),
                     ", ".join(map(str, row.backends)),
                     "machines" if row.differs is Differs.MACHINES else _or(tuple(verdicts)),
-                    strongest(row),
+                    strongest(row.evidence),
                 )
 
 

@@ -8,10 +8,10 @@ from benchmarks.dispatched import FILE, against, kept_builds, lines_of, made, re
 from benchmarks.nullgpu.atomics import Atomics
 from tests.build import call
 from tracer.names import Backend, EvidenceKind, Verdict
-from tracer.tables.loading import load_dispatched, load_table
+from tracer.tables.lint.rule_lint import lint_dispatched
+from tracer.tables.loading import load_dispatched, load_table, with_dispatched
 from tracer.tables.model import Dispatched, Vouched
-from tracer.tables.ruling.binding import BoundTable
-from tracer.tables.ruling.dispatched import lint_dispatched, with_dispatched
+from tracer.tables.ruling.bound_table import BoundTable
 
 SEEN = Dispatched(
     schema=1,

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import torch
 
 from tracer.names import Backend, Verdict
+from tracer.tables.conditions import BoundRule
 from tracer.tables.loading import load_table
 from tracer.tables.model import Rule
-from tracer.tables.ruling.conditions import BoundRule
 from tracer.tables.versions import release
 from tracer.tables.vocabulary import DERIVED_FACTS, Value
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from tracer.tables.conditions import wanted_values
 from tracer.tables.loading import parse_table
 from tracer.tables.model import Case, Rule, Table
-from tracer.tables.ruling.conditions import wanted_values
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DOMAINS, SETTINGS, Value
 

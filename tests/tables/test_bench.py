@@ -11,8 +11,7 @@ import pytest
 from tests.build import call
 from tracer.names import Backend, Cause, Verdict
 from tracer.tables.loading import load_tables
-from tracer.tables.ruling.forward_calls import ForwardCalls
-from tracer.tables.ruling.target_tables import TargetTables
+from tracer.tables.ruling.target_tables import ForwardCalls, TargetTables
 from tracer.tables.settings.target_settings import DEFAULTS
 from tracer.tables.translation import load_translations
 from tracer.trace.file import Trace

@@ -15,9 +15,8 @@ from tests.tables.samples import rule_text, table
 from tests.thinning import every
 from tracer.errors import TableError
 from tracer.names import Verdict
-from tracer.tables.inheritance import with_classes
 from tracer.tables.lint.rule_lint import lint_classes, lint_table
-from tracer.tables.loading import load_classes, load_tables, parse_classes
+from tracer.tables.loading import load_classes, load_tables, parse_classes, with_classes
 from tracer.tables.model import Table
 
 CLASSES = load_classes()

@@ -6,8 +6,7 @@ from functools import cache
 
 from tests.tables.test_compilers import TEXT
 from tracer.names import Backend, Verdict
-from tracer.tables.compiler_answers import answered, with_compiled
-from tracer.tables.compilers.loading import parse_compiler
+from tracer.tables.compilers import answered, parse_compiler, with_compiled
 from tracer.tables.explaining import explain, spans
 from tracer.tables.lint.rule_lint import unproven
 from tracer.tables.loading import load_table, load_tables

@@ -16,8 +16,8 @@ import torch
 from tests.tables.claims import FACTS, LETTERS, SETTINGS, Claim, check, rule_for, siblings, tagged_ops, verdicts
 from tests.thinning import every
 from tracer.names import Backend, Verdict
+from tracer.tables.conditions import BoundRule
 from tracer.tables.loading import load_table
-from tracer.tables.ruling.conditions import BoundRule
 from tracer.tables.versions import release
 
 CUDA = Backend.CUDA

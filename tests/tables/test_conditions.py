@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tests.tables.samples import keys_of, rule_text, table
 from tracer.names import UnknownReason, Verdict
+from tracer.tables.conditions import BoundRule
 from tracer.tables.loading import load_tables
 from tracer.tables.model import Rule
-from tracer.tables.ruling.conditions import BoundRule
 from tracer.tables.versions import reviewed_releases
 from tracer.tables.vocabulary import DOMAINS, SETTINGS, UNNOTED, Value
 

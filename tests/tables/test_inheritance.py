@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.tables.samples import rule_text, table
 from tracer.names import EvidenceKind
-from tracer.tables.inheritance import with_inherited
 from tracer.tables.lint.rule_lint import lint_table
+from tracer.tables.loading import with_inherited
 
 ROCM = 'schema = 1\nbackend = "rocm"\nreviewed = ">=2.6,<=2.15"\ninherits = "cuda"\n'
 OWN = rule_text(id="rocm-own", ops='["aten.mm", "aten.scatter", "aten.sort.stable"]')

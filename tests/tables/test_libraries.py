@@ -13,6 +13,7 @@ from tests.thinning import every
 from tracer import DeterminismTracer, judge
 from tracer.errors import TableError
 from tracer.names import About, Backend, Cause, UnknownReason, Verdict
+from tracer.tables.conditions import BoundRule
 from tracer.tables.lint.rule_lint import lint_libraries
 from tracer.tables.loading import (
     load_libraries,
@@ -24,7 +25,6 @@ from tracer.tables.loading import (
     required_facts,
 )
 from tracer.tables.model import Case, LibraryRule, LibraryTable, Table
-from tracer.tables.ruling.conditions import BoundRule
 from tracer.tables.versions import release
 
 LIBRARIES = load_libraries()

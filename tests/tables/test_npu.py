@@ -18,10 +18,9 @@ from tracer import DeterminismTracer, Trace, judge
 from tracer.findings import Finding
 from tracer.names import About, Backend, Cause, EvidenceKind, UnknownReason, Verdict
 from tracer.report import Report
+from tracer.tables.conditions import wanted_values
 from tracer.tables.loading import load_table, named_variables
-from tracer.tables.model import Rule
-from tracer.tables.overview import strongest
-from tracer.tables.ruling.conditions import wanted_values
+from tracer.tables.model import Rule, strongest
 
 TABLE = load_table(Backend.NPU)
 KERNELS = Path(__file__).parents[1] / "data" / "cann_kernels.csv"
@@ -187,7 +186,7 @@ def test_the_gradient_of_a_convolution_varies_and_its_forward_pass_rests_on_the_
     assert verdicts["aten.convolution_backward.default"] is Verdict.NONDETERMINISTIC
     rule = TABLE.find("aten.convolution.default")
     assert rule is not None
-    assert strongest(rule) is EvidenceKind.VENDOR_KERNEL_LIST
+    assert strongest(rule.evidence) is EvidenceKind.VENDOR_KERNEL_LIST
 
 
 def test_how_many_calls_rest_on_the_list_of_kernels_leads_the_report() -> None:

@@ -12,9 +12,9 @@ from tests.tables.samples import keys_of, near_misses, releases_of, satisfying, 
 from tracer.findings import Target
 from tracer.judging import judge_calls
 from tracer.names import Backend, Settings, Verdict
+from tracer.tables.conditions import BoundRule
 from tracer.tables.loading import load_tables
 from tracer.tables.model import Rule, Table
-from tracer.tables.ruling.conditions import BoundRule
 from tracer.tables.versions import release
 from tracer.tables.vocabulary import COUNTING_NODES, SELECTING_NODES, SETTINGS, Value
 

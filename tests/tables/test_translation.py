@@ -15,9 +15,9 @@ from tracer.errors import TableError
 from tracer.findings import Judgement, Target
 from tracer.judging import judge_trace
 from tracer.names import Backend, Settings, Verdict
+from tracer.tables.conditions import wanted_values
 from tracer.tables.lint.translation_lint import lint_translations
 from tracer.tables.loading import load_tables, required_facts
-from tracer.tables.ruling.conditions import wanted_values
 from tracer.tables.ruling.translating import Translator
 from tracer.tables.translation import (
     STAYS,
@@ -158,13 +158,13 @@ def test_a_note_is_said_where_its_ops_were_seen_and_only_there(note: Note) -> No
 
 
 def test_every_derived_fact_has_its_derivation() -> None:
-    from tracer.tables.ruling.derived import DERIVATIONS
+    from tracer.tables.conditions import DERIVATIONS
 
     assert set(DERIVATIONS) == set(DERIVED_FACTS)
 
 
 def test_a_derivation_reads_the_facts_that_it_names_and_no_other() -> None:
-    from tracer.tables.ruling.derived import DERIVATIONS, derive
+    from tracer.tables.conditions import DERIVATIONS, derive
 
     class Asked(dict[str, Value]):
         def get(self, key: str, default: Any = None) -> Any:

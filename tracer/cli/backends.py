@@ -17,7 +17,7 @@ def chosen(backend: str | None) -> Mapping[Backend, Table]:
 
     Raises ``UsageError`` in one line.
     """
-    from tracer.tables.compiler_answers import with_compiled
+    from tracer.tables.compilers import with_compiled
     from tracer.tables.loading import existing_tables, load_table, load_tables
 
     if backend is None:

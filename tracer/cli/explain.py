@@ -49,12 +49,11 @@ def command(name: str, backend: str | None, version: str | None) -> int:
     from tracer.report.terminal.row_text import row_explanation
     from tracer.report.terminal.rule_text import explanation_parts
     from tracer.report.terminal.terminal import printed
-    from tracer.tables.compiler_answers import with_compiled
+    from tracer.tables.compilers import with_compiled
     from tracer.tables.examples import load_examples
     from tracer.tables.explaining import explain
     from tracer.tables.loading import load_tables
-    from tracer.tables.lookup import find_rules
-    from tracer.tables.settings.row_lookup import find_rows
+    from tracer.tables.lookup import find_rows, find_rules
     from tracer.tables.settings.rows import load_rows
     from tracer.tables.translation import load_translations
 

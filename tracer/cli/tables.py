@@ -69,8 +69,7 @@ def show_rule(name: str, backend: str | None) -> int:
     from tracer.report.terminal.rule_text import rule_parts
     from tracer.report.terminal.terminal import printed
     from tracer.tables.examples import load_examples
-    from tracer.tables.lookup import find_rules, refusal
-    from tracer.tables.settings.row_lookup import find_rows
+    from tracer.tables.lookup import find_rows, find_rules, refusal
     from tracer.tables.settings.rows import load_rows
 
     tables = chosen(backend)

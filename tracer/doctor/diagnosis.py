@@ -10,7 +10,7 @@ from tracer.findings import Evidence
 from tracer.judging.process.setting_rows import Read, is_worth_a_note, read_setting
 from tracer.names import SEVERITY, About, Backend, Differs, Settings, Verdict
 from tracer.plain import json_text
-from tracer.tables.ruling.conditions import BoundRule
+from tracer.tables.conditions import BoundRule
 from tracer.tables.settings.rows import EnvironmentTable, Row
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.versions import placed, release, reviewed_releases, speaks_of

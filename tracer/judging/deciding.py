@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tracer.findings import Condition, Deciding
-from tracer.tables.ruling.conditions import Met
+from tracer.tables.conditions import Met
 
 
 def deciding_of(decided: Iterable[tuple[Met | None, Met | None]]) -> Deciding:

@@ -29,12 +29,11 @@ from tracer.judging.process.observations import fill_cost
 from tracer.judging.process.process_findings import Process
 from tracer.judging.process.trace_under_target import TraceUnderSettings
 from tracer.names import Backend, Phase, Settings
-from tracer.tables.compilers.model import CompilerTable
+from tracer.tables.compilers import CompilerTable
 from tracer.tables.model import Table
-from tracer.tables.ruling.binding import RuleOutcome
+from tracer.tables.ruling.bound_table import RuleOutcome
 from tracer.tables.ruling.compiled import CompiledCalls
-from tracer.tables.ruling.forward_calls import ForwardCalls
-from tracer.tables.ruling.target_tables import TargetTables
+from tracer.tables.ruling.target_tables import ForwardCalls, TargetTables
 from tracer.tables.settings.declared import SEEDS
 from tracer.tables.settings.rows import EnvironmentTable
 from tracer.tables.settings.switches import Switches

@@ -16,7 +16,7 @@ import msgspec
 from tracer.findings import Finding
 from tracer.judging.process.process_findings import Observed, Process, key_of
 from tracer.names import REPEATABLE, GeneratorKind, Phase, SeedOrigin, Verdict
-from tracer.tables.ruling.binding import RuleOutcome
+from tracer.tables.ruling.bound_table import RuleOutcome
 from tracer.tables.ruling.target_tables import TargetTables
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, DECLARED, MODE
 from tracer.trace.records import ORIGIN, SEEDED_AT, CallGroup, FactValue, kind_drawn_from

@@ -9,8 +9,7 @@ from typing import TypeVar
 from tracer.errors import TargetError
 from tracer.findings import Target
 from tracer.names import Backend, Settings
-from tracer.tables.settings.replacing import checked_sets
-from tracer.tables.settings.target_settings import settings_of
+from tracer.tables.settings.target_settings import checked_sets, settings_of
 from tracer.tables.versions import release
 from tracer.trace.records import Environment, FactValue
 

@@ -16,8 +16,7 @@ import msgspec
 
 from tracer.names import Backend
 from tracer.tables.model import SCHEMA, Rule, Table
-from tracer.tables.reading import parse, read
-from tracer.tables.spelling import OP
+from tracer.tables.reading import OP, parse, read
 
 EXAMPLES = Path(__file__).with_name("examples.toml")
 

@@ -14,13 +14,13 @@ from msgspec.structs import replace
 
 from tracer.errors import TargetError, UsageError
 from tracer.names import SEVERITY, Backend, DeterministicMode, Settings, Verdict
+from tracer.tables.conditions import Cased, wanted_values
 from tracer.tables.lookup import find_rules, find_translations, is_rule_id, is_torchs, refusal, spelled
 from tracer.tables.model import Case, Rule, Table
-from tracer.tables.ruling.conditions import Cased, wanted_values
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.translation import NO_TRANSLATIONS, Translation, Translations
 from tracer.tables.versions import placed, release, reviewed_releases, speaks_of
-from tracer.tables.vocabulary import DOMAINS, DTYPE_CLASSES, Value
+from tracer.tables.vocabulary import DOMAINS, Value
 from tracer.trace.records import Environment
 
 _MODE = "deterministic_mode"
@@ -164,14 +164,6 @@ def _rows(live: list[Case]) -> tuple[Row, ...]:
     return tuple(_joined(rows))
 
 
-def in_words(key: str, values: frozenset[Value]) -> str:
-    """One condition as people read it: ``dtype: floating or complex``, ``device: not cuda``."""
-    domain = frozenset(DOMAINS[key])
-    if not any(isinstance(value, bool) for value in values) and 2 * len(values) > len(domain) + 1:
-        return f"{key}: not {' or '.join(_values_in_words(key, domain - values))}"
-    return f"{key}: {' or '.join(_values_in_words(key, values))}"
-
-
 def _explanation(
     table: Table, rules: tuple[Rule, ...], version: str, becomes: tuple[Translation, ...], its_own: bool
 ) -> Explanation:
@@ -236,16 +228,3 @@ def _neighbours(rows: list[Row]) -> Iterator[tuple[int, int, str]]:
             apart = [key for key, values in one.when.items() if other.when[key] != values]
             if len(apart) == 1:
                 yield first, second, apart[0]
-
-
-def _values_in_words(key: str, values: frozenset[Value]) -> list[str]:
-    words: list[str] = []
-    left = set(values)
-    if key == "dtype":
-        for name, members in DTYPE_CLASSES.items():
-            if left.issuperset(members):
-                words.append(name)
-                left.difference_update(members)
-    return words + [
-        str(value).lower() if isinstance(value, bool) else str(value) for value in DOMAINS[key] if value in left
-    ]

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from tracer.errors import UsageError
 from tracer.names import Backend
 from tracer.tables.model import AnsweredRule, Rule, Table
-from tracer.tables.settings.rows import Row, load_rows
+from tracer.tables.settings.rows import EnvironmentTable, Row, load_rows
 from tracer.tables.translation import Translation, Translations
 
 #: What people type, and what documents write.
@@ -148,3 +148,22 @@ def names_of(row: Row) -> Iterator[str]:
     """What people call a row: its id, and its setting without what follows a bracket or a space."""
     named = (row.id, *row.name.split(", "), *row.aliases, row.variable, row.read)
     yield from dict.fromkeys(spelled(name) for name in named if name)
+
+
+def find_rows(text: str, table: EnvironmentTable) -> tuple[Row, ...]:
+    """The rows that ``text`` names: the one of that id, else those whose setting it spells, whole or from a dot on.
+
+    ``cudnn.benchmark`` stands for ``torch.backends.cudnn.benchmark``; variables are told apart by their letters alone.
+    """
+    by_id = tuple(row for row in table.row if row.id == text.strip())
+    if by_id:
+        return by_id
+    wanted = spelled(text).lower()
+    whole = tuple(row for row in table.row if wanted in map(str.lower, names_of(row)))
+    if whole or "." not in wanted:
+        return whole
+    return tuple(row for row in table.row if any(_end_alike(name.lower(), wanted) for name in names_of(row)))
+
+
+def _end_alike(name: str, wanted: str) -> bool:
+    return name.endswith(f".{wanted}") or ("." not in name and wanted.endswith(f".{name}"))

@@ -6,12 +6,12 @@ instead of silently widening a rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 import msgspec
 
-from tracer.names import Backend, Cause, EvidenceKind, Prerequisite, Rewriting, Verdict
+from tracer.names import OF_A_RUN, Backend, Cause, EvidenceKind, Prerequisite, Rewriting, Verdict
 from tracer.tables.vocabulary import Value
 
 #: The schema that this release reads.
@@ -280,3 +280,13 @@ def _split(case: Case, exemption: Exemption) -> Iterator[Case]:
         why=exemption.why,
         cause=case.cause,
     )
+
+
+#: What a table's evidence can be, strongest first: the order in which grades are shown.
+GRADES: tuple[EvidenceKind, ...] = tuple(kind for kind in reversed(EvidenceKind) if kind not in OF_A_RUN)
+
+
+def strongest(evidence: Iterable[RuleEvidence], *, without: tuple[EvidenceKind, ...] = ()) -> EvidenceKind:
+    """The best grade among ``evidence``; the weakest where there is none, which the lint refuses."""
+    kinds = {row.kind for row in evidence}.difference(without)
+    return next((grade for grade in GRADES if grade in kinds), GRADES[-1])

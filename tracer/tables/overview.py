@@ -6,13 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tracer.names import OF_A_RUN, Backend, EvidenceKind
-from tracer.tables.lint.rule_lint import Reasoned
-from tracer.tables.model import Rule, Table
+from tracer.names import Backend, EvidenceKind
+from tracer.tables.model import GRADES, Rule, Table, strongest
 from tracer.tables.versions import reviewed_releases, speaks_of
-
-#: What a table's evidence can be, strongest first: the order in which grades are shown.
-GRADES: tuple[EvidenceKind, ...] = tuple(kind for kind in reversed(EvidenceKind) if kind not in OF_A_RUN)
 
 
 class TableSummary(NamedTuple):
@@ -34,7 +30,7 @@ class TableSummary(NamedTuple):
 def summarise(table: Table) -> TableSummary:
     """``table`` in figures."""
     releases = reviewed_releases(table.reviewed)
-    grades = Counter(strongest(rule) for rule in table.rule)
+    grades = Counter(strongest(rule.evidence) for rule in table.rule)
     return TableSummary(
         table.backend,
         (releases[0], releases[-1]),
@@ -51,12 +47,6 @@ def is_inherited(rule: Rule) -> bool:
     return bool(rule.evidence) and all(row.inherited_from is not None for row in rule.evidence)
 
 
-def strongest(rule: Reasoned, *, without: tuple[EvidenceKind, ...] = ()) -> EvidenceKind:
-    """The best grade among its evidence; the weakest where there is none, which the lint refuses."""
-    kinds = {row.kind for row in rule.evidence}.difference(without)
-    return next((grade for grade in GRADES if grade in kinds), GRADES[-1])
-
-
 def by_version(table: Table) -> dict[str, Counter[EvidenceKind]]:
     """For each reviewed release, rules by grade; a rule counts where one of its cases speaks of the release.
 
@@ -66,7 +56,7 @@ def by_version(table: Table) -> dict[str, Counter[EvidenceKind]]:
     seen = () if table.dispatched is None else releases[releases.index(table.dispatched.oldest) :]
     return {
         release: Counter(
-            strongest(rule, without=() if release in seen else (EvidenceKind.DISPATCHED,))
+            strongest(rule.evidence, without=() if release in seen else (EvidenceKind.DISPATCHED,))
             for rule in table.rule
             if any(speaks_of(case.torch, release) for case in rule.case)
         )

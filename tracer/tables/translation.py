@@ -17,8 +17,7 @@ import msgspec
 
 from tracer.names import Backend
 from tracer.tables.model import SCHEMA, RuleEvidence, Table, Wanted
-from tracer.tables.reading import parse, read
-from tracer.tables.spelling import ID, OP, bad_range, misspelt_conditions
+from tracer.tables.reading import ID, OP, bad_range, misspelt_conditions, parse, read
 from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS, RECORDED_FACTS, Value, in_domain
 
 #: Where the table lies.

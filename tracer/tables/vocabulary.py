@@ -285,3 +285,24 @@ def expand(key: str, value: Value) -> tuple[Value, ...]:
     if key == "dtype" and isinstance(value, str) and value in DTYPE_CLASSES:
         return DTYPE_CLASSES[value]
     return (value,)
+
+
+def in_words(key: str, values: frozenset[Value]) -> str:
+    """One condition as people read it: ``dtype: floating or complex``, ``device: not cuda``."""
+    domain = frozenset(DOMAINS[key])
+    if not any(isinstance(value, bool) for value in values) and 2 * len(values) > len(domain) + 1:
+        return f"{key}: not {' or '.join(_values_in_words(key, domain - values))}"
+    return f"{key}: {' or '.join(_values_in_words(key, values))}"
+
+
+def _values_in_words(key: str, values: frozenset[Value]) -> list[str]:
+    words: list[str] = []
+    left = set(values)
+    if key == "dtype":
+        for name, members in DTYPE_CLASSES.items():
+            if left.issuperset(members):
+                words.append(name)
+                left.difference_update(members)
+    return words + [
+        str(value).lower() if isinstance(value, bool) else str(value) for value in DOMAINS[key] if value in left
+    ]

@@ -13,8 +13,8 @@ from tracer.judging.calls.trials import shown_by, shown_of
 from tracer.judging.deciding import deciding_of
 from tracer.judging.minimal_settings import Both
 from tracer.names import Backend, EvidenceKind, Phase, Verdict
-from tracer.tables.overview import strongest
-from tracer.tables.ruling.binding import RuleOutcome
+from tracer.tables.model import strongest
+from tracer.tables.ruling.bound_table import RuleOutcome
 from tracer.tables.ruling.target_tables import device_of
 from tracer.tables.settings.switches import Switches
 from tracer.trace.records import ORIGIN, CallGroup, FactValue
@@ -76,7 +76,7 @@ def weakly_grounded(counted: Mapping[int, int], rulings: Mapping[int, RuleOutcom
         ruling = rulings[name]
         if ruling.verdict is Verdict.DETERMINISTIC and not ruling.observed:
             every[ruling.backend] += count
-            if ruling.rule is not None and strongest(ruling.rule) is EvidenceKind.VENDOR_KERNEL_LIST:
+            if ruling.rule is not None and strongest(ruling.rule.evidence) is EvidenceKind.VENDOR_KERNEL_LIST:
                 weak[ruling.backend] += count
     return {backend: (count, every[backend]) for backend, count in weak.items() if count}
 

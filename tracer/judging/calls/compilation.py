@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tracer.tables.compilers.model import CompilerTable
+from tracer.tables.compilers import CompilerTable
 from tracer.tables.ruling.compiled import Compilation
 from tracer.tables.versions import release
 from tracer.trace.file import Trace

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tracer.findings import Evidence, Target
 from tracer.names import Backend, DataShown, EvidenceKind, TrialArm, Untried
-from tracer.tables.ruling.binding import RuleOutcome
+from tracer.tables.ruling.bound_table import RuleOutcome
 from tracer.tables.ruling.target_tables import device_of
 from tracer.tables.versions import release
 from tracer.trace.file import Trace

@@ -11,7 +11,7 @@ from tracer.findings import Evidence, Finding, Note
 from tracer.judging.deciding import deciding_of
 from tracer.judging.process.trace_under_target import Dependents, TraceUnderTarget
 from tracer.names import About, Backend, Differs, Phase, Settings, UnknownReason, Verdict
-from tracer.tables.ruling.conditions import BoundRule, conditions_of
+from tracer.tables.conditions import BoundRule, conditions_of
 from tracer.tables.settings.rows import Row
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.versions import speaks_of

@@ -15,7 +15,7 @@ from tracer.judging.process.setting_rows import setting_findings
 from tracer.judging.process.trace_under_target import Dependents, TraceUnderSettings
 from tracer.judging.process.whole_regions import region_findings
 from tracer.names import SEVERITY
-from tracer.tables.ruling.binding import RuleOutcome
+from tracer.tables.ruling.bound_table import RuleOutcome
 from tracer.tables.settings.rows import EnvironmentTable
 from tracer.tables.versions import judged_as, placed, reviewed_releases
 from tracer.trace.records import CallGroup, FactValue

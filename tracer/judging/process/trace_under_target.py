@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from tracer.findings import Target
 from tracer.names import REPEATABLE, Backend, SeedOrigin, Settings, Verdict
+from tracer.tables.conditions import wanted_values
 from tracer.tables.model import Case
-from tracer.tables.ruling.binding import RuleOutcome
-from tracer.tables.ruling.conditions import wanted_values
+from tracer.tables.ruling.bound_table import RuleOutcome
 from tracer.tables.settings.declared import SEEDS
 from tracer.tables.settings.rows import EnvironmentTable, Group, Row
 from tracer.tables.settings.target_settings import effective_environment, settings_of

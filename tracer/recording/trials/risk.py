@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tracer.names import Backend, DeterministicMode, Settings, Verdict
-from tracer.tables.compilers.loading import load_compilers
+from tracer.tables.compilers import load_compilers
 from tracer.tables.loading import load_tables
 from tracer.tables.ruling.compiled import Compilation, CompiledCalls
 from tracer.tables.ruling.target_tables import TargetTables

@@ -21,12 +21,13 @@ from tracer.report.terminal.example_text import example_parts, examples_parts
 from tracer.report.terminal.terminal import Prose
 from tracer.report.wording.words import UNKNOWN_REASONS, VERDICTS, plural
 from tracer.tables.examples import NO_EXAMPLES, Examples
-from tracer.tables.explaining import Explanation, Row, Span, in_words, spans
-from tracer.tables.model import AnsweredRule, Rule, Table
-from tracer.tables.overview import GRADES, TableSummary, strongest
+from tracer.tables.explaining import Explanation, Row, Span, spans
+from tracer.tables.model import GRADES, AnsweredRule, Rule, Table, strongest
+from tracer.tables.overview import TableSummary
 from tracer.tables.settings.rows import Row as SettingRow
 from tracer.tables.translation import STAYS
 from tracer.tables.versions import reviewed_releases
+from tracer.tables.vocabulary import in_words
 
 #: Columns from which conditions stand beside their verdicts.
 _GRID_FROM = 64
@@ -149,7 +150,7 @@ def _compiled(table: Table) -> str:
 
 
 def _letter(rule: Rule) -> str:
-    grade = strongest(rule)
+    grade = strongest(rule.evidence)
     return "b" if grade is EvidenceKind.DISPATCHED else str(grade)[0]
 
 

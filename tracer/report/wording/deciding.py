@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from tracer.tables.explaining import in_words
+from tracer.tables.vocabulary import in_words
 
 if TYPE_CHECKING:
     from tracer.findings import Condition, Deciding, Finding

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tracer.names import Verdict
-from tracer.tables.compilers.model import ITSELF, CompiledRule, CompilerTable
+from tracer.tables.compilers import ITSELF, CompiledRule, CompilerTable
 from tracer.tables.lint.rule_lint import claimed_twice, faults_of_rules
 
 

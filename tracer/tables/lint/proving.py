@@ -7,8 +7,7 @@ from functools import partial
 from typing import Union
 
 from tracer.errors import TableError
-from tracer.tables.compilers.loading import COMPILERS, load_compiler, load_compilers
-from tracer.tables.compilers.model import CompilerTable
+from tracer.tables.compilers import COMPILERS, CompilerTable, load_compiler, load_compilers
 from tracer.tables.examples import EXAMPLES, lint_examples, load_examples
 from tracer.tables.lint.compiler_lint import lint_compiler
 from tracer.tables.lint.measured import faults_of_measurements

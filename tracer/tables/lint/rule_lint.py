@@ -13,9 +13,8 @@ from itertools import product
 from typing import Protocol
 
 from tracer.names import OF_A_RUN, Backend, EvidenceKind, Verdict
+from tracer.tables.conditions import Cased, wanted_values
 from tracer.tables.model import Case, ClassTable, LibraryTable, Rule, RuleEvidence, Table
-from tracer.tables.ruling.conditions import Cased, wanted_values
-from tracer.tables.ruling.dispatched import lint_dispatched
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DOMAINS, RECORDED_FACTS, Value
 
@@ -229,3 +228,23 @@ def told_apart(key: str, sets: list[frozenset[Value]]) -> list[Value]:
 def repeated(names: Iterable[str]) -> Iterator[tuple[str, int]]:
     """Each name that occurs more than once, and how often."""
     return ((name, times) for name, times in Counter(names).items() if times > 1)
+
+
+def lint_dispatched(table: Table) -> Iterator[str]:
+    """What the file says of rules that are not there, of ops that a rule names, or twice."""
+    dispatched = table.dispatched
+    if dispatched is None:
+        return
+    known = {rule.id for rule in table.rule}
+    for id in dispatched.rules:
+        if id not in known:
+            yield f"dispatched: there is no rule {id}"
+    told: set[tuple[str, str]] = set()
+    for entry in dispatched.vouched:
+        for op in entry.ops:
+            rule = table.find(op)
+            if rule is not None:
+                yield f"dispatched: {op} is vouched for, and {rule.id} names it"
+            if (op, entry.first) in told:
+                yield f"dispatched: {op} is vouched for twice from {entry.first} on"
+            told.add((op, entry.first))

@@ -3,20 +3,20 @@
 The compiler's rule says what becomes of an op: a kernel of the compiler's own, or an eager kernel that it calls, of
 which the backend's table speaks. An op without a rule is one of both. For the device, version and mode that it was
 generated for the code itself is stronger than any table: a kernel that adds atomically varies, and one that does not
-cannot vary by that.
+cannot vary by that. The cases of the compiler's rule that nothing rules out are its candidates; the code strikes out
+those that it contradicts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from tracer.names import Backend, DeterministicMode, RegionKind, UnknownReason
-from tracer.tables.compilers.model import CompiledRule, CompilerTable
-from tracer.tables.ruling.binding import RuleOutcome, unknown_ruling
-from tracer.tables.ruling.compiled_call import CompiledCall, Eager
-from tracer.tables.ruling.conditions import BoundRule
-from tracer.tables.ruling.derived import DERIVATIONS, derive
+from tracer.names import Backend, Cause, DeterministicMode, KernelLanguage, RegionKind, Shown, UnknownReason, Verdict
+from tracer.tables.compilers import CompiledCase, CompiledRule, CompilerTable
+from tracer.tables.conditions import DERIVATIONS, BoundRule, Met, conditions_of, derive
+from tracer.tables.model import Case
+from tracer.tables.ruling.bound_table import RuleOutcome, unknown_ruling
 from tracer.tables.versions import judged_as, placed
 from tracer.tables.vocabulary import Value
 from tracer.trace.records import CallGroup, Kernel, Region
@@ -157,3 +157,290 @@ class CompiledCalls:
 
 def _device_of(backend: Backend) -> str:
     return "cuda" if backend is Backend.ROCM else backend.value
+
+
+#: The backend's own ruling on an op with facts.
+Eager = Callable[[str, Mapping[str, Value]], RuleOutcome]
+
+_SAFE = (Verdict.DETERMINISTIC, Verdict.SEEDED)
+#: What a kernel is that is called, not generated.
+_CALLED = (KernelLanguage.EXTERN, KernelLanguage.FALLBACK)
+_ATOMICS = (
+    "A kernel that this op went into adds floating-point numbers atomically, in an order that varies; which of its ops"
+    " asks for that is not known."
+)
+_MODE_FIRST = "Switch deterministic mode on before anything is compiled, and record again."
+_OWN = (
+    "The program's own kernel adds floating-point numbers atomically: the order in which a number collects its addends"
+    " varies, and no setting of torch's changes that."
+)
+_OWN_REMEDY = (
+    "Let one program of the kernel add all that one number collects, or write partial results and add those afterwards."
+)
+#: Ops that add numbers up, which another split of the work rounds otherwise; what else is fused with them works on
+#: each number by itself.
+_SUMS = frozenset(
+    {
+        "sum",
+        "nansum",
+        "mean",
+        "var",
+        "std",
+        "var_mean",
+        "std_mean",
+        "prod",
+        "norm",
+        "linalg_vector_norm",
+        "logsumexp",
+        "_softmax",
+        "_log_softmax",
+        "native_layer_norm",
+        "native_group_norm",
+        "native_batch_norm",
+        "cumsum",
+        "cumprod",
+        "logcumsumexp",
+        "dot",
+        "vdot",
+        "mv",
+        "addmv",
+        "mm",
+        "addmm",
+        "bmm",
+        "baddbmm",
+        "addbmm",
+        "convolution",
+        "convolution_backward",
+        "_scaled_mm",
+        "_grouped_mm",
+        "_scaled_grouped_mm",
+        "flex_attention",
+        "flex_attention_backward",
+        "prepare_softmax_online",
+        "avg_pool1d",
+        "avg_pool2d",
+        "avg_pool3d",
+        "_adaptive_avg_pool2d",
+        "_mkl_linear",
+        "_linear_pointwise",
+        "_convolution_pointwise",
+        "bias_addmm",
+        "mm_plus_mm",
+        "triton_kernel_wrapper_mutation",
+        "triton_kernel_wrapper_functional",
+    }
+)
+_TIMED = "The kernel was chosen by timing several, and another one may win in the next run and round otherwise."
+_NOT_TIMED = "Switch deterministic mode on before anything is compiled, or switch the autotuning off."
+
+
+class _Way(NamedTuple):
+    """What becomes of a call in one state of deterministic mode."""
+
+    verdict: Verdict
+    case: Case | None = None
+    called: str = ""
+    """The op whose eager kernel runs, where that is known."""
+    ruling: RuleOutcome | None = None
+    """What the backend's table says of it."""
+    shown: Shown | None = None
+    missing: tuple[str, ...] = ()
+
+
+class CompiledCall(NamedTuple):
+    """A compiled call with all that is known of it."""
+
+    op: str
+    rule: CompiledRule | None
+    table: CompilerTable | None
+    kernels: list[Kernel]
+    base: Eager
+    """What is said of an op without a rule."""
+    facts: Mapping[str, Value]
+    eager: Eager | None = None
+    """What is said of an op that is called."""
+    bound: tuple[BoundRule, BoundRule] | None = None
+    known: Mapping[str, Value] = {}
+
+    def outcome(self, backend: Backend, seen_as_is: bool, seen_in_mode: bool) -> RuleOutcome:
+        """The ruling; the code that was seen speaks where it runs."""
+        as_is = self._way(0, seen_as_is)
+        in_mode = self._way(1, seen_in_mode)
+        spoken = as_is if as_is.verdict is not Verdict.DETERMINISTIC else in_mode
+        made = spoken.ruling if spoken.ruling is not None else self._own_ruling(backend, spoken)
+        unknown = next((way for way in (as_is, in_mode) if way.verdict is Verdict.UNKNOWN), None)
+        called = spoken.called.removesuffix(".default")
+        own = self.op.removesuffix(".default")
+        return made._replace(
+            verdict=as_is.verdict,
+            verdict_in_deterministic_mode=in_mode.verdict,
+            reason=_reason(unknown),
+            detail=_detail(unknown),
+            cause=Cause.AUTOTUNE if spoken.shown is Shown.TIMED else made.cause,
+            why=_TIMED if spoken.shown is Shown.TIMED else made.why,
+            remedy=_NOT_TIMED if spoken.shown is Shown.TIMED else made.remedy,
+            runs_as=made.runs_as or (called if called != own else ""),
+            route=in_mode.called if in_mode.called != self.op else "",
+            shown=as_is.shown,
+            decided=(_conditions(as_is, 0), _conditions(in_mode, 1)),
+        )
+
+    def _own_ruling(self, backend: Backend, way: _Way) -> RuleOutcome:
+        """In the words of the rule, or of its lack, for a kernel of the compiler's own."""
+        safe = Verdict.DETERMINISTIC
+        if self.rule is None and self.kernels and all(kernel.is_the_programs for kernel in self.kernels):
+            name = f"launched-{backend}-adds-atomically"
+            return RuleOutcome(
+                backend, None, name, safe, safe, cause=Cause.ATOMIC_ACCUMULATION, why=_OWN, remedy=_OWN_REMEDY
+            )
+        if self.rule is None and way.shown is Shown.TIMED:
+            name = f"{self.table.compiler if self.table is not None else 'generated'}-{backend}-chosen-by-timing"
+            return RuleOutcome(backend, None, name, safe, safe, cause=Cause.AUTOTUNE, why=_TIMED, remedy=_NOT_TIMED)
+        if self.rule is None:
+            name = f"{self.table.compiler if self.table is not None else 'generated'}-{backend}-adds-atomically"
+            return RuleOutcome(
+                backend, None, name, safe, safe, cause=Cause.ATOMIC_ACCUMULATION, why=_ATOMICS, remedy=_MODE_FIRST
+            )
+        case, rule = way.case, self.rule
+        return RuleOutcome(
+            backend,
+            rule,
+            rule.id,
+            safe,
+            safe,
+            cause=(case.cause if case is not None else None) or rule.cause,
+            why=(case.why if case is not None else "") or rule.why,
+            remedy=(case.remedy if case is not None else "") or rule.remedy,
+            needs=case.needs if case is not None and case.remedy else rule.needs,
+        )
+
+    def _way(self, way: int, seen: bool) -> _Way:
+        cases, missing = self.bound[way].candidates(self.known) if self.bound is not None else ((), ())
+        shown = self._shown() if seen else None
+        if shown is Shown.CALLED:
+            return self._timed(self._called_as_seen(cases, way))
+        if shown is Shown.ADDS_ATOMICALLY:
+            own = [case for case in cases if not _calls(case)]
+            if own and all(case.verdict is Verdict.DETERMINISTIC for case in own):
+                return _Way(Verdict.DETERMINISTIC, own[0])
+            accused = next((case for case in own if case.verdict is Verdict.NONDETERMINISTIC), None)
+            return _Way(Verdict.NONDETERMINISTIC, accused, shown=shown)
+        if shown is Shown.NO_ATOMICS:
+            return self._timed(self._without_atomics(cases, way, missing))
+        if self.bound is None:
+            ruling = self.base(self.op, self.facts)
+            return _Way(_either(ruling, way), ruling=ruling)
+        return self._agreed([self._of_case(case, way) for case in cases], missing)
+
+    def _without_atomics(self, cases: tuple[Case, ...], way: int, missing: tuple[str, ...]) -> _Way:
+        """A kernel was generated, so nothing was called; what would vary by atomics alone does not, and what would by
+        writes does not where each thread has places of its own."""
+        if self.bound is None:
+            ruling = self.base(self.op, self.facts)
+            verdict = _either(ruling, way)
+            if verdict in _SAFE:
+                return _Way(verdict, ruling=ruling)
+            return _Way(Verdict.DETERMINISTIC, shown=Shown.NO_ATOMICS)
+        own = [case for case in cases if not _calls(case)]
+        in_order = all(kernel.writes_in_order for kernel in self.kernels)
+        ways = []
+        for case in own or cases:
+            cause = case.cause or (self.rule.cause if self.rule is not None else None)
+            is_by_atomics = case.verdict is Verdict.NONDETERMINISTIC and cause is Cause.ATOMIC_ACCUMULATION
+            is_by_writes = cause is Cause.WRITE_RACE and in_order
+            if _calls(case) or is_by_atomics or is_by_writes:
+                ways.append(_Way(Verdict.DETERMINISTIC, shown=Shown.NO_ATOMICS))
+            else:
+                ways.append(self._of_case(case, way))
+        return self._agreed(ways, missing)
+
+    def _called_as_seen(self, cases: tuple[Case, ...], way: int) -> _Way:
+        """The eager kernel that the code calls; the op itself for one of torch's that takes its result's memory."""
+        kernel = next(kernel for kernel in self.kernels if kernel.language in _CALLED)
+        name = kernel.name if kernel.language is KernelLanguage.FALLBACK and kernel.name.count(".") == 2 else self.op
+        packet = name.rpartition(".")[0]
+        facts = self.facts
+        for case in cases:
+            if isinstance(case, CompiledCase) and case.calls in (name, packet):
+                facts = {**facts, **case.facts}
+        ruling = (self.eager or self.base)(name, facts)
+        return _Way(_either(ruling, way), called=name, ruling=ruling, shown=Shown.CALLED)
+
+    def _of_case(self, case: Case, way: int) -> _Way:
+        if not (isinstance(case, CompiledCase) and case.calls):
+            return _Way(case.verdict, case)
+        name = case.op_called(self.op)
+        ruling = (self.eager or self.base)(name, {**self.facts, **case.facts})
+        return _Way(_either(ruling, way), case, name, ruling)
+
+    def _agreed(self, ways: list[_Way], missing: tuple[str, ...]) -> _Way:
+        if not ways:
+            return _Way(Verdict.UNKNOWN)
+        if len({way.verdict for way in ways}) == 1:
+            return ways[0]
+        return _Way(Verdict.UNKNOWN, missing=missing)
+
+    def _timed(self, way: _Way) -> _Way:
+        """One that was chosen by a stopwatch can be another one in the next run."""
+        if way.verdict is Verdict.DETERMINISTIC and any(self._is_rounded_by(kernel) for kernel in self.kernels):
+            return way._replace(verdict=Verdict.CONDITIONAL, ruling=None, shown=Shown.TIMED)
+        return way
+
+    def _is_rounded_by(self, kernel: Kernel) -> bool:
+        """May another choice for ``kernel`` round this op otherwise? Of what was fused into one, sums are."""
+        if not kernel.rounds_by_choice or self.op.startswith("triton."):
+            return kernel.rounds_by_choice
+        sums = [op for op in kernel.ops if _packet(op) in _SUMS]
+        return _packet(self.op) in _SUMS or not sums
+
+    def _shown(self) -> Shown | None:
+        """What the kernels show of this op; ``None`` where they show nothing."""
+        adding = [kernel for kernel in self.kernels if kernel.adds_in_any_order]
+        if adding:
+            if self._accumulates(self.op) or not any(self._accumulates(op) for kernel in adding for op in kernel.ops):
+                return Shown.ADDS_ATOMICALLY
+            return Shown.NO_ATOMICS  # another op of the same kernel asks for them
+        if any(kernel.language in _CALLED for kernel in self.kernels):
+            return Shown.CALLED
+        if self.kernels and all(kernel.adds_in_any_order is False for kernel in self.kernels):
+            return Shown.NO_ATOMICS
+        return None
+
+    def _accumulates(self, op: str) -> bool:
+        """Is it an op of which the compiler makes atomic additions, on whatever device?"""
+        if self.table is None:
+            return False
+        rules = (self.table.find(op, backend) for backend in self.table.backends)
+        return any(rule is not None and rule.cause is Cause.ATOMIC_ACCUMULATION for rule in rules)
+
+
+def _packet(op: str) -> str:
+    return op.split(".")[1] if "." in op else op
+
+
+def _calls(case: Case) -> str:
+    return case.calls if isinstance(case, CompiledCase) else ""
+
+
+def _either(ruling: RuleOutcome, way: int) -> Verdict:
+    return ruling.verdict_in_deterministic_mode if way else ruling.verdict
+
+
+def _conditions(way: _Way, number: int) -> Met | None:
+    if way.ruling is not None:
+        return way.ruling.decided[number]
+    return conditions_of(way.case)
+
+
+def _reason(way: _Way | None) -> UnknownReason | None:
+    if way is None:
+        return None
+    if way.missing:
+        return UnknownReason.FACT_NOT_RECORDED
+    return way.ruling.reason if way.ruling is not None else UnknownReason.NO_EVIDENCE
+
+
+def _detail(way: _Way | None) -> str:
+    if way is None:
+        return ""
+    return ", ".join(way.missing) if way.missing or way.ruling is None else way.ruling.detail

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tracer.names import Backend, Cause, Prerequisite, Shown, UnknownReason, Verdict
-from tracer.tables.model import Rule, RuleEvidence, Table
-from tracer.tables.ruling.conditions import BoundRule, Met, conditions_of
-from tracer.tables.ruling.derived import DERIVATIONS, derive
-from tracer.tables.ruling.dispatched import evidence_for, vouches_for
-from tracer.tables.versions import judged_as, placed
+from tracer.names import Backend, Cause, EvidenceKind, Prerequisite, Shown, UnknownReason, Verdict
+from tracer.tables.conditions import DERIVATIONS, BoundRule, Met, conditions_of, derive
+from tracer.tables.model import Rule, RuleEvidence, Table, Vouched
+from tracer.tables.versions import judged_as, placed, release
 from tracer.tables.vocabulary import Value
 
 #: Namespaces whose ops a deny list vouches for by not naming them.
@@ -251,3 +249,29 @@ class BoundTable:
             decided=(conditions_of(as_is.case), conditions_of(in_mode.case)),
         )
         return self.same(ruling)
+
+
+def vouches_for(table: Table, op: str, version: str) -> Vouched | None:
+    """The entry that vouches for an overload in a release, if any does."""
+    dispatched = table.dispatched
+    if dispatched is None:
+        return None
+    at = _number(version)
+    for entry in dispatched.vouched:
+        if op in entry.ops and _number(entry.first) <= at <= _number(entry.last):
+            return entry
+    return None
+
+
+def evidence_for(entry: Vouched, device: str) -> RuleEvidence:
+    """Why an op of ``entry`` is held for deterministic."""
+    return RuleEvidence(
+        kind=EvidenceKind.DISPATCHED,
+        ref=f"CUDA builds of torch {entry.first} to {entry.last} run without a device, as {device}: each recorded call"
+        " launched kernels that add nothing atomically and called into no library",
+    )
+
+
+def _number(version: str) -> tuple[int, ...]:
+    major, minor = release(version).split(".")[:2]
+    return int(major), int(minor)

@@ -1,4 +1,4 @@
-"""Three-valued evaluation: which case of a rule speaks of a call, when some facts may be missing.
+"""Which case of a rule speaks of a call, when some facts may be missing, and facts that follow from others.
 
 A rule's cases are disjoint and leave no gap (the lint proves it), so exactly one of them is right. With facts
 missing several remain possible. Where all of those agree on the verdict, it stands; where they do not, the
@@ -7,14 +7,24 @@ answer is ``unknown``, naming the facts that would decide. Hence a further fact 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import NamedTuple, Protocol
 
 from tracer.names import UnknownReason, Verdict
 from tracer.tables.model import Case, Wanted
 from tracer.tables.versions import speaks_of
-from tracer.tables.vocabulary import DOMAINS, SETTINGS, UNNOTED, Value, expand, in_domain
+from tracer.tables.vocabulary import (
+    COUNTING_NODES,
+    DOMAINS,
+    FORWARD_FACTS,
+    SELECTING_NODES,
+    SETTINGS,
+    UNNOTED,
+    Value,
+    expand,
+    in_domain,
+)
 
 
 class Conditioned(Protocol):
@@ -154,3 +164,54 @@ class BoundRule:
 def may_hold(case: Conditioned, settings: Mapping[str, Value]) -> bool:
     """Whether no known setting contradicts the case."""
     return all(settings[key] in wanted_values(case, key) for key in case.when if key in SETTINGS and key in settings)
+
+
+#: A softmax that attention's math route alone calls: rows that a mask left empty come out as zeros.
+_ATTENTION_SOFTMAX = "SafeSoftmaxBackward"
+
+
+class Derivation(NamedTuple):
+    """How one derived fact follows."""
+
+    reads: tuple[str, ...]
+    """The recorded facts that it looks at, and no other; the autograd node apart."""
+    derive: Callable[[str | None, Mapping[str, Value]], bool | None]
+
+
+def derive(key: str, node: str | None, facts: Mapping[str, Value]) -> bool | None:
+    """The derived fact ``key`` of a call with ``facts`` that was made by the autograd node ``node``.
+
+    ``node`` is ``None`` outside the backward pass, and empty where it is not known; then nor is what rests on it.
+    """
+    return DERIVATIONS[key].derive(node, facts)
+
+
+def _of_node(is_one: Callable[[str], bool]) -> Derivation:
+    def from_node(node: str | None, facts: Mapping[str, Value]) -> bool | None:
+        if node is None:
+            return False
+        return is_one(node.rstrip("0123456789")) if node else None
+
+    return Derivation((), from_node)
+
+
+def _where(name: str) -> Derivation:
+    """A fact that is noted where it holds, and nothing where it does not."""
+    return Derivation((name,), lambda node, facts: facts.get(name) is True)
+
+
+_DIRECT = FORWARD_FACTS["forward.direct"]
+#: How each key of ``vocabulary.DERIVED_FACTS`` follows.
+DERIVATIONS: Mapping[str, Derivation] = {
+    "backward.selects": _of_node(lambda name: name in SELECTING_NODES),
+    "backward.attention_softmax": _of_node(lambda name: name == _ATTENTION_SOFTMAX),
+    # It lets calls off, so one that is not known to count is held not to.
+    "backward.counts": Derivation((), lambda node, facts: (node or "").rstrip("0123456789") in COUNTING_NODES),
+    "shape.is_scalar": Derivation(("ndim",), lambda node, facts: facts.get("ndim") == 0),
+    **{key: _where(told) for key, told in FORWARD_FACTS.items()},
+    # A backward op that is called outside the backward pass has no forward: whoever called it went past its function.
+    "forward.direct": Derivation((_DIRECT,), lambda node, facts: node is None or facts.get(_DIRECT) is True),
+    "phase.backward": Derivation((), lambda node, facts: node is not None),
+    "attention.may_fuse": _where("attention.may_fuse"),
+    "module.recurrent": _where("module.recurrent"),
+}

@@ -1,0 +1,220 @@
+"""Tables of compilers: what becomes of ops in compiled code, and which facts compiled calls are asked for.
+
+Rules are those of backends, with cases that may hand a call on to the backend's own table. A judge looks the called op
+up with the facts of the call; a reader wants one table of answers, so ``answered`` makes of each case that calls an op
+the cases of the rule for that op, as far as both can hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+
+import msgspec
+from msgspec.structs import replace
+
+from tracer.errors import TableError
+from tracer.names import Backend, Verdict
+from tracer.tables.conditions import wanted_values
+from tracer.tables.loading import required_facts
+from tracer.tables.model import SCHEMA, AnsweredRule, Case, LibraryRule, Table, Wanted, spelt_out
+from tracer.tables.reading import ID, OP, bad_range, misspelt_conditions, parse, read
+from tracer.tables.versions import reviewed_releases, speaks_of
+from tracer.tables.vocabulary import DERIVED_FACTS, DOMAINS, NOTED_FACTS, RECORDED_FACTS, Value, in_domain
+
+#: Stands for the recorded op itself among what a case ``calls``.
+ITSELF = "itself"
+
+
+class CompiledCase(Case, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Conditions, and what becomes of the call: a kernel of the compiler's with a verdict, or an eager kernel."""
+
+    verdict: Verdict = Verdict.UNKNOWN
+    """Of the compiler's own kernel; unknown where the case ``calls`` an op, whose table then speaks."""
+    calls: str = ""
+    """The op whose eager kernel runs: an op's name, or ``itself``."""
+    facts: dict[str, Value] = {}  # noqa: RUF012 (msgspec copies it)
+    """Facts of that call in place of the recorded ones."""
+
+    def op_called(self, op: str) -> str:
+        """What runs in the stead of ``op``; empty for a kernel of the compiler's own."""
+        return op if self.calls == ITSELF else self.calls
+
+
+class CompiledRule(LibraryRule, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Ops of which the compiler makes the same, on the backends that it names."""
+
+    case: tuple[CompiledCase, ...]
+
+
+class CompilerTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One compiler's rules. An op without one is inlined without atomic additions, or called as it is."""
+
+    schema: int
+    compiler: str
+    """As a trace spells the backend of ``torch.compile``: ``inductor``."""
+    backends: tuple[Backend, ...]
+    """Devices whose code was read; of others nothing is known."""
+    reviewed: str
+    """Versions of torch that the rules were written for."""
+    rule: tuple[CompiledRule, ...]
+
+    def find(self, op: str, backend: Backend) -> CompiledRule | None:
+        """The rule for an overload on ``backend``: one that names it, else one that names its packet."""
+        index = _index_of(self, backend)
+        return index.get(op) or index.get(op.rpartition(".")[0])
+
+    def speaking_of(self, backend: Backend) -> tuple[CompiledRule, ...]:
+        """The rules that hold on ``backend``."""
+        return tuple(rule for rule in self.rule if backend in rule.backends)
+
+
+_Index = dict[str, CompiledRule]
+_INDEXES: dict[tuple[int, Backend], tuple[CompilerTable, _Index]] = {}
+
+
+def _index_of(table: CompilerTable, backend: Backend) -> _Index:
+    """Op to rule on a backend, built once a table: a frozen struct cannot hold its own index."""
+    kept = _INDEXES.get((id(table), backend))
+    if kept is None or kept[0] is not table:
+        index = {op: rule for rule in table.speaking_of(backend) for op in rule.ops}
+        kept = _INDEXES[id(table), backend] = (table, index)
+    return kept[1]
+
+
+#: Compilers that have a table, and where it lies.
+COMPILERS: Mapping[str, Path] = {"inductor": Path(__file__).parent / "inductor.toml"}
+
+
+def parse_compiler(text: str, source: str) -> CompilerTable:
+    """Read a compiler's table from TOML; ``TableError`` in one line, led by ``source``, for what it may not hold."""
+    table = parse(text, source, CompilerTable, _misspelt)
+    return msgspec.structs.replace(table, rule=tuple(spelt_out(rule) for rule in table.rule))
+
+
+@cache
+def load_compiler(name: str) -> CompilerTable:
+    """A compiler's table, read and checked once; ``TableError`` where there is none."""
+    if name not in COMPILERS:
+        raise TableError(f"there is no table for {name}", hint=f"tables exist for {', '.join(COMPILERS)}")
+    return parse_compiler(read(COMPILERS[name]), COMPILERS[name].name)
+
+
+@cache
+def load_compilers() -> Mapping[str, CompilerTable]:
+    """Every compiler's table, by name."""
+    return MappingProxyType({name: load_compiler(name) for name in COMPILERS})
+
+
+@cache
+def compiled_facts() -> Mapping[str, frozenset[str]]:
+    """Op, as rules spell it, to the facts that are noted of a compiled call: what the backends' tables ask
+    (``required_facts``), what compilers' tables do, and what the rule for an op that is called in its stead does."""
+    asked = required_facts()
+    wanted = {op: set(keys) for op, keys in asked.items()}
+    for table in load_compilers().values():
+        for rule in table.rule:
+            keys = {key for case in rule.case for key in case.when if key in RECORDED_FACTS}
+            for case in rule.case:
+                if case.calls not in ("", ITSELF):
+                    called = asked.get(case.calls, frozenset()) | asked.get(case.calls.rpartition(".")[0], frozenset())
+                    keys |= called - case.facts.keys()
+            for op in rule.ops if keys else ():
+                wanted.setdefault(op, set()).update(keys)
+    return MappingProxyType({op: frozenset(keys) for op, keys in wanted.items()})
+
+
+def _misspelt(table: CompilerTable) -> Iterator[tuple[str, str]]:
+    if table.schema != SCHEMA:
+        yield "$.schema", f"schema {table.schema} is not {SCHEMA}, the one that this release reads"
+    yield from bad_range("$.reviewed", table.reviewed or "nothing", ("<", "<=", ">="))
+    for number, rule in enumerate(table.rule):
+        yield from _misspelt_rule(f"$.rule[{number}]", rule, table)
+
+
+def _misspelt_rule(path: str, rule: CompiledRule, table: CompilerTable) -> Iterator[tuple[str, str]]:
+    leaders = [f"{table.compiler}-{backend}-" for backend in rule.backends]
+    if len(leaders) != 1:
+        yield f"{path}.backends ({rule.id})", "a rule speaks of one backend: kernels are generated for each"
+    if not (ID.fullmatch(rule.id) and rule.id.startswith(tuple(leaders))):
+        yield f"{path}.id", f"{rule.id!r} is not kebab-case led by `{' or '.join(leaders)}`"
+    for backend in rule.backends:
+        if backend not in table.backends:
+            yield f"{path}.backends ({rule.id})", f"the table does not speak of {backend}"
+    for place, op in enumerate(rule.ops):
+        if not OP.fullmatch(op):
+            yield f"{path}.ops[{place}] ({rule.id})", f"{op!r} is not spelt namespace.name[.overload]"
+    for place, exemption in enumerate(rule.exempt):
+        if exemption.fact not in NOTED_FACTS and exemption.fact not in DERIVED_FACTS:
+            yield f"{path}.exempt[{place}].fact ({rule.id})", f"{exemption.fact!r} is no fact that lets a call off"
+    for place, case in enumerate(rule.case):
+        here = f"{path}.case[{place}] ({rule.id})"
+        yield from misspelt_conditions(here, case.when, case.torch)
+        if case.calls and case.calls != ITSELF and not OP.fullmatch(case.calls):
+            yield here, f"calls {case.calls!r}, which is neither an op nor `{ITSELF}`"
+        for key, value in case.facts.items():
+            if key not in RECORDED_FACTS or not in_domain(key, value):
+                yield here, f"{key} = {value!r} is no fact of a call"
+
+
+def with_compiled(tables: Mapping[Backend, Table]) -> dict[Backend, Table]:
+    """``tables`` with what compilers make of ops on each backend, as rules that answer by themselves."""
+    return {
+        backend: replace(
+            table,
+            compiled=tuple(
+                answered(rule, table, compiler.compiler, compiler.reviewed)
+                for compiler in load_compilers().values()
+                for rule in compiler.speaking_of(backend)
+            ),
+        )
+        for backend, table in tables.items()
+    }
+
+
+def answered(rule: CompiledRule, table: Table, compiler: str, reviewed: str) -> AnsweredRule:
+    """``rule`` with the answers of ``table`` for what it calls."""
+    fields = {name: getattr(rule, name) for name in AnsweredRule.__struct_fields__ if hasattr(rule, name)}
+    cases = tuple(one for case in rule.case for one in _answers(case, rule, table, reviewed))
+    return AnsweredRule(**{**fields, "case": cases, "compiler": compiler, "reviewed": reviewed})
+
+
+def _answers(case: CompiledCase, rule: CompiledRule, table: Table, reviewed: str) -> Iterator[Case]:
+    if not case.calls:
+        yield Case(**{name: getattr(case, name) for name in Case.__struct_fields__})
+        return
+    name = rule.ops[0] if case.calls == ITSELF else case.calls
+    called = table.find(name) or table.find(f"{name}.default")
+    says = case.why or f"The eager `{name.removesuffix('.default')}` is called."
+    if called is None:
+        safe = Verdict.DETERMINISTIC if table.deny_list else Verdict.UNKNOWN
+        yield Case(verdict=safe, when=case.when, torch=case.torch, why=says, route=name)
+        return
+    for one in called.case:
+        when = _both(case, one)
+        versions = ",".join(filter(None, (case.torch, one.torch)))
+        if when is not None and any(speaks_of(versions, release) for release in reviewed_releases(reviewed)):
+            yield Case(verdict=one.verdict, when=when, torch=versions, why=says, route=name)
+
+
+def _both(case: CompiledCase, other: Case) -> dict[str, Wanted] | None:
+    """The conditions under which a call comes to ``case`` and, as what it calls, to ``other``; ``None`` for none."""
+    met: dict[str, Wanted] = {}
+    for key in dict.fromkeys((*case.when, *other.when)):
+        theirs = wanted_values(other, key)
+        if key in case.facts:
+            if case.facts[key] not in theirs:
+                return None
+            theirs = frozenset(DOMAINS[key])
+        values = wanted_values(case, key) & theirs
+        if not values:
+            return None
+        if len(values) < len(DOMAINS[key]):
+            met[key] = _listed(key, values)
+    return met
+
+
+def _listed(key: str, values: frozenset[Value]) -> list[Value]:
+    return [value for value in DOMAINS[key] if value in values]
