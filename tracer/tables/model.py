@@ -101,7 +101,7 @@ class LibraryRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True, o
 
 
 class AnsweredRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A compiler's rule with a backend's own answers in place of what it calls; see ``tables.compiler_answers``."""
+    """A compiler's rule with a backend's own answers in place of what it calls; see ``tables.compilers``."""
 
     compiler: str
     reviewed: str
@@ -124,7 +124,7 @@ class LibraryTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class ClassTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Classes of ops whose definition leaves nothing to vary, whatever the device; see ``tables.inheritance``."""
+    """Classes of ops whose definition leaves nothing to vary, whatever the device; see ``tables.loading``."""
 
     schema: int
     reviewed: str
@@ -159,7 +159,7 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Dispatched(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What builds of torch were seen to launch on a backend; see ``ruling.dispatched``."""
+    """What builds of torch were seen to launch on a backend; see ``tables.loading``."""
 
     schema: int
     backend: Backend
@@ -197,12 +197,12 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     unlisted: str = ""
     """Why an op without a rule is unknown here, as a sentence; for an allow list that is no vendor's."""
     classes: tuple[str, ...] = ()
-    """Classes of ops that hold here too, for the ops that no rule of this one claims; see ``tables.inheritance``."""
+    """Classes of ops that hold here too, for the ops that no rule of this one claims; see ``tables.loading``."""
     ask: str = ""
     """What to do about an op without a rule, as a sentence; ``{op}`` in it stands for the op's name."""
     inherits: Backend | None = None
     """A table whose rules hold here too, weaker, for the ops that no rule of this one claims; see
-    ``tables.inheritance``."""
+    ``tables.loading``."""
     variables: tuple[str, ...] = ()
     """Environment variables that the rules name; a recorder notes these and no others."""
     libraries: tuple[LibraryRule, ...] = ()

@@ -53,7 +53,7 @@ class RuleOutcome(NamedTuple):
     """The conditions of the cases that decided, as things stand and in deterministic mode; ``None`` where none did."""
 
     observed: bool = False
-    """Do the data of the run settle what the table holds against it? See ``tables.ruling.of_this_run``."""
+    """Do the data of the run settle what the table holds against it? See ``tables.ruling.run_evidence``."""
     refuted: Verdict | None = None
     """What the table says of calls of which trials showed otherwise."""
 
