@@ -27,7 +27,7 @@ def make_target(
     """What to judge for, checked; ``recorded`` parts come from ``environment``.
 
     ``torch`` is a version (``2.9``, ``2.13.0+cpu``). ``settings`` is a word, or names of settings to the values that
-    stand in place of the recorded ones (``tables.settings.target_settings``). Raises ``TargetError`` in one line, listing what exists.
+    stand in place of the recorded ones. Raises ``TargetError`` in one line, listing what exists.
     """
     sets: dict[str, FactValue] = {}
     if isinstance(settings, Mapping):

@@ -36,7 +36,7 @@ def effective_environment(
 ) -> Environment:
     """``environment`` as the target has it: its settings made torch's defaults where that is asked, then replaced.
 
-    ``sets`` names fields, environment variables and dotted names (``tables.settings.target_settings``). Versions, hardware and numbers
+    ``sets`` names fields, environment variables and dotted names. Versions, hardware and numbers
     of threads stay the recorded ones.
     """
     if settings is not Settings.RECORDED:
