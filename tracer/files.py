@@ -1,12 +1,55 @@
-"""Writing a file whole or not at all."""
+"""Reading a file that somebody else wrote, within bounds; writing one whole or not at all."""
 
 from __future__ import annotations
 
+import errno
+import io
 import os
+import stat
 import tempfile
 from pathlib import Path
 
 from tracer.errors import TracerError
+
+#: Bytes of a text that people write or review: a lock file, a configuration, a module. Anything larger is none.
+MAX_TEXT = 32 * 1024 * 1024
+
+_CHUNK = 1 << 20
+_KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+
+
+def open_plain(path: str | os.PathLike[str]) -> io.BufferedReader:
+    """Open a file to read it. Raises ``OSError`` for what is none: a folder, a device, a pipe.
+
+    Of these a read may wait for ever, or never end. Neither does opening one wait.
+    """
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    kind = stat.S_IFMT(os.fstat(handle).st_mode)
+    if kind == stat.S_IFREG:
+        return os.fdopen(handle, "rb")
+    os.close(handle)
+    raise OSError(errno.EINVAL, f"it is {_KINDS.get(kind, 'a device')}, not a file", os.fspath(path))
+
+
+def read_within(stream: io.BufferedIOBase, limit: int) -> bytes:
+    """All that ``stream`` holds; ``OSError`` where that is more than ``limit`` bytes, which are not kept."""
+    chunks: list[bytes] = []
+    left = limit
+    while chunk := stream.read(min(_CHUNK, left + 1)):
+        if len(chunk) > left:
+            raise OSError(errno.EFBIG, f"it holds more than {limit >> 20} MiB")
+        if not chunks and len(chunk) == _CHUNK and not chunk.strip(b"\0"):
+            raise OSError(errno.EINVAL, "it begins with zero bytes")
+        chunks.append(chunk)
+        left -= len(chunk)
+    return b"".join(chunks)
+
+
+def read_text(path: str | os.PathLike[str], *, encoding: str = "utf-8", limit: int = MAX_TEXT) -> str:
+    """The text of a file, its line ends as Python's; ``OSError`` or ``ValueError`` where it is no such file."""
+    with open_plain(path) as stream:
+        text = read_within(stream, limit).decode(encoding)
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes, *, error: type[TracerError] = TracerError) -> Path:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracer.cli.output import show
-from tracer.errors import ReportError
-from tracer.files import write_whole
+from tracer.errors import ReportError, reason_of
+from tracer.files import read_text, write_whole
 from tracer.names import Detail
 from tracer.plain import say
 
@@ -71,7 +71,7 @@ def append_summary(report: Report, path: Path) -> None:
     from tracer.report.files.markdown import LIMIT, shortened
 
     try:
-        standing = path.read_bytes() if path.exists() else b""
+        standing = read_text(path).encode("utf-8") if path.is_file() else b""
         gap = b"" if not standing else b"\n" if standing.endswith(b"\n") else b"\n\n"
         text = shortened(report, LIMIT - len(standing) - len(gap)).encode("utf-8")
         if not text:
@@ -79,6 +79,5 @@ def append_summary(report: Report, path: Path) -> None:
             return
         with path.open("ab") as stream:
             stream.write(gap + text)
-    except OSError as problem:
-        reason = problem.strerror or str(problem)
-        raise ReportError(f"cannot write {path}: {reason}", hint="choose another path") from problem
+    except (OSError, ValueError) as problem:
+        raise ReportError(f"cannot write {path}: {reason_of(problem)}", hint="choose another path") from problem

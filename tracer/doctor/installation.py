@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tracer.doctor.diagnosis import Outlook
+from tracer.files import read_text
 from tracer.names import Backend
 from tracer.recording.process.settings import read_settings
 from tracer.tables.settings.rows import load_rows
@@ -109,8 +110,8 @@ def _cann() -> str:
         home = os.environ.get(variable)
         for name in ("compiler/version.info", "version.info") if home else ():
             try:
-                lines = Path(str(home), name).read_text(encoding="utf-8").splitlines()
-            except OSError:
+                lines = read_text(Path(str(home), name)).splitlines()
+            except (OSError, ValueError):
                 continue
             for line in lines:
                 key, _, value = line.partition("=")
@@ -123,8 +124,8 @@ def _devices() -> Iterator[CudaDevice]:
     """The devices that drivers list; asking CUDA for them would start it, and spoil a later fork."""
     for folder in _listed(_NVIDIA, "*"):
         try:
-            lines = (folder / "information").read_text(encoding="utf-8").splitlines()
-        except OSError:
+            lines = read_text(folder / "information").splitlines()
+        except (OSError, ValueError):
             continue
         models = [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
         yield CudaDevice(name=models[0] if models else "NVIDIA device")

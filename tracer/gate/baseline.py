@@ -11,13 +11,12 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from tracer.errors import BaselineError
-from tracer.files import write_whole
+from tracer.errors import BaselineError, reason_of
+from tracer.files import read_text, write_whole
 from tracer.findings import Finding
 from tracer.names import SEVERITY, Verdict, Word
 
@@ -152,13 +151,12 @@ def updated(findings: Iterable[Finding], accepted: Iterable[Accepted]) -> tuple[
 def read_baseline(path: str | os.PathLike[str]) -> tuple[Accepted, ...]:
     """Read a lock file; ``BaselineError`` in one line, with the line's number, for what is none."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_text(path)
     except FileNotFoundError as problem:
         hint = "write it with --update-baseline"
         raise BaselineError(f"there is no baseline {os.fspath(path)}", hint=hint) from problem
-    except (OSError, UnicodeDecodeError, ValueError) as problem:
-        reason = getattr(problem, "strerror", None) or str(problem)
-        raise BaselineError(f"cannot read {os.fspath(path)}: {reason}", hint="check the file") from problem
+    except (OSError, ValueError) as problem:
+        raise BaselineError(f"cannot read {os.fspath(path)}: {reason_of(problem)}", hint="check the file") from problem
     return parse_baseline(text, os.fspath(path))
 
 

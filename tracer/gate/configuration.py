@@ -6,7 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from tracer.errors import UsageError
+from tracer.errors import UsageError, reason_of
+from tracer.files import read_text
 from tracer.tables.reading import content
 
 FILE = "pyproject.toml"
@@ -37,12 +38,11 @@ def load_configuration(folder: Path) -> Configuration:
     """
     path = folder / FILE
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except FileNotFoundError:
         return Configuration()
     except (OSError, ValueError) as problem:
-        reason = getattr(problem, "strerror", None) or str(problem)
-        raise UsageError(f"cannot read {FILE}: {reason}", hint="check the file") from problem
+        raise UsageError(f"cannot read {FILE}: {reason_of(problem)}", hint="check the file") from problem
     try:
         tools = content(text).get("tool", {})
         table = tools.get("tracer", {}) if isinstance(tools, dict) else {}

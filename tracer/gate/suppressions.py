@@ -17,6 +17,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
+from tracer.files import read_text
 from tracer.findings import Finding
 from tracer.gate.baseline import file_of
 from tracer.trace.records import CallGroup
@@ -83,10 +84,10 @@ class Suppressions:
     def _speaking_for(self, path: str) -> Mapping[int, tuple[str, ...]]:
         """The file's comments by the lines that they speak for; none where it is not below the root, or is no text."""
         if path not in self._files:
-            file = (self._root / path).resolve()
             try:
-                text = file.read_text(encoding="utf-8-sig") if file.is_relative_to(self._root) else ""
-            except (OSError, ValueError):
+                file = (self._root / path).resolve()
+                text = read_text(file, encoding="utf-8-sig") if file.is_relative_to(self._root) else ""
+            except (OSError, ValueError, RuntimeError):  # the last: links in a circle, on Python 3.12 and older
                 text = ""
             self._files[path] = _by_line(text)
         return self._files[path]

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from tracer.errors import ReportError, UsageError
-from tracer.files import write_whole
+from tracer.errors import ReportError, UsageError, reason_of
+from tracer.files import open_plain, write_whole
 from tracer.trace.records import CallGroup
 from tracer.trace.values import inputs_path
 
@@ -35,11 +35,12 @@ def copy_data(trace: str | os.PathLike[str], group: CallGroup, names: Iterable[s
     except ImportError as problem:
         raise UsageError(
             f"--with-values needs safetensors and torch ({problem})", hint="pip install safetensors"
-        ) from (problem)
+        ) from problem
     try:
+        open_plain(source).close()
         held = load_file(source)
     except Exception as problem:  # safetensors raises errors of its own
-        raise UsageError(f"cannot read {source}: {problem}", hint="it belongs beside the trace") from problem
+        raise UsageError(f"cannot read {source}: {reason_of(problem)}", hint="it belongs beside the trace") from problem
     kept = {}
     for name in names:
         stem, dot, place = name.partition(".")

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from tracer.errors import TraceError
-from tracer.files import write_whole
+from tracer.errors import TraceError, reason_of
+from tracer.files import open_plain, read_within, write_whole
 from tracer.names import BlindSpotKind, Phase, SeedOrigin, Training
 from tracer.trace.records import (
     ORIGIN,
@@ -37,8 +37,6 @@ from tracer.trace.records import (
 
 #: A trace of 10^5 groups takes about 40 MB; anything larger than this is not one.
 MAX_BYTES = 512 * 1024 * 1024
-
-_CHUNK = 1 << 20
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,29 +164,18 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
 
 
 def _read(path: Path) -> bytes:
-    too_large = TraceError(
-        f"{path} holds more than {MAX_BYTES >> 20} MiB, which no trace does",
-        hint="check that it is the file you meant",
-    )
     try:
-        if os.path.isdir(path):
-            raise TraceError(f"{path} is a folder, not a trace", hint="name the file inside")
-        opener = gzip.open if path.name.endswith(".gz") else open
-        with opener(path, "rb") as stream:
-            chunks: list[bytes] = []
-            size = 0
-            while chunk := stream.read(_CHUNK):
-                if not chunks and not chunk.strip(b"\0"):
-                    raise TraceError(f"{path} is not a trace: it begins with zero bytes", hint="record it again")
-                chunks.append(chunk)
-                size += len(chunk)
-                if size > MAX_BYTES:
-                    raise too_large
+        if path.name.endswith(".gz"):
+            with open_plain(path) as packed, gzip.GzipFile(fileobj=packed) as stream:
+                data = read_within(stream, MAX_BYTES)
+        else:
+            with open_plain(path) as plain:
+                data = read_within(plain, MAX_BYTES)
     except FileNotFoundError as problem:
         raise TraceError(f"there is no file {path}", hint="record one with `tracer run -o FILE script.py`") from problem
     except (OSError, EOFError, zlib.error, ValueError) as problem:
-        reason = getattr(problem, "strerror", None) or str(problem)
-        raise TraceError(f"cannot read {path}: {reason}", hint="check the file and its permissions") from problem
-    if not chunks:
+        hint = "check the file and its permissions"
+        raise TraceError(f"cannot read {path}: {reason_of(problem)}", hint=hint) from problem
+    if not data:
         raise TraceError(f"{path} is empty", hint="record it again with `tracer run`")
-    return b"".join(chunks)
+    return data

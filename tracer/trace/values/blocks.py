@@ -109,9 +109,14 @@ def packed(values: np.ndarray, *, squeeze: bool) -> Column:
     return Column(len(values), data)
 
 
+def spread(column: Column, dtype: str) -> int:
+    """Bytes of a column's numbers, as far as it says."""
+    return column.size * np.dtype(dtype).itemsize
+
+
 def unpacked(column: Column, dtype: str) -> np.ndarray:
     """The numbers of a column; ``ValueError`` where it is not what it says."""
-    expected = column.size * np.dtype(dtype).itemsize
+    expected = spread(column, dtype)
     if not 0 <= expected <= MAX_BLOCK:
         raise ValueError(f"a column of {column.size:,} elements")
     data = column.data

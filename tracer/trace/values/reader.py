@@ -8,11 +8,14 @@ from typing import Any, BinaryIO
 import msgspec
 import numpy as np
 
-from tracer.errors import TraceError
+from tracer.errors import TraceError, reason_of
+from tracer.files import open_plain
 from tracer.trace.values import blocks
 from tracer.trace.values.model import SCHEMA, Entries, Group, Header, Moments, Name, Values
 
 _AGAIN = "record it again with `tracer run --values`"
+#: Digests do not get smaller: bytes that a file unpacks to for each that it has.
+_MOST_SPREAD = 64
 
 _header = msgspec.msgpack.Decoder(Header)
 _calls = msgspec.msgpack.Decoder(blocks.CallsBlock)
@@ -29,7 +32,7 @@ def read_values(path: str | os.PathLike[str]) -> Values:
     Raises ``TraceError`` in one line for what is no file of values, or of a later format.
     """
     try:
-        with open(path, "rb") as stream:
+        with open_plain(path) as stream:
             if stream.read(len(blocks.MAGIC)) != blocks.MAGIC:
                 raise TraceError(f"{path} is not a file of values", hint=_AGAIN)
             return _Reading(path).read(stream)
@@ -37,8 +40,8 @@ def read_values(path: str | os.PathLike[str]) -> Values:
         raise TraceError(
             f"there is no file {path}", hint="record one with `tracer run --values -o FILE script.py`"
         ) from problem
-    except OSError as problem:
-        raise TraceError(f"cannot read {path}: {problem.strerror}", hint="check the file") from problem
+    except (OSError, ValueError) as problem:
+        raise TraceError(f"cannot read {path}: {reason_of(problem)}", hint="check the file") from problem
 
 
 class _Reading:
@@ -63,6 +66,8 @@ class _Reading:
                     header = self._header(kind, body)
                 elif kind == blocks.CALLS:
                     self._take(_calls.decode(body))
+                    if self.raw_bytes > blocks.MAX_BLOCK + _MOST_SPREAD * stream.tell():
+                        raise ValueError("it unpacks to more than any recording does")
                 elif kind == blocks.END:
                     end = _end.decode(body)
                     if end.calls != self.calls:
@@ -96,6 +101,11 @@ class _Reading:
         unknown = block.columns.keys() - blocks.COLUMNS.keys()
         if unknown:
             raise ValueError(f"it has an unknown column, {min(unknown)}")
+        if (
+            sum(blocks.spread(column, blocks.COLUMNS[name]) for name, column in block.columns.items())
+            > blocks.MAX_BLOCK
+        ):
+            raise ValueError("its columns hold more than any block does")
         columns = {
             name: blocks.unpacked(block.columns[name], dtype) if name in block.columns else np.empty(0, dtype)
             for name, dtype in blocks.COLUMNS.items()
