@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tracer.errors import TraceError, UsageError
 from tracer.names import Backend, Settings
+from tracer.recording.options import KEEP_BYTES, TRIAL_MEMORY, Keep, Trials
 from tracer.trace import Trace
 
 if TYPE_CHECKING:
@@ -92,17 +93,11 @@ class DeterminismTracer:
         self._library = (library,) if isinstance(library, str) else tuple(library)
         self._on_optimizer_step = on_optimizer_step
         self._values = values
-        if trials < 0:
-            raise UsageError(f"trials={trials} is less than none", hint="say how often a call is made again: trials=5")
-        self._around: dict[str, Any] = {
-            "trials": trials,
-            "tries_all": trial_all,
-            "trial_bytes": trial_memory,
-            "on_other_threads": trial_threads,
-            "data_facts": data_facts,
-            "keep_inputs": (keep_inputs,) if isinstance(keep_inputs, str) else tuple(keep_inputs),
-            "keep_bytes": keep_bytes,
-        }
+        memory = TRIAL_MEMORY if trial_memory is None else trial_memory
+        self._trials = Trials(trials, all=trial_all, threads=trial_threads, memory=memory)
+        self._data_facts = data_facts
+        globs = keep_inputs if isinstance(keep_inputs, str) else tuple(keep_inputs)
+        self._keep = Keep(globs, KEEP_BYTES if keep_bytes is None else keep_bytes) if globs else None
         self._values_folder: TemporaryDirectory[str] | None = None
         self._depth = 0
         self._lazy_recorder: Recorder | None = None
@@ -117,7 +112,6 @@ class DeterminismTracer:
     def _recorder(self) -> Recorder:
         if self._lazy_recorder is None:
             from tracer import __version__
-            from tracer.recording.around_calls import Around
             from tracer.recording.recorder import Recorder
             from tracer.tables.compilers import compiled_facts
             from tracer.tables.loading import named_variables, required_facts
@@ -132,7 +126,9 @@ class DeterminismTracer:
                 on_optimizer_step=self._on_optimizer_step,
                 watch=self.watch,
                 values=self._values_path(),
-                around=Around(**self._around),
+                trials=self._trials,
+                data_facts=self._data_facts,
+                keep=self._keep,
                 tracer_version=__version__,
             )
             self._lazy_recorder.regions.keeps_lines = self.keeps_source
@@ -217,11 +213,11 @@ class DeterminismTracer:
 
     def save_inputs(self, path: str | os.PathLike[str]) -> None:
         """Write the data that were kept, if any were asked for, beside the trace ``path``."""
-        around = self._recorder.around
-        if around is not None and around.kept is not None:
+        kept = self._recorder.kept
+        if kept is not None:
             from tracer.trace.values import inputs_path
 
-            around.kept.write(inputs_path(os.path.abspath(path)))
+            kept.write(inputs_path(os.path.abspath(path)))
 
     @property
     def optimizer_steps(self) -> int:

@@ -29,8 +29,8 @@ from tracer.trace.records import Allocation, UnwrittenRead
 
 
 def tracking(tracer: DeterminismTracer) -> Any:
-    found = tracer._recorder.tracking
-    assert found.failures == 0
+    found = tracer._recorder.storages
+    assert found.writes.failures == 0
     return found
 
 
@@ -407,7 +407,7 @@ def test_no_tensor_and_no_memory_is_kept_alive() -> None:
         reference, storage = weakref.ref(values), values.untyped_storage()._weak_ref()
         with_graph = torch.empty(10, requires_grad=True)
         graph = weakref.ref(with_graph)
-        live = tracking(tracer).memory.live
+        live = tracking(tracer).unwritten.live
         del values, with_graph
         gc.collect()
         assert reference() is None
@@ -416,7 +416,7 @@ def test_no_tensor_and_no_memory_is_kept_alive() -> None:
         for _ in range(40):
             torch.empty(5)
         assert len(live) < 40
-        tracking(tracer).memory.prune()
+        tracking(tracer).unwritten.prune()
         assert not live
         kept = torch.empty(5)
         assert len(live) == 1
@@ -431,7 +431,7 @@ def test_the_table_is_bounded_by_what_lives() -> None:
     with tracer:
         for _ in range(500):
             torch.empty(3)
-            sizes.add(len(tracking(tracer).memory.live))
+            sizes.add(len(tracking(tracer).unwritten.live))
     assert max(sizes) <= 17
     assert [one.count for one in tracer.trace.allocations] == [500]
 

@@ -149,7 +149,7 @@ def walked(chunk: int, count: int) -> Walk:
         changed += complaints(op, count, tracer)
         trace = tracer.trace
         blamed += [f"{op.formatted_name}: {one}" for one in (*trace.unwritten_reads, *trace.overlaps)]
-        if tracer._recorder.tracking.failures:
+        if tracer._recorder.storages.writes.failures:
             blamed.append(f"{op.formatted_name}: could not be followed")
     return Walk(changed, blamed)
 

@@ -9,31 +9,26 @@ from __future__ import annotations
 
 import sys
 from _thread import get_ident
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.autograd.function import BackwardCFunction
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tracer.names import Phase, Untried
-from tracer.recording.around_calls import AroundCalls
+from tracer.names import Phase
 from tracer.recording.calls import facts
 from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.calls.higher_order import with_bodies_seen
 from tracer.recording.inputs.forms import form_of
-from tracer.recording.longer_path import LongerPath
-from tracer.recording.memory_tracking import Tracking
+from tracer.recording.memory_observers import StorageObservers
+from tracer.recording.observers import Observer, begin, end, wanted_by
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.modules import IMPORTING, OUTSIDE
 from tracer.recording.origin.sites import WRAPPER
-from tracer.recording.storage.indices import MAKES
 from tracer.recording.torch_private import kernels, seams
-
-if TYPE_CHECKING:
-    from tracer.recording.values.calls import CallValues
 
 _getframe: Any = sys._getframe
 _get_ident = get_ident
@@ -58,22 +53,18 @@ class RecordingMode(TorchDispatchMode):
         self,
         attribution: Attribution,
         asked: Mapping[str, frozenset[str]],
-        tracking: Tracking,
-        values: CallValues | None = None,
+        storages: StorageObservers,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.values = values
-        self.around: AroundCalls | None = None
-        """What is done around single calls, where that was asked for."""
+        self.observers: tuple[Observer, ...] = storages.all
+        """Who looks at calls, in the order in which they are told. To be set before the first call."""
+        self.counts_alone = False
+        """Is nothing looked at but what a call is? There to measure what looking costs."""
         self.infos: dict[int, OverloadInfo] = {}
         """By ``id`` of the overload, which its info keeps: its own hash is a function of Python's."""
         self.attribution = attribution
-        self.tracking = tracking
-        self._longer = LongerPath(tracking, values)
+        self._storages = storages
         self._asked = asked
-        self._watched = tracking.memory.live
-        self._indices = tracking.indices
-        self._known = self._indices.live
         self._modules = attribution.modules
         self._optimizer = attribution.optimizer
         self._links = attribution.links
@@ -120,24 +111,16 @@ class RecordingMode(TorchDispatchMode):
             counter = self._forward(info, tensor, asked, frame)
         if counter.form is None:
             counter.form = form_of(args, kwargs)
-        plan = info.plan
-        reading = None if plan is None else self.values.before(plan, info, asked, args, kwargs)  # type: ignore[union-attr]
-        around = None if self.around is None else self.around.before(info, counter, args, kwargs or {})
+        for observer in info.observers:
+            if observer[2]:  # its interest
+                named = kwargs or {}
+                begun = begin(info.observers, info, counter, asked, args, named)
+                result = info.call(*args, **named)
+                end(begun, info, counter, args, named, result, frame)
+                return result
         if kwargs:
-            result = info.call(*args, **kwargs)
-        else:
-            result = info.call(*args)
-        if info.checks:
-            self.tracking.after(info, counter, args, kwargs, result, frame)
-        elif self._watched and info.touches:
-            self.tracking.touched(info, counter, args, kwargs, result)
-        if info.index_role and (self._known or info.index_role == MAKES):
-            self._indices.after(func, info.index_role, args, kwargs or {}, result)
-        if reading is not None:
-            self.values.after(plan, info, counter, reading, args, kwargs, result)  # type: ignore[union-attr]
-        if around is not None:
-            self.around.after(around, info, args, kwargs or {}, result)  # type: ignore[union-attr]
-        return result
+            return info.call(*args, **kwargs)
+        return info.call(*args)
 
     def _forward(self, info: OverloadInfo, tensor: Any, asked: Any, frame: FrameType | None) -> CallCounter:
         """Count a call that neither the engine nor an optimizer made.
@@ -282,14 +265,14 @@ class RecordingMode(TorchDispatchMode):
             asked = info.read(args, kwargs) if info.readers else None
         if isinstance(func, seams.HigherOrderOperator):
             counter = self._record(info, raw, asked, frame, None, ("body_recorded", False))
-            self._opaque(info, args, kwargs)
+            self._storages.opaque(info, args, kwargs)
             return with_bodies_seen(self, counter, func, args, kwargs)
         if wrappers and seams.is_fake(wrappers[0]):
             # Nothing is computed, on whatever device the tensor says that it is.
             counter = self._record(info, None if raw is None else (raw[0], _META, *raw[2:]), asked, frame, None)
-            self._longer.first(counter, args, kwargs)
-            if self.values is not None:
-                self.values.not_digested(info, counter)
+            self._note_form(counter, args, kwargs)
+            for observer in self.observers:
+                observer.not_computed(info, counter)
             return NotImplemented if seams.dispatch_mode_count() == 0 else func(*args, **kwargs)
         if wrappers:
             extra = ("subclass", wrappers[0].__qualname__)
@@ -299,52 +282,71 @@ class RecordingMode(TorchDispatchMode):
                 self._handed_over = counter
                 self._handed_over_at = (id(frame), frame.f_lasti if frame else 0)
                 return NotImplemented
-            self.tracking.give_up_all()
+            self._storages.give_up_all()
             return func(*args, **kwargs)
         if info.is_composite and not (info.has_kernel_of_a_layout and facts.has_other_layout(args)):
             return self._composite(info, func, raw, asked, args, kwargs, frame)
         if tensor is None and info.makes_tensors:
-            reading = self._longer.before(info, asked, args, kwargs)
-            result = func(*args, **kwargs)
-            made = facts.first_tensor((result,))
-            with seams.without_torch_function():
-                raw = None if made is None else self._raw(made)
-            scope = self._modules.scope
-            if made is None and info.access.is_foreign and scope is OUTSIDE and self.attribution.sites.is_import(frame):
-                self._modules.scope = IMPORTING
-            counter = self._record(info, raw, asked, frame, None)
-            self._longer.first(counter, args, kwargs)
-            self._modules.scope = scope
-            self._longer.after(info, counter, args, kwargs, result, frame, reading)
-            if self.around is not None:
-                self.around.passed_over(info, counter, Untried.NO_INPUT)
-            return result
+            return self._made_of_nothing(info, func, asked, args, kwargs, frame)
         counter = self._record(info, raw, asked, frame, tensor)
-        self._longer.first(counter, args, kwargs)
-        around = None if self.around is None else self.around.before(info, counter, args, kwargs)
-        reading = self._longer.before(info, asked, args, kwargs)
-        if info.access.grows:
-            return self._longer.growing(info, counter, func, tensor, args, kwargs, frame, reading)
+        self._note_form(counter, args, kwargs)
         if info.lacks_autograd and tensor is not None and seams.dispatch_mode_count() == 0:
             key = kernels.kernel_of(func, tensor)
             if key is not None and (info.mutates or (_is_grad_enabled() and facts.requires_grad(args, kwargs))):
-                self._opaque(info, args, kwargs)
-                with self:
-                    result = kernels.call_kernel(func, key, args, kwargs)
-                self._longer.digest(info, counter, reading, args, kwargs, result)
-                if around is not None:
-                    self.around.after(around, info, args, kwargs, result)  # type: ignore[union-attr]
-                return result
-        result = func(*args, **kwargs)
-        self._longer.after(info, counter, args, kwargs, result, frame, reading)
-        if around is not None:
-            self.around.after(around, info, args, kwargs, result)  # type: ignore[union-attr]
+                self._storages.opaque(info, args, kwargs)
+
+                def kernel(*args: Any, **kwargs: Any) -> Any:
+                    with self:
+                        return kernels.call_kernel(func, key, args, kwargs)
+
+                return self._observed(kernel, info, counter, asked, args, kwargs, frame)
+        return self._observed(func, info, counter, asked, args, kwargs, frame)
+
+    def _observed(
+        self,
+        call: Callable[..., Any],
+        info: OverloadInfo,
+        counter: CallCounter,
+        asked: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        frame: FrameType | None,
+    ) -> Any:
+        """Make a call on the longer path, where a ``__torch_function__`` may be active: observers are spared it."""
+        with seams.without_torch_function():
+            begun = begin(info.observers, info, counter, asked, args, kwargs)
+        result = call(*args, **kwargs)
+        if begun:
+            with seams.without_torch_function():
+                end(begun, info, counter, args, kwargs, result, frame)
         return result
 
-    def _opaque(self, info: OverloadInfo, args: Any, kwargs: Any) -> None:
-        if self._watched or self._known:
+    def _made_of_nothing(
+        self, info: OverloadInfo, func: Any, asked: Any, args: tuple[Any, ...], kwargs: Any, frame: FrameType | None
+    ) -> Any:
+        """A call without a tensor among its arguments: its group is known by what it makes."""
+        with seams.without_torch_function():
+            begun = begin(info.observers, info, None, asked, args, kwargs)
+        result = func(*args, **kwargs)
+        made = facts.first_tensor((result,))
+        with seams.without_torch_function():
+            raw = None if made is None else self._raw(made)
+        scope = self._modules.scope
+        if made is None and info.access.is_foreign and scope is OUTSIDE and self.attribution.sites.is_import(frame):
+            self._modules.scope = IMPORTING
+        counter = self._record(info, raw, asked, frame, None)
+        self._note_form(counter, args, kwargs)
+        self._modules.scope = scope
+        with seams.without_torch_function():
+            end(begun, info, counter, args, kwargs, result, frame)
+        return result
+
+    @staticmethod
+    def _note_form(counter: CallCounter, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Keep what the first call of a group is called with."""
+        if counter.form is None:
             with seams.without_torch_function():
-                self.tracking.opaque(info, args, kwargs)
+                counter.form = form_of(args, kwargs)
 
     def _composite(
         self, info: OverloadInfo, func: Any, raw: Any, asked: Any, args: Any, kwargs: Any, frame: FrameType | None
@@ -352,16 +354,13 @@ class RecordingMode(TorchDispatchMode):
         """A composite op that arrived whole (inference mode): run its only kernel with this mode active."""
         if info.decomposes:
             counter = self._record(info, raw, asked, frame, None, ("body_recorded", True))
-            self._longer.first(counter, args, kwargs)
+            self._note_form(counter, args, kwargs)
             with self:
                 return kernels.call_composite(func, args, kwargs)
         counter = self._record(info, raw, asked, frame, None)
-        self._longer.first(counter, args, kwargs)
-        self._opaque(info, args, kwargs)
-        reading = self._longer.before(info, asked, args, kwargs)
-        result = func(*args, **kwargs)
-        self._longer.digest(info, counter, reading, args, kwargs, result)
-        return result
+        self._note_form(counter, args, kwargs)
+        self._storages.opaque(info, args, kwargs)
+        return self._observed(func, info, counter, asked, args, kwargs, frame)
 
     def _notice_inner_call(self, has_wrappers: bool, frame: FrameType | None) -> None:
         """Was this call made by the subclass that the last one was left to?"""
@@ -387,10 +386,10 @@ class RecordingMode(TorchDispatchMode):
         return (tensor.dtype, tensor.device, tensor.layout, tensor.ndim)
 
     def _info(self, func: Any) -> OverloadInfo:
-        info = self.infos[id(func)] = OverloadInfo(func, self._asked, self._indices if self.tracking.is_on else None)
-        if not self.tracking.is_on:
-            info.checks = info.touches = info.access.grows = False
+        indices = None if self.counts_alone else self._storages.indices
+        info = self.infos[id(func)] = OverloadInfo(func, self._asked, indices)
+        if self.counts_alone:
             info.readers.pop(DRAW, None)
-        if self.values is not None:
-            info.plan = self.values.plan(info)
+        else:
+            info.observers = wanted_by(self.observers, info)
         return info

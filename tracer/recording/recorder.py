@@ -6,12 +6,12 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
+from msgspec.structs import replace
 
 from tracer.names import BlindSpotKind
-from tracer.recording.around_calls import NOTHING_AROUND, Around
 from tracer.recording.blind_spots import BlindSpots
 from tracer.recording.calls import draws, facts
 from tracer.recording.calls.arguments import MISSING
@@ -22,8 +22,10 @@ from tracer.recording.compiled.executions import RUNS, Executions
 from tracer.recording.compiled.listing import RegionList
 from tracer.recording.inputs.forms import spelled
 from tracer.recording.launched.record import LaunchedRecord
-from tracer.recording.memory_tracking import Tracking
+from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.mode import RecordingMode
+from tracer.recording.observers import Observer
+from tracer.recording.options import Keep, Trials
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.loader_fetches import follow_loaders
 from tracer.recording.origin.modules import ModuleStack
@@ -42,7 +44,9 @@ from tracer.trace.file import Trace
 from tracer.trace.merging import merged
 from tracer.trace.records import BlindSpot, CallGroup, Environment, FactValue, TraceSource
 
-if TYPE_CHECKING:  # who keeps no values loads none of what digests them
+if TYPE_CHECKING:  # loaded where they are asked for
+    from tracer.recording.inputs.keeping import KeptInputs
+    from tracer.recording.trials.trying import TrialObserver
     from tracer.recording.values.recording import ValuesRecording
 
 
@@ -51,8 +55,7 @@ class Recorder:
 
     ``asked`` says which further facts the rules want of an op, ``asked_compiled`` of one that ran in a compiled region
     (called when there is one), ``variables`` which environment variables to keep; ``watch`` is one that goes on for
-    longer than the recording, ``values`` the file that digests go to, if any,
-    ``around`` what is done around single calls.
+    longer than the recording, ``values`` the file that digests go to, if any.
     """
 
     def __init__(
@@ -67,7 +70,9 @@ class Recorder:
         on_optimizer_step: Callable[[int], None] | None = None,
         watch: ProcessWatch | None = None,
         values: Path | None = None,
-        around: Around = NOTHING_AROUND,
+        trials: Trials | None = None,
+        data_facts: bool = False,
+        keep: Keep | None = None,
         tracer_version: str = "",
     ) -> None:
         self.name = name
@@ -87,7 +92,7 @@ class Recorder:
             on_outermost=self._look_again,
         )
         self.attribution = Attribution(frames, stack, self.optimizer)
-        self.tracking = Tracking()
+        self.storages = StorageObservers()
         self.regions = RegionList(frames, asked_compiled, self._working_directory)
         self.values: ValuesRecording | None = None
         if values is not None:
@@ -99,29 +104,29 @@ class Recorder:
                 tracer_version=tracer_version,
                 modules=stack,
                 optimizer=self.optimizer,
-                unwritten=self.tracking.memory,
+                followed=self.storages,
                 sites=frames,
                 regions=self.regions,
                 working_directory=self._working_directory,
             )
-        self.mode = RecordingMode(
-            self.attribution, asked, self.tracking, None if self.values is None else self.values.calls
-        )
-        self.around = self.mode.around = around.calls(self._group, self.regions)
+        self.mode = RecordingMode(self.attribution, asked, self.storages)
+        self.kept: KeptInputs | None = None
+        """The inputs that are kept, if any were asked for."""
+        self._trials: TrialObserver | None = None
+        self.mode.observers += tuple(self._asked_observers(trials, data_facts, keep))
         self.blind_spots.on_compiled_call = self.optimizer.compiled_code_runs
-        self.blind_spots.on_unseen = self.tracking.give_up_all
+        self.blind_spots.on_unseen = self.storages.give_up_all
         self.watch = ProcessWatch(frames, self._variables) if watch is None else watch
-        self.executions = Executions(self.attribution, self.tracking, lambda: self.watch.compilations)
+        self.executions = Executions(self.attribution, self.storages, lambda: self.watch.compilations)
         self.executions.on_unseen = self.blind_spots.region_unseen
-        trials = None if self.around is None else self.around.trials
-        listeners = (None if self.values is None else self.values.regions, None if trials is None else trials.regions)
-        self.executions.around = tuple(one for one in listeners if one is not None)
+        asked_regions = [asked.regions for asked in (self.values, self._trials) if asked is not None]
+        self.executions.observers = tuple(asked_regions)
         self.launched = LaunchedRecord(
             self.attribution,
             self._working_directory,
             lambda: (*(counter for _, counter in self._counted()), *self.executions.runs.values()),
             self.blind_spots,
-            self.tracking.give_up_all,
+            self.storages.give_up_all,
         )
         self.watch.on_compiler = self._compiler_loaded
         self._moments = RecordingState(self.attribution, self.mode)
@@ -153,15 +158,14 @@ class Recorder:
             self.watch.log.recording_began(self._moments)
             undo.callback(self.generators.stop)
             self.generators.start()
-            for listener in (self.tracking.memory, self.tracking.indices):
-                undo.callback(listener.forget)
-                undo.callback(ESCAPES.discard, listener)
-                ESCAPES.add(listener)
+            undo.callback(self.storages.registry.forget)
+            undo.callback(ESCAPES.discard, self.storages.registry)
+            ESCAPES.add(self.storages.registry)
             if self.values is not None:
                 undo.callback(self._stop_values)
                 self.values.start(self._environment)
-            if self.around is not None:
-                self.around.start(self._environment)
+            for observer in self.mode.observers:
+                observer.start(self._environment)
             undo.callback(leave_to_python)  # first: while everything is still in its place
             leave_to_python()
             self.mode.__enter__()  # type: ignore[no-untyped-call]
@@ -186,18 +190,18 @@ class Recorder:
         log = self.watch.compilations
         times = self.launched.times
         regions = self.regions.regions(log, runs, times) if log is not None else ()
-        in_order = [(counter.order, self._group(info, counter)) for info, counter in counted]
+        in_order = [(counter.order, self._observed(info, counter)) for info, counter in counted]
         compiled = list(self.regions.groups(runs, times))
         launches = list(self.launched.groups())
-        if self.around is not None:
-            in_order = self.around.told(in_order, counters)
-            launches = self.around.launched(launches)
+        if self._trials is not None:
+            launches = [(place, self._trials.unreached(group)) for place, group in launches]
         in_order = list(self.launched.split(zip(counters, in_order, strict=True)))
         in_order += (*compiled, *launches)
         groups = merged(group for _, group in sorted(in_order, key=lambda pair: pair[0]))
         regions = (*regions, *self.launched.regions())
-        if self.around is not None:
-            regions, groups = self.around.in_regions(regions, groups)
+        if self._trials is not None:
+            regions = self._trials.regions.in_regions(regions, groups)
+            groups = self._trials.regions.in_groups(regions, groups)
         self.generators.look()
         return Trace(
             tracer_version=version,
@@ -211,13 +215,16 @@ class Recorder:
             host_draws=tuple(self.generators.draws()),
             loaders=self.watch.loaders.listed() if self.watch.loaders is not None else (),
             machine_numbers=self.watch.numbers.listed(),
-            allocations=merged(self.tracking.allocations(self._working_directory)),
+            allocations=merged(self.storages.writes.allocations(self._working_directory)),
             unwritten_reads=merged(
-                [*self.tracking.unwritten_reads(self._working_directory), *self.regions.unwritten_reads(runs, times)]
+                [
+                    *self.storages.writes.unwritten_reads(self._working_directory),
+                    *self.regions.unwritten_reads(runs, times),
+                ]
             ),
             regions=regions,
             launched=self.launched.kernels(),
-            overlaps=merged(self.tracking.overlapping_writes(self._working_directory)),
+            overlaps=merged(self.storages.writes.overlapping_writes(self._working_directory)),
         )
 
     def _look_again(self) -> None:
@@ -230,9 +237,9 @@ class Recorder:
 
     def _step_ended(self, count: int) -> None:
         self.attribution.turn()
-        self.tracking.prune()
         if self.values is not None:
             self.values.step_ended(count)
+        self.storages.registry.prune()
         self.watch.log.step_ended()
         if self._on_optimizer_step is not None:
             self._on_optimizer_step(count)
@@ -241,6 +248,33 @@ class Recorder:
         return [
             (info, counter) for info in self.mode.infos.values() for counter in info.counters.values() if counter.count
         ]
+
+    def _asked_observers(self, trials: Trials | None, data_facts: bool, keep: Keep | None) -> Iterator[Observer]:
+        """The observers that were asked for; who asks for none loads none of them."""
+        if self.values is not None:
+            yield self.values.calls
+        if keep is not None:
+            from tracer.recording.inputs.keeping import KeptInputs
+
+            self.kept = KeptInputs(keep, self._group)
+            yield self.kept
+        if data_facts:
+            from tracer.recording.data_facts.looking import DataFacts
+
+            yield DataFacts()
+        if trials is not None and trials.times:
+            from tracer.recording.trials.trying import TrialObserver
+
+            self._trials = TrialObserver(trials, self._group, self.regions)
+            yield self._trials
+
+    def _observed(self, info: OverloadInfo, counter: CallCounter) -> CallGroup:
+        """The group of a counter, with what the observers found of it."""
+        fields: dict[str, Any] = {}
+        for observer in self.mode.observers:
+            fields |= observer.group_fields(counter)
+        group = self._group(info, counter)
+        return replace(group, **fields) if fields else group
 
     def _group(self, info: OverloadInfo, counter: CallCounter) -> CallGroup:
         return CallGroup(

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.recording.values.reading import entries, moments, recorded, rows
-from tracer.recording.values import known
+from tracer.recording.values import digest_table
 from tracer.recording.values.digesting.device import DeviceDigests
 from tracer.trace.values import TURN_SHIFT, Mark
 
@@ -33,7 +33,7 @@ def states(values: Any) -> dict[Any, int]:
 def on_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every tensor is digested as one of a device is."""
     monkeypatch.setattr(DeviceDigests, "digest", lambda self, tensor: self._launch(tensor))
-    monkeypatch.setattr(known, "layout_of", lambda dtype, shape, strides: None)
+    monkeypatch.setattr(digest_table, "layout_of", lambda dtype, shape, strides: None)
 
 
 @pytest.mark.usefixtures("on_a_device")
@@ -49,7 +49,7 @@ def test_every_digest_is_there_when_the_step_ended_and_agrees_in_a_second_run(tm
 def test_the_calls_are_those_that_the_host_digests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     host = recorded(tmp_path / "host.values", step)
     monkeypatch.setattr(DeviceDigests, "digest", lambda self, tensor: self._launch(tensor))
-    monkeypatch.setattr(known, "layout_of", lambda dtype, shape, strides: None)
+    monkeypatch.setattr(digest_table, "layout_of", lambda dtype, shape, strides: None)
     device = recorded(tmp_path / "device.values", step)
     told = ~(Mark.TURNED | 0xFF << TURN_SHIFT)  # a device digests each tensor in its own order
     shape: Any = lambda values: [(row.op, row.origins, row.numbers, row.marks & told) for row in rows(values)]  # noqa: E731

@@ -14,10 +14,11 @@ import torch
 
 from tests.bits import bits
 from tests.thinning import every, examples
+from tracer.recording.storage.registry import StorageRegistry
+from tracer.recording.values.digest_table import DigestTable
 from tracer.recording.values.digesting import layouts, mix
 from tracer.recording.values.digesting.digests import digest
 from tracer.recording.values.digesting.layouts import seed_of
-from tracer.recording.values.known import Memory
 
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64, torch.float8_e4m3fn]
 WHOLE = [torch.int64, torch.uint8]
@@ -137,7 +138,8 @@ def test_in_whatever_units_elements_are_gathered_their_order_is_the_logical_one(
 
 def test_the_same_bytes_in_another_shape_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     tensor = torch.randn(40, 30).t()
-    memory = Memory(digest)
+    registry = StorageRegistry()
+    memory = DigestTable(digest, registry)
     memory.wrote(tensor, memory.stored(tensor), 1)
     read: list[int] = []
     content = layouts.Layout.content
@@ -145,30 +147,32 @@ def test_the_same_bytes_in_another_shape_are_not_read_again(monkeypatch: pytest.
     other = tensor.view(30, 8, 5)
     assert memory.read(other, memory.stored(other)) == (digest(other.contiguous()), False)
     assert len(read) == 1, "the test's own"
-    memory.forget()
+    registry.forget()
 
 
 def test_bytes_that_changed_unseen_are_told_whatever_the_shape_they_are_read_in() -> None:
     tensor = torch.zeros(6, 4)
     array = tensor.numpy()
-    memory = Memory(digest)
+    registry = StorageRegistry()
+    memory = DigestTable(digest, registry)
     memory.wrote(tensor, memory.stored(tensor), 1)
     array[5, 3] = 1
     other = tensor.view(24)
     assert memory.read(other, memory.stored(other)) == (digest(other), True)
     assert memory.read(other, memory.stored(other)) == (digest(other), False)
-    memory.forget()
+    registry.forget()
 
 
 @pytest.mark.parametrize("lazy", [torch.conj, torch._neg_view], ids=["conjugated", "negated"])
 def test_a_lazy_sign_is_neither_overlooked_nor_taken_for_a_change(lazy: Any) -> None:
     tensor = torch.randn(3, 2, dtype=torch.complex64)
-    memory = Memory(digest)
+    registry = StorageRegistry()
+    memory = DigestTable(digest, registry)
     memory.wrote(tensor, memory.stored(tensor), 1)
     for other in (lazy(tensor), tensor, lazy(tensor)):
         resolved = other.resolve_conj().resolve_neg().clone()
         assert memory.read(other, memory.stored(other)) == (digest(resolved), False)
-    memory.forget()
+    registry.forget()
 
 
 @pytest.mark.parametrize("of", [digest, mixed], ids=["host", "device"])
@@ -351,11 +355,12 @@ def test_what_is_remembered_of_a_tensor_out_of_order_is_its_digest(dtype: torch.
         held[:8].view(8, 1).expand(8, 300),
         held.view(512, 1024).t(),  # too large to be held in one place while it is brought into order
     ]
-    memory = Memory(digest)
+    registry = StorageRegistry()
+    memory = DigestTable(digest, registry)
     with room_of_another_thread() if is_busy else nullcontext():
         for call, tensor in enumerate(layouts, 1):
             assert memory.wrote(tensor, memory.stored(tensor), call) == digest(tensor.contiguous())
-    memory.forget()
+    registry.forget()
 
 
 @contextmanager

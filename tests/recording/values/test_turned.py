@@ -15,8 +15,8 @@ from tests.recording.values.reading import Row, entries, recorded, rows
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.model import RootCause
 from tracer.divergence.recordings import Recording
+from tracer.recording.values.digest_table import DigestTable
 from tracer.recording.values.digesting import layouts
-from tracer.recording.values.known import Memory
 from tracer.trace.values import TURN_SHIFT, Mark, ValueKind, Values
 
 SIZE = (64, 96)
@@ -128,13 +128,13 @@ def test_tensors_that_lie_otherwise_are_compared_by_who_wrote_them(tmp_path: Pat
 def test_what_an_op_changed_in_place_is_digested_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Autograd counts the write when the op is over, which is after it was digested."""
     digested: list[int] = []
-    of_memory = Memory._digested
+    of_memory = DigestTable._digested
 
     def counted(self: Any, known: Any, layout: Any) -> Any:
         digested.append(layout.size)
         return of_memory(self, known, layout)
 
-    monkeypatch.setattr(Memory, "_digested", counted)
+    monkeypatch.setattr(DigestTable, "_digested", counted)
 
     def step() -> None:
         mask = torch.empty(SIZE).bernoulli_(0.5)

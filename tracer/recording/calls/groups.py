@@ -10,7 +10,7 @@ from tracer.recording.calls.noted.usual import usual_answers
 from tracer.recording.events import ORDER
 from tracer.recording.origin.origins import Origin
 from tracer.recording.storage.accesses import Access
-from tracer.recording.storage.indices import Indices, index_role
+from tracer.recording.storage.indices import Indices
 from tracer.recording.torch_private import kernels, seams
 
 
@@ -42,22 +42,19 @@ class OverloadInfo:
         "_position",
         "access",
         "call",
-        "checks",
         "counters",
         "decomposes",
         "func",
         "has_kernel_of_a_layout",
-        "index_role",
         "is_composite",
         "is_listed",
         "lacks_autograd",
         "makes_tensors",
         "mutates",
         "name",
-        "plan",
+        "observers",
         "rare",
         "readers",
-        "touches",
         "usual",
     )
 
@@ -83,15 +80,8 @@ class OverloadInfo:
         self.is_listed = first == "List[Tensor]"
         """Is the first argument a list of tensors (``_foreach_*``, ``cat``)?"""
         self.access = Access(func)
-        is_seen_in_parts = self.is_composite and self.decomposes
-        self.checks = not is_seen_in_parts and (self.access.allocates or self.access.writes_at_known_places)
-        """Is memory to be looked at after each call?"""
-        self.touches = bool(self.access.arguments) and not is_seen_in_parts
-        """Is it to be looked at while storages are watched?"""
-        self.index_role = 0 if indices is None else index_role(func)
-        """What its calls do to the indices that are known."""
-        self.plan: Any = None
-        """What of its calls is digested, where that was asked for."""
+        self.observers: tuple[Any, ...] = ()
+        """Who wants its calls: an ``observers.Wanted`` each."""
         self.lacks_autograd = schema is not None and kernels.lacks_autograd(func)
         """Would its gradients be lost because a dispatch mode is active?"""
         self.rare = (

@@ -18,7 +18,7 @@ from tracer.names import Direction
 from tracer.recording import patching
 from tracer.recording.compiled.compilations import CompiledCode, CompileLog
 from tracer.recording.events import ORDER
-from tracer.recording.memory_tracking import Tracking
+from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.sites import NOWHERE, Site
 from tracer.recording.stepping_aside import OWN_MODE, without_recording
@@ -53,7 +53,7 @@ class Run:
         """How often it was handed memory of which nothing was written: by the input's place and by who gave it."""
 
 
-class Around(Protocol):
+class RegionObserver(Protocol):
     """Who wants to know what a region reads and writes."""
 
     def before(self, run: Run, compiled: Any, inputs: Any) -> Any:
@@ -69,7 +69,9 @@ class Around(Protocol):
 class Executions:
     """The executions of one recording. ``log`` tells what is known of a region's code."""
 
-    def __init__(self, attribution: Attribution, tracking: Tracking, log: Callable[[], CompileLog | None]) -> None:
+    def __init__(
+        self, attribution: Attribution, storages: StorageObservers, log: Callable[[], CompileLog | None]
+    ) -> None:
         self._attribution = attribution
         self._modules = attribution.modules
         self._optimizer = attribution.optimizer
@@ -78,11 +80,10 @@ class Executions:
         self.runs: dict[Any, Run] = {}
         self._forwards: dict[Any, deque[Run]] = {}
         """By a program: its forwards whose backward has not run yet; the last one's runs first."""
-        self._handed_over = tracking.handed_over  # it may write to what it is given
-        self._watched, self._indices = tracking.memory.live, tracking.indices.live
+        self._handed_over = storages.handed_over  # it may write to what it is given
         self.on_unseen: Callable[[CompiledCode, FrameType | None], None] = lambda code, frame: None
         """Told of each execution of code whose inside is not known."""
-        self.around: tuple[Around, ...] = ()
+        self.observers: tuple[RegionObserver, ...] = ()
         self.running: Run | None = None
         """What ``ran`` was told of last; ``None``: it is not counted."""
 
@@ -97,7 +98,7 @@ class Executions:
     def ran(self, compiled: Any, inputs: Any = ()) -> bool:
         """``compiled`` is about to run; will it dispatch ops that are counted as its own?"""
         self.running = None
-        handed = self._handed_over(inputs) if self._watched or self._indices else None
+        handed = self._handed_over(inputs)
         modules = self._modules
         in_engine = _current_node() is not None
         if not in_engine and _get_ident() != modules.thread and seams.graph_task_id() == -1:
@@ -130,8 +131,8 @@ class Executions:
             waiting.append(run)
         run.count += 1
         self.running = run
-        for one in handed or ():
-            run.unwritten[one] = run.unwritten.get(one, 0) + 1
+        for entry in handed:
+            run.unwritten[entry] = run.unwritten.get(entry, 0) + 1
         if code.text:
             return code.dispatches
         self.on_unseen(code, sys._getframe(2))
@@ -182,21 +183,21 @@ def _counted(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def __call__(self: Any, inputs: Any) -> Any:
         listeners = RUNS.listeners
-        if len(listeners) == 1 and not listeners[0].around:
+        if len(listeners) == 1 and not listeners[0].observers:
             try:
                 lifts = listeners[0].ran(self, inputs)
             except Exception:  # what a note stumbles over is no business of the program's
                 lifts = False
             return make(self, inputs) if lifts else original(self, inputs)
         lifts = True
-        begun: list[tuple[Around, Any]] = []
+        begun: list[tuple[RegionObserver, Any]] = []
         try:
             for listener in listeners:
                 if not listener.ran(self, inputs):
                     lifts = False
                 if listener.running is not None:
-                    for one in listener.around:
-                        begun.append((one, one.before(listener.running, self, inputs)))
+                    for observer in listener.observers:
+                        begun.append((observer, observer.before(listener.running, self, inputs)))
         except Exception:  # what a note stumbles over is no business of the program's
             lifts = False
         call = make if lifts else original
@@ -204,12 +205,12 @@ def _counted(original: Callable[..., Any]) -> Callable[..., Any]:
             return call(self, inputs)
         try:
             result = call(self, inputs)
-            for around, noted in begun:
-                around.after(noted, result)
+            for observer, noted in begun:
+                observer.after(noted, result)
             return result
         finally:
-            for around, noted in begun:
-                around.left(noted)
+            for observer, noted in begun:
+                observer.left(noted)
 
     return __call__
 

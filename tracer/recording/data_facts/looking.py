@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.data_facts import sums
 from tracer.recording.data_facts.destinations import Find, destinations_of, most_at_one_place
 from tracer.recording.data_facts.ties import Look, ties_of
+from tracer.recording.observers import Interest, Observer
 from tracer.recording.torch_private import seams
 from tracer.recording.values.digesting.device import is_capturing
 
@@ -30,33 +32,53 @@ _SUMS = ("sum", "add")
 Test = Callable[[_Args, Mapping[str, Any]], DataShown]
 
 
-class DataFacts:
+class DataFacts(Observer):
     """What the data of one recording's calls showed."""
 
     def __init__(self) -> None:
-        self._tests: dict[Any, tuple[Test | None, Look | None]] = {}
+        self._tests: dict[OverloadInfo, tuple[Test | None, Look | None]] = {}
         self._tallies: dict[CallCounter, Counter[DataShown]] = {}
 
-    def before(self, info: OverloadInfo, counter: CallCounter, args: _Args, kwargs: Mapping[str, Any]) -> Look | None:
+    def wants(self, info: OverloadInfo) -> Interest:
+        """Calls that write by an index or choose among values."""
+        test, choice = self._tests[info] = _tests_of(info.func)
+        return test is not None or choice is not None
+
+    def before(
+        self,
+        info: OverloadInfo,
+        counter: CallCounter | None,
+        asked: tuple[Any, ...] | None,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> Look | None:
         """Look at where a call is about to write; returns what is to be looked at once it has chosen."""
-        tests = self._tests.get(info.func)
-        if tests is None:
-            tests = self._tests[info.func] = _tests_of(info.func)
-        test, choice = tests
-        if (test is None and choice is None) or self._is_open(counter) or _is_known_by_shape(info, counter):
+        if counter is None or self._is_open(counter) or _is_known_by_shape(info, counter):
             return None
+        test, choice = self._tests[info]
         if test is None:
             return choice
         self._note(counter, lambda: test(args, kwargs), args)
         return None
 
-    def after(self, look: Look, counter: CallCounter, args: _Args, kwargs: Mapping[str, Any], result: Any) -> None:
+    def after(
+        self,
+        begun: Look | None,
+        info: OverloadInfo,
+        counter: CallCounter,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        result: Any,
+        frame: FrameType | None,
+    ) -> None:
         """A call has chosen."""
-        self._note(counter, lambda: look(args, kwargs, result), args)
+        if begun is not None:
+            self._note(counter, lambda: begun(args, kwargs, result), args)
 
-    def of(self, counter: CallCounter) -> dict[DataShown, int]:
+    def group_fields(self, counter: CallCounter) -> dict[str, Any]:
         """The calls of a group by what their data showed."""
-        return dict(self._tallies.get(counter, ()))
+        tally = self._tallies.get(counter)
+        return {} if tally is None else {"data": dict(tally)}
 
     def _is_open(self, counter: CallCounter) -> bool:
         """Did a call of the group leave two ways?"""

@@ -12,37 +12,47 @@ import torch
 from tracer.errors import TraceError, UsageError
 from tracer.files import write_whole
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
+from tracer.recording.observers import Interest, Observer
+from tracer.recording.options import Keep
 from tracer.recording.torch_private import seams
 from tracer.trace.records import CallGroup
 
-#: What the tensors of all kept calls may take together.
-DEFAULT_BYTES = 256 << 20
 
-
-class KeptInputs:
+class KeptInputs(Observer):
     """Copies, on the host, of what chosen calls were given. On a device, each copy waits for it."""
 
-    def __init__(
-        self, globs: tuple[str, ...], describe: Callable[[OverloadInfo, CallCounter], CallGroup], limit: int
-    ) -> None:
-        """``globs``: of ops, lines, files and modules; ``limit``: bytes of all copies together."""
+    def __init__(self, keep: Keep, describe: Callable[[OverloadInfo, CallCounter], CallGroup]) -> None:
         try:
             import safetensors  # noqa: F401
         except ImportError as problem:
             raise UsageError("keeping inputs needs safetensors", hint="pip install safetensors") from problem
-        self._globs = globs
+        self._globs = keep.patterns
         self._describe = describe
-        self._room = limit
+        self._room = keep.bytes
         self._names: dict[CallCounter, str] = {}
         self._tensors: dict[str, torch.Tensor] = {}
         self.left_out = 0
         """Chosen calls that were over the bound, or whose tensors have no plain memory."""
 
+    def wants(self, info: OverloadInfo) -> Interest:
+        """Every call: globs may name lines and modules."""
+        return True
+
     def before(
-        self, info: OverloadInfo, counter: CallCounter, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        self,
+        info: OverloadInfo,
+        counter: CallCounter | None,
+        asked: tuple[Any, ...] | None,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
     ) -> None:
-        """A call is about to be made, and was counted."""
-        if counter.count != 1 or counter in self._names or not self._is_chosen(self._describe(info, counter)):
+        """Copy what the first call of a chosen group is about to read."""
+        if (
+            counter is None
+            or counter.count != 1
+            or counter in self._names
+            or not self._is_chosen(self._describe(info, counter))
+        ):
             return
         with seams.without_torch_function(), seams.without_modes():
             found = dict(_tensors(info.func, args, kwargs))
@@ -58,9 +68,10 @@ class KeptInputs:
                 copied = tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
                 self._tensors[f"{name}/{argument}"] = copied.resolve_conj().resolve_neg()
 
-    def of(self, counter: CallCounter) -> str:
-        """The name under which a group's data are kept; empty where they are not."""
-        return self._names.get(counter, "")
+    def group_fields(self, counter: CallCounter) -> dict[str, Any]:
+        """The name under which a group's data are kept."""
+        name = self._names.get(counter)
+        return {} if name is None else {"inputs": name}
 
     def write(self, path: Path) -> None:
         """Write what is kept, whole or not at all."""

@@ -113,6 +113,7 @@ class Access:
         "is_simple",
         "moves",
         "writes_at_known_places",
+        "written",
     )
 
     def __init__(self, func: Any) -> None:
@@ -132,9 +133,16 @@ class Access:
         """Where ``beta`` stands, for a product that does not read ``self`` when it is 0: -1 for a keyword."""
         self.arguments: list[tuple[int, str, int]] = []
         """Position, name and role of each argument that may hold tensors and whose memory is touched."""
+        self.written: tuple[tuple[int, str], ...] = ()
+        """Position (-1 for a keyword) and name of each argument that the schema says is written."""
         if schema is None:
             self.is_simple = self.writes_at_known_places = False
             return
+        self.written = tuple(
+            (-1 if argument.kwarg_only else position, argument.name)
+            for position, argument in enumerate(schema.arguments)
+            if argument.alias_info is not None and argument.alias_info.is_write
+        )
         for position, argument in enumerate(schema.arguments):
             if plain in _BETA and argument.name == "beta":
                 self.ignores_self_at = -1 if argument.kwarg_only else position

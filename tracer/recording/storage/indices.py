@@ -1,8 +1,8 @@
 """Indices that the step itself made of distinct numbers: by ``arange``, ``randperm``, ``sort``, ``topk`` and the like.
 
-What scatters through such an index writes each place once. An index is known by its storage, which a weak reference
-reserves: views of it are recognised by where they lie, and whoever writes to it takes the knowledge away. No tensor is
-kept alive, and no value is read. Where it is not certain, nothing is known.
+What scatters through such an index writes each place once. An index is known by its storage: views of it are recognised
+by where they lie, and whoever writes to it takes the knowledge away. No value is read. Where it is not certain, nothing
+is known.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from tracer.recording.storage.accesses import Access
+from tracer.recording.storage.registry import StorageTable
 from tracer.recording.torch_private import seams, storages
 
 #: So many are known at once; the oldest is forgotten first.
@@ -41,7 +43,6 @@ class Distinct(NamedTuple):
 class _Known(NamedTuple):
     """Where the numbers lie, and since when."""
 
-    reference: int
     version: int
     dtype: torch.dtype
     offset: int
@@ -66,14 +67,8 @@ def index_role(func: Any) -> int:
     return WRITES if schema.is_mutable else 0
 
 
-class Indices:
+class Indices(StorageTable[_Known]):
     """The indices of one recording that are known to be of distinct numbers."""
-
-    def __init__(self) -> None:
-        self.live: dict[int, _Known] = {}
-        """By the identity of their storage."""
-        self._written: dict[Any, tuple[tuple[int, str], ...]] = {}
-        """Overload to the arguments that it writes to: position, -1 for a keyword, and name."""
 
     # --- what is asked ---
 
@@ -98,45 +93,29 @@ class Indices:
 
     # --- what happens ---
 
-    def after(self, func: Any, role: int, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> None:
+    def after(
+        self, func: Any, role: int, access: Access, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any
+    ) -> None:
         """A call of an overload with this role returned."""
         try:
-            self._note(func, role, args, kwargs, result)
+            self._note(func, role, access, args, kwargs, result)
         except Exception:  # arguments of an unforeseen kind: nothing is known any more
             self.give_up_all()
 
-    def _note(self, func: Any, role: int, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> None:
+    def _note(
+        self, func: Any, role: int, access: Access, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any
+    ) -> None:
         if role == WRITES:
-            self._forget_written(func, args, kwargs)
+            self._forget_written(access, args, kwargs)
             return
         name = str(func).partition(".")[2].partition(".")[0]
         if role == MAKES:
             self._keep(*_made(name, func, args, kwargs, result))
             return
         carried = self._carried(name, args, kwargs, result) if role == CARRIES else None
-        self._forget_written(func, args, kwargs)
+        self._forget_written(access, args, kwargs)
         if carried is not None:
             self._keep(result, carried, writes=int(func._schema.is_mutable))
-
-    def escaped(self, tensor: Any) -> None:
-        """The memory of ``tensor`` is in other hands: what they write is not seen."""
-        if isinstance(tensor, _Tensor):
-            self._drop(storages.storage_id(tensor))
-
-    def prune(self) -> None:
-        """Forget the indices that are gone."""
-        for identity, known in list(self.live.items()):
-            if storages.is_expired(known.reference):
-                self._drop(identity)
-
-    def forget(self) -> None:
-        """Recording ended: what is written now is not seen."""
-        self.give_up_all()
-
-    def give_up_all(self) -> None:
-        """Something ran that may write to any tensor, unseen."""
-        for identity in list(self.live):
-            self._drop(identity)
 
     def _keep(self, tensor: Any, numbers: Distinct | None, *, writes: int = 0) -> None:
         """``writes``: those that are counted in the tensor's version once the call is over."""
@@ -149,35 +128,21 @@ class Indices:
         identity, version = storages.storage_id(tensor), _version_of(tensor)
         if not identity or version is None:
             return
-        self._drop(identity)
+        self.drop(identity)  # it is the newest now
         if len(self.live) >= MOST_INDICES:
             self.prune()
             if len(self.live) >= MOST_INDICES:
-                self._drop(next(iter(self.live)))
-        self.live[identity] = _Known(
-            storages.weak_storage(tensor),
-            version + writes,
-            tensor.dtype,
-            int(tensor.storage_offset()),
-            tuple(tensor.shape),
-            tensor.stride(),
-            numbers,
-        )
+                self.drop(next(iter(self.live)))
+        offset = int(tensor.storage_offset())
+        known = _Known(version + writes, tensor.dtype, offset, tuple(tensor.shape), tensor.stride(), numbers)
+        self.enter(tensor, identity, known)
 
-    def _drop(self, identity: int) -> None:
-        known = self.live.pop(identity, None)
-        if known is not None:
-            storages.free_weak_storage(known.reference)
-
-    def _forget_written(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        written = self._written.get(func)
-        if written is None:
-            written = self._written[func] = _written_by(func)
-        for position, name in written:
+    def _forget_written(self, access: Access, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        for position, name in access.written:
             value = args[position] if 0 <= position < len(args) else kwargs.get(name)
             for item in value if isinstance(value, (list, tuple)) else (value,):
                 if isinstance(item, _Tensor) and not item.dtype.is_floating_point:
-                    self._drop(storages.storage_id(item))
+                    self.drop(storages.storage_id(item))
 
     def _carried(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> Distinct | None:
         """What is known of the result of an op that takes its numbers from another tensor."""
@@ -221,15 +186,6 @@ class Indices:
         if args[0].dim() != 1 or source.numel() != size or not self.covers(indices[0], 0, size):
             return None
         return numbers
-
-
-def _written_by(func: Any) -> tuple[tuple[int, str], ...]:
-    arguments = enumerate(func._schema.arguments)
-    return tuple(
-        (-1 if one.kwarg_only else position, one.name)
-        for position, one in arguments
-        if one.alias_info is not None and one.alias_info.is_write
-    )
 
 
 def _made(name: str, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> tuple[Any, Any]:

@@ -21,6 +21,7 @@ from tracer.recording.storage.extensions import has_foreign_extension, is_writte
 from tracer.recording.storage.indices import Indices, written_through
 from tracer.recording.storage.overlaps import region_of
 from tracer.recording.storage.regions import MOST_RUNS, Runs, carried, meet, runs_of, size_of, whole, with_more, without
+from tracer.recording.storage.registry import StorageRegistry, StorageTable
 from tracer.recording.torch_private import seams, storages
 
 _PRUNE_AT_LEAST = 16
@@ -42,11 +43,10 @@ class Given:
 class WatchedStorage:
     """A storage that is not wholly written yet."""
 
-    __slots__ = ("given", "reference", "runs", "scattered", "size", "writes")
+    __slots__ = ("given", "runs", "scattered", "size", "writes")
 
-    def __init__(self, given: Given, reference: int, size: int) -> None:
+    def __init__(self, given: Given, size: int) -> None:
         self.given = given
-        self.reference = reference
         self.size = size
         self.runs: Runs | None = None
         """The unwritten bytes; ``None``: all of them."""
@@ -56,14 +56,13 @@ class WatchedStorage:
         """Bytes that were written somewhere, at most: of more than these, some are unwritten still."""
 
 
-class Memory:
+class UnwrittenMemory(StorageTable[WatchedStorage]):
     """Unwritten memory of one recording."""
 
-    def __init__(self, indices: Indices | None = None) -> None:
+    def __init__(self, registry: StorageRegistry, indices: Indices) -> None:
         """``indices``: those that are known to be of distinct numbers."""
-        self._indices = indices or Indices()
-        self.live: dict[int, WatchedStorage] = {}
-        """Storages by identity."""
+        super().__init__(registry)
+        self._indices = indices
         self.given: dict[Any, Given] = {}
         self.reads_seen = 0
         """Reads of unwritten memory so far."""
@@ -122,11 +121,7 @@ class Memory:
             self.prune()
             self._prune_at = max(_PRUNE_AT_LEAST, 2 * len(self.live))
         identity = storages.storage_id(tensor)
-        self._drop(identity)
-        watched = self.live[identity] = WatchedStorage(
-            given, storages.weak_storage(tensor), storages.storage_bytes(tensor)
-        )
-        return watched
+        return self.enter(tensor, identity, WatchedStorage(given, storages.storage_bytes(tensor)))
 
     # --- following ---
 
@@ -220,7 +215,7 @@ class Memory:
             return
         watched.writes += 1
         if tensor.is_contiguous() and tensor.nbytes >= watched.size:  # nearly always: all of it at once
-            self._drop(identity)
+            self.drop(identity)
             return
         if not tensor.numel():
             return
@@ -229,11 +224,11 @@ class Memory:
             self._give_up(identity)
             return
         if len(runs[0]) == 1 and runs[0][0] == 0 and runs[1][0] >= watched.size:
-            self._drop(identity)
+            self.drop(identity)
             return
         left = without(watched.runs if watched.runs is not None else whole(watched.size), runs)
         if not len(left[0]):
-            self._drop(identity)
+            self.drop(identity)
         elif len(left[0]) > MOST_RUNS:
             self._give_up(identity)
         else:
@@ -269,19 +264,19 @@ class Memory:
 
     # --- letting go ---
 
-    def escaped(self, tensor: Any) -> None:
-        """The memory of ``tensor`` is in other hands: what they write is not seen."""
-        if self.live:
-            self._give_up(storages.storage_id(tensor))
+    def escaped(self, identity: int) -> None:
+        """The memory of a storage is in other hands: what they write is not seen."""
+        self._give_up(identity)
 
     def handed_over(self, tensor: torch.Tensor) -> Given | None:
         """A region is about to take ``tensor``; who gave its memory, where nothing of it is written?"""
-        watched = self.live.get(storages.storage_id(tensor))
+        identity = storages.storage_id(tensor)
+        watched = self.live.get(identity)
         if watched is None:
             return None
         is_unwritten = watched.runs is None and not watched.scattered and tensor.numel() > 0
         is_unwritten = is_unwritten and _version_of(tensor) <= watched.writes and not has_foreign_extension()
-        self.escaped(tensor)
+        self._give_up(identity)
         return watched.given if is_unwritten else None
 
     def give_up_all(self) -> None:
@@ -290,26 +285,9 @@ class Memory:
             self._give_up(identity)
 
     def _give_up(self, identity: int) -> None:
-        watched = self._drop(identity)
+        watched = self.drop(identity)
         if watched is not None:
             watched.given.unfollowed += 1
-
-    def _drop(self, identity: int) -> WatchedStorage | None:
-        watched = self.live.pop(identity, None)
-        if watched is not None:
-            storages.free_weak_storage(watched.reference)
-        return watched
-
-    def prune(self) -> None:
-        """Forget storages that are gone."""
-        for identity, watched in list(self.live.items()):
-            if storages.is_expired(watched.reference):
-                self._drop(identity)
-
-    def forget(self) -> None:
-        """Recording ended: what comes now is not seen."""
-        for identity in list(self.live):
-            self._drop(identity)
 
     def unwritten_reads(self) -> Iterator[tuple[Given, Any, str, int]]:
         """What gave the memory, the group of the reader, its op, and the number of its reads."""

@@ -7,9 +7,10 @@ is made again, or that cannot be made again without being felt, is counted with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
+from types import FrameType
 from typing import Any
 
 import torch
@@ -18,6 +19,8 @@ from msgspec.structs import replace
 from tracer.names import TrialArm, Untried
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.compiled.listing import RegionList
+from tracer.recording.observers import Interest, Observer
+from tracer.recording.options import Trials
 from tracer.recording.trials.again import Again, quietly, unseen
 from tracer.recording.trials.approach import Approach, approach_to
 from tracer.recording.trials.copies import CannotCopyError, Copies, tensors_in
@@ -27,9 +30,6 @@ from tracer.recording.trials.risk import Risk
 from tracer.recording.trials.tally import TrialTally
 from tracer.recording.values.digesting.device import is_capturing
 from tracer.trace.records import CallGroup, Environment, Tried
-
-#: What a trial may copy and hold, if nobody says otherwise.
-DEFAULT_BYTES = 1 << 30
 
 
 class Prepared:
@@ -44,27 +44,21 @@ class Prepared:
         self.generators = generators
 
 
-class Trials:
+class TrialObserver(Observer):
     """The trials of one recording. ``describe`` gives the group that a counter stands for; ``regions`` what is known of
     compiled ones."""
 
     def __init__(
-        self,
-        times: int,
-        describe: Callable[[OverloadInfo, CallCounter], CallGroup],
-        regions: RegionList,
-        *,
-        tries_all: bool = False,
-        limit: int = DEFAULT_BYTES,
-        arms: Sequence[TrialArm] = (),
+        self, trials: Trials, describe: Callable[[OverloadInfo, CallCounter], CallGroup], regions: RegionList
     ) -> None:
-        self._again = Again(times, limit, arms)
-        self.regions = RegionTrials(self._again, regions, tries_all=tries_all)
+        arms = (TrialArm.THREADS,) if trials.threads else ()
+        self._again = Again(trials.times, trials.memory, arms)
+        self.regions = RegionTrials(self._again, regions, tries_all=trials.all)
         """Told of every execution of a compiled region."""
         self._describe = describe
-        self._tries_all = tries_all
+        self._tries_all = trials.all
         self._risk: Risk | None = None
-        self._approaches: dict[Any, Approach | Untried | None] = {}
+        self._approaches: dict[OverloadInfo, Approach | Untried | None] = {}
         self._tallies: dict[CallCounter, TrialTally | None] = {}
         """``None``: not at risk, or nothing is computed."""
 
@@ -72,10 +66,21 @@ class Trials:
         """Recording begins, under these settings."""
         self._risk = self.regions.risk = self._risk or Risk(environment)
 
+    def wants(self, info: OverloadInfo) -> Interest:
+        """Calls that compute something."""
+        return self._approach(info) is not None
+
     def before(
-        self, info: OverloadInfo, counter: CallCounter, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Prepared | None:
+        self,
+        info: OverloadInfo,
+        counter: CallCounter | None,
+        asked: tuple[Any, ...] | None,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> Prepared | Untried | None:
         """Get ready to make a call again, where it is one to try."""
+        if counter is None:
+            return Untried.NO_INPUT
         tally = self._met(info, counter)
         if tally is None:
             return None
@@ -102,10 +107,21 @@ class Trials:
         return None
 
     def after(
-        self, prepared: Prepared, info: OverloadInfo, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any
+        self,
+        begun: Prepared | Untried | None,
+        info: OverloadInfo,
+        counter: CallCounter,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        result: Any,
+        frame: FrameType | None,
     ) -> None:
         """The call returned: make it again."""
-        tally = prepared.tally
+        if not isinstance(begun, Prepared):
+            if begun is not None:
+                self._pass_over(info, counter, begun)
+            return
+        prepared, tally = begun, begun.tally
         with ExitStack() as put_back:
             put_back.enter_context(unseen())
             try:
@@ -130,7 +146,7 @@ class Trials:
         results = [*_results(approach, result)]
         return self._again.compare(prepared.tally, prepared.copies, prepared.generators, own, results, make)
 
-    def pass_over(self, info: OverloadInfo, counter: CallCounter, reason: Untried) -> None:
+    def _pass_over(self, info: OverloadInfo, counter: CallCounter, reason: Untried) -> None:
         """A call was made that cannot be made again."""
         tally = self._met(info, counter)
         if tally is not None:
@@ -147,9 +163,9 @@ class Trials:
         return tally
 
     def _approach(self, info: OverloadInfo) -> Approach | Untried | None:
-        if info.func not in self._approaches:
-            self._approaches[info.func] = approach_to(info.func, info.access)
-        return self._approaches[info.func]
+        if info not in self._approaches:
+            self._approaches[info] = approach_to(info.func, info.access)
+        return self._approaches[info]
 
     def _is_asked(self, info: OverloadInfo, counter: CallCounter) -> bool:
         if self._tries_all:
@@ -158,10 +174,10 @@ class Trials:
 
     # --- what was found ---
 
-    def of(self, counter: CallCounter) -> Tried | None:
-        """What the trials of a group showed; ``None`` where it was not at risk."""
+    def group_fields(self, counter: CallCounter) -> dict[str, Any]:
+        """What the trials of a group showed, where it was at risk."""
         tally = self._tallies.get(counter)
-        return None if tally is None else tally.listed()
+        return {} if tally is None else {"tried": tally.listed()}
 
     def unreached(self, group: CallGroup) -> CallGroup:
         """A group of calls that no trial reaches; named where it is at risk."""

@@ -6,6 +6,7 @@ import threading
 import weakref
 from collections.abc import Callable, Container, Iterable, Mapping
 from functools import partial
+from types import FrameType
 from typing import Any
 
 import torch
@@ -13,14 +14,15 @@ import torch
 from tracer.recording import patching
 from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
+from tracer.recording.memory_observers import StorageObservers
+from tracer.recording.observers import Interest, Observer
 from tracer.recording.storage import accesses
-from tracer.recording.storage.unwritten import Memory as Unwritten
 from tracer.recording.torch_private import seams, storages
+from tracer.recording.values.digest_table import DigestTable
 from tracer.recording.values.digesting import digests
 from tracer.recording.values.digesting.device import DeviceDigests, Slot
 from tracer.recording.values.digesting.memory import digest_bytes
 from tracer.recording.values.drawing import drawn_from
-from tracer.recording.values.known import Memory
 from tracer.recording.values.later import Later, Target
 from tracer.recording.values.outcome import Outcome, Reading, is_late_copy
 from tracer.recording.values.plans import PARTIAL, Plan, plan_of
@@ -37,7 +39,7 @@ Named = tuple[ValueKind, str, int]
 """Kind, name and position of a tensor that no recorded call made."""
 
 
-class CallValues:
+class CallValues(Observer):
     """Digests of one recording's calls. ``describe`` names a group; ``name_of`` a tensor that no call made."""
 
     def __init__(
@@ -45,38 +47,40 @@ class CallValues:
         describe: Callable[[OverloadInfo, CallCounter], Group],
         name_of: Callable[[torch.Tensor], Named],
         is_optimizing: Callable[[], bool],
-        unwritten: Unwritten,
+        followed: StorageObservers,
     ) -> None:
         self.writer: ValuesWriter | None = None
         """``None``: nothing is written now."""
         self.is_paused = False
         """Are calls made now that are none of the program's?"""
         self.device = DeviceDigests()
-        self.memory = Memory(self.device.digest)
+        self.memory = DigestTable(self.device.digest, followed.registry)
         self.failures = 0
         """Calls that could not be dealt with; they are marked as not digested."""
         self._describe = describe
         self._name_of = name_of
         self._is_optimizing = is_optimizing
-        self._unwritten = unwritten
-        self._plans: dict[Any, Plan | None] = {}
+        self._unwritten = followed.unwritten
+        self._plans: dict[OverloadInfo, Plan] = {}
         self._groups: dict[CallCounter, int] = {}
         self._serial = 0
         self._lock = threading.RLock()
         self._later = Later(self.device)
         _LIVING.add(self)
 
-    def plan(self, info: OverloadInfo) -> Plan | None:
-        """What is digested of the calls of an overload."""
-        if info.func not in self._plans:
-            self._plans[info.func] = plan_of(info.func, info.access, self._spell)
-        return self._plans[info.func]
+    def wants(self, info: OverloadInfo) -> Interest:
+        """Calls that read or write elements."""
+        plan = plan_of(info.func, info.access, self._spell)
+        if plan is None:
+            return False
+        self._plans[info] = plan
+        return True
 
     def _spell(self, text: str) -> int:
         return self.writer.numbers(text) if self.writer is not None else 0
 
-    def not_digested(self, info: OverloadInfo, counter: CallCounter) -> None:
-        """A call was made in which nothing is computed: of fake tensors."""
+    def not_computed(self, info: OverloadInfo, counter: CallCounter) -> None:
+        """A call on fake tensors has nothing to digest."""
         if self.writer is not None:
             self.writer.call(self._group(self.writer, info, counter), 0, 0, marks=_NOT_READ | _NOT_WRITTEN)
 
@@ -89,12 +93,18 @@ class CallValues:
     # --- before the call ---
 
     def before(
-        self, plan: Plan, info: OverloadInfo, asked: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None
+        self,
+        info: OverloadInfo,
+        counter: CallCounter | None,
+        asked: tuple[Any, ...] | None,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
     ) -> Reading | None:
         """Digest what a call is about to read."""
         writer = self.writer
         if writer is None or self.is_paused:
             return None
+        plan = self._plans[info]
         reading = Reading(self._unwritten.reads_seen)
         memory = self.memory
         is_optimizing = self._is_optimizing()
@@ -103,14 +113,14 @@ class CallValues:
             memory.phase += 1
         try:
             reading.numbers = plan.numbers(args, kwargs)
-            skips_self = plan.reads_self is not None and not plan.reads_self(args, kwargs or {})
+            skips_self = plan.reads_self is not None and not plan.reads_self(args, kwargs)
             for position, name, role in plan.reads:
                 if position >= 0:
                     if position == 0 and skips_self:
                         continue
-                    value = args[position] if position < len(args) else kwargs.get(name) if kwargs else None
+                    value = args[position] if position < len(args) else kwargs.get(name)
                 else:
-                    value = kwargs.get(name) if kwargs else None
+                    value = kwargs.get(name)
                 if value is None:
                     continue
                 kind = type(value)
@@ -194,18 +204,19 @@ class CallValues:
 
     def after(
         self,
-        plan: Plan,
+        begun: Reading | None,
         info: OverloadInfo,
         counter: CallCounter,
-        reading: Reading,
         args: tuple[Any, ...],
-        kwargs: Mapping[str, Any] | None,
+        kwargs: Mapping[str, Any],
         result: Any,
+        frame: FrameType | None,
     ) -> None:
         """Digest what a call wrote, and hand all of it to the writer."""
-        writer = self.writer
-        if writer is None:
+        writer, reading = self.writer, begun
+        if writer is None or reading is None:
             return
+        plan = self._plans[info]
         with self._lock:
             self._serial += 1
             marks = reading.all_marks(plan)
@@ -213,7 +224,7 @@ class CallValues:
                 marks |= _READ_UNWRITTEN
             outcome = Outcome(plan, reading, self._serial)
             try:
-                self._collect(outcome, args, kwargs or {}, result)
+                self._collect(outcome, args, kwargs, result)
                 marks |= outcome.marks
             except Exception:
                 self.failures += 1

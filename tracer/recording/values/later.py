@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
+from tracer.recording.values.digest_table import Stored
 from tracer.recording.values.digesting import digests
 from tracer.recording.values.digesting.device import DeviceDigests, Slot
-from tracer.recording.values.geometry import Stored
 from tracer.trace.values import Mark, ValueKind, ValuesWriter, fold
 
 _NOT_WRITTEN = int(Mark.OUTPUT_NOT_DIGESTED)

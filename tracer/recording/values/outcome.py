@@ -8,8 +8,7 @@ from typing import Any
 import torch
 
 from tracer.recording.torch_private import storages
-from tracer.recording.values.geometry import Stored
-from tracer.recording.values.known import Memory
+from tracer.recording.values.digest_table import DigestTable, Stored
 from tracer.recording.values.later import Target
 from tracer.recording.values.plans import PARTIAL, Plan
 from tracer.trace.values import TURN_SHIFT, Mark
@@ -76,7 +75,7 @@ class Outcome:
         if role in PARTIAL or value.nbytes < storages.storage_bytes(value):
             self.keeps = stored.origin
 
-    def add_usual(self, memory: Memory, values: Iterable[Any], otherwise: Callable[[Any], None]) -> None:
+    def add_usual(self, memory: DigestTable, values: Iterable[Any], otherwise: Callable[[Any], None]) -> None:
         """Several outputs, most of which were read too; ``otherwise`` adds the others, ``None`` among them."""
         live, origins, seen = memory.live, self.origins, self.seen
         is_usual = not self.is_late and not self.plan.is_collective and not self.reading.hands_on_unwritten

@@ -12,12 +12,11 @@ import torch
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.compiled.executions import Run
 from tracer.recording.compiled.listing import RegionList
+from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.origin.modules import ModuleStack
 from tracer.recording.origin.optimizers import OptimizerWatch
 from tracer.recording.origin.sites import NOWHERE, Sites, spell
 from tracer.recording.patching import Call
-from tracer.recording.storage.escapes import ESCAPES
-from tracer.recording.storage.unwritten import Memory as Unwritten
 from tracer.recording.values.calls import CallValues
 from tracer.recording.values.feeding import FEEDING, Weakly
 from tracer.recording.values.moments import Moments
@@ -40,7 +39,7 @@ class ValuesRecording:
         tracer_version: str,
         modules: ModuleStack,
         optimizer: OptimizerWatch,
-        unwritten: Unwritten,
+        followed: StorageObservers,
         sites: Sites,
         regions: RegionList,
         working_directory: str,
@@ -55,7 +54,7 @@ class ValuesRecording:
         self.first_step = 0
         """Optimizer steps that ended before recording began: steps count from 0, as ``--steps`` counts them."""
         self.calls = CallValues(
-            self._describe, lambda tensor: self.moments.named(tensor), lambda: optimizer.active, unwritten
+            self._describe, lambda tensor: self.moments.named(tensor), lambda: optimizer.active, followed
         )
         self.regions = RegionValues(self.calls, self._describe_region)
         """Told of every execution of a compiled region."""
@@ -88,19 +87,16 @@ class ValuesRecording:
         else:
             self._writer.reopen()
             self.calls.writer = self._writer
-        ESCAPES.add(self.calls.memory)
         FEEDING.add(self)
         self._optimizer.before_step = self._before_step
 
     def stop(self, partial: str = "") -> None:
         """Say how all stands, and close the file; ``partial``: why the recording is not whole."""
         FEEDING.discard(self)
-        ESCAPES.discard(self.calls.memory)
         self._optimizer.before_step = None
         with suppress(Exception):  # a module of somebody's may refuse to be read
             self.moments.at_the_end()
         self.calls.settle()
-        self.calls.memory.forget()
         self.calls.writer = None
         if self._writer is not None:
             self._writer.close(partial)
@@ -118,7 +114,6 @@ class ValuesRecording:
         writer = self.calls.writer
         if writer is not None:
             self.calls.settle()
-            self.calls.memory.prune()
             writer.step(self.first_step + count)
 
     def _before_step(self, optimizer: Any) -> None:

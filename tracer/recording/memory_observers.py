@@ -1,10 +1,11 @@
 """What each call does to memory, as far as it matters: unwritten memory that it gives out or reads, overlapping writes.
 
-An ordinary call costs two truth tests: does the overload write or allocate, and is any storage watched?
+A call that neither writes nor allocates costs one truth test while no storage is watched.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
@@ -13,10 +14,12 @@ import torch
 from tracer.names import Overlap
 from tracer.recording.calls import facts
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
+from tracer.recording.observers import Interest, Observer
 from tracer.recording.origin.sites import spell
-from tracer.recording.storage.indices import Indices
+from tracer.recording.storage.indices import MAKES, Indices, index_role
 from tracer.recording.storage.overlaps import overlaps_of, writes_over_itself
-from tracer.recording.storage.unwritten import Given, Memory
+from tracer.recording.storage.registry import StorageRegistry
+from tracer.recording.storage.unwritten import Given, UnwrittenMemory
 from tracer.recording.torch_private import seams, storages
 from tracer.trace.records import Allocation, OverlapWrite, UnwrittenRead
 
@@ -28,28 +31,142 @@ _identify = storages.storage_id_of_strided
 _is_contiguous = torch.Tensor.is_contiguous
 
 
-class Tracking:
-    """Memory and overlaps of one recording. ``is_on`` is there to measure what it costs."""
+class StorageObservers:
+    """The observers of one recording's storages: unwritten memory, growing storages, overlapping writes, indices."""
 
     def __init__(self) -> None:
-        self.is_on = True
-        self.indices = Indices()
-        self.memory = Memory(self.indices)
-        self._live = self.memory.live
-        self.overlaps: dict[tuple[CallCounter, Overlap, str], tuple[str, int]] = {}
-        self.failures = 0
-        """Calls that this module itself could not deal with; whatever was watched then was given up."""
+        self.registry = StorageRegistry()
+        self.indices = Indices(self.registry)
+        self.unwritten = UnwrittenMemory(self.registry, self.indices)
+        self.writes = MemoryObserver(self.unwritten)
+        self.all: tuple[Observer, ...] = (self.writes, GrowthObserver(self.writes), IndexObserver(self.indices))
+
+    @property
+    def is_following(self) -> bool:
+        """Is any memory followed by what it holds?"""
+        return bool(self.unwritten.live or self.indices.live)
+
+    def opaque(self, info: OverloadInfo, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """A call is about to be made of which nothing but the arguments is known."""
+        if not self.is_following:
+            return
+        with seams.without_torch_function():
+            for tensor, _ in info.access.tensors(args, kwargs):
+                self._escaped(tensor)
+        if isinstance(info.func, seams.HigherOrderOperator):
+            self.give_up_all()
+
+    def handed_over(self, inputs: Any) -> list[tuple[int, Given]]:
+        """A region is about to run on ``inputs`` alone: those of which nothing was written, by place."""
+        found: list[tuple[int, Given]] = []
+        if not self.is_following:
+            return found
+        try:
+            for place, value in enumerate(inputs):
+                if isinstance(value, _Tensor):
+                    given = self.unwritten.handed_over(value)
+                    self._escaped(value)
+                    if given is not None:
+                        found.append((place, given))
+        except Exception:  # a tensor without a storage
+            self.give_up_all()
+        return found
+
+    def give_up_all(self) -> None:
+        """Something ran that may write to any tensor, unseen."""
+        self.unwritten.give_up_all()
+        self.indices.give_up_all()
+
+    def _escaped(self, tensor: torch.Tensor) -> None:
+        identity = storages.storage_id(tensor)
+        self.unwritten.escaped(identity)
+        self.indices.escaped(identity)
+
+
+class IndexObserver(Observer):
+    """Which tensors hold distinct numbers: those that a call makes, hands on or writes to."""
+
+    def __init__(self, indices: Indices) -> None:
+        self._indices = indices
+        self._roles: dict[OverloadInfo, int] = {}
+
+    def wants(self, info: OverloadInfo) -> Interest:
+        role = index_role(info.func)
+        if not role:
+            return False
+        self._roles[info] = role
+        return True if role == MAKES else self._indices.live
 
     def after(
         self,
+        begun: None,
         info: OverloadInfo,
         counter: CallCounter,
-        args: tuple[Any, ...],
+        args: Any,
         kwargs: Any,
         result: Any,
         frame: FrameType | None,
     ) -> None:
-        """A call returned whose overload allocates or writes (``info.checks``)."""
+        self._indices.after(info.func, self._roles[info], info.access, args, kwargs, result)
+
+
+class GrowthObserver(Observer):
+    """Memory that a storage gains when it is resized."""
+
+    def __init__(self, writes: MemoryObserver) -> None:
+        self._writes = writes
+
+    def wants(self, info: OverloadInfo) -> Interest:
+        return info.access.grows
+
+    def before(
+        self, info: OverloadInfo, counter: CallCounter | None, asked: Any, args: Any, kwargs: Any
+    ) -> tuple[Any, int]:
+        """The tensor, and the bytes of its storage."""
+        tensor = info.primary(args, kwargs)
+        return tensor, storages.storage_bytes(tensor) if storages.storage_id(tensor) else 0
+
+    def after(
+        self,
+        begun: tuple[Any, int],
+        info: OverloadInfo,
+        counter: CallCounter,
+        args: Any,
+        kwargs: Any,
+        result: Any,
+        frame: FrameType | None,
+    ) -> None:
+        self._writes.grew(info, counter, *begun, frame)
+
+
+class MemoryObserver(Observer):
+    """Memory that a call gives out or reads unwritten, and writes that overlap."""
+
+    def __init__(self, unwritten: UnwrittenMemory) -> None:
+        self.unwritten = unwritten
+        self._live = unwritten.live
+        self.overlaps: dict[tuple[CallCounter, Overlap, str], tuple[str, int]] = {}
+        self.failures = 0
+        """Calls that this module itself could not deal with; whatever was watched then was given up."""
+
+    def wants(self, info: OverloadInfo) -> Interest:
+        """Calls that allocate or write; while memory is watched, those that read too."""
+        if info.is_composite and info.decomposes:
+            return False  # seen in parts
+        if info.access.allocates or info.access.writes_at_known_places:
+            return True
+        return self._live if info.access.arguments else False
+
+    def after(
+        self,
+        begun: None,
+        info: OverloadInfo,
+        counter: CallCounter,
+        args: Any,
+        kwargs: Any,
+        result: Any,
+        frame: FrameType | None,
+    ) -> None:
         access = info.access
         live = self._live
         try:
@@ -71,27 +188,16 @@ class Tracking:
                             is_watched = True
                 is_watched = is_watched or identity in live
             else:
-                if info.is_listed and not kwargs:
+                is_doubtful = access.writes_at_known_places
+                if is_doubtful and info.is_listed and not kwargs:
                     is_doubtful = self._is_doubtful_list(args)
-                else:
-                    is_doubtful = access.writes_at_known_places
                 is_watched = bool(live) and self._is_watched(args, kwargs)
             if is_doubtful:
                 self._look_for_overlaps(info, counter, args, kwargs)
             if access.allocates:
-                self.memory.gave(info.name, counter, result, frame)
+                self.unwritten.gave(info.name, counter, result, frame)
             elif is_watched:
-                self.memory.follow(access, info.name, counter, args, kwargs, result)
-        except Exception:
-            self._fail(args)
-
-    def touched(
-        self, info: OverloadInfo, counter: CallCounter, args: tuple[Any, ...], kwargs: Any, result: Any
-    ) -> None:
-        """A call returned whose overload reads, while storages are watched."""
-        try:
-            if self._is_watched(args, kwargs):
-                self.memory.follow(info.access, info.name, counter, args, kwargs, result)
+                self.unwritten.follow(access, info.name, counter, args, kwargs, result)
         except Exception:
             self._fail(args)
 
@@ -116,47 +222,15 @@ class Tracking:
     def grew(self, info: OverloadInfo, counter: CallCounter, tensor: Any, before: int, frame: FrameType | None) -> None:
         """A call returned that may have enlarged the storage of ``tensor``, which had ``before`` bytes."""
         try:
-            self.memory.grew(info.name, counter, tensor, before, frame)
+            self.unwritten.grew(info.name, counter, tensor, before, frame)
         except Exception:
             self._fail(())
-
-    def opaque(self, info: OverloadInfo, args: tuple[Any, ...], kwargs: Any) -> None:
-        """A call is to be made of which nothing but the arguments is known."""
-        for tensor, _ in info.access.tensors(args, kwargs):
-            self.memory.escaped(tensor)
-            self.indices.escaped(tensor)
-        if isinstance(info.func, seams.HigherOrderOperator):
-            self.give_up_all()
-
-    def handed_over(self, inputs: Any) -> list[tuple[int, Given]]:
-        """A region is about to run on ``inputs`` alone: those of which nothing was written, by place."""
-        found = []
-        try:
-            for place, value in enumerate(inputs):
-                if isinstance(value, _Tensor):
-                    given = self.memory.handed_over(value)
-                    self.indices.escaped(value)
-                    if given is not None:
-                        found.append((place, given))
-        except Exception:  # a tensor without a storage
-            self.give_up_all()
-        return found
-
-    def prune(self) -> None:
-        """Forget storages that are gone."""
-        self.memory.prune()
-        self.indices.prune()
-
-    def give_up_all(self) -> None:
-        """Something ran that may write to any tensor, unseen."""
-        self.memory.give_up_all()
-        self.indices.give_up_all()
 
     def _fail(self, args: tuple[Any, ...]) -> None:
         # A sparse tensor has no storage; anything else is unforeseen, and silence is better than a guess.
         if not any(isinstance(value, _Tensor) and not storages.storage_id(value) for value in args):
             self.failures += 1
-        self.memory.give_up_all()
+        self.unwritten.give_up_all()
 
     @staticmethod
     def _is_doubtful_list(args: tuple[Any, ...]) -> bool:
@@ -180,7 +254,7 @@ class Tracking:
 
     def allocations(self, working_directory: str) -> list[Allocation]:
         """What was given out, in the order of the first calls."""
-        given = sorted(self.memory.given.values(), key=lambda one: one.counter.order)
+        given = sorted(self.unwritten.given.values(), key=lambda one: one.counter.order)
         return [
             Allocation(
                 op=value.op,
@@ -203,7 +277,7 @@ class Tracking:
                 allocated_at=spell(given.counter.origin.site, working_directory),
                 allocated_from=spell(given.counter.origin.called_from, working_directory),
             )
-            for given, counter, op, count in self.memory.unwritten_reads()
+            for given, counter, op, count in self.unwritten.unwritten_reads()
         ]
 
     def overlapping_writes(self, working_directory: str) -> list[OverlapWrite]:

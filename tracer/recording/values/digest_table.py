@@ -1,7 +1,7 @@
 """What is known of the bytes of tensors: their digest, and where they came from.
 
-Kept by storage, whose identity a weak reference reserves, and never by tensor: not even a weak reference is held on one
-(``torch.utils.swap_tensors`` would refuse it). A digest holds for one geometry (address, dtype, shape, strides) of a
+Kept by storage and never by tensor: not even a weak reference is held on one (``torch.utils.swap_tensors`` would refuse
+it). A digest holds for one geometry (address, dtype, shape, strides) of a
 storage, until an op writes to that storage or the tensor's version says that somebody did.
 
 Bytes can also change while no op writes: NumPy, a foreign kernel, another thread. So a remembered digest is verified
@@ -18,15 +18,17 @@ from typing import Any
 import torch
 import xxhash
 
+from tracer.recording.storage.registry import StorageRegistry, StorageTable
 from tracer.recording.torch_private import storages
 from tracer.recording.values.digesting.layouts import Layout, layout_of, seed_of, span_of
-from tracer.recording.values.geometry import NEVER, Known, Stored, is_lazy
 
 _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 _Base = torch._C.TensorBase
 _address_of: Any = _Base.data_ptr
 _strides_of: Any = _Base.stride
 _is_contiguous: Any = _Base.is_contiguous
+_is_neg: Any = _Base.is_neg
+_is_conj: Any = _Base.is_conj
 _xxh3: Any = xxhash.xxh3_64_intdigest
 _identify = storages.storage_id_of_strided
 
@@ -39,37 +41,129 @@ _SAMPLE = ctypes.c_char * 256
 _sample_at: Any = _SAMPLE.from_address
 #: Geometries of one storage that are remembered.
 _MOST_KNOWN = 8
-_PRUNE_AT_LEAST = 4096
 _NO_VERSION = _NO_PHASE = -1
+#: No tensor's version.
+NEVER = -2
 
 
-class Memory:
+class Known:
+    """The digest of one geometry of a storage."""
+
+    __slots__ = (
+        "address",
+        "bumped",
+        "checked",
+        "content",
+        "digest",
+        "dtype",
+        "is_complex",
+        "is_conj",
+        "is_neg",
+        "is_ordered",
+        "is_small",
+        "layout",
+        "sample",
+        "shape",
+        "stamp",
+        "strides",
+        "version",
+    )
+
+    def __init__(self, tensor: Any, address: int, is_contiguous: bool) -> None:
+        self.address = address
+        self.dtype = tensor.dtype
+        self.shape = tensor.shape
+        self.strides = None if is_contiguous else _strides_of(tensor)
+        """``None``: contiguous."""
+        self.is_neg: bool = _is_neg(tensor)
+        """Is its sign flipped lazily?"""
+        self.is_complex = self.dtype.is_complex
+        self.is_conj: bool = self.is_complex and _is_conj(tensor)
+        """And that of its imaginary part?"""
+        self.layout: Layout | None = None
+        """How its bytes lie; ``None`` where its digest takes a longer way."""
+        self.is_ordered = is_contiguous
+        self.is_small = True
+        """Is it verified in whole?"""
+        self.version = self.stamp = 0
+        self.bumped = NEVER
+        """The version that it may have too: autograd counts a write after the op that made it returned."""
+        self.content = 0
+        """Of its bytes alone, where there is a layout."""
+        self.digest: Any = None
+        self.checked = 0
+        """In which phase it was verified last."""
+        self.sample = 0
+        """Of larger memory, the digest of its first bytes."""
+
+    def is_of(self, stamp: int, version: int) -> bool:
+        """Has nobody written since, neither a recorded call nor somebody who counts versions?"""
+        return self.stamp == stamp and (self.version == version or self.bumped == version)
+
+    def fits(self, tensor: Any) -> bool:
+        """Is ``tensor``, at the same address of the same storage, the same elements?"""
+        if tensor.dtype is not self.dtype or tensor.shape != self.shape or _is_neg(tensor) is not self.is_neg:
+            return False
+        if self.is_complex and _is_conj(tensor) is not self.is_conj:
+            return False
+        if self.strides is None:
+            return bool(_is_contiguous(tensor))
+        return bool(_strides_of(tensor) == self.strides)
+
+
+class Stored:
+    """One storage that lives."""
+
+    __slots__ = (
+        "identity",
+        "is_fresh",
+        "is_outside",
+        "known",
+        "origin",
+        "stamp",
+        "waiting",
+        "was_handed_out",
+    )
+
+    def __init__(self, identity: int) -> None:
+        self.identity = identity
+        self.stamp = 0
+        """Number of the recorded call that wrote it last."""
+        self.origin: int | None = None
+        """The call or entry that its bytes came from; ``None``: not told yet."""
+        self.is_fresh = False
+        """Was it given out unwritten, and neither written in whole nor read since?"""
+        self.was_handed_out = False
+        """Has NumPy, another library or a foreign kernel its address?"""
+        self.is_outside = True
+        """May its bytes change while no op writes? Until a recorded call wrote it, and after it was handed out."""
+        self.known: list[Known] = []
+        self.waiting: Callable[[torch.Tensor], None] | None = None
+        """Told, of the tensor, before it is read: a collective that wrote it is over by then."""
+
+
+class DigestTable(StorageTable[Stored]):
     """Every storage that a recording met and that lives."""
 
-    def __init__(self, digest: Callable[[torch.Tensor], Any]) -> None:
+    def __init__(self, digest: Callable[[torch.Tensor], Any], registry: StorageRegistry) -> None:
         """``digest`` gives that of a tensor as it is now."""
+        super().__init__(registry)
         self._digest = digest
-        self.live: dict[int, Stored] = {}
         self.phase = 1
         """Which phase the program is in, by count: within an optimizer's, larger memory is verified once."""
         self.samples_always = True
         self.step_began = 0
         """Number of the last call before this step: what was written since is made anew in each step of any run."""
-        self._prune_at = _PRUNE_AT_LEAST
 
-    # --- what watches memory that is handed out asks of a listener ---
-
-    def escaped(self, tensor: Any) -> None:
-        """The memory of ``tensor`` is in other hands."""
-        identity = storages.storage_id(tensor)
-        stored = self.live.get(identity)
-        if stored is not None:
-            stored.is_outside = stored.was_handed_out = True
+    def escaped(self, identity: int) -> None:
+        """The memory of a storage is in other hands: its digests are verified from now on, not forgotten."""
+        stored = self.live[identity]
+        stored.is_outside = stored.was_handed_out = True
 
     def give_up_all(self) -> None:
         """Any memory may be in other hands."""
-        for stored in self.live.values():
-            stored.is_outside = stored.was_handed_out = True
+        for identity in self.live:
+            self.escaped(identity)
 
     # --- storages ---
 
@@ -77,11 +171,7 @@ class Memory:
         """What is known of the storage of ``tensor``; raises ``NotImplementedError`` for one without."""
         identity = _identify(tensor)
         found = self.live.get(identity)
-        if found is None:
-            if len(self.live) >= self._prune_at:
-                self.prune()
-            found = self.live[identity] = Stored(identity, storages.weak_storage(tensor))
-        return found
+        return self.enter(tensor, identity, Stored(identity)) if found is None else found
 
     def origin_of(self, parts: Iterable[torch.Tensor]) -> int | None:
         """Where the bytes of several tensors came from last; ``None`` where that is not known of each."""
@@ -92,19 +182,6 @@ class Memory:
                 return None
             found.append(stored.origin)
         return max(found, default=None)
-
-    def prune(self) -> None:
-        """Forget storages that are gone."""
-        gone = [identity for identity, one in self.live.items() if storages.is_expired(one.reference)]
-        for identity in gone:
-            storages.free_weak_storage(self.live.pop(identity).reference)
-        self._prune_at = max(_PRUNE_AT_LEAST, 2 * len(self.live))
-
-    def forget(self) -> None:
-        """Forget all."""
-        for one in self.live.values():
-            storages.free_weak_storage(one.reference)
-        self.live.clear()
 
     # --- digests ---
 
@@ -292,3 +369,8 @@ def _version_of(tensor: Any) -> int:
         return int(tensor._version)
     except RuntimeError:  # an inference tensor counts none
         return _NO_VERSION
+
+
+def is_lazy(tensor: Any) -> bool:
+    """Does a tensor stand for other values than lie in its memory?"""
+    return bool(_is_neg(tensor) or (tensor.dtype.is_complex and _is_conj(tensor)))

@@ -1,0 +1,114 @@
+"""Observers: whoever looks at calls beside the count, each asked once per overload which of its calls it wants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tracer.trace.records import Environment
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from tracer.recording.calls.groups import CallCounter, OverloadInfo
+
+Interest = bool | Mapping[Any, Any]
+"""``True``: every call. A mapping: the calls that are made while it holds anything. Nothing: no call."""
+
+
+class Observer:
+    """Told before and after each call that it wants. Where it fails, the program goes on."""
+
+    def start(self, environment: Environment) -> None:
+        """Recording begins, in this environment."""
+
+    def wants(self, info: OverloadInfo) -> Interest:
+        """Which calls of this overload it wants. Asked once, when the overload is first met."""
+        raise NotImplementedError
+
+    def before(
+        self,
+        info: OverloadInfo,
+        counter: CallCounter | None,
+        asked: tuple[Any, ...] | None,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        """A call is about to be made; returns what ``after`` is handed as ``begun``.
+
+        ``counter`` is its group, already counted, or ``None`` for a call that makes tensors of no tensor: its group is
+        known by what it makes. ``asked`` are the facts of the call, in the order of ``info.readers``.
+        """
+
+    def after(
+        self,
+        begun: Any,
+        info: OverloadInfo,
+        counter: CallCounter,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        result: Any,
+        frame: FrameType | None,
+    ) -> None:
+        """The call returned ``result``; ``frame`` is the innermost Python frame that made it, if any did."""
+
+    def not_computed(self, info: OverloadInfo, counter: CallCounter) -> None:
+        """A call on fake tensors is about to be made; ``before`` and ``after`` are not told of it."""
+
+    def group_fields(self, counter: CallCounter) -> dict[str, Any]:
+        """What it adds to the group of ``counter`` in the trace, by field; empty where it found nothing."""
+        return {}
+
+
+class Wanted(NamedTuple):
+    """One observer of an overload, as the mode calls it."""
+
+    before: Callable[..., Any] | None
+    """``None``: it looks only once the call has returned."""
+    after: Callable[..., None]
+    interest: Interest
+
+
+def wanted_by(observers: Iterable[Observer], info: OverloadInfo) -> tuple[Wanted, ...]:
+    """Ask each observer whether it wants calls of this overload. An empty mapping may fill later: it is an answer."""
+    wanted = []
+    for observer in observers:
+        interest = observer.wants(info)
+        if interest is not False:
+            looks_before = type(observer).before is not Observer.before
+            wanted.append(Wanted(observer.before if looks_before else None, observer.after, interest))
+    return tuple(wanted)
+
+
+Begun = list[tuple[Callable[..., None], Any]]
+"""What is to be called when a call has returned, each with what ``before`` gave."""
+
+
+def begin(
+    wanted: Iterable[Wanted],
+    info: OverloadInfo,
+    counter: CallCounter | None,
+    asked: tuple[Any, ...] | None,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+) -> Begun:
+    """Tell the observers that want this call that it is about to be made."""
+    return [
+        (after, None if before is None else before(info, counter, asked, args, kwargs))
+        for before, after, interest in wanted
+        if interest
+    ]
+
+
+def end(
+    begun: Begun,
+    info: OverloadInfo,
+    counter: CallCounter,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    result: Any,
+    frame: FrameType | None,
+) -> None:
+    """Tell them that it returned, in the same order."""
+    for after, token in begun:
+        after(token, info, counter, args, kwargs, result, frame)

@@ -1,0 +1,113 @@
+"""The storages that a recording keeps track of: who is told that one dies, or that its memory is in other hands.
+
+A storage is known by its identity, which a weak reference reserves while anything is known of it: no tensor and no
+memory is kept alive. What is known lies in tables, one for each subject that follows storages (unwritten memory,
+distinct indices, digests).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Generic, TypeVar
+
+from tracer.recording.torch_private import storages
+
+Entry = TypeVar("Entry")
+_PRUNE_AT_LEAST = 4096
+
+
+class StorageTable(Generic[Entry]):
+    """What one subject knows of storages."""
+
+    def __init__(self, registry: StorageRegistry | None = None) -> None:
+        """``registry``: that of the recording; a table that stands alone has its own."""
+        self._registry = StorageRegistry() if registry is None else registry
+        self.live: dict[int, Entry] = {}
+        """By the identity of the storage; ``drop`` and ``enter`` alone change which ones these are."""
+        self._registry.tables.append(self)
+
+    def enter(self, tensor: Any, identity: int, entry: Entry) -> Entry:
+        """Keep ``entry`` for the storage of ``tensor``, which lives."""
+        self._registry.reserve(tensor, identity)
+        self.live[identity] = entry
+        return entry
+
+    def drop(self, identity: int) -> Entry | None:
+        """Forget a storage; returns what was known of it."""
+        entry = self.live.pop(identity, None)
+        if entry is not None:
+            self._registry.release(identity)
+        return entry
+
+    def prune(self) -> None:
+        """Forget this table's storages that are gone."""
+        self._registry.prune(list(self.live))
+
+    def escaped(self, identity: int) -> None:
+        """The memory of a storage is in other hands: what they write is not seen."""
+        self.drop(identity)
+
+    def give_up_all(self) -> None:
+        """Something ran that may write to any tensor, unseen."""
+        for identity in list(self.live):
+            self.drop(identity)
+
+
+class StorageRegistry:
+    """The storages of one recording, and the tables that know something of them."""
+
+    def __init__(self) -> None:
+        self._references: dict[int, int] = {}
+        """Weak references, by identity."""
+        self.tables: list[StorageTable[Any]] = []
+        self._prune_at = _PRUNE_AT_LEAST
+
+    @property
+    def live(self) -> Mapping[int, object]:
+        """The storages that are followed."""
+        return self._references
+
+    def reserve(self, tensor: Any, identity: int) -> None:
+        """Keep ``identity`` from being given to another storage than that of ``tensor``."""
+        if identity not in self._references:
+            if len(self._references) >= self._prune_at:
+                self.prune()
+                self._prune_at = max(_PRUNE_AT_LEAST, 2 * len(self._references))
+            self._references[identity] = storages.weak_storage(tensor)
+
+    def release(self, identity: int) -> None:
+        """A table forgot a storage: give its identity back if no other knows it."""
+        if not any(identity in table.live for table in self.tables):
+            reference = self._references.pop(identity, None)
+            if reference is not None:
+                storages.free_weak_storage(reference)
+
+    def prune(self, among: Iterable[int] | None = None) -> None:
+        """Forget the storages that are gone, of all or of those ``among`` which to look."""
+        for identity in list(self._references) if among is None else among:
+            reference = self._references.get(identity)
+            if reference is not None and storages.is_expired(reference):
+                self._forget(identity)
+
+    def forget(self) -> None:
+        """Forget all: recording ended, and what comes now is not seen."""
+        for identity in list(self._references):
+            self._forget(identity)
+
+    def escaped(self, tensor: Any) -> None:
+        """The memory of ``tensor`` is in other hands."""
+        identity = storages.storage_id(tensor)
+        if identity in self._references:
+            for table in self.tables:
+                if identity in table.live:
+                    table.escaped(identity)
+
+    def give_up_all(self) -> None:
+        """Any memory may be in other hands, or written unseen."""
+        for table in self.tables:
+            table.give_up_all()
+
+    def _forget(self, identity: int) -> None:
+        for table in self.tables:
+            table.live.pop(identity, None)
+        storages.free_weak_storage(self._references.pop(identity))
