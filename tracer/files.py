@@ -7,9 +7,10 @@ import io
 import os
 import stat
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
-from tracer.errors import TracerError
+from tracer.errors import TracerError, reason_of
 
 #: Bytes of a text that people write or review: a lock file, a configuration, a module. Anything larger is none.
 MAX_TEXT = 32 * 1024 * 1024
@@ -60,8 +61,8 @@ def write_whole(path: str | os.PathLike[str], data: bytes, *, error: type[Tracer
     """
     target = Path(path)
     try:
-        if target.exists() and not target.is_file():
-            if target.is_dir():
+        if os.path.exists(target) and not os.path.isfile(target):
+            if os.path.isdir(target):
                 raise error(f"{target} is a folder", hint="name a file")
             target.write_bytes(data)
             return target
@@ -76,9 +77,38 @@ def write_whole(path: str | os.PathLike[str], data: bytes, *, error: type[Tracer
             os.unlink(temporary)
             raise
     except (OSError, ValueError) as problem:
-        reason = getattr(problem, "strerror", None) or str(problem)
-        raise error(f"cannot write {target}: {reason}", hint="choose another path") from problem
+        raise error(f"cannot write {target}: {reason_of(problem)}", hint="choose another path") from problem
     return target
+
+
+def write_or_rescue(path: str | os.PathLike[str], data: bytes, *, suffix: str, error: type[TracerError]) -> None:
+    """``write_whole`` what cannot be made again; where that fails, ``data`` go to a new file, which the error names.
+
+    It is looked for beside ``path``, in the working directory, in the system's folder for temporary files and at home.
+    """
+    try:
+        write_whole(path, data, error=error)
+    except error as problem:
+        for folder in (Path(path).parent, Path(), Path(tempfile.gettempdir()), Path(os.path.expanduser("~"))):
+            if (rescued := _new_file(folder, suffix, data)) is not None:
+                raise error(problem.message, hint=f"it is in {rescued} instead") from problem
+        raise
+
+
+def _new_file(folder: Path, suffix: str, data: bytes) -> Path | None:
+    """A new file in ``folder`` that holds ``data``; ``None`` where there cannot be one."""
+    try:
+        handle, name = tempfile.mkstemp(prefix="tracer-rescued-", suffix=suffix, dir=os.path.abspath(folder))
+    except (OSError, ValueError):
+        return None
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(name)
+        return None
+    return Path(name)
 
 
 def _mode_of(target: Path) -> int:

@@ -45,20 +45,23 @@ def json_text(value: Any, *, indent: int = 2) -> str:
     try:
         data = msgspec.json.encode(value)
     except UnicodeEncodeError:
-        data = msgspec.json.encode(_encodable(msgspec.to_builtins(value)))
+        data = msgspec.json.encode(all_encodable(value))
     text = msgspec.json.format(data, indent=indent).decode("utf-8")
     return text if text.isascii() else _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
-def _encodable(value: Any) -> Any:
-    """``value`` with every string in it made encodable."""
-    if isinstance(value, str):
-        return encodable(value)
-    if isinstance(value, dict):
-        return {encodable(str(key)): _encodable(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_encodable(item) for item in value]
-    return value
+def all_encodable(value: Any) -> Any:
+    """``value`` made of plain dictionaries and lists, and every string in it ``encodable``."""
+    import msgspec
+
+    def spelt(part: Any) -> Any:
+        if isinstance(part, str):
+            return encodable(part)
+        if isinstance(part, dict):
+            return {spelt(key): spelt(item) for key, item in part.items()}
+        return [spelt(item) for item in part] if isinstance(part, (list, tuple)) else part
+
+    return spelt(msgspec.to_builtins(value, builtin_types=(bytes,)))
 
 
 def one_line(text: str, limit: int | None = None) -> str:

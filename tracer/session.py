@@ -8,13 +8,15 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+import weakref
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tracer.errors import TraceError, UsageError
+from tracer.errors import TraceError, UsageError, reason_of
 from tracer.names import Backend, Settings
 from tracer.recording.options import KEEP_BYTES, TRIAL_MEMORY, Keep, Trials
 from tracer.trace import Trace
@@ -98,7 +100,7 @@ class DeterminismTracer:
         self._data_facts = data_facts
         globs = keep_inputs if isinstance(keep_inputs, str) else tuple(keep_inputs)
         self._keep = Keep(globs, KEEP_BYTES if keep_bytes is None else keep_bytes) if globs else None
-        self._values_folder: TemporaryDirectory[str] | None = None
+        self._values_folder: weakref.finalize[..., DeterminismTracer] | None = None
         self._depth = 0
         self._lazy_recorder: Recorder | None = None
         self.keeps_source = False
@@ -178,8 +180,9 @@ class DeterminismTracer:
             return None
         if self._values is not True:
             return Path(os.path.abspath(self._values))
-        self._values_folder = TemporaryDirectory(prefix="tracer-")
-        return Path(self._values_folder.name, "step.values")
+        folder = mkdtemp(prefix="tracer-")
+        self._values_folder = weakref.finalize(self, _remove, folder, os.getpid())
+        return Path(folder, "step.values")
 
     @property
     def values(self) -> Path | None:
@@ -196,20 +199,30 @@ class DeterminismTracer:
         """Write the trace to ``path``, and the digests, where they are kept, to a file beside it.
 
         For ``step.trace.json`` that is ``step.values``; a file that ``values`` named stays where it is as well. Raises
-        ``TraceError`` where either cannot be written.
+        ``TraceError`` where either cannot be written, which names the file where it is instead.
         """
-        self.trace.save(path)
-        self.save_inputs(path)
-        if self.values is not None:
-            from tracer.trace.values import values_path
+        try:
+            self._save_values(path)
+        finally:
+            self.trace.save(path)
+            self.save_inputs(path)
 
-            beside = values_path(os.path.abspath(path))
-            try:
-                if beside != self.values:
-                    shutil.copyfile(self.values, beside)
-            except OSError as problem:
-                reason = problem.strerror or problem
-                raise TraceError(f"cannot write {beside}: {reason}", hint="choose another path") from problem
+    def _save_values(self, path: str | os.PathLike[str]) -> None:
+        from tracer.trace.values import values_path
+
+        beside = values_path(os.path.abspath(path))
+        if self.values is None or beside == self.values:
+            return
+        try:
+            beside.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(self.values, beside)
+        except OSError as problem:
+            if self._values_folder is not None:
+                self._values_folder.detach()
+            with suppress(OSError):
+                beside.unlink()
+            message = f"cannot write {beside}: {reason_of(problem)}"
+            raise TraceError(message, hint=f"the values are in {self.values}") from problem
 
     def save_inputs(self, path: str | os.PathLike[str]) -> None:
         """Write the data that were kept, if any were asked for, beside the trace ``path``."""
@@ -242,6 +255,12 @@ class DeterminismTracer:
     ) -> Report:
         """Judge what was recorded so far; see ``judge``."""
         return judge(self.trace, backend=backend, torch=torch, settings=settings, strict=strict, host=host)
+
+
+def _remove(folder: str, process: int) -> None:
+    """Remove the folder of values that nobody saved; a child that was forked leaves its parent's alone."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def judge(

@@ -75,7 +75,7 @@ def test_a_signal_that_comes_while_the_trace_is_written_early_waits_and_then_doe
     recording._window = _Full()  # type: ignore[assignment]
     writing = []
 
-    def write(self: ScriptRecording, window: object, partial: str) -> None:
+    def write(self: ScriptRecording, window: object, partial: str, *, rescue: bool) -> None:
         writing.append(self.is_writing)
         self.waiting.append(signal.SIGTERM)
 

@@ -110,10 +110,3 @@ def test_a_packed_file_that_unpacks_to_gigabytes_is_refused_before_memory_is(
     path.write_bytes(gzip.compress(b"[" * (16 << 20)))
     with pytest.raises(TraceError, match="holds more than 4 MiB"):
         Trace.load(path)
-
-
-def test_a_failed_save_leaves_the_old_trace_and_no_other_file(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(TraceError, match="is a folder"):
-        trace().save(tmp_path / "folder")
-    assert [path.name for path in tmp_path.iterdir()] == ["folder"]

@@ -124,12 +124,16 @@ class ScriptRecording:
         late). A pipe takes one trace only, and what fails here is tried again, and told, at the end.
         """
         window = self._window
-        if window is None or os.getpid() != self._process or (self.output.exists() and not self.output.is_file()):
+        if (
+            window is None
+            or os.getpid() != self._process
+            or (os.path.exists(self.output) and not os.path.isfile(self.output))
+        ):
             return
         self.is_writing = True
         try:
             with suppress(TracerError):
-                self._write(window, "")
+                self._write(window, "", rescue=False)
                 self._said = self._closing_line(window, "")
                 if not self.is_quiet:
                     say(self._said)
@@ -161,13 +165,15 @@ class ScriptRecording:
         line = self._closing_line(window, partial)
         return "" if self.is_quiet or line == self._said else line
 
-    def _write(self, window: StepWindow, partial: str) -> None:
+    def _write(self, window: StepWindow, partial: str, *, rescue: bool = True) -> None:
         """Write the trace as it is now, unless the file holds it already."""
+        from tracer.trace import save_trace
+
         trace = self._signed(window.recorder.trace, partial, window.settings)
         if self.source_folder is not None:
             trace = msgspec.structs.replace(trace, source_lines=source_lines(trace, self.source_folder))
         if trace != self._written:
-            trace.save(self.output)
+            save_trace(trace, self.output, rescue=rescue)
             window.recorder.save_inputs(self.output)
             self._written = trace
 

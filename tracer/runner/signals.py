@@ -37,7 +37,7 @@ def trace_before_dying(recording: ScriptRecording) -> Iterator[None]:
             if os.getpid() == process:
                 say(recording.finish(f"ended by {signal.Signals(number).name}", dying=True))
         except Exception as problem:
-            say(f"tracer: error: no trace was written: {problem}")
+            say(f"tracer: error: the trace was not written as asked: {problem}")
         os.kill(os.getpid(), number)
 
     ours = [number for number in DEADLY if signal.getsignal(number) is signal.SIG_DFL]

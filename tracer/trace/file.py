@@ -14,8 +14,9 @@ from pathlib import Path
 import msgspec
 
 from tracer.errors import TraceError, reason_of
-from tracer.files import open_plain, read_within, write_whole
+from tracer.files import open_plain, read_within, write_or_rescue, write_whole
 from tracer.names import BlindSpotKind, Phase, SeedOrigin, Training
+from tracer.plain import json_text
 from tracer.trace.records import (
     ORIGIN,
     SCHEMA,
@@ -119,7 +120,6 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
         save_trace(self, path)
 
 
-_encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Trace)
 
 
@@ -130,12 +130,21 @@ class _Header(msgspec.Struct):
 _header_decoder = msgspec.json.Decoder(_Header)
 
 
-def save_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
-    """Write ``trace`` to ``path``, whole or not at all."""
-    data = msgspec.json.format(_encoder.encode(trace), indent=1)
+def save_trace(trace: Trace, path: str | os.PathLike[str], *, rescue: bool = True) -> None:
+    """Write ``trace`` to ``path``, whole or not at all.
+
+    Raises ``TraceError`` where it cannot be written. A training may have been needed for it: it is then written to
+    another file, which the error names, unless there will be another chance (``rescue=False``). Names of files that are
+    not UTF-8 are spelt escaped.
+    """
+    data = json_text(trace, indent=1).encode("utf-8")
+    suffix = ".json"
     if os.fspath(path).endswith(".gz"):
-        data = gzip.compress(data, compresslevel=6, mtime=0)
-    write_whole(path, data, error=TraceError)
+        data, suffix = gzip.compress(data, compresslevel=6, mtime=0), ".json.gz"
+    if rescue:
+        write_or_rescue(path, data, suffix=suffix, error=TraceError)
+    else:
+        write_whole(path, data, error=TraceError)
 
 
 def load_trace(path: str | os.PathLike[str]) -> Trace:

@@ -63,11 +63,6 @@ class ValuesRecording:
         self._iterators = Weakly()
         self._moving = Weakly()
 
-    @property
-    def failed(self) -> str:
-        """Why the file ends early: the disk was full, say; empty while all is well."""
-        return self._writer.failed if self._writer is not None else ""
-
     def start(self, environment: Environment) -> None:
         """Begin, or go on; raises ``TraceError`` where the file cannot be written."""
         if self._writer is None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import struct
 import time
+import weakref
 from array import array
 from collections.abc import Iterable
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import numpy as np
 
-from tracer.errors import TraceError
+from tracer.errors import TraceError, reason_of
+from tracer.plain import all_encodable
 from tracer.trace.values import blocks
 from tracer.trace.values.digests import text_digest
 from tracer.trace.values.model import Group, Header, Mark, Name, ValueKind
@@ -57,6 +60,7 @@ class ValuesWriter:
         self.raw_bytes = 0
         """Size of all that was written, before compression."""
         self._pid = os.getpid()
+        self._file: FileIO | None = None
         self._end = 0
         """Where the end was written, if it was."""
         self._groups: dict[Group, int] = {}
@@ -68,12 +72,16 @@ class ValuesWriter:
         self._last = time.monotonic()
         self._pending: set[int] = set()
         self._clear()
+        begin = blocks.MAGIC + blocks.framed(blocks.HEADER, _packed(header))
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file: FileIO | None = open(self.path, "wb", buffering=0)  # noqa: SIM115 (closed by close())
-            self._put(blocks.MAGIC + blocks.framed(blocks.HEADER, msgspec.msgpack.encode(header)))
-        except OSError as problem:
-            raise TraceError(f"cannot write {path}: {problem.strerror}", hint="choose another path") from problem
+            self._open("wb")
+        except (OSError, ValueError) as problem:
+            raise TraceError(f"cannot write {path}: {reason_of(problem)}", hint="choose another path") from problem
+        self._put(begin)
+        if self.failed:
+            with suppress(OSError):
+                self.path.unlink()
 
     def group(self, group: Group) -> int:
         """The number of ``group``, to be kept by the caller: calls are given by it."""
@@ -177,7 +185,7 @@ class ValuesWriter:
         self._last = time.monotonic()
         block = self._block() if self._file is not None else None
         if block is not None:
-            self._put(blocks.framed(blocks.CALLS, msgspec.msgpack.encode(block)))
+            self._put(blocks.framed(blocks.CALLS, _packed(block)))
         self._written = self.calls
         self._clear()
 
@@ -189,10 +197,8 @@ class ValuesWriter:
         self.flush()
         if self._file is not None:
             self._end = self._file.tell()
-        self._put(blocks.framed(blocks.END, msgspec.msgpack.encode(blocks.End(calls=self.calls, partial=partial))))
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self._put(blocks.framed(blocks.END, _packed(blocks.End(calls=self.calls, partial=partial))))
+        self._shut()
 
     @property
     def is_closed(self) -> bool:
@@ -204,11 +210,23 @@ class ValuesWriter:
         if self._file is not None or self.failed or os.getpid() != self._pid:
             return
         try:
-            self._file = open(self.path, "r+b", buffering=0)  # noqa: SIM115 (closed by close())
-            self._file.truncate(self._end)
-            self._file.seek(self._end)
+            file = self._open("r+b")
+            file.truncate(self._end)
+            file.seek(self._end)
         except OSError as problem:
-            self.failed = problem.strerror or str(problem)
+            self.failed = reason_of(problem)
+            self._shut()
+
+    def _open(self, mode: Literal["wb", "r+b"]) -> FileIO:
+        self._file = file = open(self.path, mode, buffering=0)  # noqa: SIM115 (closed by _shut)
+        self._closing = weakref.finalize(self, file.close)  # a recording that nobody ends leaves no file open
+        return file
+
+    def _shut(self) -> None:
+        if self._file is not None:
+            self._file = None
+            with suppress(OSError):
+                self._closing()
 
     def _name(self, kind: ValueKind, name: str) -> int:
         known = self._names.get((kind, name))
@@ -275,7 +293,13 @@ class ValuesWriter:
             while view:
                 view = view[self._file.write(view) or 0 :]
         except OSError as problem:
-            self.failed = problem.strerror or str(problem)
-            file, self._file = self._file, None
-            with suppress(OSError):
-                file.close()
+            self.failed = reason_of(problem)
+            self._shut()
+
+
+def _packed(part: msgspec.Struct) -> bytes:
+    """``part`` as it is written; what no UTF-8 can hold, names of files alone, is spelt escaped."""
+    try:
+        return msgspec.msgpack.encode(part)
+    except UnicodeEncodeError:
+        return msgspec.msgpack.encode(all_encodable(part))
