@@ -67,7 +67,7 @@ def write_whole(path: str | os.PathLike[str], data: bytes, *, error: type[Tracer
             target.write_bytes(data)
             return target
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name[:80]}.", dir=target.parent)
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name[:20]}.", dir=target.parent)
         try:
             with os.fdopen(handle, "wb") as stream:
                 stream.write(data)
@@ -89,16 +89,17 @@ def write_or_rescue(path: str | os.PathLike[str], data: bytes, *, suffix: str, e
     try:
         write_whole(path, data, error=error)
     except error as problem:
-        for folder in (Path(path).parent, Path(), Path(tempfile.gettempdir()), Path(os.path.expanduser("~"))):
+        for folder in (Path(path).parent, Path(), None, Path(os.path.expanduser("~"))):
             if (rescued := _new_file(folder, suffix, data)) is not None:
                 raise error(problem.message, hint=f"it is in {rescued} instead") from problem
         raise
 
 
-def _new_file(folder: Path, suffix: str, data: bytes) -> Path | None:
-    """A new file in ``folder`` that holds ``data``; ``None`` where there cannot be one."""
+def _new_file(folder: Path | None, suffix: str, data: bytes) -> Path | None:
+    """A new file in ``folder``, or among temporary ones, that holds ``data``; ``None`` where there cannot be one."""
     try:
-        handle, name = tempfile.mkstemp(prefix="tracer-rescued-", suffix=suffix, dir=os.path.abspath(folder))
+        place = None if folder is None else os.path.abspath(folder)
+        handle, name = tempfile.mkstemp(prefix="tracer-rescued-", suffix=suffix, dir=place)
     except (OSError, ValueError):
         return None
     try:

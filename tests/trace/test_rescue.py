@@ -92,3 +92,9 @@ def test_a_name_that_is_not_utf8_is_spelt_escaped(tmp_path: Path) -> None:
     trace(call(location="tr\udce9.py:3", module="größe"), call("aten.add.Tensor")).save(tmp_path / "t.json")
     first, second = Trace.load(tmp_path / "t.json").calls
     assert (first.location, first.module, second.location) == ("tr\\udce9.py:3", "größe", "train.py:10")
+
+
+def test_a_name_as_long_as_a_file_system_takes_is_written(tmp_path: Path) -> None:
+    path = tmp_path / f"{'😀' * 62}.json"
+    MADE.save(path)
+    assert [load_trace(one) for one in tmp_path.iterdir()] == [MADE]
