@@ -1,6 +1,6 @@
 """A pytest plugin: each test's body runs in a block, and what became of it is written down, a line of JSON a test.
 
-``benchmarks/others_suites.py`` starts it. ``OTHERS_BLOCK`` names the block: plain, empty or recorder.
+``benchmarks/others_suites.py`` starts it. ``OTHERS_BLOCK`` names the block: plain, empty, recorder, values or trials.
 """
 
 from __future__ import annotations
@@ -27,6 +27,10 @@ def _block() -> AbstractContextManager[Any]:
     kind = os.environ["OTHERS_BLOCK"]
     if kind == "recorder":
         return DeterminismTracer()
+    if kind == "values":
+        return DeterminismTracer(values=True)
+    if kind == "trials":
+        return DeterminismTracer(trials=2)
     return EmptyMode() if kind == "empty" else nullcontext()  # type: ignore[no-untyped-call]
 
 

@@ -1,10 +1,11 @@
 """Does recording change the outcome of somebody else's tests?
 
-Runs the test suites of packages from pip four times: plain (twice), with each test's body inside an empty dispatch
-mode, and inside the recorder. Lists each test whose outcome, warnings or random generators are others than plain, and
-says whether an empty mode changes it too. What the recorder alone changes is a defect of ours: the exit code says so.
+Runs the test suites of packages from pip six times: plain (twice), with each test's body inside an empty dispatch mode,
+inside the recorder, inside one that keeps values, and inside one that makes trials. Lists each test whose outcome,
+warnings or random generators are others than plain, and says whether an empty mode changes it too. What a recorder
+alone changes is a defect of ours: the exit code says so.
 
-    python benchmarks/others_suites.py [--tests N] [--folder FOLDER] [PACKAGE ...]
+    python benchmarks/others_suites.py [--tests N] [--blocks B[,B]] [--folder FOLDER] [PACKAGE ...]
 
 The packages are installed below FOLDER, beside this environment's torch; einops brings its tests in its wheel, the
 others in their source distribution.
@@ -23,7 +24,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parent.parent
-BLOCKS = ("plain", "empty", "recorder")
+#: What a test's body runs in, beside nothing at all and an empty mode.
+RECORDERS = ("recorder", "values", "trials")
 #: What is compared of a test.
 PARTS = ("outcome", "warnings", "generators")
 
@@ -103,31 +105,45 @@ def differing(plain: dict[str, Any], other: dict[str, Any]) -> dict[str, list[st
 
 
 def main() -> int:
-    """Run what was asked for; 1 where the recorder alone changed a test."""
+    """Run what was asked for; 1 where a recorder alone changed a test."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("packages", nargs="*", default=list(SUITES), metavar="PACKAGE", help=", ".join(SUITES))
-    parser.add_argument("--tests", type=int, default=300, help="at most so many of each suite (default: 300)")
+    parser.add_argument("--tests", type=int, default=600, help="at most so many of each suite (default: 600)")
+    parser.add_argument("--blocks", default=",".join(RECORDERS), help="recorders to try (default: all three)")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "others-suites")
     asked = parser.parse_args()
-    alone = 0
+    blocks = asked.blocks.split(",")
+    tests, alone = 0, dict.fromkeys(blocks, 0)
     for package in asked.packages:
-        site, tests = install(package, asked.folder)
-        but = SUITES[package].but
-        runs = {block: results_of(site, tests, block, asked.tests, but) for block in BLOCKS}
-        again = differing(runs["plain"], results_of(site, tests, "plain", asked.tests, but))
-        by_mode = differing(runs["plain"], runs["empty"])
-        by_recorder = differing(runs["plain"], runs["recorder"])
-        passed = sum(run.get("outcome") == "passed" for run in runs["plain"].values())
-        mine = {test: parts for test, parts in by_recorder.items() if parts != by_mode.get(test) and test not in again}
-        alone += len(mine)
+        site, folder = install(package, asked.folder)
+
+        def run(block: str, site: Path = site, folder: Path = folder, package: str = package) -> dict[str, Any]:
+            return results_of(site, folder, block, asked.tests, SUITES[package].but)
+
+        plain = run("plain")
+        unsteady = differing(plain, run("plain"))
+        by_mode = differing(plain, run("empty"))
+        passed = sum(result.get("outcome") == "passed" for result in plain.values())
+        tests += len(plain)
         print(
-            f"{package}: {len(runs['plain'])} tests, {passed} pass plain; {len(again)} differ between two plain runs; "
-            f"an empty mode changes {len(by_mode)}, the recorder {len(by_recorder)}, {len(mine)} of them alone"
+            f"{package}: {len(plain)} tests, {passed} pass plain; {len(unsteady)} differ between two plain runs; "
+            f"an empty mode changes {len(by_mode)}",
+            flush=True,
         )
-        for test, parts in by_recorder.items():
-            whose = "the recorder alone" if test in mine else "differs plain" if test in again else "any mode"
-            print(f"  {', '.join(parts)} ({whose}): {test}: {runs['recorder'].get(test, {}).get('error', '')[:160]}")
-    return bool(alone)
+        for block in blocks:
+            results = run(block)
+            changed = differing(plain, results)
+            mine = [test for test, parts in changed.items() if parts != by_mode.get(test) and test not in unsteady]
+            alone[block] += len(mine)
+            print(f"  {block}: changes {len(changed)}, {len(mine)} of them alone", flush=True)
+            for test in mine:
+                result = results.get(test, {})
+                known = plain.get(test, {}).get("warnings", [])
+                added = [text for text in result.get("warnings", []) if text not in known]
+                what = " | ".join([result.get("error", ""), *added])
+                print(f"    {', '.join(changed[test])}: {test}: {what[:300]}", flush=True)
+    print(f"all: {tests} tests; changed by a recorder alone: {', '.join(f'{b} {n}' for b, n in alone.items())}")
+    return any(alone.values())
 
 
 if __name__ == "__main__":

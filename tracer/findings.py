@@ -299,6 +299,10 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     observed: tuple[Finding, ...] = ()
     """What the tables accuse and the data of this run settle: deterministic for these data, and for no other. In the
     tally they count as deterministic; they are none of ``findings`` where deterministic mode takes them too."""
+    meta_calls: int = 0
+    """Calls on ``meta`` tensors that computed nothing and would have on a device."""
+    nothing_computed: bool = False
+    """Was every call of the step one of them?"""
     unnamed: dict[EvidenceKind, int] = {}
     """Deterministic calls of ops that no rule names, by the evidence for them."""
     training: Training = Training.UNKNOWN

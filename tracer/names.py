@@ -87,6 +87,8 @@ class UnknownReason(Word):
     """An allow-list table has no rule for the op."""
     OPAQUE = "opaque"
     """The op is outside ``aten`` and ``prims`` and no rule names it."""
+    NOT_COMPUTED = "not-computed"
+    """The call was made on ``meta`` tensors: nothing was computed, and the target may run other ops."""
     NO_EVIDENCE = "no-evidence"
     """A rule exists and says itself that nothing is known."""
 
@@ -502,6 +504,8 @@ class Untried(Word):
     """It gives no tensor that could be compared: a number is handed to Python."""
     NO_INPUT = "no-input"
     """It was given no tensor."""
+    NOT_COMPUTED = "not-computed"
+    """It was made on fake tensors, which compute nothing."""
     LAYOUT = "layout"
     """A tensor that it writes, or may write, cannot be copied as it lies: sparse, nested, a lazy sign."""
     GENERATOR = "generator"

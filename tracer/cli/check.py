@@ -177,6 +177,8 @@ def command(
         for line in annotated(decision.failing, folder_below(os.environ.get("GITHUB_WORKSPACE"))):
             show(line)
     untrained = "" if allow_no_training or configured.allow_no_training else _untrained(trace)
+    if report.judgement.nothing_computed:
+        untrained = "nothing was computed, the step was recorded on meta tensors"
     show(summary(decision, untrained, is_partial=bool(trace.partial)))
     if trace.differing_settings:
         names = ", ".join(trace.differing_settings)
@@ -226,10 +228,10 @@ def _untrained(trace: Trace) -> str:
 
     if trace.partial:  # which has an exit code of its own
         return ""
-    return {
-        Training.NONE: "no optimizer step was recorded",
-        Training.ELSEWHERE: "no optimizer step was recorded, and processes were started that were not followed",
-    }.get(trace.training, "")
+    if trace.training not in (Training.NONE, Training.ELSEWHERE):
+        return ""
+    unfollowed = ", and processes were started that were not followed" if trace.training is Training.ELSEWHERE else ""
+    return f"no optimizer step was recorded{unfollowed} (--allow-no-training accepts that)"
 
 
 def summary(decision: Decision, untrained: str = "", *, is_partial: bool = False) -> str:
@@ -253,7 +255,7 @@ def summary(decision: Decision, untrained: str = "", *, is_partial: bool = False
     if compared.fixed:
         rest.append(f"{len(compared.fixed):,} accepted and found no longer: update the baseline")
     if untrained:
-        counts.append(f"{untrained} (--allow-no-training accepts that)")
+        counts.append(untrained)
     unfailed = "nothing fails in the part that was recorded" if is_partial else "passed"
     ending = f"failed: {', '.join(counts)}" if counts else unfailed
     return f"tracer check: {ending}{'; ' if rest else ''}{', '.join(rest)}"

@@ -8,17 +8,31 @@ from tracer.findings import Target
 from tracer.names import Backend, BlindSpotKind, SeedOrigin, Settings
 from tracer.tables.ruling.target_tables import TargetTables, device_of
 from tracer.tables.versions import reviewed_releases
+from tracer.trace.computed import NO_DEVICE
 from tracer.trace.file import Trace
 
 
-def banners_of(trace: Trace, target: Target, target_tables: TargetTables, strict: bool) -> Iterator[str]:
-    """What must be said of the trace and of the tables of backends."""
+def banners_of(
+    trace: Trace, target: Target, target_tables: TargetTables, strict: bool, meta_calls: int
+) -> Iterator[str]:
+    """What must be said of the trace and of the tables of backends; ``meta_calls``: those that computed nothing."""
     if partial := trace.partial:
         yield f"The trace is partial ({partial}): calls after that point are missing."
     if any(source.eager for source in trace.sources):
         yield (
             "Recorded with compilation switched off (--eager): what torch.compile would have compiled ran op by op,"
             " and its kernels are not judged."
+        )
+    fake = sum(source.fake_calls for source in trace.sources)
+    if fake:
+        yield (
+            f"Calls on fake tensors: {fake:,} of {trace.call_count:,}. They are judged as if they had run on the device"
+            " that the tensors claim; nothing was computed, so no data, digests or trials stand behind them."
+        )
+    if meta_calls:
+        yield (
+            f"Calls on `meta` tensors that computed nothing: {meta_calls:,}. What they would run on a device was not"
+            " seen: record the step on real tensors, or under torch's `FakeTensorMode`."
         )
     if any(source.values for source in trace.sources):
         yield (
@@ -42,7 +56,7 @@ def banners_of(trace: Trace, target: Target, target_tables: TargetTables, strict
                 f"The {name} table was reviewed for torch {reviewed}; torch {target.torch} is {relation}"
                 f"{refused}: its calls are unknown."
             )
-    elsewhere = sorted(target_tables.devices - {"none", "meta"})
+    elsewhere = sorted(target_tables.devices.difference(NO_DEVICE))
     if target.backend is not Backend.RECORDED and elsewhere and device_of(target.backend) not in elsewhere:
         how = (
             "calls that run as another op there are judged as that op"

@@ -33,12 +33,14 @@ from tracer.tables.compilers import CompilerTable
 from tracer.tables.model import Table
 from tracer.tables.ruling.bound_table import RuleOutcome
 from tracer.tables.ruling.compiled import CompiledCalls
+from tracer.tables.ruling.on_meta import meta_calls
 from tracer.tables.ruling.target_tables import ForwardCalls, TargetTables
 from tracer.tables.settings.declared import SEEDS
 from tracer.tables.settings.rows import EnvironmentTable
 from tracer.tables.settings.switches import Switches
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.translation import NO_TRANSLATIONS, Translations
+from tracer.trace.computed import has_computed_step
 from tracer.trace.file import Trace
 from tracer.trace.records import FactValue
 
@@ -122,13 +124,14 @@ def judge_calls(
     code = GeneratedCode(by_settings.compilation)
     kept = [Unsafe(group, ruling, {}, ruling.both) for group, ruling in of_this_run if ruling.observed]
     findings = [*call_findings(calls, code, switches, trace.source_lines), *with_plan(observed.findings, settled)]
+    on_meta = meta_calls(groups)
     judgement = Judgement(
         target=target,
         findings=tuple(sorted(findings, key=order_of)),
         tally=tally_of(counted, calls_by_ruling, rulings),
         banners=(
             *trials.banners(of_this_run),
-            *banners_of(trace, target, target_tables, strict),
+            *banners_of(trace, target, target_tables, strict, on_meta),
             *weak_banners(weakly_grounded(calls_by_ruling, rulings)),
             *host_banners(groups, unsafe, target, target_tables),
             *process.banners(),
@@ -149,6 +152,8 @@ def judge_calls(
         source_lines=trace.source_lines,
         training=trace.training,
         observed=tuple(sorted(call_findings(kept, code, switches, trace.source_lines), key=order_of)),
+        meta_calls=on_meta,
+        nothing_computed=on_meta > 0 and not has_computed_step(groups),
         unnamed=unnamed_calls(calls_by_ruling, rulings),
         regions=trace.regions,
         watched_from_start=trace.watched_from_start,

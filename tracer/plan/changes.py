@@ -26,6 +26,7 @@ HOW_TO_FIND_OUT = {
     UnknownReason.FACT_NOT_RECORDED: "Record the step again with this release, which takes the missing facts",
     UnknownReason.UNLISTED: "Ask the vendor, or run the step twice and compare bits, then add a rule",
     UnknownReason.OPAQUE: "Read the op's kernel, or run the step twice and compare bits, then add a rule",
+    UnknownReason.NOT_COMPUTED: "Record the step on real tensors, or under torch's `FakeTensorMode`",
     UnknownReason.NO_EVIDENCE: "Run the step twice from the same seed and compare bits",
 }
 

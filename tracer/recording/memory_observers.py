@@ -86,6 +86,8 @@ class StorageObservers:
 class IndexObserver(Observer):
     """Which tensors hold distinct numbers: those that a call makes, hands on or writes to."""
 
+    reads_data = False
+
     def __init__(self, indices: Indices) -> None:
         self._indices = indices
         self._roles: dict[OverloadInfo, int] = {}
@@ -112,6 +114,8 @@ class IndexObserver(Observer):
 
 class GrowthObserver(Observer):
     """Memory that a storage gains when it is resized."""
+
+    reads_data = False
 
     def __init__(self, writes: MemoryObserver) -> None:
         self._writes = writes
@@ -141,6 +145,8 @@ class GrowthObserver(Observer):
 
 class MemoryObserver(Observer):
     """Memory that a call gives out or reads unwritten, and writes that overlap."""
+
+    reads_data = False
 
     def __init__(self, unwritten: UnwrittenMemory) -> None:
         self.unwritten = unwritten

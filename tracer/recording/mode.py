@@ -39,7 +39,6 @@ _MODULE_CALL = seams.MODULE_CALL_NAME
 _current_node = seams.current_node
 _next_number = seams.next_sequence_number
 _function_modes = seams.function_mode_count
-_META = torch.device("meta")
 _FORWARD, _BACKWARD, _OTHER = Phase.FORWARD, Phase.BACKWARD, Phase.OTHER
 
 
@@ -69,6 +68,8 @@ class RecordingMode(TorchDispatchMode):
         self._optimizer = attribution.optimizer
         self._links = attribution.links
         self._kinds = attribution.sites.kinds
+        self.fake_calls = 0
+        """Calls on fake tensors: counted like any other, though nothing was computed."""
         self._handed_over: CallCounter | None = None
         """A call that was left to a tensor subclass, until its first inner call is seen."""
         self._handed_over_at: tuple[int, int] = (0, 0)
@@ -256,7 +257,10 @@ class RecordingMode(TorchDispatchMode):
         kwargs: dict[str, Any],
         frame: FrameType | None,
     ) -> Any:
-        wrappers = [cls for cls in types if seams.dispatches_itself(cls)]
+        wrappers = [cls for cls in types if seams.answers_for_itself(cls)]
+        is_fake = len(wrappers) < len(types) and any(map(seams.is_fake, types))
+        if is_fake and (func is seams.ASKS_DEVICE or seams.is_tracing(frame)):
+            return func(*args, **kwargs)
         if self._handed_over is not None:
             self._notice_inner_call(bool(wrappers), frame)
         with seams.without_torch_function():
@@ -267,13 +271,6 @@ class RecordingMode(TorchDispatchMode):
             counter = self._record(info, raw, asked, frame, None, ("body_recorded", False))
             self._storages.opaque(info, args, kwargs)
             return with_bodies_seen(self, counter, func, args, kwargs)
-        if wrappers and seams.is_fake(wrappers[0]):
-            # Nothing is computed, on whatever device the tensor says that it is.
-            counter = self._record(info, None if raw is None else (raw[0], _META, *raw[2:]), asked, frame, None)
-            self._note_form(counter, args, kwargs)
-            for observer in self.observers:
-                observer.not_computed(info, counter)
-            return NotImplemented if seams.dispatch_mode_count() == 0 else func(*args, **kwargs)
         if wrappers:
             extra = ("subclass", wrappers[0].__qualname__)
             counter = self._record(info, raw, asked, frame, None, extra)
@@ -284,12 +281,15 @@ class RecordingMode(TorchDispatchMode):
                 return NotImplemented
             self._storages.give_up_all()
             return func(*args, **kwargs)
+        self.fake_calls += is_fake
         if info.is_composite and not (info.has_kernel_of_a_layout and facts.has_other_layout(args)):
             return self._composite(info, func, raw, asked, args, kwargs, frame)
         if tensor is None and info.makes_tensors:
             return self._made_of_nothing(info, func, asked, args, kwargs, frame)
         counter = self._record(info, raw, asked, frame, tensor)
         self._note_form(counter, args, kwargs)
+        if is_fake:
+            return self._on_fakes(info, func, counter, asked, args, kwargs, frame)
         if info.lacks_autograd and tensor is not None and seams.dispatch_mode_count() == 0:
             key = kernels.kernel_of(func, tensor)
             if key is not None and (info.mutates or (_is_grad_enabled() and facts.requires_grad(args, kwargs))):
@@ -321,6 +321,28 @@ class RecordingMode(TorchDispatchMode):
                 end(begun, info, counter, args, kwargs, result, frame)
         return result
 
+    def _on_fakes(
+        self,
+        info: OverloadInfo,
+        func: Any,
+        counter: CallCounter,
+        asked: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        frame: FrameType | None,
+    ) -> Any:
+        """Make a call on fake tensors, which compute nothing: who looks at storages is told of it as of any other."""
+        for observer in self.observers:
+            if observer.reads_data:
+                observer.not_computed(info, counter)
+        wanted = [one for one in info.observers if not one.reads_data]
+        with seams.without_torch_function():
+            begun = begin(wanted, info, counter, asked, args, kwargs)
+        result = func(*args, **kwargs)
+        with seams.without_torch_function():
+            end(begun, info, counter, args, kwargs, result, frame)
+        return result
+
     def _made_of_nothing(
         self, info: OverloadInfo, func: Any, asked: Any, args: tuple[Any, ...], kwargs: Any, frame: FrameType | None
     ) -> Any:
@@ -329,6 +351,10 @@ class RecordingMode(TorchDispatchMode):
             begun = begin(info.observers, info, None, asked, args, kwargs)
         result = func(*args, **kwargs)
         made = facts.first_tensor((result,))
+        if made is not None and seams.is_fake(type(made)):
+            if seams.is_tracing(frame):
+                return result
+            self.fake_calls += 1
         with seams.without_torch_function():
             raw = None if made is None else self._raw(made)
         scope = self._modules.scope
@@ -380,7 +406,7 @@ class RecordingMode(TorchDispatchMode):
 
     @staticmethod
     def _raw(tensor: Any) -> tuple[Any, ...]:
-        if seams.dispatches_itself(type(tensor)):
+        if seams.answers_for_itself(type(tensor)):
             # Asking such a tensor for its sizes may call into its own dispatch.
             return (tensor.dtype, tensor.device, tensor.layout, None)
         return (tensor.dtype, tensor.device, tensor.layout, tensor.ndim)

@@ -19,6 +19,9 @@ Interest = bool | Mapping[Any, Any]
 class Observer:
     """Told before and after each call that it wants. Where it fails, the program goes on."""
 
+    reads_data = True
+    """Does it read what tensors hold? Of calls on fake tensors, which hold nothing, it is told by ``not_computed``."""
+
     def start(self, environment: Environment) -> None:
         """Recording begins, in this environment."""
 
@@ -53,7 +56,7 @@ class Observer:
         """The call returned ``result``; ``frame`` is the innermost Python frame that made it, if any did."""
 
     def not_computed(self, info: OverloadInfo, counter: CallCounter) -> None:
-        """A call on fake tensors is about to be made; ``before`` and ``after`` are not told of it."""
+        """A call on fake tensors is about to be made, and it reads data; ``before`` and ``after`` are not told of it."""
 
     def group_fields(self, counter: CallCounter) -> dict[str, Any]:
         """What it adds to the group of ``counter`` in the trace, by field; empty where it found nothing."""
@@ -67,6 +70,7 @@ class Wanted(NamedTuple):
     """``None``: it looks only once the call has returned."""
     after: Callable[..., None]
     interest: Interest
+    reads_data: bool
 
 
 def wanted_by(observers: Iterable[Observer], info: OverloadInfo) -> tuple[Wanted, ...]:
@@ -76,7 +80,9 @@ def wanted_by(observers: Iterable[Observer], info: OverloadInfo) -> tuple[Wanted
         interest = observer.wants(info)
         if interest is not False:
             looks_before = type(observer).before is not Observer.before
-            wanted.append(Wanted(observer.before if looks_before else None, observer.after, interest))
+            wanted.append(
+                Wanted(observer.before if looks_before else None, observer.after, interest, observer.reads_data)
+            )
     return tuple(wanted)
 
 
@@ -95,7 +101,7 @@ def begin(
     """Tell the observers that want this call that it is about to be made."""
     return [
         (after, None if before is None else before(info, counter, asked, args, kwargs))
-        for before, after, interest in wanted
+        for before, after, interest, _ in wanted
         if interest
     ]
 

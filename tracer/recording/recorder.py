@@ -317,6 +317,7 @@ class Recorder:
             world_size=int(world) if world.isdigit() else None,
             optimizer_steps=self.optimizer.steps or self.optimizer.compiled_steps,
             calls=calls,
+            fake_calls=self.mode.fake_calls,
             values=self.values is not None,
             partial=self.partial,
         )

@@ -576,6 +576,9 @@ class TraceSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Optimizer steps that ended while recording."""
     calls: int = 0
     """Dispatched calls recorded."""
+    fake_calls: int = 0
+    """Calls on fake tensors (torch's ``FakeTensorMode``): counted as on the device that they claim; nothing was
+    computed."""
     eager: bool = False
     """Was compilation switched off for the recording (``tracer run --eager``)?"""
     values: bool = False

@@ -127,6 +127,7 @@ _WHY_NOT = {
     Untried.FRESH_MEMORY: "that give out memory unwritten",
     Untried.NO_RESULT: "without a result to compare",
     Untried.NO_INPUT: "without a tensor to read",
+    Untried.NOT_COMPUTED: "on fake tensors",
     Untried.LAYOUT: "of a layout that cannot be copied",
     Untried.GENERATOR: "of a generator that cannot be put back",
     Untried.CAPTURED: "of a CUDA graph",

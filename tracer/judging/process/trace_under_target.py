@@ -14,6 +14,7 @@ from tracer.tables.ruling.bound_table import RuleOutcome
 from tracer.tables.settings.declared import SEEDS
 from tracer.tables.settings.rows import EnvironmentTable, Group, Row
 from tracer.tables.settings.target_settings import effective_environment, settings_of
+from tracer.trace.computed import NO_DEVICE
 from tracer.trace.file import Trace
 from tracer.trace.records import CallGroup, Environment, FactValue
 
@@ -91,7 +92,7 @@ class Dependents:
         for read in trace.unwritten_reads:
             self._reads[read.op] += read.count
         for group, ruling in judged:
-            if group.facts.get("device") in ("meta", "none"):
+            if group.facts.get("device") in NO_DEVICE:
                 continue
             self.backends.add(ruling.backend)
             matched = frozenset(self._matched(group, ruling))

@@ -61,7 +61,7 @@ def _form(value: Any) -> Any:
 
 def tensor_form(tensor: torch.Tensor) -> Any:
     """The form of one tensor; ``...`` for a subclass that answers such questions itself, or that has no shape yet."""
-    if (seams.dispatches_itself(type(tensor)) and not seams.is_fake(type(tensor))) or is_lazy(tensor):
+    if seams.answers_for_itself(type(tensor)) or is_lazy(tensor):
         return ...
     try:
         return _answered(tensor)

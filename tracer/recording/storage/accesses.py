@@ -209,7 +209,7 @@ class Access:
                 found.append((value, role))
             elif isinstance(value, (list, tuple)):
                 found.extend((item, role) for item in value if isinstance(item, torch.Tensor))
-        return [entry for entry in found if not seams.dispatches_itself(type(entry[0]))]
+        return [entry for entry in found if not seams.answers_for_itself(type(entry[0]))]
 
 
 def _has_out(schema: Any) -> bool:

@@ -20,7 +20,9 @@ from tracer.recording.watchers import Target, Watchers
 #: ``storage``, ``share_memory_`` and pickling go through ``untyped_storage``; ``__array__`` through ``numpy``.
 _METHODS = ("data_ptr", "numpy", "untyped_storage", "tolist", "apply_", "map_", "map2_", "__dlpack__")
 
-_DESCRIBES = os.path.join(os.path.dirname(torch.__file__), "_subclasses", "meta_utils.py")
+_SUBCLASSES = os.path.join(os.path.dirname(torch.__file__), "_subclasses")
+_DESCRIBES = os.path.join(_SUBCLASSES, "meta_utils.py")
+_FAKES = os.path.join(_SUBCLASSES, "fake_tensor.py")
 #: Between a method that is asked for and who asks: what tells of it.
 _MOST_FRAMES = 5
 
@@ -49,13 +51,17 @@ def _asked(memory: Listener, tensor: Any) -> None:
 
 
 def _is_described() -> bool:
-    """Does torch's compiler describe a tensor, to compile for such ones? It asks how great the storage is."""
+    """Does torch ask how great a storage is: to compile for such tensors, or to lay a fake view on a fake tensor's?"""
     frame: FrameType | None = sys._getframe(1)
     for _ in range(_MOST_FRAMES):
-        if frame is None or frame.f_code.co_filename == _DESCRIBES:
-            break
+        if frame is None:
+            return False
+        if frame.f_code.co_filename == _DESCRIBES:
+            return frame.f_code.co_name == "describe_tensor"
+        if frame.f_code.co_filename == _FAKES:
+            return True
         frame = frame.f_back
-    return frame is not None and frame.f_code.co_filename == _DESCRIBES and frame.f_code.co_name == "describe_tensor"
+    return False
 
 
 def _exported(memory: Listener, call: Call) -> None:

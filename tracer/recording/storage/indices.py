@@ -119,7 +119,9 @@ class Indices(StorageTable[_Known]):
 
     def _keep(self, tensor: Any, numbers: Distinct | None, *, writes: int = 0) -> None:
         """``writes``: those that are counted in the tensor's version once the call is over."""
-        if numbers is None or type(tensor) is not _Tensor or not storages.WATCHES_STORAGES:
+        if numbers is None or not storages.WATCHES_STORAGES:
+            return
+        if type(tensor) is not _Tensor and not seams.is_fake(type(tensor)):
             return
         if tensor.dtype not in _WIDE or tensor.layout is not torch.strided or tensor.device.type == "meta":
             return

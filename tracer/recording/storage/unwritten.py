@@ -74,7 +74,7 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
 
     def gave(self, op: str, counter: Any, tensor: Any, frame: Any) -> None:
         """``tensor`` was made without being written."""
-        if type(tensor) is not _Tensor or tensor.layout is not torch.strided or tensor.device.type == "meta":
+        if not _has_memory(tensor) or tensor.layout is not torch.strided or tensor.device.type == "meta":
             return
         if not tensor.numel() or tensor.is_nested or tensor.is_quantized:
             return
@@ -85,7 +85,7 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
     def grew(self, op: str, counter: Any, tensor: Any, before: int, frame: Any) -> None:
         """``tensor`` was resized; its storage had ``before`` bytes."""
         identity = storages.storage_id(tensor)
-        if not identity or tensor.device.type == "meta" or seams.dispatches_itself(type(tensor)):
+        if not identity or tensor.device.type == "meta" or seams.answers_for_itself(type(tensor)):
             return
         size = storages.storage_bytes(tensor)
         if size <= before:
@@ -241,7 +241,7 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         if watched.scattered:
             self._give_up(identity)
             return
-        if not source.numel() or type(target) not in (_Tensor, torch.nn.Parameter) or target.device.type == "meta":
+        if not source.numel() or not _has_memory(target) or target.device.type == "meta":
             return
         reached = storages.storage_id(target)
         if not reached or target.layout is not torch.strided:
@@ -293,6 +293,12 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         """What gave the memory, the group of the reader, its op, and the number of its reads."""
         for (given, counter), (op, count) in sorted(self.reads.items(), key=lambda item: item[0][1].order):
             yield given, counter, op, count
+
+
+def _has_memory(tensor: Any) -> bool:
+    """Has it a storage of its own? A fake tensor has one too, of which no byte exists."""
+    kind = type(tensor)
+    return kind is _Tensor or kind is torch.nn.Parameter or seams.is_fake(kind)
 
 
 def _all_have_elements(args: tuple[Any, ...]) -> bool:

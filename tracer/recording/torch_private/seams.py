@@ -122,8 +122,40 @@ def dispatches_itself(cls: type) -> bool:
 
 
 def is_fake(cls: type) -> bool:
-    """Is ``cls`` the tensor that has a shape and computes nothing, by which torch traces programs?"""
+    """Is ``cls`` torch's ``FakeTensor``, which has a shape and a device, and computes nothing?"""
     return cls.__name__ == "FakeTensor" and cls.__module__.startswith("torch._subclasses")
+
+
+def answers_for_itself(cls: type) -> bool:
+    """Is ``cls`` a subclass that may dispatch when its sizes are read? A fake tensor has its sizes and a storage."""
+    return dispatches_itself(cls) and not is_fake(cls)
+
+
+#: How C++ asks a fake tensor on which device it claims to be: a question, and no call of the program's.
+ASKS_DEVICE = find(torch.ops, "prim", "device", "default")
+#: Where torch itself calls ops on fake tensors to work out shapes, or to compile.
+_TRACING = tuple(
+    os.path.join(_TORCH, *path.split("/"))
+    for path in (
+        "_dynamo/convert_frame.py",
+        "_inductor/compile_fx.py",
+        "_inductor/fx_passes/",
+        "fx/experimental/proxy_tensor.py",
+        "fx/passes/",
+        "distributed/tensor/_sharding_prop.py",
+        "distributed/_tensor/sharding_prop.py",
+        "distributed/_tensor/_sharding_prop.py",
+    )
+)
+
+
+def is_tracing(frame: FrameType | None) -> bool:
+    """Does torch make this call on fake tensors for its own purposes? Such calls are no calls of the program's."""
+    while frame is not None and frame.f_code.co_filename.startswith(_TORCH):
+        if frame.f_code.co_filename.startswith(_TRACING):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def pack_hook_code() -> CodeType | None:

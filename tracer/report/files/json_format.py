@@ -10,6 +10,7 @@ import tracer
 from tracer.findings import Change, Judgement
 from tracer.gate.baseline import Acceptance
 from tracer.plain import json_text
+from tracer.report.wording.headline import headline
 from tracer.trace.differences import RankComparison
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     schema: int = REPORT_SCHEMA
     tracer_version: str = ""
     """The release that wrote the file."""
+    headline: str = ""
+    """The report in one sentence, as every other format opens with it."""
     judgement: Judgement
     """Target, findings, tally, banners, environment, blind spots, sources and tables."""
     plan: tuple[Change, ...]
@@ -41,6 +44,7 @@ def render(report: ReportView) -> str:
     """``Document`` as indented JSON; read it back with ``msgspec.json.decode(text, type=Document)``."""
     document = Document(
         tracer_version=tracer.__version__,
+        headline=headline(report)[1],
         judgement=report.judgement,
         plan=report.plan,
         accepted=msgspec.UNSET if report.accepted is None else report.accepted,

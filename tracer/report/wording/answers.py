@@ -13,7 +13,7 @@ from tracer.findings import Change, Finding, Judgement, Target
 from tracer.names import SEVERITY, About, EvidenceKind, Verdict
 from tracer.plain import one_line
 from tracer.plan import Step, is_mode_on, name_of, place_of, step_of
-from tracer.report.wording.headline import WITHOUT_TRAINING, condition, draws_repeat, met
+from tracer.report.wording.headline import NOTHING_COMPUTED, WITHOUT_TRAINING, condition, draws_repeat, met
 from tracer.report.wording.naming import is_call, is_suggestion, of_the_process
 from tracer.report.wording.words import EVIDENCE_STRENGTH, joined, plural
 
@@ -101,6 +101,8 @@ def _can_runs_differ(report: ReportView) -> Answer:
 
 
 def _can_differ_sentence(report: ReportView) -> str:
+    if report.judgement.nothing_computed:
+        return f"{NOTHING_COMPUTED}."
     untrained = WITHOUT_TRAINING.get(report.judgement.training)
     settled = sum(finding.count for finding in report.judgement.observed)
     by_data = f" For {plural(settled, 'call')} that rests on the data of this run." if settled else ""

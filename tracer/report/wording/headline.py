@@ -46,12 +46,28 @@ _NOT_JUDGED = "orders of sets and hashes"
 _NOT_SEEN = (RegionInside.UNSEEN, RegionInside.KERNELS)
 
 
+NOTHING_COMPUTED = "Nothing was computed: the step was recorded on meta tensors"
+
+#: Of this many percent of the calls on fake tensors, a recording is called one on fake tensors.
+_NEARLY_ALL = 90
+
+
 def headline(report: ReportView) -> tuple[Verdict, str]:
     """The whole report in one short sentence, and the verdict whose colour it bears.
 
     What holds for the process weighs as much as what holds for a call. Where no risk was found, it names what was not
-    seen or judged; where no optimizer stepped, that comes first.
+    seen or judged; where no optimizer stepped, that comes first. A recording on fake tensors is always called one.
     """
+    verdict, line = _headline(report)
+    fake = sum(source.fake_calls for source in report.judgement.sources)
+    if not fake:
+        return verdict, line
+    calls = sum(source.calls for source in report.judgement.sources)
+    told = "" if fake * 100 >= calls * _NEARLY_ALL else f" in {fake:,} of {calls:,} calls"
+    return verdict, f"{line}; recorded on fake tensors{told}"
+
+
+def _headline(report: ReportView) -> tuple[Verdict, str]:
     found = met(report)
     untrained = WITHOUT_TRAINING.get(report.judgement.training, "")
     if not found:
@@ -67,8 +83,12 @@ def headline(report: ReportView) -> tuple[Verdict, str]:
             Verdict.CONDITIONAL: f"Two runs can differ {condition(report)}",
         }
         return verdict, f"{said[verdict]}{'; no optimizer step was recorded' if untrained else ''}"
+    if report.judgement.nothing_computed:
+        return Verdict.UNKNOWN, NOTHING_COMPUTED
     if untrained:
         return Verdict.UNKNOWN, untrained
+    if report.judgement.meta_calls:  # also where these count as deterministic, being judged for their own device
+        verdict = Verdict.UNKNOWN
     said = {
         Verdict.UNKNOWN: f"{_NO_RISK} in what is known",
         Verdict.SEEDED: f"{_NO_RISK} once seeded",

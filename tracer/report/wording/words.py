@@ -43,6 +43,7 @@ UNKNOWN_REASONS: Mapping[UnknownReason, str] = {
     UnknownReason.FACT_NOT_RECORDED: "A rule asks for a fact that the trace does not hold.",
     UnknownReason.UNLISTED: "The table lists what is known to be safe, and this op is not on it.",
     UnknownReason.OPAQUE: "The op comes from outside torch, and no rule names it.",
+    UnknownReason.NOT_COMPUTED: "The call was made on meta tensors, which compute nothing.",
     UnknownReason.NO_EVIDENCE: "A rule exists and says itself that nothing is known.",
 }
 

@@ -83,6 +83,8 @@ _WHY_UNKNOWN = {
     UnknownReason.TABLE_NOT_REVIEWED: "The table was not reviewed for this version of torch.",
     UnknownReason.FACT_NOT_RECORDED: "The trace does not say on which device the call ran.",
     UnknownReason.UNLISTED: "The vendor's list names what is deterministic, and this op is not on it.",
+    UnknownReason.NOT_COMPUTED: "The call was made on `meta` tensors: nothing was computed, and a device may run"
+    " another op in its place.",
     UnknownReason.OPAQUE: "The op comes from outside torch's own namespaces, and no rule names it.",
 }
 _CAUSE_UNKNOWN = {UnknownReason.UNLISTED: Cause.VENDOR_UNLISTED, UnknownReason.OPAQUE: Cause.OPAQUE}

@@ -18,10 +18,12 @@ from tracer.tables.conditions import DERIVATIONS
 from tracer.tables.model import Table
 from tracer.tables.ruling.bound_table import BoundTable, RuleOutcome, safe_ruling, unknown_ruling
 from tracer.tables.ruling.compiled import CompiledCalls
+from tracer.tables.ruling.on_meta import RulingsOnMeta
 from tracer.tables.ruling.run_evidence import CLEARED, RulingsOnDraws, refuted_by_trials, settled_by_data
 from tracer.tables.ruling.translating import Retold, Translator
 from tracer.tables.translation import NO_TRANSLATIONS, RECORDED_ON, Note, Translations
 from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS, Value
+from tracer.trace.computed import META, NO_DEVICE, has_computed_step
 from tracer.trace.records import GENERATOR, ORIGIN, CallGroup, FactValue
 
 #: What the products of attention's math route are.
@@ -81,6 +83,7 @@ class TargetTables:
         self._bound: dict[Backend, BoundTable | RuleOutcome] = {}
         self._safe: dict[Backend, RuleOutcome] = {}
         self._draws = RulingsOnDraws()
+        self._on_meta = RulingsOnMeta()
         self._unseen: dict[tuple[Backend, str], RuleOutcome] = {}
         self._translations = translations
         self._is_abroad = backend not in (Backend.RECORDED, Backend(RECORDED_ON))
@@ -135,10 +138,11 @@ class TargetTables:
     def _by_tables(self, group: CallGroup) -> RuleOutcome:
         """What the tables say. Calls that agree in all that it can rest on are judged once."""
         host = group.host
-        if host is HostCode.IMPORT or group.region is not None or group.kernels:
-            return self._judged(group)
         get = group.facts.get
-        at = (group.op, get("device"), group.phase is _BACKWARD, host is None)
+        device = get("device")
+        if host is HostCode.IMPORT or group.region is not None or group.kernels or device == META:
+            return self._judged(group)
+        at = (group.op, device, group.phase is _BACKWARD, host is None)
         route = self._routes.get(at)
         if route is None:
             ruling = self._judged(group)
@@ -202,8 +206,13 @@ class TargetTables:
             backend = self._backend_of(str(device))
         elif group.host is not None:
             backend = Backend.CPU
-        if device == "meta" or group.host is HostCode.IMPORT:
+        if group.host is HostCode.IMPORT or (device == META and self._backend is Backend.RECORDED):
             return self._no_kernel(backend)
+        if device == META:
+            there = replace(group, facts={**group.facts, "device": device_of(backend)})
+            if ORIGIN in group.facts or GENERATOR in group.facts:  # its result lies on another device
+                return self._eager(backend, there)
+            return self._on_meta.rule_on(group, backend, lambda: self._eager(backend, there))
         if self._compiled is not None and (group.region is not None or group.kernels):
             node = group.node if group.phase is Phase.BACKWARD else None
 
@@ -248,6 +257,7 @@ class TargetTables:
     def look_ahead(self, forward: ForwardCalls) -> None:
         """Heed what forward calls say that translations of their backward ask for; before any ruling."""
         self._forward = forward
+        self._on_meta.has_computed_step = forward.has_computed_step
         self._routes.clear()
 
     def _may_fuse(self, product: CallGroup) -> bool:
@@ -288,7 +298,7 @@ class TargetTables:
         """The backend of a recorded device. ROCm calls its devices ``cuda``; a call without any runs on the host."""
         if device == "cuda" and self._is_rocm:
             return Backend.ROCM
-        if device in ("none", "meta"):
+        if device in NO_DEVICE:
             return Backend.CPU
         return Backend(device) if device in Backend._value2member_map_ else Backend.RECORDED
 
@@ -300,7 +310,7 @@ class TargetTables:
         return BoundTable(table, self._version, self._settings, strict=self._strict)
 
     def _no_kernel(self, backend: Backend) -> RuleOutcome:
-        """Safe, since nothing is computed: shapes on ``meta``, or work that inner calls do."""
+        """Safe, since nothing is computed: on ``meta`` as its own device, or because inner calls do the work."""
         return self._safe.setdefault(backend, safe_ruling(backend))
 
     def _delegated(self, backend: Backend, group: CallGroup, inner_recorded: FactValue | None) -> RuleOutcome:
@@ -342,6 +352,7 @@ class ForwardCalls:
     def __init__(self, calls: Iterable[CallGroup], translations: Translations, backend: Backend) -> None:
         by_op: dict[str, list[CallGroup]] = {}
         calls = tuple(calls)
+        self.has_computed_step = has_computed_step(calls)
         for group in calls:
             by_op.setdefault(group.op, []).append(group)
         packets: dict[str, list[CallGroup]] = {}
