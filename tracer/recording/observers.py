@@ -56,7 +56,7 @@ class Observer:
         """The call returned ``result``; ``frame`` is the innermost Python frame that made it, if any did."""
 
     def not_computed(self, info: OverloadInfo, counter: CallCounter) -> None:
-        """A call on fake tensors is about to be made, and it reads data; ``before`` and ``after`` are not told of it."""
+        """A call on fake tensors is about to be made: who reads data is told by this alone."""
 
     def group_fields(self, counter: CallCounter) -> dict[str, Any]:
         """What it adds to the group of ``counter`` in the trace, by field; empty where it found nothing."""
