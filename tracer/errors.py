@@ -48,3 +48,9 @@ class BaselineError(TracerError):
 
 class UsageError(TracerError):
     """A command line or an API call with arguments that do not fit together."""
+
+
+class EndedEarly(TracerError):
+    """A signal ended the work before it had a result."""
+
+    exit_code = 3

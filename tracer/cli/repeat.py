@@ -29,8 +29,9 @@ Examples:
   torchrun --nproc-per-node 2 -m tracer repeat train.py
 
 Exit code 0: all runs agree in every call that was compared, which is no proof.
-1: they part. 3: they agree, and a recording is not whole. 4: they agree, and
-the script fails."""
+1: they part. 3: they agree, and a recording is not whole or processes were
+started, which are not followed; or a signal ended the runs, and what was
+compared until then is reported. 4: they agree, and the script fails."""
 
 
 @click.command(
@@ -99,6 +100,7 @@ def command(
     from tracer.runner import Steps
     from tracer.runner.ranks import check_store, current_rank
     from tracer.runner.repeated.arms import parse_arms
+    from tracer.runner.repeated.launching import ENDING
     from tracer.runner.repeated.repeating import Asked, repeat_script
     from tracer.runner.repeated.task import Task
 
@@ -130,18 +132,22 @@ def command(
         settings=settings,
         first=first,
     )
-    result = repeat_script(asked)
-    from tracer.report.repeat_files import write_repeated
+    with ENDING.noted():
+        result = repeat_script(asked)
+        from tracer.report.repeat_files import write_repeated
 
-    repeated = result.repeated
-    written = write_repeated(repeated, result.report, folder, [one for one in wanted if one != "text"])
-    if "text" in wanted:
-        from tracer.report.terminal.repeat_text import repeated_parts
-        from tracer.report.terminal.terminal import printed
+        repeated = result.repeated
+        written = write_repeated(repeated, result.report, folder, [one for one in wanted if one != "text"])
+        if "text" in wanted:
+            from tracer.report.terminal.repeat_text import repeated_parts
+            from tracer.report.terminal.terminal import printed
 
-        show(printed(lambda width: repeated_parts(repeated)))
-    kept = ", ".join(map(str, written)) if written else f"recordings in {folder}"
-    say(f"tracer: wrote {kept}")
+            show(printed(lambda width: repeated_parts(repeated)))
+        kept = ", ".join(map(str, written)) if written else f"recordings in {folder}"
+        say(f"tracer: wrote {kept}")
+    if repeated.ended_by:
+        say(f"tracer: {repeated.ended_by} before all runs were made")
+        return PARTIAL
     if not repeated.agrees:
         return PARTED
     if repeated.failed:
@@ -151,5 +157,8 @@ def command(
         return PARTIAL
     if repeated.partial:
         say(f"tracer: a recording is partial ({repeated.partial}); the rest was not compared")
+        return PARTIAL
+    if repeated.not_followed:
+        say("tracer: processes were started and not followed, so nothing is known of them")
         return PARTIAL
     return 0

@@ -8,6 +8,7 @@ import msgspec
 
 from tracer.divergence.json_form import leading_fields
 from tracer.divergence.model import Divergence, Root
+from tracer.divergence.recordings import Recording
 from tracer.names import Word
 from tracer.trace.records import FactValue
 
@@ -37,7 +38,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """Its exit code; -15 and the like for a signal."""
     calls: int = 0
     stopped: bool = False
-    """Was it stopped because it had parted already, as was asked?"""
+    """Was it ended early: it had parted already, as was asked, or a signal ended all?"""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +78,11 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
     """The same without those settings, where both were asked for."""
     not_restored: tuple[str, ...] = ()
     """What a function's runs may have taken over from one another."""
+    ended_by: str = ""
+    """The signal that came before all runs were made (``ended by SIGTERM``); empty where none did."""
+    not_followed: int = 0
+    """Processes that a run started: whether what they computed agrees is not known. A loader's workers are none of
+    them, since what they give is compared as the input of the calls that read it."""
 
     @property
     def agrees(self) -> bool:
@@ -96,7 +102,9 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def partial(self) -> str:
-        """Why a recording is not whole; empty where all are, or were stopped because that was asked."""
+        """Why a recording is not whole, or a run lacks; empty where all are, or were stopped because that was asked."""
+        if self.ended_by:
+            return self.ended_by
         stopped = any(run.stopped for run in self.runs)
         return "" if stopped else next((reason for reason in self.divergence.partial if reason), "")
 
@@ -104,6 +112,11 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
     def failed(self) -> tuple[Run, ...]:
         """Runs that ended with an error of their own."""
         return tuple(run for run in self.runs if run.code and not run.stopped)
+
+
+def not_followed(recordings: Iterable[Recording]) -> int:
+    """How many processes were started in that of ``recordings`` in which most were."""
+    return max((one.trace.not_followed for one in recordings if one.trace is not None), default=0)
 
 
 def _place(root: Root) -> tuple[str, ...]:
@@ -186,6 +199,8 @@ def _as_dict(repeated: Repeated) -> dict[str, object]:
         "name": repeated.name,
         "recordings": repeated.runs,
         "partial": repeated.partial,
+        "ended_by": repeated.ended_by,
+        "not_followed": repeated.not_followed,
         "not_digested": divergence.not_digested,
         "follows": divergence.follows,
         "structure": divergence.structure,

@@ -7,6 +7,7 @@ import shlex
 import sys
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,6 +15,7 @@ import msgspec
 from tracer.errors import TracerError, UsageError
 from tracer.plain import say
 from tracer.runner.imports import when_imported
+from tracer.runner.interrupts import interrupt_held
 from tracer.runner.ranks import Rank
 from tracer.runner.source_lines import source_lines
 from tracer.runner.steps import Steps
@@ -55,6 +57,9 @@ class ScriptRecording:
         self._window: StepWindow | None = None
         self._watch: ProcessWatch | None = None
         self._process = os.getpid()
+        self._torch: ModuleType | None = None
+        """torch, once it is whole."""
+        self._is_finished = False
         self._written: Trace | None = None
         self._said = ""
 
@@ -75,6 +80,11 @@ class ScriptRecording:
             when_imported("torch._dynamo", _switch_compilation_off)
 
     def _open(self) -> None:
+        with interrupt_held():
+            self._torch = sys.modules.get("torch")
+            self._begin_recording(sys._getframe(1))
+
+    def _begin_recording(self, frame: FrameType) -> None:
         from tracer.runner.window import StepWindow
         from tracer.session import DeterminismTracer
 
@@ -82,7 +92,7 @@ class ScriptRecording:
         recorder.watch = self._watch
         recorder.keeps_source = self.source_folder is not None
         if self._watch is not None:
-            self._watch.torch_loaded(sys._getframe(1))
+            self._watch.torch_loaded(frame)
         self._window = StepWindow(
             recorder, self.steps, when_complete=self._write_early, exit_when_complete=self.exit_after
         )
@@ -142,16 +152,24 @@ class ScriptRecording:
         while self.waiting:
             os.kill(self._process, self.waiting.pop(0))
 
-    def finish(self, ended_by: str = "", *, dying: bool = False) -> str:
+    def finish(self, ended_by: str = "", *, dying: bool = False, may_import: bool = True) -> str:
         """Stop, write the trace, and return the closing line; empty where it was said already.
 
         ``ended_by`` says what ended the script early. A window that was full by then is whole all the same.
         A process that the script forked writes nothing: the trace is its parent's. A process that is
         ``dying`` may be in the middle of an op, where the recorder cannot be left, and need not be.
+        Without a recording torch is imported for a trace of nothing, unless ``may_import`` forbids it, or torch is
+        half imported: its libraries cannot be initialized twice.
         """
-        if os.getpid() != self._process:
+        if os.getpid() != self._process or self._is_finished:
             return ""
         self.is_writing = True
+        if self._window is None and (dying or not may_import or _is_half_imported("torch")):
+            self._end_watch()
+            self._is_finished, self.is_writing = True, False
+            return f"tracer: no trace was written: torch was not imported{ended_by and f' ({ended_by})'}"
+        if self._torch is not None:  # an interrupt right after its import made Python forget it
+            sys.modules.setdefault("torch", self._torch)
         window = self._opened()
         if dying:
             window.read_settings()
@@ -161,7 +179,7 @@ class ScriptRecording:
         window.recorder.end_values(partial)
         self._write(window, partial)
         self._end_watch()
-        self.is_writing = False
+        self._is_finished, self.is_writing = True, False
         line = self._closing_line(window, partial)
         return "" if self.is_quiet or line == self._said else line
 
@@ -214,6 +232,11 @@ class ScriptRecording:
             parts.append(partial)
         parts.append(f"next: tracer report {shlex.quote(str(self.shown))}")
         return "; ".join(parts)
+
+
+def _is_half_imported(package: str) -> bool:
+    """Did an import of ``package`` begin, and fail?"""
+    return package not in sys.modules and any(name.startswith(f"{package}.") for name in sys.modules)
 
 
 def _watch_launches() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from tracer.errors import UsageError
 from tracer.plain import say
+from tracer.runner.interrupts import interrupt_held
 from tracer.runner.outcome import ScriptRecording
 from tracer.runner.ranks import Rank
 from tracer.runner.script import prepare
@@ -74,8 +75,12 @@ def run_script(
                 recording.discard()
                 raise
             ended_by, problem, code = type(error).__name__, error, 1
+        closing_line = ""
         try:
-            closing_line = recording.finish(ended_by)
+            with interrupt_held():
+                closing_line = recording.finish(ended_by, may_import=not isinstance(problem, KeyboardInterrupt))
+        except KeyboardInterrupt:  # it came while the trace was written
+            code = INTERRUPTED
         finally:
             if problem is not None:
                 _print_as_python_does(problem)

@@ -1,15 +1,17 @@
-"""Writing the trace when a signal is about to end the process."""
+"""Writing the trace when a signal is about to end the process, and not being cut short while it is written."""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from tracer.plain import say
+from tracer.runner.interrupts import AGAIN
 from tracer.runner.outcome import ScriptRecording
 
 #: Sent by job schedulers, torchrun and a closing terminal; they end a Python process at once.
@@ -27,17 +29,32 @@ def trace_before_dying(recording: ScriptRecording) -> Iterator[None]:
         yield
         return
     process = os.getpid()
+    writing_since = 0.0
 
     def write_and_die(number: int, frame: FrameType | None) -> None:
-        if recording.is_writing and os.getpid() == process:
+        nonlocal writing_since
+        if os.getpid() != process:
+            die(number)
+        elif recording.is_writing:
+            # ``timeout`` and schedulers send a signal twice at once; one that comes later is for a process that hangs.
+            if recording.waiting and time.monotonic() - writing_since > AGAIN:
+                die(number)
             recording.waiting.append(number)
-            return
-        signal.signal(number, signal.SIG_DFL)
-        try:
-            if os.getpid() == process:
+            writing_since = writing_since or time.monotonic()
+        else:
+            recording.is_writing = True
+            recording.waiting.append(number)
+            writing_since = time.monotonic()
+            try:
                 say(recording.finish(f"ended by {signal.Signals(number).name}", dying=True))
-        except Exception as problem:
-            say(f"tracer: error: the trace was not written as asked: {problem}")
+            except Exception as problem:
+                with suppress(Exception):  # the script's stream may be in the middle of a line
+                    say(f"tracer: error: the trace was not written as asked: {problem}")
+            finally:
+                die(number)
+
+    def die(number: int) -> None:
+        signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
     ours = [number for number in DEADLY if signal.getsignal(number) is signal.SIG_DFL]

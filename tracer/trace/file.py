@@ -102,8 +102,12 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
             return Training.RECORDED
         if not self.sources:
             return Training.UNKNOWN
-        followed = all(spot.kind is not BlindSpotKind.OTHER_PROCESS for spot in self.blind_spots)
-        return Training.NONE if followed else Training.ELSEWHERE
+        return Training.ELSEWHERE if self.not_followed else Training.NONE
+
+    @property
+    def not_followed(self) -> int:
+        """Processes that were started and may compute: their ops are in no recording."""
+        return sum(spot.count for spot in self.blind_spots if spot.kind is BlindSpotKind.OTHER_PROCESS)
 
     @property
     def call_count(self) -> int:

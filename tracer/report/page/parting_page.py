@@ -14,6 +14,7 @@ from tracer.report.wording.runs.repeating import (
     NO_PROOF,
     arm_rows,
     repeated_headline,
+    reservations,
     sensitive,
     settings_sentence,
 )
@@ -59,6 +60,7 @@ def parting_context(repeated: Repeated) -> dict[str, Any]:
         "changed": divergence.settings,
         "second": shown.second,
         "not_restored": repeated.not_restored,
+        "reservations": () if repeated.agrees else reservations(repeated),
     }
 
 

@@ -15,6 +15,7 @@ from tracer.report.wording.runs.repeating import (
     arm_rows,
     place_of_root,
     repeated_headline,
+    reservations,
     sensitive,
     settings_sentence,
 )
@@ -28,6 +29,9 @@ def repeated_parts(repeated: Repeated) -> Iterator[RenderableType]:
         yield Prose(line, style="bold")
     if repeated.agrees:
         yield Prose(NO_PROOF)
+    else:
+        for clause in reservations(repeated):
+            yield Prose(f"{clause[:1].upper()}{clause[1:]}.")
     if sentence := settings_sentence(repeated):
         yield Prose(sentence)
     if repeated.not_restored:

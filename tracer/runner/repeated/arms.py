@@ -59,8 +59,8 @@ def parse_arms(text: str) -> tuple[Arm, ...]:
     return tuple(arm for arm in known if ALL in named or arm.value in named)
 
 
-def variables_of(arm: Arm, environ: Mapping[str, str], *, threads: int, scratch: str) -> dict[str, str]:
-    """The variables that ``arm`` changes; ``threads`` is what the unvaried run had, ``scratch`` an empty folder."""
+def variables_of(arm: Arm, environ: Mapping[str, str], *, threads: int) -> dict[str, str]:
+    """The variables that ``arm`` changes; ``threads`` is what the unvaried run had."""
     if arm is Arm.MEMORY:
         return {memory.VARIABLE: memory.other_byte(environ)}
     if arm is Arm.THREADS:
@@ -68,7 +68,7 @@ def variables_of(arm: Arm, environ: Mapping[str, str], *, threads: int, scratch:
     if arm is Arm.HASH_SEED:
         return {HASH_SEED: "1" if environ.get(HASH_SEED) != "1" else "2"}
     if arm is Arm.ENVIRONMENT:
-        return {**_WHO, "TMPDIR": scratch, "TEMP": scratch, "TMP": scratch}
+        return _WHO
     return {}
 
 

@@ -1,11 +1,15 @@
-"""The process of one run: ``python -m tracer.runner.repeated.child ORDER``, which becomes the script.
+"""The process of one run: ``python -m tracer.runner.repeated.child ORDER [PIPE]``, which becomes the script.
 
-What the arm changes is changed first, then the settings are made, then the script runs as under ``tracer run``.
+With a pipe it forks first, and its parent stays as the run's guard. Then what the arm changes is changed, the settings
+are made, and the script runs as under ``tracer run``.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -15,6 +19,7 @@ from tracer.divergence.repeated import Arm
 from tracer.errors import TracerError
 from tracer.plain import say
 from tracer.runner.ranks import current_rank
+from tracer.runner.repeated import guard
 from tracer.runner.repeated.circumstances import arrival, clock, host, memory, planned
 from tracer.runner.repeated.task import Order
 from tracer.runner.running import run_script
@@ -32,9 +37,16 @@ _BEGUN: Mapping[Arm, Callable[[], None]] = {
 
 
 def main() -> int:
-    """Run what the only argument says, and return the script's exit code."""
+    """Run what the first argument says, and return the script's exit code."""
     order = msgspec.json.decode(sys.argv[1], type=Order)
     task = order.task
+    scratch = tempfile.mkdtemp(prefix="tracer-") if order.arm is Arm.ENVIRONMENT else ""
+    if scratch:
+        tempfile.tempdir = None  # it was read just now
+        os.environ.update(dict.fromkeys(("TMPDIR", "TEMP", "TMP"), scratch))
+    guarded = len(sys.argv) > 2
+    if guarded:
+        guard.guard(int(sys.argv[2]), scratch)
     planned.make_before_the_script(order.settings)
     _BEGUN.get(order.arm, _nothing)()
     try:
@@ -52,6 +64,9 @@ def main() -> int:
     except TracerError as problem:
         say(f"tracer: error: {problem}")
         return COULD_NOT_BEGIN
+    finally:
+        if scratch and not guarded:
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _nothing() -> None:

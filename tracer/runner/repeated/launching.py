@@ -6,43 +6,54 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Any
 
 import msgspec
 
+from tracer.runner.interrupts import AGAIN
+from tracer.runner.repeated import guard
 from tracer.runner.repeated.task import Order
 
 _CHILD = "tracer.runner.repeated.child"
-#: Seconds between two looks at what a run has written so far; how long one that was asked to end may take.
-_LOOK = 0.5
-_PATIENCE = 20.0
+#: Seconds between two looks at a signal, and at what a run has written so far.
+_TICK, _LOOK = 0.1, 0.5
+#: Seconds that a run has after control-C before it is told by another signal.
+_GRACE = 2.0
+#: Seconds after which a run that was told to end, and its guard with it, are killed.
+_PATIENCE = guard.PATIENCE + 3.0
 #: Ports that a program may open.
 _LOWEST, _PORTS = 1024, 65536
-
-
-def start(order: Order, variables: Mapping[str, str], number: int) -> subprocess.Popen[bytes]:
-    """Start the child of ``order``, the job's ``number``-th from 0, with ``variables`` besides those of this process.
-
-    It gets this interpreter and its flags, its terminal, and its standard input from where that stands; of a pipe,
-    which only one could read, nothing.
-    """
-    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-    environ = {**os.environ, **variables, **_apart(number)}
-    return subprocess.Popen(
-        [sys.executable, *flags, "-m", _CHILD, msgspec.json.encode(order).decode("utf-8")],
-        env=environ,
-        stdin=None if _can_be_read_again() else subprocess.DEVNULL,
-    )
 
 
 def run(
     order: Order, variables: Mapping[str, str], number: int, has_parted: Callable[[], bool] | None = None
 ) -> tuple[int, bool]:
-    """Make the run of ``order``: its exit code, and whether it was ended because ``has_parted`` said so."""
-    return wait(start(order, variables, number), has_parted)
+    """Make the run of ``order``, the job's ``number``-th from 0, with ``variables`` besides those of this process.
+
+    The result is its exit code, and whether it was ended early: because ``has_parted`` said so, or by a signal. It gets
+    this interpreter and its flags, its terminal, and its standard input from where that stands; of a pipe, which only
+    one could read, nothing. When this process ends, however that happens, so does the run.
+    """
+    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    line = [sys.executable, *flags, "-m", _CHILD, msgspec.json.encode(order).decode("utf-8")]
+    environ = {**os.environ, **variables, **_apart(number)}
+    stdin = None if _can_be_read_again() else subprocess.DEVNULL
+    if not hasattr(os, "fork"):
+        return wait(subprocess.Popen(line, env=environ, stdin=stdin), -1, has_parted)
+    reading, writing = os.pipe()
+    try:
+        try:
+            child = subprocess.Popen([*line, str(reading)], env=environ, stdin=stdin, pass_fds=[reading])
+        finally:
+            os.close(reading)
+        return wait(child, writing, has_parted)
+    finally:
+        os.close(writing)  # the guard ends what still runs
 
 
 def _apart(number: int) -> dict[str, str]:
@@ -83,28 +94,43 @@ def standard_input_kept() -> Iterator[None]:
             os.lseek(0, stands, os.SEEK_SET)
 
 
-def wait(child: subprocess.Popen[bytes], has_parted: Callable[[], bool] | None = None) -> tuple[int, bool]:
-    """Wait for ``child``: its exit code, and whether it was ended because ``has_parted`` said so.
+def wait(
+    child: subprocess.Popen[bytes], orders: int = -1, has_parted: Callable[[], bool] | None = None
+) -> tuple[int, bool]:
+    """Wait for ``child``: its exit code, and whether it was ended early.
 
-    What a look costs decides how often one is taken: at most a tenth of the time goes into looking. A signal that is to
-    end this process ends the child first, which then writes what it has.
+    It is ended where ``has_parted`` says so, and where a signal is to end this process. What a look costs decides how
+    often one is taken: at most a tenth of the time goes into looking. ``orders`` is the pipe that its guard reads.
     """
-    with standard_input_kept(), _passing_on(child):
-        pause = _LOOK
-        while has_parted is not None:
+    with standard_input_kept():
+        pause, looked = _LOOK, time.monotonic()
+        while True:
             try:
-                return child.wait(pause), False
+                code = child.wait(_TICK)
+                return code, bool(ENDING.by and code)
             except subprocess.TimeoutExpired:
-                began = time.monotonic()
+                now = time.monotonic()
+            if ENDING.by:
+                return _end(child, orders, ENDING.number), True
+            if has_parted is not None and now - looked >= pause:
                 if has_parted():
-                    return _end(child), True
-                pause = max(_LOOK, 10 * (time.monotonic() - began))
-        return child.wait(), False
+                    return _end(child, orders), True
+                looked = time.monotonic()
+                pause = max(_LOOK, 10 * (looked - now))
 
 
-def _end(child: subprocess.Popen[bytes], number: int = signal.SIGTERM) -> int:
-    """Ask ``child`` to end, and make it where it does not: one that waits for other ranks runs no handler."""
-    child.send_signal(number)
+def _end(child: subprocess.Popen[bytes], orders: int, number: int = signal.SIGTERM) -> int:
+    """Have ``child`` end, and its guard make it where it does not: one that waits for other ranks runs no handler."""
+    if number == signal.SIGINT and _is_in_the_foreground():  # the keyboard has told it
+        try:
+            return child.wait(_GRACE)
+        except subprocess.TimeoutExpired:
+            number = signal.SIGTERM
+    if orders < 0:
+        child.send_signal(number)
+    else:
+        with suppress(BrokenPipeError):  # it has just ended
+            os.write(orders, bytes([number]))
     try:
         return child.wait(_PATIENCE)
     except subprocess.TimeoutExpired:
@@ -112,26 +138,60 @@ def _end(child: subprocess.Popen[bytes], number: int = signal.SIGTERM) -> int:
         return child.wait()
 
 
-@contextmanager
-def _passing_on(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Hand the signals that end a job to ``child``; control-C reaches it by itself, from the terminal."""
-
-    def pass_on(number: int, frame: FrameType | None) -> None:
-        _end(child, number)
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
-
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+def _is_in_the_foreground() -> bool:
+    """Does what is typed at the terminal, control-C too, go to this process and its children?"""
     try:
-        before = [(number, signal.signal(number, pass_on)) for number in numbers]
-    except ValueError:  # not the main thread
-        before = []
-    try:
-        yield
-    except BaseException:
-        if child.poll() is None:
-            _end(child)
-        raise
-    finally:
-        for number, handler in before:
-            signal.signal(number, handler)
+        with open("/dev/tty", "rb", buffering=0) as terminal:
+            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    except OSError:
+        return False
+
+
+class Ending:
+    """The signals that are to end this process: a handler notes them, and the loop that waits for a run acts."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._since = 0.0
+
+    @property
+    def by(self) -> str:
+        """``ended by SIGTERM``; empty while nothing is to end."""
+        return f"ended by {signal.Signals(self.number).name}" if self.number else ""
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Note such signals in here. One that comes a second after the first does what it would have done before.
+
+        Those that are ignored, or that somebody else handles, are left alone, and all are off the main thread.
+        """
+        before: dict[int, Any] = {}
+
+        def note(number: int, frame: FrameType | None) -> None:
+            if not self.number:
+                self.number, self._since = number, time.monotonic()
+            elif time.monotonic() - self._since > AGAIN:  # ``timeout`` sends each signal twice
+                put_back()
+                os.kill(os.getpid(), number)
+
+        def put_back() -> None:
+            for number, handler in before.items():
+                if signal.getsignal(number) is note:
+                    signal.signal(number, handler)
+
+        self.number = 0
+        if threading.current_thread() is threading.main_thread():
+            numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+            ours = (signal.SIG_DFL, signal.default_int_handler)
+            before.update({number: signal.getsignal(number) for number in numbers if signal.getsignal(number) in ours})
+            for number in before:
+                signal.signal(number, note)
+        try:
+            yield
+        finally:
+            put_back()
+            self.number = 0
+
+
+#: Of this process.
+ENDING = Ending()

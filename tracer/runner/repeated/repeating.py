@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,8 +10,8 @@ from pathlib import Path
 import msgspec
 
 from tracer.divergence import Divergence, Recording, compare_recordings, read_recording
-from tracer.divergence.repeated import Arm, Repeated, Run, outcomes, with_arms
-from tracer.errors import TraceError, UsageError
+from tracer.divergence.repeated import Arm, Repeated, Run, not_followed, outcomes, with_arms
+from tracer.errors import EndedEarly, TraceError, TracerError, UsageError
 from tracer.names import Settings
 from tracer.plain import say
 from tracer.report import Report
@@ -69,30 +68,38 @@ class _Series:
         self.names: dict[int, str] = {}
         self.notes: dict[Arm, str] = {}
         self.report: Report | None = None
+        self.ended_by = ""
+        """The signal that ended it before all runs were made: ``ended by SIGTERM``."""
 
     def go(self) -> None:
-        """Make every run and every comparison. Raises ``UsageError`` where there is nothing to run."""
+        """Make every run and every comparison, until a signal is to end this process.
+
+        Raises ``UsageError`` where there is nothing to run, and ``EndedEarly`` where nothing was compared by then.
+        """
         first = self._run(f"{self.prefix}1", "run 1", Arm.UNVARIED)
         base = self._recording(first)
         if base is None:
-            raise TraceError(_nothing_recorded(first), hint="its own words are above")
-        if base.trace is not None:
+            raise self._nothing_recorded(first)
+        if base.trace is not None and not self.ended_by:
             self.report = judge(base.trace)
-        findings = self.report.findings if self.report is not None else None
+        others = [(f"run {number}", str(number), Arm.UNVARIED) for number in range(2, self.asked.runs + 1)]
+        for name, suffix, arm in (*others, *((arm.value, arm.value, arm) for arm in self.asked.arms)):
+            self.ended_by = self.ended_by or launching.ENDING.by
+            if not self.ended_by:
+                self._compare(base, self._run(f"{self.prefix}{suffix}", name, arm, base))
+        if not self.compared:
+            raise EndedEarly(f"{self.ended_by} before two runs could be compared", hint="run it again")
 
-        def compare(run: Run, arm: Arm) -> None:
-            other = self._recording(run)
-            if other is None:
-                raise TraceError(_nothing_recorded(run), hint="its own words are above")
+    def _compare(self, base: Recording, run: Run) -> None:
+        other = self._recording(run)
+        if other is None and not self.ended_by:
+            raise self._nothing_recorded(run)
+        if other is not None:
+            findings = self.report.findings if self.report is not None else None
             divergence = compare_recordings(base, other, may_resume=False, findings=findings)
             self.names[id(divergence)] = run.name
-            self.compared.setdefault(arm, []).append(divergence)
-            self._note(arm, base, other)
-
-        for number in range(2, self.asked.runs + 1):
-            compare(self._run(f"{self.prefix}{number}", f"run {number}", Arm.UNVARIED, base), Arm.UNVARIED)
-        for arm in self.asked.arms:
-            compare(self._run(f"{self.prefix}{arm.value}", arm.value, arm, base), arm)
+            self.compared.setdefault(run.arm, []).append(divergence)
+            self._note(run.arm, base, other)
 
     def _run(self, file: str, name: str, arm: Arm, base: Recording | None = None) -> Run:
         output = self.asked.folder / f"{file}.json"
@@ -101,12 +108,13 @@ class _Series:
         say(f"tracer: {name}{f' ({SAID[arm]})' if arm is not Arm.UNVARIED else ''}")
         order = Order(task=self.asked.task, output=os.path.abspath(output), arm=arm, settings=self.sets)
         has_parted = self._parted_from(base, output) if self.asked.first and base is not None else None
-        with tempfile.TemporaryDirectory(prefix="tracer-") as scratch:
-            threads = base.environment.num_threads if base is not None and base.environment is not None else None
-            changed = variables_of(arm, os.environ, threads=threads or os.cpu_count() or 1, scratch=scratch)
-            variables = {**variables_among(self.sets), **changed}
-            code, stopped = launching.run(order, variables, self.started, has_parted)
-            self.started += 1
+        threads = base.environment.num_threads if base is not None and base.environment is not None else None
+        changed = variables_of(arm, os.environ, threads=threads or os.cpu_count() or 1)
+        variables = {**variables_among(self.sets), **changed}
+        code, stopped = launching.run(order, variables, self.started, has_parted)
+        self.started += 1
+        if stopped:
+            self.ended_by = launching.ENDING.by
         if code == COULD_NOT_BEGIN:
             raise UsageError(f"{name} of {self.asked.task.target} could not begin", hint="the line above says why")
         run = Run(name=name, file=output.name, arm=arm, code=code, stopped=stopped)
@@ -142,6 +150,7 @@ class _Series:
 
     def result(self, settings: str, as_it_stands: Repeated | None = None) -> Repeated:
         """What all runs together showed."""
+        recordings = {run.name: recording for run in self.runs if (recording := self._recording(run)) is not None}
         roots = with_arms(self.compared)
         found = outcomes(self.compared, roots, SAID, self.notes)
         every = [one for divergences in self.compared.values() for one in divergences]
@@ -151,7 +160,10 @@ class _Series:
             shown = min(unvaried, key=lambda one: (one.roots[0].step, one.roots[0].call))
         return Repeated(
             name=os.path.basename(os.path.normpath(self.asked.task.target)),
-            runs=tuple(self._counted()),
+            runs=tuple(
+                msgspec.structs.replace(run, calls=len(recordings[run.name].values)) if run.name in recordings else run
+                for run in self.runs
+            ),
             divergence=shown,
             second=self.names[id(shown)],
             roots=roots,
@@ -159,23 +171,23 @@ class _Series:
             settings=settings,
             sets=self.sets,
             as_it_stands=as_it_stands,
+            ended_by=self.ended_by,
+            not_followed=not_followed(recordings.values()),
         )
 
-    def _counted(self) -> Iterator[Run]:
-        for run in self.runs:
-            recording = self._recording(run)
-            calls = len(recording.values) if recording is not None else 0
-            yield msgspec.structs.replace(run, calls=calls)
-
-
-def _nothing_recorded(run: Run) -> str:
-    return f"{run.name} ended with exit code {run.code} before anything was recorded"
+    def _nothing_recorded(self, run: Run) -> TracerError:
+        if self.ended_by:
+            return EndedEarly(f"{self.ended_by} before two runs could be compared", hint="run it again")
+        return TraceError(
+            f"{run.name} ended with exit code {run.code} before anything was recorded", hint="its own words are above"
+        )
 
 
 def repeat_script(asked: Asked) -> Result:
     """Run the task as ``asked``, and compare. Raises ``UsageError`` or ``TraceError`` in one line.
 
     With ``settings="planned"`` the runs are made twice: as the program stands, which gives the plan, and under it.
+    Within ``launching.ENDING.noted()`` a signal ends the runs, and the result is what was compared until then.
     """
     with _made(asked.folder):
         if asked.settings != PLANNED:
@@ -184,12 +196,18 @@ def repeat_script(asked: Asked) -> Result:
             return Result(repeated=series.result(asked.settings), report=series.report)
         plain = _Series(msgspec.structs.replace(asked, arms=()), "run-", {}, 0)
         plain.go()
+        before = plain.result(Settings.RECORDED.value)
+        if plain.ended_by:
+            return Result(repeated=before, report=plain.report)
         if plain.report is None:
             raise TraceError("run 1 left no trace, so there is no plan", hint="let the script end by itself")
         sets = plain.report.planned_settings
         series = _Series(asked, "planned-", sets, plain.started)
-        series.go()
-        before = plain.result(Settings.RECORDED.value)
+        try:
+            series.go()
+        except EndedEarly:
+            before = msgspec.structs.replace(before, ended_by=launching.ENDING.by)
+            return Result(repeated=before, report=plain.report)
         return Result(repeated=series.result(PLANNED, before), report=plain.report)
 
 

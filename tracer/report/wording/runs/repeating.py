@@ -31,6 +31,8 @@ def repeated_headline(repeated: Repeated) -> str:
     if not unvaried.agrees:
         return headline(repeated.divergence, "run 1", repeated.second).rstrip(".")
     calls = _all_calls(unvaried.calls_compared)
+    if repeated.ended_by:
+        calls = f"the calls that were compared ({unvaried.calls_compared:,})"
     if repeated.failed:
         calls = f"the calls that both made before they failed ({unvaried.calls_compared:,})"
     agree = f"{_runs(unvaried)} agree in {calls}"
@@ -40,7 +42,8 @@ def repeated_headline(repeated: Repeated) -> str:
     parted = next(((arm, one) for arm, one in repeated.arms.items() if one.first is not None), None)
     if parted is None:
         arms = plural(len(repeated.arms) - 1, "arm")
-        return f"{agree}, and so do those of {arms}" if len(repeated.arms) > 1 else agree
+        agree = f"{agree}, and so do those of {arms}" if len(repeated.arms) > 1 else agree
+        return "; ".join((agree, *reservations(repeated)))
     arm, outcome = parted
     assert outcome.first is not None
     return f"{agree}; under other circumstances ({arm}) they part at {place_of_root(outcome.first)}"
@@ -54,7 +57,15 @@ def _briefly(repeated: Repeated) -> str:
     if not repeated.calls_compared:
         return "they make no call that could be compared"
     ended = f", and the script fails with exit code {repeated.failed[0].code}" if repeated.failed else ""
-    return f"they agree in {_all_calls(repeated.calls_compared)}{ended}"
+    return "; ".join((f"they agree in {_all_calls(repeated.calls_compared)}{ended}", *reservations(repeated)))
+
+
+def reservations(repeated: Repeated) -> tuple[str, ...]:
+    """What was not compared, so that the runs are not said to agree without it."""
+    ended = f"{repeated.ended_by} before all runs were made" if repeated.ended_by else ""
+    verb = "was" if repeated.not_followed == 1 else "were"
+    processes = f"{plural(repeated.not_followed, 'process', 'processes')} {verb} started and not followed"
+    return tuple(clause for clause in (ended, processes if repeated.not_followed else "") if clause)
 
 
 def place_of_root(root: Root) -> str:

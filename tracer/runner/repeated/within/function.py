@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tracer.divergence import Recording, compare_recordings, read_recording
-from tracer.divergence.repeated import Arm, Repeated, Run, outcomes, with_arms
+from tracer.divergence.repeated import Arm, Repeated, Run, not_followed, outcomes, with_arms
 from tracer.errors import UsageError
 from tracer.runner.repeated.arms import SAID
 from tracer.runner.repeated.within.state import Kept, objects_of
@@ -96,4 +96,5 @@ def held_against_the_first(name: str, recordings: list[Recording], not_restored:
         roots=roots,
         arms=outcomes(compared, roots, SAID, {}),
         not_restored=not_restored,
+        not_followed=not_followed(recordings),
     )

@@ -1,0 +1,208 @@
+"""``tracer run`` and signals: while torch is imported, sent twice, while a trace is written, and at random moments."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import PLAIN
+from tests.runner.random_signals import COMMANDS, SOON, Trial, duration, send, trials
+from tracer.runner.interrupts import interrupt_held
+from tracer.runner.outcome import ScriptRecording
+from tracer.runner.signals import trace_before_dying
+from tracer.runner.steps import Steps
+
+#: Sends itself a signal as a module is about to be imported.
+SENDS = """\
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+class Sends:
+    def find_spec(self, name, path, target=None):
+        if name == sys.argv[1] and self in sys.meta_path:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), getattr(signal, sys.argv[2]))
+sys.meta_path.insert(0, Sends())
+import torch
+torch.ones(2) + 1
+"""
+
+
+def run(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    """``tracer run script.py ARGS`` in ``folder``."""
+    return subprocess.run(
+        [sys.executable, "-m", "tracer", "run", "script.py", *args],
+        cwd=folder,
+        env=PLAIN,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.mark.fresh_interpreter
+@pytest.mark.parametrize(
+    ("module", "name", "code"),
+    [
+        ("torch", "SIGINT", 130),
+        ("torch.nn", "SIGINT", 130),
+        ("torch.nn", "SIGTERM", -signal.SIGTERM),
+        pytest.param("torch._utils", "SIGINT", 130, marks=pytest.mark.slow),
+        pytest.param("torch.optim", "SIGINT", 130, marks=pytest.mark.slow),
+        pytest.param("torch.optim", "SIGHUP", -signal.SIGHUP, marks=pytest.mark.slow),
+    ],
+)
+def test_a_script_that_ends_before_torch_is_whole_ends_as_python_ends_it(
+    tmp_path: Path, module: str, name: str, code: int
+) -> None:
+    (tmp_path / "script.py").write_text(SENDS)
+    done = run(tmp_path, module, name)
+    assert done.returncode == code, done.stderr
+    assert "internal error" not in done.stderr
+    assert done.stderr.count("torch was not imported") == 1
+    assert ('script.py", line 9, in <module>' in done.stderr) == (name == "SIGINT")
+    assert done.stderr.count("Traceback") == (name == "SIGINT")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["script.py"]
+
+
+@pytest.mark.fresh_interpreter
+def test_a_script_whose_import_of_torch_failed_keeps_its_exit_code(tmp_path: Path) -> None:
+    tries = "try:\n    import torch\nexcept KeyboardInterrupt:\n    sys.exit(5)\n"
+    (tmp_path / "script.py").write_text(SENDS.partition("import torch\n")[0] + tries)
+    done = run(tmp_path, "torch.nn", "SIGINT")
+    assert done.returncode == 5, done.stderr
+    assert "torch was not imported" in done.stderr
+
+
+def in_a_fork(what: Callable[[], None]) -> int:
+    """The exit code of a forked process that does ``what``; 0 where it comes to its end."""
+    child = os.fork()
+    if child == 0:
+        try:
+            what()
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def recording(folder: Path) -> ScriptRecording:
+    """One that was not begun."""
+    return ScriptRecording("s", folder / "t.json", Path("t.json"), Steps(), rank=None, exit_after=False)
+
+
+def test_a_signal_that_comes_again_while_the_trace_is_written_waits_for_its_end(tmp_path: Path) -> None:
+    class Slow(ScriptRecording):
+        def finish(self, ended_by: str = "", **_: bool) -> str:
+            os.kill(os.getpid(), signal.SIGTERM)
+            (tmp_path / "written").write_text(ended_by)
+            return ""
+
+    def dies() -> None:
+        written = recording(tmp_path)
+        written.__class__ = Slow
+        with trace_before_dying(written):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    assert in_a_fork(dies) == -signal.SIGTERM
+    assert (tmp_path / "written").read_text() == "ended by SIGTERM"
+
+
+def test_a_signal_ends_the_process_where_nothing_can_be_written_or_said(tmp_path: Path) -> None:
+    class Fails(ScriptRecording):
+        def finish(self, ended_by: str = "", **_: bool) -> str:
+            raise RuntimeError("reentrant call inside a stream")
+
+    class Busy:
+        def write(self, text: str) -> None:
+            raise RuntimeError("reentrant call")
+
+    def dies() -> None:
+        failing = recording(tmp_path)
+        failing.__class__ = Fails
+        sys.stderr = Busy()
+        with trace_before_dying(failing):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    assert in_a_fork(dies) == -signal.SIGTERM
+
+
+@pytest.fixture
+def _listens() -> None:
+    """Control-C reaches this process, though a shell's background jobs ignore it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.mark.usefixtures("_listens")
+def test_an_interrupt_is_held_until_the_block_is_over() -> None:
+    reached = []
+
+    def held() -> None:
+        with interrupt_held():
+            for _ in range(2):
+                os.kill(os.getpid(), signal.SIGINT)
+            reached.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        held()
+    assert reached
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.usefixtures("_listens")
+def test_an_interrupt_that_the_program_handles_itself_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    came = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        with interrupt_held():
+            os.kill(os.getpid(), signal.SIGINT)
+            assert came == [signal.SIGINT]
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_trace_is_finished_once(tmp_path: Path) -> None:
+    once = recording(tmp_path)
+    assert "torch was not imported (ended by SIGTERM)" in once.finish("ended by SIGTERM", dying=True)
+    assert once.finish("interrupted") == ""
+    assert not (tmp_path / "t.json").exists()
+
+
+@pytest.fixture(scope="module")
+def seconds() -> dict[str, float]:
+    """What each command takes undisturbed on this machine now."""
+    return {command: duration(command) for command in COMMANDS}
+
+
+def _some(*, slow: bool) -> list[object]:
+    """Eight trials of the first two hundred in every run; the others where slow tests run."""
+    every = trials(200)
+    chosen = every[8:] if slow else every[:8]
+    return [pytest.param(trial, id=f"{trial.command}-{trial.signal}-{trial.moment:.3f}") for trial in chosen]
+
+
+def _is_right(trial: Trial, seconds: dict[str, float]) -> None:
+    ended = send(trial, seconds[trial.command])
+    assert not ended.wrong, f"{trial}, {ended.phase}, {ended.seconds:.1f} s (at most {SOON:.0f}):\n{ended.said}"
+
+
+@pytest.mark.fresh_interpreter
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are listed in /proc")
+@pytest.mark.parametrize("trial", _some(slow=False))
+def test_a_signal_at_a_random_moment_ends_all_with_the_right_code_and_leaves_nothing(
+    trial: Trial, seconds: dict[str, float]
+) -> None:
+    _is_right(trial, seconds)
+
+
+@pytest.mark.slow
+@pytest.mark.fresh_interpreter
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are listed in /proc")
+@pytest.mark.parametrize("trial", _some(slow=True))
+def test_two_hundred_signals_at_random_moments(trial: Trial, seconds: dict[str, float]) -> None:
+    _is_right(trial, seconds)
