@@ -154,7 +154,7 @@ def test_a_failing_test_keeps_its_own_failure(tmp_path: Path) -> None:
 
 def test_a_repeated_test_runs_from_the_same_state_and_fails_where_its_runs_part(tmp_path: Path) -> None:
     (tmp_path / "test_two.py").write_text(
-        """import itertools, pytest, torch
+        """import itertools, multiprocessing, pytest, torch
 COUNT = itertools.count(1)
 
 @pytest.fixture
@@ -174,11 +174,19 @@ def test_parts():
 @pytest.mark.determinism(repeat=1)
 def test_once():
     torch.ones(2)
+
+@pytest.mark.determinism(repeat=2)
+def test_starts():
+    child = multiprocessing.get_context("fork").Process(target=print)
+    child.start()
+    child.join()
+    torch.ones(2) * 2
 """,
         encoding="utf-8",
     )
     done = pytest_in(tmp_path, "-q")
-    assert "2 failed, 1 passed" in done.out, done.out
+    assert "3 failed, 1 passed" in done.out, done.out
+    assert "1 process was started and not followed" in done.out
     assert "Run 2 parts from run 1" in done.out
     assert "test_two.py:16 (aten.mul.Tensor)" in done.out
     assert "two runs or more can be compared" in done.out

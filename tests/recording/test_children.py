@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any
 
@@ -63,6 +65,72 @@ def test_each_way_to_start_a_process_is_a_blind_spot_and_no_training() -> None:
         "the process was forked: the child's ops are not seen",
     ]
     assert tracer.trace.training is Training.ELSEWHERE
+
+
+def _spawn() -> None:
+    torch.multiprocessing.spawn(_index, nprocs=2)
+
+
+def _index(index: int) -> None:
+    pass
+
+
+def _pool() -> None:
+    with get_context("fork").Pool(3) as pool:
+        pool.map(abs, range(3))
+
+
+def _executor() -> None:
+    with ProcessPoolExecutor(2, mp_context=get_context("fork")) as pool:
+        list(pool.map(abs, range(2)))
+
+
+def _wait_for(child: int) -> None:
+    os.waitpid(child, 0)
+
+
+@pytest.mark.fresh_interpreter
+@pytest.mark.parametrize(
+    ("start", "number"),
+    [
+        pytest.param(_spawn, 2, id="mp.spawn", marks=pytest.mark.slow),
+        pytest.param(_pool, 3, id="pool"),
+        pytest.param(_executor, 2, id="executor"),
+        pytest.param(lambda: os.system(f"{sys.executable} -c ''"), 1, id="os.system"),
+        pytest.param(lambda: os.system("true"), 0, id="no Python"),
+        pytest.param(
+            lambda: _wait_for(os.posix_spawn(sys.executable, ["python", "-c", ""], dict(os.environ))),
+            1,
+            id="os.posix_spawn",
+        ),
+        pytest.param(
+            lambda: subprocess.run([sys.executable, "-c", ""], close_fds=False, check=True),
+            1,
+            id="subprocess that spawns",
+        ),
+        pytest.param(
+            lambda: subprocess.run([sys.executable, "-c", ""], preexec_fn=_nothing, check=True), 1, id="and that forks"
+        ),
+        pytest.param(lambda: list(DataLoader([1.0, 2.0], num_workers=2)), 0, id="loader"),
+    ],
+)
+def test_processes_that_are_not_followed_are_counted_once_each(start: Callable[[], object], number: int) -> None:
+    with DeterminismTracer() as tracer:
+        start()
+        assert tracer.trace.not_followed == number
+
+
+@pytest.mark.fresh_interpreter
+def test_a_process_that_is_alive_as_recording_begins_is_told_once() -> None:
+    tracer = DeterminismTracer()
+    with get_context("fork").Pool(2) as pool:
+        for _ in range(2):
+            with tracer:
+                pool.map(abs, range(2))
+    assert tracer.trace.not_followed == 2
+    assert {spot.detail for spot in tracer.trace.blind_spots} == {
+        "a process was alive as recording began: its ops are not seen"
+    }
 
 
 @pytest.mark.fresh_interpreter

@@ -131,7 +131,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 def _repeated(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, object, object]:
-    """Run a test several times from the same state, and fail it where the runs part; gates are asked of the first.
+    """Run a test several times from the same state, and fail it where the runs part, or where it started processes,
+    which are not followed; gates are asked of the first.
 
     The fixtures are made once; what of them holds a state is put back. An error of the test's own comes through.
     """
@@ -160,7 +161,7 @@ def _repeated(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, obje
             kept.restore()
             recordings.append(recorded(item.runtest, Path(folder, f"run-{number}.json"), wanted.get("model")))
     found = held_against_the_first(item.nodeid, recordings)
-    if not found.agrees:
+    if not found.agrees or found.not_followed:
         from tracer.report.terminal.repeat_text import repeated_parts
         from tracer.report.terminal.terminal import printed
 

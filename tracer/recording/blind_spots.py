@@ -5,8 +5,6 @@ Recorders share one set of watches, so that they may end in any order.
 
 from __future__ import annotations
 
-import multiprocessing.process
-import subprocess
 import sys
 import threading
 import weakref
@@ -23,14 +21,10 @@ from tracer.recording.compiled.eager import is_compilation_off
 from tracer.recording.origin.modules import OWN_HOOK
 from tracer.recording.origin.sites import USER, Sites, spell
 from tracer.recording.patching import Call
-from tracer.recording.process.children import ForkWatch, on_process, on_program
 from tracer.recording.stepping_aside import without_recording
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import BlindSpot
-
-#: What has memory of its own: a tensor that is shared with it was given away by a method that is watched.
-_WRITES_ITS_OWN = (BlindSpotKind.DATALOADER, BlindSpotKind.OTHER_PROCESS)
 
 
 class BlindSpots:
@@ -59,7 +53,7 @@ class BlindSpots:
         location = spell(self._sites.innermost(frame), self._working_directory) if frame is not None else ""
         key = (kind, detail, location)
         self._noted[key] = self._noted.get(key, 0) + count
-        if kind not in _WRITES_ITS_OWN:
+        if kind is not BlindSpotKind.DATALOADER:  # what it shares is given away by a method that is watched
             self.on_unseen()
 
     def start(self) -> None:
@@ -222,8 +216,6 @@ def _watched() -> Iterator[Target]:
     yield _noting(_loaded("torch.utils.data.dataloader", "_BaseDataLoaderIter"), "__next__", _on_loader)
     yield _noting(torch.jit.ScriptFunction, "__call__", _on_scripted)
     yield Target([(threading.Thread, "start")], before=BlindSpots.thread_starts)
-    yield _noting(multiprocessing.process.BaseProcess, "start", on_process)
-    yield _noting(subprocess.Popen, "_execute_child", on_program)
     tracing = ("_create_function_from_trace", "_create_function_from_trace_with_dict", "_create_graph_by_tracing")
     methods = ("_create_method_from_trace", "_create_method_from_trace_with_dict")
     holders = ((torch._C, tracing), (torch._C.ScriptModule, methods), (torch.jit._trace, ("_check_trace",)))
@@ -246,14 +238,12 @@ class _Watches(Watchers[BlindSpots]):
     def __init__(self) -> None:
         super().__init__(_watched)
         self._show_hooks: Callable[[], None] | None = None
-        self._forks = ForkWatch()
 
     def look_again(self) -> None:
         if self._listeners and self._show_hooks is None:
             # torch warns of global module hooks when it calls a compiled module; the recorder's give no cause to.
             # Before the compiler is loaded: what loads it may call a module at once.
             self._show_hooks = seams.hide_hooks_from_compiled_modules(OWN_HOOK)
-            self._forks.tell(self._forked)
         super().look_again()
 
     def discard(self, listener: BlindSpots) -> None:
@@ -261,11 +251,6 @@ class _Watches(Watchers[BlindSpots]):
         if not self._listeners and self._show_hooks is not None:
             self._show_hooks()
             self._show_hooks = None
-            self._forks.tell(None)
-
-    def _forked(self, kind: BlindSpotKind, detail: str, frame: FrameType) -> None:
-        for listener in tuple(self._listeners):
-            listener.note(kind, detail, frame)
 
     def look_late(self) -> bool:
         """Watch what is loaded by now (torch loads its compiler when it is first used); was anything new?"""

@@ -17,6 +17,7 @@ import msgspec
 from tracer.names import Subsystem
 from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import Sites
+from tracer.recording.process.children import ChildLog
 from tracer.recording.process.variables import VariableEvents
 from tracer.recording.randomness.host_generators import HOST
 from tracer.recording.randomness.machine_numbers import NumberLog
@@ -47,6 +48,8 @@ class ProcessWatch:
         self.on_compiler: Callable[[], None] = lambda: None
         """Called when torch's compiler was loaded."""
         self.numbers = NumberLog(sites, self._working_directory, self.log)
+        self.children = ChildLog(sites, self._working_directory)
+        """Processes that were started; a recorder that ends has it watch no more."""
         self._variables = VariableEvents(self.log, variables, self._look)
         self._depth = 0
         self._first_uses: FirstUses | None = None
@@ -60,6 +63,7 @@ class ProcessWatch:
                 self.torch_loaded(None)
             self._variables.start()
             self.numbers.start()
+            self.children.start()
             HOST.start(self.log, from_process_start=self.from_start)
 
     def torch_loaded(self, frame: FrameType | None) -> None:
@@ -89,6 +93,7 @@ class ProcessWatch:
             self._variables.stop()
             HOST.stop(self.log)
             self.numbers.stop()
+            self.children.stop()
             while self._stops:
                 self._stops.pop()()
             self._first_uses = None

@@ -141,6 +141,8 @@ class Recorder:
         with ExitStack() as undo:  # an interrupt between two of these undoes what was done
             undo.callback(self.watch.leave)
             self.watch.enter()
+            undo.callback(self.watch.children.stop)
+            self.watch.children.start()
             seams.register_with_higher_order_ops(RecordingMode)
             undo.callback(self.attribution.modules.remove)
             self.attribution.modules.install()
@@ -207,7 +209,7 @@ class Recorder:
             tracer_version=version,
             environment=self.watch.with_inductor(self._environment or process.capture_environment(self._variables)),
             calls=groups,
-            blind_spots=(*self.blind_spots.listed(), *self._own_blind_spots(groups)),
+            blind_spots=(*self.blind_spots.listed(), *self.watch.children.listed(), *self._own_blind_spots(groups)),
             sources=(self._source(sum(group.count for group in groups)),),
             watched_from_start=self.watch.from_start,
             events=with_first_calls(self.watch.log.listed(), first_calls(counted, self._working_directory)),

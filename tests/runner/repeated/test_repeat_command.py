@@ -87,6 +87,44 @@ def test_a_script_that_fails_alike_in_both_runs_has_a_code_of_its_own(tracer: Co
     assert "2 runs agree in the calls that both made before they failed" in " ".join(done.out.split())
 
 
+STARTS_BEFORE_TORCH = """\
+import multiprocessing
+
+def train(index):
+    pass
+
+if __name__ == "__main__":
+    children = [multiprocessing.get_context("fork").Process(target=train, args=(index,)) for index in range(3)]
+    for child in children:
+        child.start()
+    import torch
+    x = torch.ones(4) * 2
+    for child in children:
+        child.join()
+"""
+
+
+def test_processes_that_nobody_follows_are_told_and_the_exit_code_is_3(tracer: Command) -> None:
+    Path("starts.py").write_text(STARTS_BEFORE_TORCH)
+    done = tracer("repeat", "--format", "text,json,html", "starts.py")
+    assert done.code == 3, done.err
+    assert "2 runs agree in all 2 calls; 3 processes were started and not followed." in " ".join(done.out.split())
+    assert "processes were started and not followed" in done.err
+    told = json.loads(Path("repeat/repeat.json").read_text())
+    assert (told["agrees"], told["not_followed"]) == (True, 3)
+    assert "3 processes were started and not followed" in Path("repeat/repeat.html").read_text(encoding="utf-8")
+
+
+def test_workers_of_a_loader_leave_the_exit_code_at_0(tracer: Command) -> None:
+    Path("loads.py").write_text(
+        "import torch\ntorch.manual_seed(0)\n"
+        "for batch in torch.utils.data.DataLoader(torch.arange(4.0), num_workers=1):\n    batch * 2\n"
+    )
+    done = tracer("repeat", "--format", "json", "loads.py")
+    assert done.code == 0, done.err
+    assert json.loads(Path("repeat/repeat.json").read_text())["not_followed"] == 0
+
+
 def test_a_script_that_cannot_begin_is_refused_in_one_line_and_not_run_again(tracer: Command) -> None:
     Path("broken.py").write_text("def (:\n")
     done = tracer("repeat", "broken.py")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import random
+from multiprocessing import get_context
 from typing import Any
 
 import numpy
@@ -83,3 +84,15 @@ def test_the_process_generators_stand_as_one_call_leaves_them() -> None:
 def test_what_cannot_be_repeated_is_refused(step: Any, runs: Any) -> None:
     with pytest.raises(UsageError):
         tracer.repeat(step, runs)
+
+
+def test_processes_that_a_step_starts_are_counted_whether_or_not_its_calls_agree() -> None:
+    def step() -> None:
+        child = get_context("fork").Process(target=print)
+        child.start()
+        child.join()
+        torch.ones(2) * 2
+
+    found = tracer.repeat(step, runs=2)
+    assert found.agrees
+    assert found.not_followed == 1

@@ -1,19 +1,27 @@
-"""Processes that the program starts, and that are not followed: what they compute is in no recording."""
+"""Processes that the program starts, and that are not followed: what they compute is in no recording.
+
+Imports no torch: a pool may be there before it. A loader's workers are told of with their loader: what they give
+becomes the input of recorded calls, which is digested, and what they draw is followed.
+"""
 
 from __future__ import annotations
 
+import multiprocessing.process
 import os
 import re
+import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import weakref
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any
 
 from tracer.names import BlindSpotKind
-from tracer.recording.origin.sites import is_torchs_own
+from tracer.recording.origin.sites import Sites, is_torchs_own, spell
 from tracer.recording.patching import Call
-
-Said = tuple[BlindSpotKind, str]
+from tracer.recording.watchers import Target, Watchers
+from tracer.trace.records import BlindSpot
 
 #: Programs that run Python programs; a compiler or ``git`` trains nothing.
 _RUNS_PYTHON = re.compile(
@@ -21,22 +29,77 @@ _RUNS_PYTHON = re.compile(
 )
 _LOADER_WORKER = ("torch.utils.data._utils.worker", "_worker_loop")
 #: Whose forks are told of where the process is started.
-_FORKS_FOR_PROCESSES = os.path.join("multiprocessing", "popen_fork.py")
+_FORKS_FOR_PROCESSES = (os.path.join("multiprocessing", "popen_fork.py"), "subprocess.py")
 
 
-def on_process(call: Call) -> Said | None:
-    """What to say of a ``multiprocessing`` process that starts; a loader's workers are told of with their loader."""
-    target = getattr(call.first, "_target", None)
-    if (getattr(target, "__module__", ""), getattr(target, "__name__", "")) == _LOADER_WORKER:
-        return None
-    return BlindSpotKind.OTHER_PROCESS, "a process was started: its ops are not seen"
+class ChildLog:
+    """The processes that one recording saw start, or met alive, by line."""
+
+    def __init__(self, sites: Sites, working_directory: str) -> None:
+        self._sites = sites
+        self._working_directory = working_directory
+        self._noted: Counter[tuple[str, str]] = Counter()
+        self._processes: weakref.WeakSet[multiprocessing.process.BaseProcess] = weakref.WeakSet()
+        """Those of ``multiprocessing`` that were counted."""
+        self._listens = False
+
+    def start(self) -> None:
+        """Begin to watch. Processes that are alive may compute for what is recorded now."""
+        if not self._listens:
+            self._listens = True
+            _CHILDREN.add(self)
+            for process in multiprocessing.active_children():
+                if process not in self._processes and not _is_loader_worker(process):
+                    self._processes.add(process)
+                    self._note("a process was alive as recording began: its ops are not seen", None)
+
+    def stop(self) -> None:
+        """Watch no more: what starts now computes nothing that was recorded."""
+        self._listens = False
+        _CHILDREN.discard(self)
+
+    def listed(self) -> Iterator[BlindSpot]:
+        """All of them, in the order of first notice."""
+        for (detail, location), count in self._noted.items():
+            yield BlindSpot(kind=BlindSpotKind.OTHER_PROCESS, detail=detail, location=location, count=count)
+
+    def process_starts(self, call: Call) -> None:
+        """A ``multiprocessing`` process starts, of a pool or of ``mp.spawn`` too."""
+        if not _is_loader_worker(call.first):
+            self._processes.add(call.first)
+            self._note("a process was started: its ops are not seen", call.frame)
+
+    def program_starts(self, call: Call) -> None:
+        """``subprocess`` starts a program: those count that run Python, and not for torch itself."""
+        self._program_starts(call.args[1] if len(call.args) > 1 else None, call.frame)
+
+    def spawns(self, call: Call) -> None:
+        """``os.posix_spawn`` is called: by ``subprocess`` too, where it is told already."""
+        if os.path.basename(call.frame.f_code.co_filename) != "subprocess.py":
+            command = call.args[1] if len(call.args) > 1 else call.kwargs.get("argv")
+            self._program_starts(list(command or ()), call.frame)
+
+    def shell_runs(self, call: Call) -> None:
+        """``os.system`` is called."""
+        self._program_starts(call.first or call.kwargs.get("command"), call.frame)
+
+    def _program_starts(self, command: Any, frame: FrameType) -> None:
+        if runs_python(command) and not _is_torchs(frame):
+            self._note("another Python program was started: its ops are not seen", frame)
+
+    def forks(self, frame: FrameType) -> None:
+        """The program called ``os.fork``."""
+        self._note("the process was forked: the child's ops are not seen", frame)
+
+    def _note(self, detail: str, frame: FrameType | None) -> None:
+        """Count one process, at the line of ``frame`` that is outside the standard library and torch."""
+        location = spell(self._sites.innermost(frame), self._working_directory) if frame is not None else ""
+        self._noted[detail, location] += 1
 
 
-def on_program(call: Call) -> Said | None:
-    """What to say of a program that ``subprocess`` starts: of those that run Python alone, and not for torch itself."""
-    if not runs_python(call.args[1] if len(call.args) > 1 else None) or _is_torchs(call.frame):
-        return None
-    return BlindSpotKind.OTHER_PROCESS, "another Python program was started: its ops are not seen"
+def _is_loader_worker(process: Any) -> bool:
+    target = getattr(process, "_target", None)
+    return (getattr(target, "__module__", ""), getattr(target, "__name__", "")) == _LOADER_WORKER
 
 
 def runs_python(command: Any) -> bool:
@@ -58,21 +121,32 @@ def _is_torchs(frame: FrameType | None) -> bool:
     return frame is not None and is_torchs_own(frame.f_code.co_filename)
 
 
-class ForkWatch:
-    """Tells of ``os.fork`` called by the program itself; a hook at forks can be set and never be taken away."""
+def _watched() -> Iterator[Target]:
+    yield Target([(multiprocessing.process.BaseProcess, "start")], before=ChildLog.process_starts)
+    yield Target([(subprocess.Popen, "_execute_child")], before=ChildLog.program_starts)
+    yield Target([(os, "system")], before=ChildLog.shell_runs)
+    spawns = [name for name in ("posix_spawn", "posix_spawnp") if hasattr(os, name)]
+    yield from (Target([(os, name)], before=ChildLog.spawns) for name in spawns)
+
+
+class _Children(Watchers[ChildLog]):
+    """Who is told of processes that start; of ``os.fork`` by a hook, which can be set and never be taken away."""
 
     def __init__(self) -> None:
-        self._tell: Callable[[BlindSpotKind, str, FrameType], None] | None = None
+        super().__init__(_watched)
         self._is_set = False
 
-    def tell(self, whom: Callable[[BlindSpotKind, str, FrameType], None] | None) -> None:
-        """Tell ``whom`` of each fork from now on; ``None``: nobody."""
-        self._tell = whom
-        if whom is not None and not self._is_set and hasattr(os, "register_at_fork"):
+    def look_again(self) -> None:
+        super().look_again()
+        if not self._is_set and hasattr(os, "register_at_fork"):
             self._is_set = True
             os.register_at_fork(after_in_parent=self._forked)
 
     def _forked(self) -> None:
-        tell, frame = self._tell, sys._getframe(1)
-        if tell is not None and not frame.f_code.co_filename.endswith(_FORKS_FOR_PROCESSES):
-            tell(BlindSpotKind.OTHER_PROCESS, "the process was forked: the child's ops are not seen", frame)
+        frame = sys._getframe(1)
+        if not frame.f_code.co_filename.endswith(_FORKS_FOR_PROCESSES):
+            for listener in self._listeners:
+                listener.forks(frame)
+
+
+_CHILDREN = _Children()

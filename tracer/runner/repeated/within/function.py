@@ -39,7 +39,8 @@ def repeat(
     Returns
     -------
     Repeated
-        ``agrees``, ``first`` and ``roots``: each with its line, cause and reason. That runs agree is no proof.
+        ``agrees``, ``first`` and ``roots``: each with its line, cause and reason. That runs agree is no proof, and says
+        nothing of the ``not_followed`` processes that ``step`` started.
 
     Raises
     ------
@@ -50,7 +51,7 @@ def repeat(
     --------
     ```python
     found = tracer.repeat(lambda: train_step(model, batch, optimizer), runs=3)
-    assert found.agrees, found.first
+    assert found.agrees and not found.not_followed, found.first
     ```
     """
     if not callable(step):
