@@ -66,6 +66,7 @@ class ScriptRecording:
     def begin(self) -> None:
         """Watch what the script sets, and record as soon as torch is there."""
         from tracer.recording.origin.sites import Sites
+        from tracer.recording.process.children import CHILDREN
         from tracer.recording.process_watch import ProcessWatch
         from tracer.recording.randomness.host_generators import HOST
         from tracer.tables.loading import named_variables
@@ -73,6 +74,7 @@ class ScriptRecording:
         self._watch = ProcessWatch(Sites(), named_variables(), from_start=True)
         self._watch.enter()
         when_imported("numpy.random", lambda: HOST.look_again(nobody_seeded=True))
+        when_imported("multiprocessing.process", CHILDREN.look_again)
         when_imported("torch", self._open)
         for name in ("triton", "triton.runtime.interpreter"):
             when_imported(name, _watch_launches)

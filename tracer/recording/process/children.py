@@ -1,12 +1,12 @@
 """Processes that the program starts, and that are not followed: what they compute is in no recording.
 
-Imports no torch: a pool may be there before it. A loader's workers are told of with their loader: what they give
+Imports neither torch, which a pool may be there before, nor ``multiprocessing``, which takes down which module
+``__main__`` is as it is imported. A loader's workers are told of with their loader: what they give
 becomes the input of recorded calls, which is digested, and what they draw is followed.
 """
 
 from __future__ import annotations
 
-import multiprocessing.process
 import os
 import re
 import subprocess
@@ -39,7 +39,7 @@ class ChildLog:
         self._sites = sites
         self._working_directory = working_directory
         self._noted: Counter[tuple[str, str]] = Counter()
-        self._processes: weakref.WeakSet[multiprocessing.process.BaseProcess] = weakref.WeakSet()
+        self._processes: weakref.WeakSet[Any] = weakref.WeakSet()
         """Those of ``multiprocessing`` that were counted."""
         self._listens = False
 
@@ -47,8 +47,9 @@ class ChildLog:
         """Begin to watch. Processes that are alive may compute for what is recorded now."""
         if not self._listens:
             self._listens = True
-            _CHILDREN.add(self)
-            for process in multiprocessing.active_children():
+            CHILDREN.add(self)
+            loaded = sys.modules.get("multiprocessing")
+            for process in loaded.active_children() if loaded is not None else ():
                 if process not in self._processes and not _is_loader_worker(process):
                     self._processes.add(process)
                     self._note("a process was alive as recording began: its ops are not seen", None)
@@ -56,7 +57,7 @@ class ChildLog:
     def stop(self) -> None:
         """Watch no more: what starts now computes nothing that was recorded."""
         self._listens = False
-        _CHILDREN.discard(self)
+        CHILDREN.discard(self)
 
     def listed(self) -> Iterator[BlindSpot]:
         """All of them, in the order of first notice."""
@@ -122,7 +123,8 @@ def _is_torchs(frame: FrameType | None) -> bool:
 
 
 def _watched() -> Iterator[Target]:
-    yield Target([(multiprocessing.process.BaseProcess, "start")], before=ChildLog.process_starts)
+    processes = getattr(sys.modules.get("multiprocessing.process"), "BaseProcess", None)
+    yield Target([(processes, "start")], before=ChildLog.process_starts)
     yield Target([(subprocess.Popen, "_execute_child")], before=ChildLog.program_starts)
     yield Target([(os, "system")], before=ChildLog.shell_runs)
     spawns = [name for name in ("posix_spawn", "posix_spawnp") if hasattr(os, name)]
@@ -149,4 +151,5 @@ class _Children(Watchers[ChildLog]):
                 listener.forks(frame)
 
 
-_CHILDREN = _Children()
+#: The watches of this process.
+CHILDREN = _Children()
