@@ -14,7 +14,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 # Compiled once: the tests start Python often, and two workers would compile each module twice.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-all lint format bench docs clean
+.PHONY: help demo test test-all lint format bench evidence docs clean
 
 help:
 	@echo "make demo      record and report a bundled training step"
@@ -23,6 +23,7 @@ help:
 	@echo "make lint      ruff, mypy and the tables' own lint alone"
 	@echo "make format    let ruff rewrite the sources"
 	@echo "make bench     print the figures that docs/limits.md quotes"
+	@echo "make evidence  hold the tables against torch, its builds and this machine"
 	@echo "make docs      build the documentation site in site/; a dead link fails"
 	@echo "make clean     remove the virtual environment and the caches"
 
@@ -57,14 +58,14 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/scaling.py
 	$(BIN)/python benchmarks/report_time.py
 	$(BIN)/python benchmarks/report_html.py
-	$(BIN)/python benchmarks/accuracy.py
-	$(BIN)/python benchmarks/threads.py --runs 20
 	$(BIN)/python benchmarks/judging.py
 	$(BIN)/python benchmarks/trials.py
-	$(BIN)/python benchmarks/unknown.py
 	$(BIN)/python benchmarks/values.py
 	$(BIN)/python benchmarks/comparing.py
 	$(BIN)/python benchmarks/compiled.py
+
+evidence: $(STAMP)
+	$(BIN)/python -m benchmarks.evidence
 
 # Without --quiet, which hides the warnings from --strict too.
 docs: $(DOCS_STAMP)

@@ -1,1 +1,1 @@
-"""What the project is measured by; each module is a command."""
+"""What the project costs, each module a command; what holds its tables against the world is in ``evidence``."""

@@ -33,7 +33,7 @@ from torch import nn
 if __package__ in (None, ""):  # run as a file
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.modes import EmptyMode
+from tests.support.modes import EmptyMode
 from tracer import DeterminismTracer, Trace
 from tracer.names import Phase
 from tracer.trace import CallGroup

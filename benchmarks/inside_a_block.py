@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.modes import EmptyMode
+from tests.support.modes import EmptyMode
 from tracer import DeterminismTracer
 
 _found: dict[str, dict[str, Any]] = {}

@@ -38,7 +38,7 @@ from torch import nn
 if __package__ in (None, ""):  # run as a file
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.modes import CountingMode, EmptyMode
+from tests.support.modes import CountingMode, EmptyMode
 from tracer import DeterminismTracer
 
 TARGET = 1.6

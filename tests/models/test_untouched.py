@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.modes import CountingMode
 from tests.bits import bits, random_state
 from tests.models.workloads import IN_EVERY_RUN, MAKERS, RECOMPUTES, Training, make
+from tests.support.modes import CountingMode
 from tests.thinning import thinned
 from tracer import DeterminismTracer, Trace
 from tracer.names import Phase

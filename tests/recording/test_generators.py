@@ -14,10 +14,10 @@ from torch.testing import _utils as testing
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader
 
-from benchmarks.samples import copied, operator_database
 from tests.recording.lines import groups, line_of, one, record
 from tests.recording.test_opinfo import _one_thread as _one_thread  # an autouse fixture
 from tests.recording.test_opinfo import samples_of
+from tests.support.samples import copied, operator_database
 from tests.thinning import every
 from tracer import DeterminismTracer, Trace
 from tracer.names import EventKind, Phase, SeedOrigin

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from benchmarks.modes import CountingMode, EmptyMode
-from benchmarks.samples import copied, operator_database, sample_inputs, tensors
 from tests.bits import bits, random_state, seed_everything, shape_of
+from tests.support.modes import CountingMode, EmptyMode
+from tests.support.samples import copied, operator_database, sample_inputs, tensors
 from tests.thinning import thinned
 from tracer import DeterminismTracer
 

@@ -9,9 +9,9 @@ What multiplies two numbers, copies one or counts has nothing to vary, whatever 
 choice of an algorithm, no two writes that differ. Such a class of ops is written once and taken over by name.
 
 ``<backend>_dispatched.toml`` says what builds of torch were seen to launch. It is made from recordings (``python -m
-benchmarks.dispatched --write``), and a test makes it again: nothing in it is written by hand. It vouches for ops whose
-every recorded call launched kernels without atomic additions and called into no library, lists the others with what
-stands against them, and says of rules in how many recorded samples a build did what they say.
+benchmarks.evidence.dispatched --write``): nothing in it is written by hand. It vouches for ops whose every recorded
+call launched kernels without atomic additions and called into no library, lists the others with what stands against
+them, and says of rules in how many recorded samples a build did what they say.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.samples import UNWRITTEN, dtypes_of, operator_database, samples_of, tensors
 from tests.recording.values.reading import rows
+from tests.support.samples import UNWRITTEN, dtypes_of, operator_database, samples_of, tensors
 from tracer import DeterminismTracer
 from tracer.recording.values.calls import CallValues
 from tracer.recording.values.digesting.digests import digest

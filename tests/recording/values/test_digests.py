@@ -277,7 +277,7 @@ def test_looking_changes_nothing() -> None:
 
 
 def test_looking_is_seen_by_no_mode() -> None:
-    from benchmarks.modes import CountingMode
+    from tests.support.modes import CountingMode
 
     tensors = [make(1.0) for make in KINDS.values()]
     with CountingMode() as seen:

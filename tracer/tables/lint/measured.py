@@ -1,9 +1,10 @@
 """What was measured: runs of ops on a device, kept as data, and held against the tables.
 
-``measured/<device>-torch-<version>.json`` is written by ``benchmarks/threads.py`` and ``benchmarks/measure_cuda.py``.
-A rule may cite a run as evidence of grade ``measured``: ``measured/cpu-torch-2.13.json: index_put accumulate``. A
-run that a table's verdict cannot be true of is a contradiction, which the lint reports until one of the two is
-mended, or until an entry under ``explained`` says why both stand.
+``measured/<device>-torch-<version>.json`` is written by ``threads.py`` and ``measure_cuda.py`` in
+``benchmarks/evidence``. A rule may cite a run as evidence of grade ``measured``:
+``measured/cpu-torch-2.13.json: index_put accumulate``. A run that a table's verdict cannot be true of is a
+contradiction, which the lint reports until one of the two is mended, or until an entry under ``explained`` says why
+both stand.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def load_measurement(path: Path) -> Measurement:
     try:
         found = msgspec.json.decode(path.read_bytes(), type=Measurement)
     except (OSError, msgspec.DecodeError) as problem:
-        raise TableError(f"{path.name}: {problem}", hint="measure again: python benchmarks/threads.py") from problem
+        raise TableError(f"{path.name}: {problem}", hint="measure it again") from problem
     if found.schema != SCHEMA:
         raise TableError(f"{path.name}: schema {found.schema} is not {SCHEMA}", hint="measure again")
     return found

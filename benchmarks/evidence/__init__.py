@@ -1,0 +1,1 @@
+"""What holds the tables against the world: calls by subject, builds of torch, devices, other packages' suites."""
