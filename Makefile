@@ -7,19 +7,19 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 CONSTRAINTS := $(VENV)/constraints.txt
-# In the order of the files, not by the number of tests: modules of few long tests would come last, on one core.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS)
 
-# Compiled once: the tests start Python often, and two workers would compile each module twice.
+# The tests start Python often: its modules are compiled once.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-all lint format bench evidence docs clean
+.PHONY: help demo test pytest test-all lint format bench evidence docs clean
 
 help:
 	@echo "make demo      record and report a bundled training step"
 	@echo "make test      ruff, mypy and the tests"
-	@echo "make test-all  the tests that take minutes too"
+	@echo "make pytest    the tests alone"
+	@echo "make test-all  ruff, mypy and all tests, those that take minutes too"
 	@echo "make lint      ruff, mypy and the tables' own lint alone"
 	@echo "make format    let ruff rewrite the sources"
 	@echo "make bench     print the figures that docs/limits.md quotes"
@@ -30,15 +30,12 @@ help:
 demo: $(STAMP)
 	$(BIN)/tracer demo
 
-# The linters beside the tests: they take one core half a minute. What they say stands at the end.
-# Asserts are rewritten only to tell of a failure: to rewrite them all takes each worker as long as a hundred tests.
+# The linters and the tests at the same time: the former take one core half a minute.
 test: $(STAMP)
-	@$(MAKE) --no-print-directory lint > $(VENV)/lint.txt 2>&1 & linting=$$!; \
-	$(BIN)/python -m compileall -q tracer tests benchmarks docs; \
-	$(PYTEST) --assert=plain; tested=$$?; \
-	test $$tested -ne 1 || $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; \
-	wait $$linting; linted=$$?; cat $(VENV)/lint.txt; \
-	exit $$((tested | linted))
+	$(MAKE) --no-print-directory -j 2 lint pytest
+
+pytest: $(STAMP)
+	$(PYTEST)
 
 test-all: $(DOCS_STAMP) lint
 	$(PYTEST) -m "slow or not slow"

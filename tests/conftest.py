@@ -2,99 +2,27 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
-import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
-from hypothesis.internal.conjecture import providers
-
-from tests.forking import FORKING
 
 # Inductor compiles three programs to learn what the processor can do: fifteen seconds in each process that compiles.
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
 # No test fails on a time: a machine that others use too is slow now and then.
 _PATIENT = settings(settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("every run", _PATIENT, max_examples=25)
-settings.register_profile("make test-all", _PATIENT, max_examples=100)
+settings.register_profile("make test-all", _PATIENT, max_examples=250)
 
 GOLDEN = Path(__file__).parent / "golden"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Slow tests asked for are asked for in depth: properties are tried on all their examples.
-
-    And on the constants that stand in our sources, as hypothesis likes to: to find them it reads each of our modules.
-    """
-    if config.getoption("markexpr") == "not slow":
-        settings.load_profile("every run")
-        if hasattr(providers, "_get_local_constants"):
-            providers._get_local_constants = lambda: providers._local_constants
-    else:
-        settings.load_profile("make test-all")
-    FORKING.share(getattr(config, "workerinput", {}).get("forks", ""))
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    """All workers ask one server for their processes, which this session keeps."""
-    node.workerinput["forks"] = FORKING.address(loads=True)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Modules that load the same large thing go to the same worker."""
-    if config.getoption("dist") != "loadscope":
-        return None
-    from tests.spreading import Spread
-
-    return Spread(config, log)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
-    """Nothing that importing the tests makes is garbage: it is not looked for."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
-def pytest_collection_finish() -> None:
-    """What is loaded by now stays, so that no test pays for a walk through it; and seeding notes no stack.
-
-    While a device sleeps, torch formats the whole stack at each seed, three times, for an error that no test has.
-    """
-    gc.freeze()
-    for name in ("torch.cuda", "torch.xpu", "torch.mtia"):
-        device = sys.modules.get(name)
-        if device is not None and hasattr(device, "_lazy_call") and hasattr(device, "traceback"):
-            device.traceback = types.SimpleNamespace(format_stack=list)  # type: ignore[attr-defined]
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """A worker says of a test what is shown: how its call ended, and what did not pass.
-
-    Six messages a test, two of which are shown, took pytest-xdist's two sides twice as long as pytest itself. The last
-    test of a worker is told in full: with it the line of progress ends.
-    """
-    option = item.config.option
-    shows_more = option.durations or option.verbose > 0 or option.xmlpath
-    if not hasattr(item.config, "workerinput") or nextitem is None or shows_more:
-        return None
-    for report in runtestprotocol(item, nextitem=nextitem, log=False):
-        if report.when == "call" or not report.passed:
-            report.keywords = {}  # that nobody there reads, and that are half of a message
-            item.ihook.pytest_runtest_logreport(report=report)
-    return True
+    """Slow tests asked for are asked for in depth: properties are tried on ten times as many examples."""
+    settings.load_profile("every run" if config.getoption("markexpr") == "not slow" else "make test-all")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

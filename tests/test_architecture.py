@@ -305,7 +305,6 @@ def loaded_by(statement: str) -> set[str]:
 HEAVY = {"torch", "pandas", "numpy", "jinja2", "rich", "itables"}
 
 
-@pytest.mark.fresh_interpreter
 @pytest.mark.parametrize(
     ("statement", "unwanted"),
     [

@@ -22,7 +22,6 @@ from tests.documents.ascend import ASCEND
 from tests.documents.cases import Check, D, Document, RowCheck, S, Statement
 from tests.documents.notes import CUDNN_NOTE, NOTES
 from tests.documents.torch_pages import CURRENT, EARLY
-from tests.thinning import every
 from tracer import Trace, judge
 from tracer.names import SEVERITY, Backend, Settings
 from tracer.tables.conditions import BoundRule
@@ -88,7 +87,7 @@ def test_each_api_of_the_ascend_list_stands_once() -> None:
     assert set(names.values()) == {1}
 
 
-@every(cases("checks"))
+@pytest.mark.parametrize(("document", "statement"), cases("checks"))
 def test_a_statement_is_carried_by_its_rule(document: Document, statement: Statement) -> None:
     tried = 0
     for check in statement.checks:
@@ -150,7 +149,7 @@ def rules_under(api: str) -> dict[Backend, tuple[Rule, ...]]:
     return find_rules(api, load_tables())
 
 
-@every(cases("api"))
+@pytest.mark.parametrize(("document", "statement"), cases("api"))
 def test_explain_leads_from_the_documents_name_to_the_rule(document: Document, statement: Statement) -> None:
     found = rules_under(statement.api)
     led = {rule.id for rules in found.values() for rule in rules}

@@ -7,7 +7,6 @@ from itertools import product
 import pytest
 
 from tests.tables.samples import HEAD, keys_of, rule_text, table
-from tests.thinning import every
 from tracer.errors import TargetError, UsageError
 from tracer.names import Backend, DeterministicMode, Verdict
 from tracer.tables.conditions import BoundRule, wanted_values
@@ -49,7 +48,8 @@ def test_a_name_is_read_as_people_write_it(written: str, name: str) -> None:
     assert spelled(written) == name
 
 
-@every(
+@pytest.mark.parametrize(
+    ("name", "rule"),
     [
         ("torch.cumsum", "cuda-cumsum"),
         ("F.interpolate", "cuda-upsample-bilinear2d-backward"),
@@ -67,7 +67,7 @@ def test_a_name_is_read_as_people_write_it(written: str, name: str) -> None:
         ("ctc_loss", "npu-ctc-loss"),
         ("torch_npu.npu_linear", "npu-npu-linear"),
         ("profiler._record_function_exit", "lib-profiler"),
-    ]
+    ],
 )
 def test_a_name_leads_to_its_rule(name: str, rule: str) -> None:
     assert rule in {found.id for rules in find_rules(name, load_tables()).values() for found in rules}
@@ -157,7 +157,7 @@ def test_a_condition_reads_as_words(key: str, values: set[str], words: str) -> N
     assert in_words(key, frozenset(values)) == words
 
 
-@every(RULES)
+@pytest.mark.parametrize(("holder", "rule"), RULES)
 def test_rows_say_what_the_cases_say_of_every_call(holder: Table, rule: Rule) -> None:
     """For one value of each key for each way in which the cases tell its values apart."""
     keys = [key for key in keys_of(rule) if key != "deterministic_mode"]

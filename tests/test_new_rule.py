@@ -69,7 +69,7 @@ def test_a_rule_that_one_block_adds_is_proven_judged_explained_and_has_a_page(tm
         shutil.copy(path, folder)
     table = folder / "xpu.toml"
     table.write_text(table.read_text(encoding="utf-8") + RULE, encoding="utf-8")
-    done = process("-c", PROGRAM, folder, cwd=Path(__file__).parents[1], anew="tracer")
+    done = process("-c", PROGRAM, folder, cwd=Path(__file__).parents[1])
     assert done.code == 0, done.err
     told = json.loads(done.out)
     assert told["faults"] == []

@@ -91,7 +91,7 @@ def test_a_setting_that_one_block_declares_is_read_watched_judged_planned_made_a
     table = tmp_path / "environment.toml"
     table.write_text(ROWS.read_text(encoding="utf-8") + ROW, encoding="utf-8")
     program = PROGRAM.replace("KEY", repr(KEY))
-    done = process("-c", program, table, cwd=tmp_path, anew="tracer")
+    done = process("-c", program, table, cwd=tmp_path)
     assert done.code == 0, done.err
     told = json.loads(done.out)
     assert told["asked"] == [False, True]

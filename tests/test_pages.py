@@ -23,7 +23,6 @@ from docs.making.pages import API, COMMAND_LINE, DOCS, ROOT, place_of, site_page
 from docs.making.rule_pages import HEADINGS
 from docs.making.tables_page import tables_page
 from tests.tables.samples import HEAD
-from tests.thinning import every
 from tracer.cli.main import COMMANDS
 from tracer.cli.main import tracer as command_line
 from tracer.tables.compilers import load_compilers
@@ -118,7 +117,7 @@ def test_every_link_of_the_site_leads_to_a_page_and_a_heading() -> None:
     assert broken == []
 
 
-@every(written_pages(), lambda page: page.name)
+@pytest.mark.parametrize("page", written_pages(), ids=lambda page: page.name)
 def test_a_written_pages_links_lead_somewhere_in_the_repository_too(page: Path) -> None:
     """It is read on GitHub, where the pages that the site makes are not."""
     targets = [link.partition("#")[0] for link in links_of(page.read_text(encoding="utf-8"))]
@@ -184,7 +183,7 @@ def understood(shown: str) -> None:
     command.make_parser(below).parse_args(args)
 
 
-@every(shown_commands())
+@pytest.mark.parametrize("shown", shown_commands())
 def test_a_command_that_a_page_shows_is_understood(shown: str) -> None:
     understood(shown)
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.build import call, environment, event, finding, generator, judgement, loader, read, trace
+from tests.support.slow import slow_unless
 from tests.tables.samples import satisfying
-from tests.thinning import examples, thinned
 from tracer import Trace, judge
 from tracer.bundled.training_step import make_training
 from tracer.names import Backend, DeterministicMode, Phase, SeedOrigin, Verdict
@@ -111,9 +111,9 @@ EVERY_RUN = {"torch's defaults", "benchmark, mode on", "warn, no fill"}
 
 @pytest.mark.parametrize(
     ("backend", "settings", "torch"),
-    thinned(
-        product([one for one in Backend if one is not Backend.RECORDED], PROCESSES, ("2.0", "2.6", "2.13")),
+    slow_unless(
         lambda case: case[2] == "2.13" and (case[0] is Backend.CUDA or case[1] in EVERY_RUN),
+        product([one for one in Backend if one is not Backend.RECORDED], PROCESSES, ("2.0", "2.6", "2.13")),
     ),
 )
 def test_every_rule_of_every_table_keeps_what_a_plan_promises(backend: Backend, settings: str, torch: str) -> None:
@@ -223,7 +223,6 @@ TRACES = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=examples(60))
 @given(TRACES, st.sampled_from(BACKENDS), st.sampled_from(["1.11", "2.6", "2.13", "2.20"]))
 def test_any_trace_keeps_what_its_plan_promises(recorded: Trace, backend: str, torch: str) -> None:
     keeps_its_promise(recorded, backend=backend, torch=torch)

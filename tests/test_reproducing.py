@@ -278,11 +278,10 @@ def test_a_random_hash_seed_is_said(
 
 
 @pytest.mark.slow
-@pytest.mark.fresh_interpreter
 @pytest.mark.parametrize(("value", "is_said"), [("0", False), ("random", True)])
 def test_a_random_hash_seed_of_an_interpreter_is_said(value: str, is_said: bool, tmp_path: Path) -> None:
     code = "import tracer\nprint(*tracer.reproducible(0).could_not_set, sep='\\n')"
-    done = process("-c", code, cwd=tmp_path, fresh=True, PYTHONHASHSEED=value)
+    done = process("-c", code, cwd=tmp_path, PYTHONHASHSEED=value)
     assert (done.code, "PYTHONHASHSEED=0" in done.out) == (0, is_said), done.err
 
 

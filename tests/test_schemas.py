@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from docs.making.json_schemas import schemas
 from tests.build import call, draw, event, finding, generator, loader, read, report, trace
 from tests.report.samples import HOSTILE, full_report, hostile_process_report, hostile_report, process_report
-from tests.thinning import every, examples
 from tests.trace.strategies import traces
 from tracer.gate.baseline import Acceptance, AcceptedBy
 from tracer.names import Overlap
@@ -28,7 +27,7 @@ from tracer.trace.records import Allocation, OverlapWrite
 
 DOCS = Path(__file__).parent.parent / "docs"
 NAMES = ("report.schema.json", "trace.schema.json")
-QUICK = settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @cache
@@ -125,7 +124,7 @@ def test_any_trace_is_what_the_schema_says(made: Trace) -> None:
     check_trace(made)
 
 
-@every(HOSTILE, repr)
+@pytest.mark.parametrize("text", HOSTILE, ids=repr)
 def test_hostile_names_are_what_the_schema_says(text: str) -> None:
     check_report(hostile_report(text))
     check_report(hostile_process_report(text))

@@ -158,7 +158,6 @@ def test_judging_speaks_of_the_target_and_refuses_what_does_not_exist(tmp_path: 
             tracer.report(**wrong)  # type: ignore[arg-type]
 
 
-@pytest.mark.fresh_interpreter
 def test_judging_needs_no_torch(tmp_path: Path) -> None:
     tracer = DeterminismTracer()
     with tracer:

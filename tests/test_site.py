@@ -81,7 +81,6 @@ def test_the_search_answers_from_a_disk(site: Path, chromium: Browser) -> None: 
     page.close()
 
 
-@pytest.mark.fresh_interpreter
 def test_a_dead_link_fails_the_build(tmp_path: Path) -> None:
     """The same settings on two pages, one of which names a heading that the other does not have."""
     yaml = pytest.importorskip("yaml")

@@ -6,11 +6,12 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from tests.forking import FORKING, Finished
 from tracer.cli.main import main
 
 SCRIPTS = Path(__file__).parent.parent / "scripts"
@@ -22,6 +23,14 @@ PLAIN = {
     if name not in ("RANK", "WORLD_SIZE", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM", "TRACER_DEBUG")
     and not name.startswith(("ATEN_", "PYTEST_"))
 }
+
+
+class Finished(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
 
 
 class Command:
@@ -45,38 +54,14 @@ class Command:
         return Finished(leaving.value.code, out, err)
 
 
-#: Variables that a process may be given after torch was loaded: nothing reads them before.
-LATE = {"PYTHONPATH", "COLUMNS", "NO_COLOR", "FORCE_COLOR", "TERM", "RANK", "WORLD_SIZE", "CUBLAS_WORKSPACE_CONFIG"}
+def process(*args: str | Path, cwd: Path, module: bool = False, **environ: str) -> Finished:
+    """``python ARGS``, or ``python -m tracer ARGS``, as a process of its own."""
+    return _finished(_start([*(["-m", "tracer"] if module else []), *args], cwd, environ))
 
 
-def process(
-    *args: str | Path, cwd: Path, module: bool = False, fresh: bool = False, anew: str = "", **environ: str
-) -> Finished:
-    """``python ARGS``, or ``python -m tracer ARGS``, as a process of its own.
-
-    It looks as if it had loaded nothing, but begins with torch in memory, and with this package too, unless it is to
-    load ``anew``. ``fresh``: an interpreter that is new indeed, which only tests with the mark ``fresh_interpreter``
-    start.
-    """
-    line = [*(["-m", "tracer"] if module else []), *map(str, args)]
-    if not fresh:
-        assert environ.keys() <= LATE, "something may read these variables before a fork can set them"
-        return FORKING.run(line, cwd=cwd, env={**PLAIN, **environ}, anew=anew)
-    done = subprocess.run(
-        [sys.executable, *line],
-        cwd=cwd,
-        env={**PLAIN, **environ},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    return Finished(done.returncode, done.stdout, done.stderr)
-
-
-def tracer_process(*args: str | Path, cwd: Path, fresh: bool = False, **environ: str) -> Finished:
+def tracer_process(*args: str | Path, cwd: Path, **environ: str) -> Finished:
     """``python -m tracer ARGS`` as a process."""
-    return process(*args, cwd=cwd, module=True, fresh=fresh, **environ)
+    return process(*args, cwd=cwd, module=True, **environ)
 
 
 def ranks(*args: str | Path, cwd: Path, count: int = 2) -> list[Finished]:
@@ -85,11 +70,29 @@ def ranks(*args: str | Path, cwd: Path, count: int = 2) -> list[Finished]:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     job = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    envs = [{**PLAIN, **job, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count)]
-    return FORKING.together([["-m", "tracer", *map(str, args)]] * count, cwd=cwd, envs=envs)
+    line = ["-m", "tracer", *args]
+    started = [_start(line, cwd, {**job, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(count)]
+    return [_finished(rank) for rank in started]
 
 
 def both(cwd: Path, *line: str | Path, **environ: str) -> tuple[Finished, Finished]:
     """The same command line through Python itself and through ``tracer run``."""
-    plain = process(*line, cwd=cwd, fresh=True, **environ)
+    plain = process(*line, cwd=cwd, **environ)
     return plain, tracer_process("run", "-o", "t.json", *line, cwd=cwd, **environ)
+
+
+def _start(line: Sequence[str | Path], cwd: Path, environ: Mapping[str, str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, *map(str, line)],
+        cwd=cwd,
+        env={**PLAIN, **environ},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _finished(started: subprocess.Popen[str]) -> Finished:
+    out, err = started.communicate(timeout=300)
+    return Finished(started.returncode, out, err)

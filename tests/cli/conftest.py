@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.cli.command import Command
@@ -13,3 +15,10 @@ def tracer(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
     for name in ("RANK", "WORLD_SIZE", "TRACER_DEBUG"):
         monkeypatch.delenv(name, raising=False)
     return Command(capsys, monkeypatch)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, which the command line is called in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

@@ -8,13 +8,12 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.build import call, finding, trace
 from tests.cli.command import Command
 from tests.report.samples import HOSTILE
-from tests.thinning import every, examples
 from tracer.cli.writing import SUMMARY
 from tracer.gate.baseline import HEADER, LEGEND
 from tracer.report.files.annotations import LIMIT, annotated, inert
@@ -118,12 +117,13 @@ def unescaped(text: str) -> str:
     return text
 
 
-@every([*HOSTILE, "a::b", "100%", "%0A::error::x", "a,line=7", "::stop-commands::x", "##[error]x"], repr)
+@pytest.mark.parametrize(
+    "text", [*HOSTILE, "a::b", "100%", "%0A::error::x", "a,line=7", "::stop-commands::x", "##[error]x"], ids=repr
+)
 def test_an_annotation_is_one_command_whatever_it_names(text: str) -> None:
     check_annotation(text)
 
 
-@settings(max_examples=examples(40))
 @given(st.text(max_size=40))
 def test_any_string_stays_inside_its_annotation(text: str) -> None:
     check_annotation(text)

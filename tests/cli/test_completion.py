@@ -12,7 +12,6 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from tests.cli.command import PLAIN, Command, process
-from tests.thinning import every
 from tracer.cli.completion import INSTALL, SHELLS, VARIABLE
 from tracer.cli.main import COMMANDS, tracer
 
@@ -33,7 +32,8 @@ def test_options_complete(name: str) -> None:
     assert "--help" in completed(name, "--")
 
 
-@every(
+@pytest.mark.parametrize(
+    ("args", "found"),
     [
         (("report", "--backend", "cu"), ["cuda"]),
         (("report", "--settings", "d"), ["default", "deterministic"]),
@@ -58,7 +58,7 @@ def test_options_complete(name: str) -> None:
         (("tables", "show", "cuda-put"), ["cuda-put"]),
         (("tables", ""), ["lint", "list", "measured", "show"]),
         (("completion", ""), ["bash", "zsh", "fish"]),
-    ]
+    ],
 )
 def test_values_complete(args: tuple[str, ...], found: list[str]) -> None:
     assert completed(*args) == found
@@ -96,7 +96,6 @@ def test_a_shell_that_is_not_known_is_one_line(args: tuple[str, ...], tracer: Co
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
-@pytest.mark.fresh_interpreter
 def test_bash_itself_completes_with_the_script(tmp_path: Path) -> None:
     """The printed script is sourced, and its function called as bash calls it."""
     (tmp_path / "tracer").write_text(f'#!/bin/sh\nexec {sys.executable} -m tracer "$@"\n')

@@ -9,7 +9,7 @@ from tracer.bundled.training_step import make_training
 from tracer.trace import Trace
 
 
-def test_the_demo_writes_its_files_and_says_what_to_open(tmp_path: Path) -> None:
+def test_the_demo_writes_its_files_and_says_what_to_open(tmp_path: Path, tracer: Command) -> None:
     done = tracer_process("demo", cwd=tmp_path)
     assert (done.code, done.err) == (0, "")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["report.csv", "report.html", "step.trace.json"]
@@ -19,7 +19,7 @@ def test_the_demo_writes_its_files_and_says_what_to_open(tmp_path: Path) -> None
     assert trace.partial == ""
     assert {"captions.words", "down.0", "head"} <= {one.module for one in trace.calls}
     assert all(str(tmp_path) not in one.location for one in trace.calls)
-    again = tracer_process("report", "step.trace.json", "--backend", "cuda", "-o", "again.csv", cwd=tmp_path)
+    again = tracer("report", tmp_path / "step.trace.json", "--backend", "cuda", "-o", tmp_path / "again.csv")
     assert again.code == 0
     assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "report.csv").read_bytes()
 

@@ -22,13 +22,14 @@ def test_a_new_process_has_its_mode_off_and_is_told_what_to_paste(tmp_path: Path
 
 
 @pytest.mark.parametrize(("fail_on", "code"), [("nondeterministic", 1), ("raises", 0), ("raises,nondeterministic", 1)])
-def test_the_gate_fails_on_the_verdicts_that_it_names(fail_on: str, code: int, tmp_path: Path) -> None:
-    done = tracer_process("doctor", "--fail-on", fail_on, cwd=tmp_path)
+def test_the_gate_fails_on_the_verdicts_that_it_names(fail_on: str, code: int, tracer: Command) -> None:
+    done = tracer("doctor", "--fail-on", fail_on)
     assert (done.code, done.err) == (code, "")
 
 
-def test_each_setting_stands_in_json_with_its_verdict(tmp_path: Path) -> None:
-    done = tracer_process("doctor", "--backend", "cuda", "--format", "json", cwd=tmp_path, **{WORKSPACE: ":16:8"})
+def test_each_setting_stands_in_json_with_its_verdict(tracer: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(WORKSPACE, ":16:8")
+    done = tracer("doctor", "--backend", "cuda", "--format", "json")
     found = json.loads(done.out)
     assert found["outlook"]["backends"] == ["cuda"]
     by_row = {one["row"]: one for one in found["settings"]}
@@ -38,9 +39,9 @@ def test_each_setting_stands_in_json_with_its_verdict(tmp_path: Path) -> None:
     assert (workspace["value"], workspace["is_set"], workspace["verdict"]) == (":16:8", True, "deterministic")
 
 
-def test_a_backend_that_is_not_here_can_be_asked_for(tmp_path: Path) -> None:
-    assert "cudnn.deterministic" not in tracer_process("doctor", "--backend", "cpu", cwd=tmp_path).out
-    assert "cudnn.deterministic" in tracer_process("doctor", "--backend", "cuda", cwd=tmp_path).out
+def test_a_backend_that_is_not_here_can_be_asked_for(tracer: Command) -> None:
+    assert "cudnn.deterministic" not in tracer("doctor", "--all", "--backend", "cpu").out
+    assert "cudnn.deterministic" in tracer("doctor", "--all", "--backend", "cuda").out
 
 
 def test_it_reads_the_very_process(tmp_path: Path) -> None:

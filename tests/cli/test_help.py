@@ -34,13 +34,12 @@ def test_the_version_is_the_packages(tracer: Command) -> None:
     assert tracer("--version").out == f"tracer {__version__}\n"
 
 
-@pytest.mark.fresh_interpreter
 def test_help_imports_no_subcommand_and_nothing_heavy(tmp_path: Path) -> None:
     code = (
         "import sys\nfrom tracer.cli.main import main\n"
         "try:\n    main(['--help'])\nexcept SystemExit:\n    print(*sys.modules, file=sys.stderr)\n"
     )
-    done = process("-c", code, cwd=tmp_path, fresh=True)
+    done = process("-c", code, cwd=tmp_path)
     loaded = set(done.err.split())
     assert "Commands:" in done.out
     assert not loaded & {"torch", "pandas", "numpy", "rich", "jinja2", "msgspec", "packaging"}
@@ -55,7 +54,6 @@ def processor_seconds(*command: str) -> float:
     return after.children_user + after.children_system - before.children_user - before.children_system
 
 
-@pytest.mark.fresh_interpreter
 def test_help_costs_little_more_than_importing_click() -> None:
     pairs: list[tuple[float, float]] = []
     ours, clicks = 1.0, 0.0
@@ -69,7 +67,6 @@ def test_help_costs_little_more_than_importing_click() -> None:
     assert ours <= 1.5 * clicks
 
 
-@pytest.mark.fresh_interpreter
 def test_a_reader_that_goes_away_gets_no_traceback(tmp_path: Path) -> None:
     """``tracer --help | true``."""
     with subprocess.Popen(

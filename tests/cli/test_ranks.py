@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.build import call, environment, trace
-from tests.cli.command import SCRIPTS, Command, ranks, tracer_process
+from tests.cli.command import SCRIPTS, Command, ranks
 from tests.report.samples import HOSTILE
 from tracer.trace import Trace, TraceSource
 
@@ -57,14 +57,14 @@ def test_a_hostile_name_stays_text(tmp_path: Path, tracer: Command, text: str) -
 
 
 @pytest.mark.parametrize("apart", ["", "apart"])
-def test_two_ranks_of_a_job_are_compared(tmp_path: Path, apart: str) -> None:
+def test_two_ranks_of_a_job_are_compared(tmp_path: Path, tracer: Command, apart: str) -> None:
     line = ("run", "-o", "t.json", "--steps", "1:2", SCRIPTS / "two_ranks.py", *([apart] if apart else []))
     for done in ranks(*line, cwd=tmp_path):
         assert done.code == 0, done.err
-    files = [f"t.rank{rank}.json" for rank in (0, 1)]
-    assert [Trace.load(tmp_path / name).sources[0].rank for name in files] == [0, 1]
-    text = tracer_process("report", *files, cwd=tmp_path)
-    found = json.loads(tracer_process("report", *files, "--format", "json", cwd=tmp_path).out)["ranks"]
+    files = [tmp_path / f"t.rank{rank}.json" for rank in (0, 1)]
+    assert [Trace.load(path).sources[0].rank for path in files] == [0, 1]
+    text = tracer("report", *files)
+    found = json.loads(tracer("report", *files, "--format", "json").out)["ranks"]
     if not apart:
         assert "All 2 ranks agree in settings, calls and random draws." in text.out
         assert found == {"ranks": [0, 1], "alike": [[0, 1]]}

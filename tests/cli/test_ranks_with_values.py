@@ -95,7 +95,6 @@ def test_a_rank_that_clips_alone_drifts_from_the_next_step_on(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-@pytest.mark.fresh_interpreter
 def test_a_job_under_torchrun_is_repeated_rank_by_rank(tmp_path: Path) -> None:
     (tmp_path / "s.py").write_text(SCRIPT)
     line = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]

@@ -49,15 +49,10 @@ def test_text_is_the_default_and_has_no_escape_code_in_a_pipe(saved: Path, trace
 
 
 @pytest.mark.parametrize(
-    ("environ", "fresh"),
-    [
-        ({"NO_COLOR": "1"}, False),
-        ({"COLUMNS": "40"}, False),
-        pytest.param({"PYTHONIOENCODING": "ascii"}, True, marks=pytest.mark.fresh_interpreter),
-    ],
+    "environ", [{"NO_COLOR": "1"}, {"COLUMNS": "40"}, {"PYTHONIOENCODING": "ascii"}], ids=lambda one: next(iter(one))
 )
-def test_a_process_in_a_pipe_prints_plain_text(saved: Path, environ: dict[str, str], fresh: bool) -> None:
-    done = tracer_process("report", saved, "--backend", "cuda", cwd=saved.parent, fresh=fresh, **environ)
+def test_a_process_in_a_pipe_prints_plain_text(saved: Path, environ: dict[str, str]) -> None:
+    done = tracer_process("report", saved, "--backend", "cuda", cwd=saved.parent, **environ)
     assert (done.code, done.err) == (0, "")
     assert "\x1b" not in done.out
     if width := environ.get("COLUMNS"):

@@ -37,7 +37,6 @@ def workplace(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.fresh_interpreter
 @pytest.mark.parametrize(
     "line",
     [
@@ -56,15 +55,13 @@ def test_the_script_sees_what_python_shows_it(workplace: Path, line: tuple[str, 
     assert json.loads(traced.out) == json.loads(plain.out)
 
 
-@pytest.mark.fresh_interpreter
 def test_a_class_of_main_pickles_and_reaches_a_spawned_process(tmp_path: Path) -> None:
-    traced = tracer_process("run", SCRIPTS / "pickles.py", cwd=tmp_path, fresh=True)
+    traced = tracer_process("run", SCRIPTS / "pickles.py", cwd=tmp_path)
     assert traced.out == "[Sample(number=2), Sample(number=4)]\n"
 
 
-@pytest.mark.parametrize("fresh", [False, pytest.param(True, marks=[pytest.mark.fresh_interpreter, pytest.mark.slow])])
-def test_an_error_has_the_exit_code_and_the_traceback_that_python_gives_it(tmp_path: Path, fresh: bool) -> None:
-    plain = process(SCRIPTS / "fails.py", "op", cwd=tmp_path, fresh=fresh)
+def test_an_error_has_the_exit_code_and_the_traceback_that_python_gives_it(tmp_path: Path) -> None:
+    plain = process(SCRIPTS / "fails.py", "op", cwd=tmp_path)
     traced = tracer_process("run", "-o", "t.json", SCRIPTS / "fails.py", "op", cwd=tmp_path)
     assert traced.code == plain.code == 1
     assert traced.err.splitlines()[:-1] == plain.err.splitlines()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.cli.command import tracer_process
+from tests.cli.command import Command
 from tracer.names import BlindSpotKind
 from tracer.session import judge
 from tracer.trace import Trace
@@ -30,12 +30,12 @@ print(len(compiled), sorted(net.state_dict()))
 """
 
 
-def test_compiled_code_runs_eagerly_and_keeps_its_names_and_the_trace_says_so(tmp_path: Path) -> None:
-    (tmp_path / "s.py").write_text(SCRIPT)
-    done = tracer_process("run", "--eager", "s.py", cwd=tmp_path)
+def test_compiled_code_runs_eagerly_and_keeps_its_names_and_the_trace_says_so(folder: Path, tracer: Command) -> None:
+    (folder / "s.py").write_text(SCRIPT)
+    done = tracer("run", "--eager", "s.py")
     assert done.code == 0, done.err
     assert done.out == "0 ['_orig_mod.bias', '_orig_mod.weight']\n"
-    trace = Trace.load(tmp_path / "trace.json")
+    trace = Trace.load(folder / "trace.json")
     assert trace.sources[0].eager
     assert sum(call.count for call in trace.calls if call.op == "aten.addmm.default") == 2
     told = [spot for spot in trace.blind_spots if spot.kind is BlindSpotKind.COMPILE_FELL_BACK]
@@ -44,10 +44,10 @@ def test_compiled_code_runs_eagerly_and_keeps_its_names_and_the_trace_says_so(tm
     assert any("--eager" in banner for banner in judge(trace, backend="cuda").banners)
 
 
-def test_without_the_option_nothing_says_so(tmp_path: Path) -> None:
-    (tmp_path / "s.py").write_text("import torch\ntorch.ones(2) + 1\n")
-    done = tracer_process("run", "s.py", cwd=tmp_path)
+def test_without_the_option_nothing_says_so(folder: Path, tracer: Command) -> None:
+    (folder / "s.py").write_text("import torch\ntorch.ones(2) + 1\n")
+    done = tracer("run", "s.py")
     assert done.code == 0, done.err
-    trace = Trace.load(tmp_path / "trace.json")
+    trace = Trace.load(folder / "trace.json")
     assert not trace.sources[0].eager
     assert not any("--eager" in banner for banner in judge(trace).banners)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import SCRIPTS, process, tracer_process
+from tests.cli.command import SCRIPTS, Command, process, tracer_process
 from tracer.trace import Trace
 
 
@@ -21,12 +21,12 @@ from tracer.trace import Trace
     ],
 )
 def test_steps_are_a_window_of_optimizer_steps(
-    tmp_path: Path, options: tuple[str, ...], steps_recorded: int, losses: int, partial: str
+    folder: Path, tracer: Command, options: tuple[str, ...], steps_recorded: int, losses: int, partial: str
 ) -> None:
-    done = tracer_process("run", *options, "-o", "t.json.gz", SCRIPTS / "train.py", cwd=tmp_path)
+    done = tracer("run", *options, "-o", "t.json.gz", SCRIPTS / "train.py")
     assert done.code == 0
     assert len(done.out.splitlines()) == losses
-    trace = Trace.load(tmp_path / "t.json.gz")
+    trace = Trace.load(folder / "t.json.gz")
     assert trace.partial == partial
     assert trace.sources[0].optimizer_steps == steps_recorded
     # Each step runs the forward of the last layer once, and its weight's gradient once.
@@ -46,12 +46,12 @@ def test_losses_are_the_same_with_and_without(tmp_path: Path) -> None:
     assert traced.err.endswith("3 optimizer steps; next: tracer report t.json\n")
 
 
-def test_a_script_without_steps_is_told_so(tmp_path: Path) -> None:
-    (tmp_path / "s.py").write_text("import torch\ntorch.ones(2) + 1\n")
-    done = tracer_process("run", "--steps", "0:1", "s.py", cwd=tmp_path)
+def test_a_script_without_steps_is_told_so(folder: Path, tracer: Command) -> None:
+    (folder / "s.py").write_text("import torch\ntorch.ones(2) + 1\n")
+    done = tracer("run", "--steps", "0:1", "s.py")
     assert done.code == 0
     assert "no optimizer step ended, so --steps 0:1 was never over" in done.err
-    trace = Trace.load(tmp_path / "trace.json")
+    trace = Trace.load(folder / "trace.json")
     assert trace.call_count == 2
     assert trace.partial
 
@@ -66,9 +66,8 @@ def test_a_mode_of_the_scripts_own_stays_its_own(tmp_path: Path) -> None:
     assert Trace.load(tmp_path / "trace.json").sources[0].optimizer_steps == 1
 
 
-@pytest.mark.fresh_interpreter
 def test_torch_is_imported_by_the_script_and_the_settings_are_those_of_the_step(tmp_path: Path) -> None:
-    done = tracer_process("run", SCRIPTS / "sets_threads.py", cwd=tmp_path, fresh=True)
+    done = tracer_process("run", SCRIPTS / "sets_threads.py", cwd=tmp_path)
     assert done.out == "1\n", done.err
     environment = Trace.load(tmp_path / "trace.json").environment
     assert environment.deterministic_mode == "on"
@@ -76,12 +75,12 @@ def test_torch_is_imported_by_the_script_and_the_settings_are_those_of_the_step(
     assert environment.num_threads == 1
 
 
-def test_each_rank_writes_a_file_of_its_own(tmp_path: Path) -> None:
-    done = tracer_process(
-        "run", "-o", "out/t.json.gz", SCRIPTS / "train.py", "1", cwd=tmp_path, RANK="1", WORLD_SIZE="2"
-    )
+def test_each_rank_writes_a_file_of_its_own(folder: Path, tracer: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    done = tracer("run", "-o", "out/t.json.gz", SCRIPTS / "train.py", "1")
     assert "out/t.rank1.json.gz" in done.err
-    source = Trace.load(tmp_path / "out" / "t.rank1.json.gz").sources[0]
+    source = Trace.load(folder / "out" / "t.rank1.json.gz").sources[0]
     assert (source.rank, source.world_size) == (1, 2)
 
 
@@ -93,12 +92,12 @@ def test_each_rank_writes_a_file_of_its_own(tmp_path: Path) -> None:
     ],
 )
 def test_steps_that_recording_cannot_follow_are_said_to_be_so(
-    tmp_path: Path, script: str, steps: str, says: str
+    folder: Path, tracer: Command, script: str, steps: str, says: str
 ) -> None:
-    done = tracer_process("run", "--steps", steps, SCRIPTS / script, cwd=tmp_path)
+    done = tracer("run", "--steps", steps, SCRIPTS / script)
     assert done.code == 0, done.err
     assert says in done.err
-    assert says in Trace.load(tmp_path / "trace.json").partial
+    assert says in Trace.load(folder / "trace.json").partial
 
 
 @pytest.mark.slow

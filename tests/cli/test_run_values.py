@@ -48,7 +48,7 @@ while True:
 
 
 def run(folder: Path, *args: str | Path, **environ: str) -> Values:
-    done = process("run", "--values", *args, cwd=folder, module=True, fresh=False, **environ)
+    done = process("run", "--values", *args, cwd=folder, module=True, **environ)
     assert done.code == 0, done.err
     return read_values(folder / "trace.values")
 
@@ -89,39 +89,41 @@ def test_batches_states_and_calls_are_kept_and_agree_in_a_second_run(tmp_path: P
     assert first.steps[1].tolist() == [0, 1, 2, 3, 4, 5]
 
 
-def test_the_trace_and_the_report_say_that_digests_were_kept(tmp_path: Path, tracer: Command) -> None:
-    values = run(tmp_path, SCRIPTS / "train.py")
-    trace = Trace.load(tmp_path / "trace.json")
+def test_the_trace_and_the_report_say_that_digests_were_kept(folder: Path, tracer: Command) -> None:
+    assert tracer("run", "--values", SCRIPTS / "train.py").code == 0
+    values, trace = read_values(folder / "trace.values"), Trace.load(folder / "trace.json")
     assert trace.sources[0].values
     assert len(values.group) > 0
-    assert "`tracer diff`" in " ".join(tracer("report", tmp_path / "trace.json").out.split())
+    assert "`tracer diff`" in " ".join(tracer("report", folder / "trace.json").out.split())
     assert {group.op for group in values.groups} <= {group.op for group in trace.calls}
     assert {(group.location, group.module) for group in values.groups} <= {
         (group.location, group.module) for group in trace.calls
     }
 
 
-def test_nothing_is_kept_unasked(tmp_path: Path) -> None:
-    process("run", SCRIPTS / "train.py", cwd=tmp_path, module=True, fresh=False)
-    assert not Trace.load(tmp_path / "trace.json").sources[0].values
-    assert [path.name for path in tmp_path.iterdir()] == ["trace.json"]
+def test_nothing_is_kept_unasked(folder: Path, tracer: Command) -> None:
+    assert tracer("run", SCRIPTS / "train.py").code == 0
+    assert not Trace.load(folder / "trace.json").sources[0].values
+    assert [path.name for path in folder.iterdir()] == ["trace.json"]
 
 
-def test_chosen_steps_keep_their_numbers_and_the_file_is_whole(tmp_path: Path) -> None:
-    values = run(tmp_path, "--steps", "1:3", training(tmp_path, "").name)
+def test_chosen_steps_keep_their_numbers_and_the_file_is_whole(folder: Path, tracer: Command) -> None:
+    assert tracer("run", "--values", "--steps", "1:3", training(folder, "").name).code == 0
+    values = read_values(folder / "trace.values")
     assert values.partial == ""
-    assert Trace.load(tmp_path / "trace.json").sources[0].optimizer_steps == 2
+    assert Trace.load(folder / "trace.json").sources[0].optimizer_steps == 2
     assert {step for *_, step in moments(values)} == {1, 2, 3}  # 3: as recording ended
 
 
-def test_each_rank_has_a_file_and_says_which(tmp_path: Path) -> None:
-    for rank in "01":
-        done = process(
-            "run", "--values", SCRIPTS / "train.py", cwd=tmp_path, module=True, fresh=False, RANK=rank, WORLD_SIZE="2"
-        )
-        assert done.code == 0, done.err
-        header = read_values(tmp_path / f"trace.rank{rank}.values").header
-        assert (header.rank, header.world_size, header.name) == (int(rank), 2, "train.py")
+@pytest.mark.parametrize("rank", [0, 1])
+def test_each_rank_has_a_file_and_says_which(
+    folder: Path, tracer: Command, monkeypatch: pytest.MonkeyPatch, rank: int
+) -> None:
+    monkeypatch.setenv("RANK", str(rank))
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert tracer("run", "--values", SCRIPTS / "train.py").code == 0
+    header = read_values(folder / f"trace.rank{rank}.values").header
+    assert (header.rank, header.world_size, header.name) == (rank, 2, "train.py")
 
 
 @pytest.mark.parametrize(
@@ -139,7 +141,7 @@ def killed_after(seconds: float, folder: Path, *since: str) -> Values | None:
     script = folder / "s.py"
     script.write_text(ENDLESS)
     (folder / "trace.values").unlink(missing_ok=True)
-    done = process("run", "--values", script.name, str(seconds), *since, cwd=folder, module=True, fresh=False)
+    done = process("run", "--values", script.name, str(seconds), *since, cwd=folder, module=True)
     assert done.code == -signal.SIGKILL, done.err
     if not (folder / "trace.values").exists():
         return None  # before the first call

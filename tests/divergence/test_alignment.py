@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.thinning import examples
 from tracer.divergence.matching import alignment
 from tracer.divergence.matching.alignment import Gap, Match, align, gaps_of
 
 KEYS = st.lists(st.integers(0, 4), max_size=40)
-PROPERTY = settings(max_examples=examples(150), deadline=None)
 
 
 def of(first: list[int], second: list[int], steps: tuple[list[int], list[int]] = ([], [])) -> list[Match]:
@@ -46,14 +44,12 @@ def check(matches: list[Match], first: list[int], second: list[int]) -> None:
 
 
 @given(KEYS)
-@PROPERTY
 def test_a_sequence_is_one_match_with_itself(keys: list[int]) -> None:
     assert of(keys, keys) == ([Match(0, 0, len(keys))] if keys else [])
     assert gaps_of(of(keys, keys), len(keys), len(keys)) == []
 
 
 @given(KEYS, KEYS)
-@PROPERTY
 def test_as_much_is_matched_as_can_be(first: list[int], second: list[int]) -> None:
     matches = of(first, second)
     check(matches, first, second)
@@ -61,13 +57,11 @@ def test_as_much_is_matched_as_can_be(first: list[int], second: list[int]) -> No
 
 
 @given(KEYS, KEYS, st.sets(st.integers(0, 40)), st.sets(st.integers(0, 40)))
-@PROPERTY
 def test_steps_never_make_a_wrong_match(first: list[int], second: list[int], ours: set[int], theirs: set[int]) -> None:
     check(of(first, second, (sorted(ours), sorted(theirs))), first, second)
 
 
 @given(KEYS, st.data())
-@PROPERTY
 def test_a_call_too_many_is_one_gap_at_its_place(keys: list[int], data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(keys)))
     second = [*keys[:place], 9, *keys[place:]]

@@ -6,18 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.divergence.recorded import Recorder, Run, Tensor
-from tests.thinning import examples
 from tracer.divergence import RootCause, State, compare_recordings
 from tracer.trace.values import ValueKind
 
 #: One call: which op, how far back its inputs were made, and whether a step begins before it.
 STEP = st.tuples(st.integers(0, 3), st.sets(st.integers(1, 6), max_size=3), st.booleans(), st.booleans())
 PROGRAMS = st.lists(STEP, min_size=1, max_size=25)
-PROPERTY = settings(max_examples=examples(80), deadline=None)
 
 
 def run_program(run: Run, calls: list[Any], noise: dict[int, int] | None = None, extra: int | None = None) -> None:
@@ -43,7 +41,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(calls=PROGRAMS)
-@PROPERTY
 def test_a_recording_agrees_with_itself(folder: Path, calls: list[Any]) -> None:
     record = Recorder(folder)
     found = compare_recordings(record(run_program, calls=calls), record(run_program, calls=calls))
@@ -54,7 +51,6 @@ def test_a_recording_agrees_with_itself(folder: Path, calls: list[Any]) -> None:
 
 
 @given(calls=PROGRAMS, data=st.data())
-@PROPERTY
 def test_one_result_that_differs_is_one_root_there(folder: Path, calls: list[Any], data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(calls) - 1))
     record = Recorder(folder)
@@ -70,7 +66,6 @@ def test_one_result_that_differs_is_one_root_there(folder: Path, calls: list[Any
 
 
 @given(calls=PROGRAMS, data=st.data())
-@PROPERTY
 def test_one_call_too_many_is_one_root_there(folder: Path, calls: list[Any], data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(calls)))
     record = Recorder(folder)
@@ -83,7 +78,6 @@ def test_one_call_too_many_is_one_root_there(folder: Path, calls: list[Any], dat
 
 
 @given(calls=PROGRAMS, places=st.sets(st.integers(0, 24), min_size=1, max_size=4))
-@PROPERTY
 def test_whatever_differs_is_told(folder: Path, calls: list[Any], places: set[int]) -> None:
     """No difference goes unmentioned: each is a root, or follows from one that comes before it."""
     record = Recorder(folder)

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tests.bits import seed_everything
-from tests.thinning import every
 from tracer import DeterminismTracer, Trace, judge
 from tracer.names import Verdict
 
@@ -561,7 +560,7 @@ def recorded(entry: Entry) -> tuple[Trace, set[str]]:
 
 
 @pytest.mark.filterwarnings("ignore")
-@every(ENTRIES, str)
+@pytest.mark.parametrize("entry", ENTRIES, ids=str)
 def test_a_documented_op_is_judged_as_documented_or_as_corrected(entry: Entry) -> None:
     trace, ops = recorded(entry)
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.hostile.documents import KEY, Place, changed, full_document, spelled, texts
 from tests.hostile.payloads import PAYLOADS
 from tests.one_call.running import run_program
-from tests.thinning import every, thinned
+from tests.support.slow import slow_unless
 from tracer.errors import TracerError, UsageError
 from tracer.literals import literal
 from tracer.names import About
@@ -84,7 +84,7 @@ def test_any_text_of_a_trace_changes_constants_alone(backend: str, place: Place,
 OTHERS = {("op", "dunder"), ("op", "loads"), ("arguments", "spaces"), ("arguments", "empty"), ("region", "empty")}
 
 
-@pytest.mark.parametrize("name", thinned(PAYLOADS, ["python string", "docstring", "comment"]))
+@pytest.mark.parametrize("name", slow_unless(["python string", "docstring", "comment"], PAYLOADS))
 def test_each_known_payload_changes_constants_alone(name: str) -> None:
     wrong = [
         f"{spelled(place)} for {backend}"
@@ -137,7 +137,8 @@ def names(program: str) -> set[str]:
     }
 
 
-@every(
+@pytest.mark.parametrize(
+    "arguments",
     [
         "self=float32['a']",
         "self=-'x'",
@@ -168,7 +169,8 @@ def names(program: str) -> set[str]:
         "**self",
         "1",
         "self=\0",
-    ]
+    ],
+    ids=lambda arguments: arguments[:20],
 )
 def test_odd_arguments_get_one_line(arguments: str) -> None:
     report = judge(msgspec.convert(changed(DOCUMENT, ("calls", 0, "arguments"), arguments), Trace), backend="recorded")

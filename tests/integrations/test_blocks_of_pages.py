@@ -9,7 +9,6 @@ from importlib import import_module
 import pytest
 
 from docs.making.pages import written_pages
-from tests.thinning import every
 
 BLOCKS = [
     block
@@ -31,7 +30,7 @@ def imported() -> list[tuple[str, str]]:
     )
 
 
-@every(BLOCKS, lambda block: block.strip().splitlines()[0])
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.strip().splitlines()[0])
 def test_a_block_compiles_and_fits(block: str) -> None:
     compile(block, "a page", "exec")
     assert max(map(len, block.splitlines())) <= 120

@@ -64,31 +64,23 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-#: Not ours and not met here, but each takes a process as long as our own plugin does.
-OTHERS = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:anyio")
-#: Takes as long once more: asserts that are not rewritten, and no question to pytest about each import.
-PLAIN = "--assert=plain"
-
-
-def pytest_in(folder: Path, *options: str, fresh: bool = False, asserts: str = PLAIN) -> Run:
-    done = process("-m", "pytest", *OTHERS, asserts, *options, cwd=folder, fresh=fresh)
+def pytest_in(folder: Path, *options: str) -> Run:
+    done = process("-m", "pytest", *options, cwd=folder)
     return Run(done.code, done.out + done.err)
 
 
 def test_a_marked_test_fails_for_its_findings_and_others_do_not(project: Path) -> None:
-    done = pytest_in(project, "-q", asserts="--assert=rewrite")
+    done = pytest_in(project, "-q")
     assert done.code == 1
     assert "1 failed, 5 passed" in done.out
     assert "test_steps.py:9: cuda-index-add: aten.index_add.default is nondeterministic" in done.out
     assert "INTERNALERROR" not in done.out
 
 
-@pytest.mark.parametrize(
-    "workers", [(), pytest.param(("-n", "2"), marks=[pytest.mark.fresh_interpreter, pytest.mark.slow])]
-)
+@pytest.mark.parametrize("workers", [(), pytest.param(("-n", "2"), marks=pytest.mark.slow)])
 def test_one_report_holds_what_every_worker_recorded(project: Path, workers: tuple[str, ...]) -> None:
     options = ("-q", "--determinism-report", "out.json", "--determinism-backend", "cuda", *workers)
-    done = pytest_in(project, *options, fresh=bool(workers))  # the workers start Python themselves
+    done = pytest_in(project, *options)
     assert "determinism report on 5 recordings: out.json" in done.out
     told = json.loads((project / "out.json").read_text(encoding="utf-8"))["judgement"]
     names = {source["name"] for source in told["sources"]}
@@ -105,13 +97,12 @@ NAMES = (
 )
 
 
-@pytest.mark.fresh_interpreter
 def test_nothing_is_loaded_where_it_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "test_none.py").write_text(
         "import sys\n\ndef test():\n    assert not {'torch', 'msgspec', 'pandas'} & set(sys.modules)\n",
         encoding="utf-8",
     )
-    done = pytest_in(tmp_path, "-q", fresh=True)
+    done = pytest_in(tmp_path, "-q")
     assert done.code == 0, done.out
 
 

@@ -10,7 +10,6 @@ import torch
 import torch.nn.functional as F
 
 from tests.build import call, finding, judgement, trace
-from tests.thinning import every
 from tracer.judging.calls.own_remedy import in_ones_own_hands, library_of
 from tracer.judging.calls.rewriting import rewritten
 from tracer.names import Prerequisite, Rewriting
@@ -74,7 +73,8 @@ def test_a_rewritten_line_computes_the_same_values(line: str, how: Rewriting, ne
     torch.testing.assert_close(outcome(new), outcome(line))
 
 
-@every(
+@pytest.mark.parametrize(
+    ("line", "how"),
     [
         ("out.index_add_(1, idx, src)", Rewriting.INDEX_ADD),
         ("out.index_add_(dim, idx, src)", Rewriting.INDEX_ADD),
@@ -92,7 +92,7 @@ def test_a_rewritten_line_computes_the_same_values(line: str, how: Rewriting, ne
         ("F.pad(x, pads, mode='reflect')", Rewriting.REFLECTION_PAD),
         ("F.pad(x, (1, 1))", Rewriting.REFLECTION_PAD),
         ("F.pad(x, (1, 1), mode=mode)", Rewriting.REFLECTION_PAD),
-    ]
+    ],
 )
 def test_what_is_not_certain_is_not_rewritten(line: str, how: Rewriting) -> None:
     assert rewritten(line, how) == ""

@@ -12,7 +12,7 @@ from tests.bits import seed_everything
 from tests.models import graphs
 from tests.models.oracle import Named, count_unlinked, lines_by_anomaly_mode, lines_of_trace
 from tests.models.workloads import IN_EVERY_RUN, MAKERS, make
-from tests.thinning import thinned
+from tests.support.slow import slow_unless
 from tracer import DeterminismTracer, Trace
 from tracer.names import BlindSpotKind, Phase
 
@@ -32,7 +32,7 @@ def by_anomaly_mode(make_step: Callable[[], Callable[[], Any]]) -> dict[Named, i
     return lines
 
 
-@pytest.mark.parametrize("name", thinned(MAKERS, IN_EVERY_RUN))
+@pytest.mark.parametrize("name", slow_unless(IN_EVERY_RUN, MAKERS))
 def test_every_backward_call_of_a_model_names_the_line_that_anomaly_mode_names(name: str) -> None:
     def two_steps() -> Callable[[], Any]:
         training = make(name)

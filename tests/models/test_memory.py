@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.models.workloads import IN_EVERY_RUN, MAKERS, make
-from tests.thinning import thinned
+from tests.support.slow import slow_unless
 from tracer import DeterminismTracer
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", thinned(MAKERS, IN_EVERY_RUN))
+@pytest.mark.parametrize("name", slow_unless(IN_EVERY_RUN, MAKERS))
 def test_training_is_blamed_for_nothing(name: str) -> None:
     tracer = DeterminismTracer()
     with tracer:

@@ -26,7 +26,6 @@ def run_with(perturb: int) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.fresh_interpreter
 @pytest.mark.skipif(sys.platform != "linux", reason="MALLOC_PERTURB_ is glibc's")
 def test_an_idiom_is_blamed_where_other_bytes_change_its_result_and_nowhere_else() -> None:
     one, other = run_with(85), run_with(170)

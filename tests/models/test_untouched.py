@@ -16,7 +16,7 @@ import torch
 from tests.bits import bits, random_state
 from tests.models.workloads import IN_EVERY_RUN, MAKERS, RECOMPUTES, Training, make
 from tests.support.modes import CountingMode
-from tests.thinning import thinned
+from tests.support.slow import slow_unless
 from tracer import DeterminismTracer, Trace
 from tracer.names import Phase
 
@@ -25,7 +25,7 @@ STEPS = 3
 MADE_ON_THE_WAY = {"whisper": {"CrossEntropyLoss"}}
 #: A hook on a parameter that reaches the parameter is a cycle that Python does not see.
 KEPT_BY_THEMSELVES = {"optimizer in backward"}
-every_workload = pytest.mark.parametrize("name", thinned(MAKERS, IN_EVERY_RUN))
+every_workload = pytest.mark.parametrize("name", slow_unless(IN_EVERY_RUN, MAKERS))
 
 
 def left_behind(training: Training, observer: AbstractContextManager[Any]) -> dict[str, Any]:

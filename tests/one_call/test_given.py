@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.thinning import every
 from tracer.one_call.given import Tensor, Unknown, Word, given_by, has_unknown
 
 
-@every(
+@pytest.mark.parametrize(
+    ("text", "value"),
     [
         ("float32[10, 4]", Tensor("float32", (10, 4))),
         ("int64[()]", Tensor("int64", ())),
@@ -26,7 +26,7 @@ from tracer.one_call.given import Tensor, Unknown, Word, given_by, has_unknown
         ("torch.device('cpu')", Word("torch.device('cpu')")),
         ("'sum'", "sum"),
         ("...", Unknown()),
-    ]
+    ],
 )
 def test_each_kind_of_argument(text: str, value: Any) -> None:
     assert given_by(f"first={text}, then=True") == {"first": value, "then": True}

@@ -12,17 +12,20 @@ A clean twin gives no finding but draws from generators that it seeded.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import torch
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from tests.cli.command import LATE, process
+from tests.cli.command import Command, process
+from tests.support.slow import slow_unless
 from tracer import Trace, judge
 from tracer.names import Verdict
 from tracer.report import Report
@@ -67,33 +70,39 @@ def variables_of(script: Path) -> dict[str, str]:
     return dict(one.split("=", 1) for one in said_in(script)["env"])
 
 
-def report_on(script: Path, folder: Path) -> Report:
-    """Run ``script`` in ``folder`` under ``tracer run``, and judge its trace as it asks."""
-    said, given = said_in(script), variables_of(script)
+def report_on(script: Path, folder: Path, here: Command | None = None) -> Report:
+    """Run ``script`` in ``folder`` under ``tracer run``, and judge its trace as it asks.
+
+    ``here``: in this process, where nothing hangs on what happened in it before.
+    """
+    said = said_in(script)
     if any(Version(torch.__version__) not in SpecifierSet(one, prereleases=True) for one in said["torch"]):
         pytest.skip(f"needs torch {said['torch'][0]}")
     shutil.copy(script, folder)
     command = ["run", "-o", "trace.json", *said["run"], script.name]
-    fresh = not given.keys() <= LATE
-    done = process(*command, cwd=folder, module=True, fresh=fresh, PYTHONPATH=str(HERE.parents[1]), **given)
+    if here is None:
+        done = process(*command, cwd=folder, module=True, **variables_of(script))
+    else:
+        os.chdir(folder)
+        done = here(*command)
     assert done.code == 0, done.err
     return judge(Trace.load(folder / "trace.json"), **dict(one.split("=", 1) for one in said["judge"]))
 
 
-def of(area: str, scripts: list[Path]) -> list[Any]:
-    """Those of ``scripts`` that lie in folder ``area``, as parameters: a module an area, so that workers share them."""
-    chosen = (path for path in scripts if path.parent.name == area)
-    fresh = pytest.mark.fresh_interpreter
-    return [
-        pytest.param(path, id=path.stem, marks=[] if variables_of(path).keys() <= LATE else [fresh]) for path in chosen
-    ]
+def of(area: str, scripts: list[Path], in_every_run: Collection[str] | None = None) -> pytest.MarkDecorator:
+    """Those of ``scripts`` that lie in folder ``area``, as parameters; slow where they, or their faults, are not named
+    ``in_every_run``."""
+    chosen = [path for path in scripts if path.parent.name == area]
+    often = {path for path in chosen if in_every_run is None or path.stem.removesuffix("_clean") in in_every_run}
+    cases = slow_unless(often, chosen)
+    return pytest.mark.parametrize("script", cases, ids=lambda path: path.stem)
 
 
-def expect_found(script: Path, folder: Path) -> None:
+def expect_found(script: Path, folder: Path, here: Command | None = None) -> None:
     """Every mark of ``script`` is found, at its line."""
     planted = planted_in(script)
     assert planted, "nothing is planted"
-    report = report_on(script, folder)
+    report = report_on(script, folder, here)
     risky = {(one.rule, one.location) for one in report.findings if one.verdict is not Verdict.DETERMINISTIC}
     for fault in planted:
         places = {location for rule, location in risky if rule == fault.rule}
@@ -101,7 +110,7 @@ def expect_found(script: Path, folder: Path) -> None:
         assert not fault.location or fault.location in places, f"{fault} was not found, but {sorted(places)}"
 
 
-def expect_nothing(script: Path, folder: Path) -> None:
+def expect_nothing(script: Path, folder: Path, here: Command | None = None) -> None:
     """A clean twin has nothing but seeded draws."""
-    report = report_on(script, folder)
+    report = report_on(script, folder, here)
     assert [one for one in report.findings if one.verdict is not Verdict.SEEDED] == []

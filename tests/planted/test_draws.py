@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.planted.planting import CLEAN, FAULTS, expect_found, expect_nothing, of
 
+IN_EVERY_RUN = {"numpy_object", "seeds_from_clocks", "unseeded_dropout"}
 
-@pytest.mark.parametrize("script", of("draws", FAULTS))
+
+@of("draws", FAULTS, IN_EVERY_RUN)
 def test_a_planted_fault_is_found_at_its_line(script: Path, tmp_path: Path) -> None:
     expect_found(script, tmp_path)
 
 
-@pytest.mark.parametrize("script", of("draws", CLEAN))
+@of("draws", CLEAN, IN_EVERY_RUN)
 def test_a_clean_twin_raises_nothing(script: Path, tmp_path: Path) -> None:
     expect_nothing(script, tmp_path)

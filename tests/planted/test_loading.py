@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.planted.planting import CLEAN, FAULTS, expect_found, expect_nothing, of
 
+IN_EVERY_RUN = {"shuffle_unseeded", "workers_numpy"}
 
-@pytest.mark.parametrize("script", of("loading", FAULTS))
+
+@of("loading", FAULTS, IN_EVERY_RUN)
 def test_a_planted_fault_is_found_at_its_line(script: Path, tmp_path: Path) -> None:
     expect_found(script, tmp_path)
 
 
-@pytest.mark.parametrize("script", of("loading", CLEAN))
+@of("loading", CLEAN, IN_EVERY_RUN)
 def test_a_clean_twin_raises_nothing(script: Path, tmp_path: Path) -> None:
     expect_nothing(script, tmp_path)

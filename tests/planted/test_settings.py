@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.planted.planting import CLEAN, FAULTS, expect_found, expect_nothing, of
 
+IN_EVERY_RUN = {"cublas_variable_late", "hash_seed_in_the_script", "mode_toggled_before_backward"}
 
-@pytest.mark.parametrize("script", of("settings", FAULTS))
+
+@of("settings", FAULTS, IN_EVERY_RUN)
 def test_a_planted_fault_is_found_at_its_line(script: Path, tmp_path: Path) -> None:
     expect_found(script, tmp_path)
 
 
-@pytest.mark.parametrize("script", of("settings", CLEAN))
+@of("settings", CLEAN, IN_EVERY_RUN)
 def test_a_clean_twin_raises_nothing(script: Path, tmp_path: Path) -> None:
     expect_nothing(script, tmp_path)

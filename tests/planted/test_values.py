@@ -56,7 +56,7 @@ def compared(folder: Path, cause: str, kind: str) -> Divergence:
     recordings = []
     for run in "12":
         line = ("run", "--values", "-o", f"{run}.json", script.name, cause, kind)
-        done = process(*line, cwd=folder, module=True, fresh=False)
+        done = process(*line, cwd=folder, module=True)
         assert done.code == 0, done.err
         recordings.append(read_recording(folder / f"{run}.json"))
     return compare_recordings(*recordings)

@@ -45,7 +45,6 @@ def _nothing() -> None:
     pass
 
 
-@pytest.mark.fresh_interpreter
 def test_each_way_to_start_a_process_is_a_blind_spot_and_no_training() -> None:
     with DeterminismTracer() as tracer:
         torch.ones(2).sum()
@@ -89,7 +88,6 @@ def _wait_for(child: int) -> None:
     os.waitpid(child, 0)
 
 
-@pytest.mark.fresh_interpreter
 @pytest.mark.parametrize(
     ("start", "number"),
     [
@@ -120,7 +118,6 @@ def test_processes_that_are_not_followed_are_counted_once_each(start: Callable[[
         assert tracer.trace.not_followed == number
 
 
-@pytest.mark.fresh_interpreter
 def test_a_process_that_is_alive_as_recording_begins_is_told_once() -> None:
     tracer = DeterminismTracer()
     with get_context("fork").Pool(2) as pool:
@@ -133,7 +130,6 @@ def test_a_process_that_is_alive_as_recording_begins_is_told_once() -> None:
     }
 
 
-@pytest.mark.fresh_interpreter
 def test_what_starts_after_the_recording_is_not_told() -> None:
     with DeterminismTracer() as tracer:
         torch.ones(2).sum()

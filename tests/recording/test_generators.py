@@ -18,7 +18,6 @@ from tests.recording.lines import groups, line_of, one, record
 from tests.recording.test_opinfo import _one_thread as _one_thread  # an autouse fixture
 from tests.recording.test_opinfo import samples_of
 from tests.support.samples import copied, operator_database
-from tests.thinning import every
 from tracer import DeterminismTracer, Trace
 from tracer.names import EventKind, Phase, SeedOrigin
 from tracer.recording import patching
@@ -102,7 +101,8 @@ def test_a_call_is_in_the_ledger_if_and_only_if_the_generator_moved_in_every_sam
     assert list(disagreements(1000)) == []
 
 
-@every(
+@pytest.mark.parametrize(
+    ("draws", "call"),
     [
         (True, lambda: nn.init.kaiming_uniform_(torch.empty(2, 2))),
         (True, lambda: torch.randperm(4)),
@@ -123,7 +123,6 @@ def test_a_call_is_in_the_ledger_if_and_only_if_the_generator_moved_in_every_sam
         (True, lambda: torch.rand(2, out=torch.empty(2))),
         (True, lambda: torch.distributions.Gamma(torch.ones(2), torch.ones(2)).sample()),
     ],
-    lambda draws, call: f"line {call.__code__.co_firstlineno}",
 )
 def test_what_draws_is_counted_for_the_default_generator(draws: bool, call: Any) -> None:
     before = torch.get_rng_state()

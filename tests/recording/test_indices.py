@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.thinning import every, examples
 from tracer import DeterminismTracer, Trace, judge
 from tracer.recording.storage.indices import MOST_INDICES, Indices
 
@@ -110,7 +109,7 @@ def written(index: torch.Tensor, write: Callable[[torch.Tensor], object]) -> tor
     return index
 
 
-@every(pytest.param(*one[1:], id=one[0]) for one in MADE)
+@pytest.mark.parametrize(("make", "expected"), (pytest.param(*one[1:], id=one[0]) for one in MADE))
 def test_an_index_is_known_where_the_step_made_it_of_distinct_numbers(
     make: Callable[[], torch.Tensor], expected: bool
 ) -> None:
@@ -150,12 +149,11 @@ USED: list[tuple[str, str, Callable[[], Any], bool]] = [
 ]  # fmt: skip
 
 
-@every(pytest.param(*one[1:], id=one[0]) for one in USED)
+@pytest.mark.parametrize(("op", "step", "expected"), (pytest.param(*one[1:], id=one[0]) for one in USED))
 def test_a_write_is_noted_as_single_where_it_is(op: str, step: Callable[[], Any], expected: bool) -> None:
     assert is_distinct(step, op) is expected
 
 
-@settings(max_examples=examples(50), deadline=None)
 @given(st.data())
 def test_whatever_view_is_taken_what_is_known_is_true(data: st.DataObject) -> None:
     tracer = DeterminismTracer()

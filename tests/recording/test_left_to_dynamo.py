@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from tests.thinning import thinned
+from tests.support.slow import slow_unless
 from tracer import DeterminismTracer
 from tracer.recording.patching import Watch, place
 
@@ -129,7 +129,7 @@ def seen_of(function: Callable[[torch.Tensor], torch.Tensor], block: Any) -> dic
 
 @pytest.mark.parametrize("nested", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    "function", thinned(CASES, {steps, draws, sets_a_variable, switches_the_mode_on}), ids=lambda one: one.__name__
+    "function", slow_unless({steps, draws, sets_a_variable, switches_the_mode_on}, CASES), ids=lambda one: one.__name__
 )
 def test_dynamo_breaks_warns_and_raises_as_it_would_without(function: Any, nested: bool) -> None:
     if nested and not hasattr(torch._dynamo.config, "nested_graph_breaks"):

@@ -9,7 +9,6 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from tests.thinning import every
 from tracer import DeterminismTracer, judge
 from tracer.names import Verdict
 
@@ -190,7 +189,9 @@ def noted(program: Program) -> set[str]:
     return {key for group in tracer.trace.calls for key, value in group.facts.items() if value is True}
 
 
-@every(pytest.param(*pair, id=f"{n}-{pair[0]}") for n, pair in enumerate(PAIRS))
+@pytest.mark.parametrize(
+    ("fact", "program", "near"), (pytest.param(*pair, id=f"{n}-{pair[0]}") for n, pair in enumerate(PAIRS))
+)
 def test_a_fact_is_noted_where_it_holds_and_not_of_a_near_miss(fact: str, program: Program, near: Program) -> None:
     assert fact in noted(program)
     assert fact not in noted(near)

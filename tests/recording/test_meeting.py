@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.thinning import examples
 from tracer.recording.calls.arguments import MISSING
 from tracer.recording.calls.facts import asked_readers
 from tracer.recording.calls.noted.meeting import (
@@ -115,7 +114,6 @@ def test_resampling_meets_twice_at_most_where_torch_shows_it(
         assert met(resample, *shape) <= 2
 
 
-@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(1, 12), st.integers(1, 14), st.booleans())
 def test_what_is_noted_of_linear_resampling_is_true(total: int, count: int, aligned: bool) -> None:
     op = ATEN.upsample_linear1d_backward.default

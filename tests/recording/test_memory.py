@@ -20,7 +20,6 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from tests.recording.lines import line_of, record
-from tests.thinning import every
 from tracer import DeterminismTracer
 from tracer.names import Phase
 from tracer.recording.storage import extensions
@@ -100,7 +99,7 @@ def lines(*functions: Any) -> str:
     return "lines " + ", ".join(str(function.__code__.co_firstlineno) for function in functions)
 
 
-@every(itertools.product(ALLOCATE, USE), lines)
+@pytest.mark.parametrize(("allocate", "use"), itertools.product(ALLOCATE, USE))
 def test_every_way_to_get_unwritten_memory_and_to_read_it_is_seen(
     allocate: Callable[[torch.Tensor], torch.Tensor], use: Callable[[torch.Tensor], object]
 ) -> None:
@@ -286,7 +285,7 @@ WRITTEN_FIRST: list[Callable[[], object]] = [
 ]
 
 
-@every(pytest.param(step, id=f"{n}: {lines(step)}") for n, step in enumerate(WRITTEN_FIRST))
+@pytest.mark.parametrize("step", (pytest.param(step, id=f"{n}: {lines(step)}") for n, step in enumerate(WRITTEN_FIRST)))
 def test_memory_that_is_written_first_is_no_fault(step: Callable[[], object]) -> None:
     assert reads(step) == []
 

@@ -19,7 +19,7 @@ import torch
 from tests.bits import bits, random_state, seed_everything, shape_of
 from tests.support.modes import CountingMode, EmptyMode
 from tests.support.samples import copied, operator_database, sample_inputs, tensors
-from tests.thinning import thinned
+from tests.support.slow import slow_unless
 from tracer import DeterminismTracer
 
 CHUNKS = 32
@@ -156,7 +156,7 @@ def walked(chunk: int, count: int) -> Walk:
 
 @pytest.mark.usefixtures("op_db")
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("chunk", thinned(range(CHUNKS), range(3, CHUNKS, 8)))
+@pytest.mark.parametrize("chunk", slow_unless(range(3, CHUNKS, 8), range(CHUNKS)))
 def test_recording_an_op_changes_nothing_and_misses_no_call(chunk: int) -> None:
     said = walked(chunk, 1).changed
     assert not said, "\n".join(said)
@@ -164,7 +164,7 @@ def test_recording_an_op_changes_nothing_and_misses_no_call(chunk: int) -> None:
 
 @pytest.mark.usefixtures("op_db")
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("chunk", thinned(range(CHUNKS), range(3, CHUNKS, 8)))
+@pytest.mark.parametrize("chunk", slow_unless(range(3, CHUNKS, 8), range(CHUNKS)))
 def test_no_op_is_blamed_for_its_memory(chunk: int) -> None:
     said = walked(chunk, 1).blamed
     assert not said, "\n".join(said)

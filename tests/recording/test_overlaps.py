@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.recording.lines import line_of, record
-from tests.thinning import every, examples
 from tracer.names import Overlap
 from tracer.recording.storage import overlaps as overlaps_module
 from tracer.trace.records import OverlapWrite
@@ -46,7 +45,8 @@ def test_an_overlapping_write_names_its_line_its_device_and_its_count() -> None:
     assert write.location.endswith(f":{line_of(step, 'add_(1.0)')}")
 
 
-@every(
+@pytest.mark.parametrize(
+    "write",
     [
         lambda x: x.add_(1.0),
         lambda x: x.mul_(torch.ones(3, 4)),
@@ -66,13 +66,14 @@ def test_an_overlapping_write_names_its_line_its_device_and_its_count() -> None:
         lambda x: x.t().add_(1.0),
         lambda x: x.__setitem__(slice(1, None), torch.ones(2, 4)),
     ],
-    lambda write: f"line {write.__code__.co_firstlineno}",
+    ids=lambda write: f"line {write.__code__.co_firstlineno}",
 )
 def test_a_write_to_rows_that_overlap_is_found(write: Callable[[torch.Tensor], object]) -> None:
     assert kinds(lambda: write(rows())) == [Overlap.ITSELF]
 
 
-@every(
+@pytest.mark.parametrize(
+    "write",
     [
         # One value, whichever element is last.
         lambda x: x.zero_(),
@@ -96,7 +97,7 @@ def test_a_write_to_rows_that_overlap_is_found(write: Callable[[torch.Tensor], o
         # Where it is written, only data know.
         lambda x: x.index_put_((torch.tensor([0]),), torch.tensor(1.0)),
     ],
-    lambda write: f"line {write.__code__.co_firstlineno}",
+    ids=lambda write: f"line {write.__code__.co_firstlineno}",
 )
 def test_a_write_that_gives_one_value_or_does_not_overlap_is_no_fault(
     write: Callable[[torch.Tensor], object],
@@ -194,7 +195,6 @@ def layouts(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...], int]:
 
 
 @given(layouts())
-@settings(max_examples=examples(60), deadline=None)
 def test_a_write_is_found_when_two_elements_have_one_address(layout: Any) -> None:
     written = torch.zeros(60).as_strided(*layout)
     places = _addresses(written)
@@ -202,7 +202,6 @@ def test_a_write_is_found_when_two_elements_have_one_address(layout: Any) -> Non
 
 
 @given(layouts(), st.integers(1, 5), st.integers(1, 5), st.integers(0, 8))
-@settings(max_examples=examples(80), deadline=None)
 def test_a_copy_is_found_when_some_addresses_are_shared(layout: Any, outer: int, inner: int, offset: int) -> None:
     storage = torch.zeros(60)
     written, read = storage.as_strided(*layout), storage.as_strided(layout[0], (outer, inner), offset)

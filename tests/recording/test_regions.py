@@ -5,10 +5,9 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.thinning import examples
 from tracer.recording.storage.regions import (
     Region,
     carried,
@@ -55,33 +54,28 @@ def listed(runs: object) -> set[int]:
 
 
 @given(regions())
-@settings(max_examples=examples(300), deadline=None)
 def test_runs_are_the_bytes_of_all_elements(region: Region) -> None:
     assert listed(runs_of(region)) == bytes_of(region)
 
 
 @given(regions())
-@settings(max_examples=examples(300), deadline=None)
 def test_overlap_with_itself_is_two_elements_at_one_address(region: Region) -> None:
     places = addresses(region)
     assert overlaps_itself(region) is (len(set(places)) < len(places))
 
 
 @given(regions(), regions())
-@settings(max_examples=examples(300), deadline=None)
 def test_two_regions_share_bytes_as_their_elements_do(one: Region, other: Region) -> None:
     assert share_bytes(one, other) is bool(bytes_of(one) & bytes_of(other))
 
 
 @given(regions(), st.integers(0, 9), st.integers(0, 12))
-@settings(max_examples=examples(300), deadline=None)
 def test_two_regions_in_step_share_bytes_as_their_elements_do(one: Region, stride: int, offset: int) -> None:
     other = one._replace(offset=offset, strides=(*one.strides[:-1], stride) if one.strides else ())
     assert share_bytes(one, other) is bool(bytes_of(one) & bytes_of(other))
 
 
 @given(st.data(), st.lists(st.integers(1, 4), max_size=3))
-@settings(max_examples=examples(200), deadline=None)
 def test_a_copy_carries_what_is_unwritten_to_where_it_puts_it(data: st.DataObject, sizes: list[int]) -> None:
     def strides() -> tuple[int, ...]:
         return tuple(data.draw(st.integers(0, 9)) for _ in sizes)
@@ -99,7 +93,6 @@ def test_a_copy_carries_what_is_unwritten_to_where_it_puts_it(data: st.DataObjec
 
 
 @given(regions(), regions())
-@settings(max_examples=examples(200), deadline=None)
 def test_regions_that_are_the_same_have_each_element_at_its_place(one: Region, other: Region) -> None:
     if is_same(one, other) and not one.is_empty and not other.is_empty:
         assert [place * one.itemsize for place in addresses(one)] == [
@@ -108,13 +101,11 @@ def test_regions_that_are_the_same_have_each_element_at_its_place(one: Region, o
 
 
 @given(regions())
-@settings(max_examples=examples(50), deadline=None)
 def test_a_region_is_the_same_as_itself(region: Region) -> None:
     assert is_same(region, region)
 
 
 @given(st.lists(regions(), max_size=5), regions())
-@settings(max_examples=examples(300), deadline=None)
 def test_what_writes_leave_of_a_storage(written: list[Region], read: Region) -> None:
     size = 400
     left, runs = set(range(size)), whole(size)

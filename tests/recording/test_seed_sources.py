@@ -14,7 +14,6 @@ from time import time as now
 
 import pytest
 
-from tests.thinning import every
 from tracer.names import NumberSource
 from tracer.recording.program_text import seed_sources
 from tracer.recording.program_text.seed_sources import source_of
@@ -72,7 +71,8 @@ def set_late(number: int | None = None) -> NumberSource | None:
     return seed(number)
 
 
-@every(
+@pytest.mark.parametrize(
+    ("call", "source"),
     [
         (lambda: of_config(Config()), "process-id"),
         (lambda: of_config(Config(3)), None),
@@ -103,7 +103,6 @@ def set_late(number: int | None = None) -> NumberSource | None:
         (lambda: seed(hash((1, 2))), None),
         (lambda: seed(uuid.uuid5(uuid.NAMESPACE_URL, "x").int % 2**32), None),
     ],
-    lambda call, source: f"line {call.__code__.co_firstlineno}",
 )
 def test_a_seed_is_the_machines_only_where_it_is(call: Callable[[], NumberSource | None], source: str | None) -> None:
     assert call() == source

@@ -17,7 +17,7 @@ from tests.report.samples import (
     hostile_report,
     process_report,
 )
-from tests.thinning import thinned
+from tests.support.slow import slow_unless
 from tracer.gate.baseline import Acceptance, AcceptedBy
 from tracer.portability import judge_targets, targets_named
 from tracer.report import Report
@@ -32,7 +32,7 @@ def written(made: Report, folder: Path) -> Path:
 #: A page is seen by day when wide and by night when narrow; the other way round in ``make test-all``.
 BOTH_SCHEMES_AND_WIDTHS = pytest.mark.parametrize(
     ("dark", "width"),
-    thinned([(False, 1280), (True, 400), (True, 1280), (False, 400)], [(False, 1280), (True, 400)]),
+    slow_unless([(False, 1280), (True, 400)], [(False, 1280), (True, 400), (True, 1280), (False, 400)]),
 )
 
 
@@ -78,7 +78,7 @@ def test_every_control_works_and_all_text_has_the_contrast_of_wcag_aa(
     opened.done()
 
 
-@pytest.mark.parametrize("width", thinned([400, 1280], [400]))
+@pytest.mark.parametrize("width", slow_unless([400], [400, 1280]))
 def test_behind_a_gate_what_was_accepted_is_marked_and_filtered(chromium: Browser, tmp_path: Path, width: int) -> None:
     made = full_report()
     made.accepted = (
@@ -339,7 +339,7 @@ def test_what_no_op_shows_stands_without_scripts_and_on_paper(chromium: Browser,
 
 
 @pytest.mark.parametrize("width", [400, pytest.param(1280, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("number", thinned([None, *range(len(HOSTILE))], [None]))
+@pytest.mark.parametrize("number", slow_unless([None], [None, *range(len(HOSTILE))]))
 def test_hostile_names_of_the_process_stay_text(
     chromium: Browser, tmp_path: Path, width: int, number: int | None
 ) -> None:

@@ -13,7 +13,6 @@ import pytest
 
 from tests.build import call, draw, environment, region, report, trace
 from tests.report.samples import HOSTILE, full_report, hostile_process_report, process_report
-from tests.thinning import every
 from tracer import judge
 from tracer.errors import ReportError
 from tracer.names import SEVERITY
@@ -145,7 +144,7 @@ def test_a_table_that_does_not_exist_is_one_line() -> None:
         judged().to_dataframe("ops")
 
 
-@every(HOSTILE, repr)
+@pytest.mark.parametrize("text", HOSTILE, ids=repr)
 def test_a_hostile_name_stays_in_its_cell(text: str) -> None:
     made = judge(trace(call(module=text, location=text, function=text, facts={"device": "cpu", "x": text})))
     for one, tables in ((made, ("calls", "modules")), (hostile_process_report(text), ("settings", "draws"))):

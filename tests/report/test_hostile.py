@@ -16,14 +16,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.report.samples import HOSTILE, full_report, hostile_process_report, hostile_report
-from tests.thinning import examples, thinned
+from tests.support.slow import slow_unless
 from tracer.plain import encodable, one_line, visible
 from tracer.report import Report
 from tracer.report.files.json_format import Document
 from tracer.report.page import html
 
 ANY_TEXT = st.text(st.characters(), max_size=40) | st.sampled_from(HOSTILE)
-QUICK = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_any_string_stays_text_elsewhere(text: str) -> None:
 TOGETHER = " ".join(HOSTILE[:-1])
 
 
-@pytest.mark.parametrize("text", thinned([TOGETHER, *HOSTILE], [TOGETHER, *HOSTILE[6:11]]))
+@pytest.mark.parametrize("text", slow_unless([TOGETHER, *HOSTILE[6:11]], [TOGETHER, *HOSTILE]))
 def test_known_hostile_strings_of_the_process_stay_text_in_every_format(light: None, text: str) -> None:
     check_process(hostile_process_report(text), text)
 
@@ -165,7 +165,6 @@ def test_letters_of_every_script_stay_as_they_are() -> None:
         assert visible(text) == text
 
 
-@settings(max_examples=examples(60))
 @given(st.text(max_size=200), st.integers(3, 80))
 def test_one_line_keeps_both_ends(text: str, limit: int) -> None:
     line = one_line(text, limit)

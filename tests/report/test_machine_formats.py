@@ -21,7 +21,6 @@ from markdown_it import MarkdownIt
 from tests.build import finding, report
 from tests.report.machine_rules import github_faults, junit_faults
 from tests.report.samples import HOSTILE, full_report, process_report
-from tests.thinning import every, examples
 from tracer.gate.baseline import Acceptance, AcceptedBy
 from tracer.names import About, Verdict
 from tracer.report import Report
@@ -248,7 +247,7 @@ def test_markdown_lists_what_is_left_and_counts_what_was_accepted() -> None:
     assert "Accepted, and not listed: 1 by comment." in text
 
 
-@every(range(0, 4_000, 97))
+@pytest.mark.parametrize("limit", range(0, 4_000, 97))
 def test_markdown_is_cut_between_parts(limit: int) -> None:
     made = process_report()
     text = shortened(made, limit)
@@ -271,19 +270,19 @@ def test_markdown_stays_under_githubs_limit_and_says_so() -> None:
     assert "2,900 more" in text
 
 
-@every(HOSTILE, repr)
+@pytest.mark.parametrize("text", HOSTILE, ids=repr)
 def test_a_hostile_name_stays_text_in_every_format(text: str) -> None:
     fields = {"op": text, "location": f"{text}:3", "module": text, "function": text, "remedy": text, "why": text}
     check_all(report(finding(**fields), setting()))
 
 
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_any_string_stays_text_in_every_format(one: str, other: str) -> None:
     check_all(report(finding(op=one, location=other, module=other, remedy=one, why=other, function=one)))
 
 
-@every(HOSTILE, repr)
+@pytest.mark.parametrize("text", HOSTILE, ids=repr)
 def test_a_hostile_reason_stays_text_in_every_format(text: str) -> None:
     made = report(finding(), finding("cuda-b"), finding("cuda-c"))
     made.accepted = tuple(

@@ -10,7 +10,6 @@ import pytest
 
 from tests.build import call, trace
 from tests.report.samples import HOSTILE, full_report, hostile_process_report, hostile_report, process_report
-from tests.thinning import every
 from tracer import judge
 from tracer.plain import one_line
 from tracer.report import Report
@@ -101,7 +100,7 @@ def test_a_report_without_findings_has_no_table_and_no_plan() -> None:
     assert not {"table", "ol"} & shown.tags
 
 
-@every(HOSTILE, repr)
+@pytest.mark.parametrize("text", HOSTILE, ids=repr)
 def test_hostile_names_stay_text(text: str) -> None:
     for made in (hostile_report(text), hostile_process_report(text)):
         shown = Fragment(made)

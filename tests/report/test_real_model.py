@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from tests.report.browser import Browser, Opened
-from tests.thinning import thinned
+from tests.support.slow import slow_unless
 from tracer import DeterminismTracer, judge
 from tracer.portability import judge_targets, targets_named
 from tracer.trace import Trace
@@ -122,7 +122,7 @@ def looks(dark: bool, width: int) -> pytest.MarkDecorator:
     """So the smaller model is looked at in every run, and the larger by day and by night, wide and narrow by name."""
     kept = (dark, width, FEW)
     every = [(night, wide, MANY) for night in (False, True) for wide in (1280, 400)]
-    return pytest.mark.parametrize(("dark", "width", "layers"), thinned([kept, *every], [kept]))
+    return pytest.mark.parametrize(("dark", "width", "layers"), slow_unless([kept], [kept, *every]))
 
 
 def check_accessible(page: Any) -> None:
@@ -359,7 +359,7 @@ def test_paper_shows_the_map_the_lines_the_targets_and_every_finding(chromium: B
     opened.done()
 
 
-@pytest.mark.parametrize("layers", thinned([FEW, MANY], [FEW]))
+@pytest.mark.parametrize("layers", slow_unless([FEW], [FEW, MANY]))
 def test_without_scripts_the_map_the_lines_and_the_targets_still_stand(
     chromium: Browser, pages: Pages, layers: int
 ) -> None:

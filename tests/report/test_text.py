@@ -11,7 +11,6 @@ import pytest
 from tests.build import finding, report
 from tests.cli.command import process
 from tests.report.samples import full_report
-from tests.thinning import every
 from tracer.plain import breaks
 
 WIDE = 120
@@ -37,7 +36,7 @@ def test_every_width_tells_the_same_story(width: int) -> None:
         assert part in squeezed, part
 
 
-@every(range(30, 100, 3))
+@pytest.mark.parametrize("width", range(30, 100, 3))
 def test_a_long_place_never_breaks_inside_its_line_number(width: int) -> None:
     long = report(finding(location="transformers/models/gpt2/modeling_gpt2.py:1224", called_from="runs/train.py:102"))
     lines = long.to_text(width=width, color=False).splitlines()

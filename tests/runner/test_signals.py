@@ -46,7 +46,6 @@ def run(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.fresh_interpreter
 @pytest.mark.parametrize(
     ("module", "name", "code"),
     [
@@ -71,7 +70,6 @@ def test_a_script_that_ends_before_torch_is_whole_ends_as_python_ends_it(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["script.py"]
 
 
-@pytest.mark.fresh_interpreter
 def test_a_script_whose_import_of_torch_failed_keeps_its_exit_code(tmp_path: Path) -> None:
     tries = "try:\n    import torch\nexcept KeyboardInterrupt:\n    sys.exit(5)\n"
     (tmp_path / "script.py").write_text(SENDS.partition("import torch\n")[0] + tries)
@@ -191,7 +189,6 @@ def _is_right(trial: Trial, seconds: dict[str, float]) -> None:
     assert not ended.wrong, f"{trial}, {ended.phase}, {ended.seconds:.1f} s (at most {SOON:.0f}):\n{ended.said}"
 
 
-@pytest.mark.fresh_interpreter
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are listed in /proc")
 @pytest.mark.parametrize("trial", _some(slow=False))
 def test_a_signal_at_a_random_moment_ends_all_with_the_right_code_and_leaves_nothing(
@@ -201,7 +198,6 @@ def test_a_signal_at_a_random_moment_ends_all_with_the_right_code_and_leaves_not
 
 
 @pytest.mark.slow
-@pytest.mark.fresh_interpreter
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are listed in /proc")
 @pytest.mark.parametrize("trial", _some(slow=True))
 def test_two_hundred_signals_at_random_moments(trial: Trial, seconds: dict[str, float]) -> None:

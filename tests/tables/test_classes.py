@@ -12,7 +12,6 @@ from packaging.version import Version
 from torch import Tensor
 
 from tests.tables.samples import rule_text, table
-from tests.thinning import every
 from tracer.errors import TableError
 from tracer.names import Verdict
 from tracer.tables.lint.rule_lint import lint_classes, lint_table
@@ -162,7 +161,7 @@ def is_local(function: Callable[..., Tensor]) -> bool:
     return torch.equal(halves, function(X, Y))
 
 
-@every(LOCAL)
+@pytest.mark.parametrize("op", LOCAL)
 def test_an_elementwise_op_computes_each_element_from_its_own_place(op: str) -> None:
     assert (op in ops_of("elementwise")) is is_local(LOCAL[op])
 

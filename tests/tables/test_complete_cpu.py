@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from tests.tables.claims import Claim, check, rule_for, tagged_ops, verdicts
-from tests.thinning import every
 from tracer.names import Backend
 
 CPU = Backend.CPU
@@ -70,7 +69,7 @@ UNDOCUMENTED = [
 ]  # fmt: skip
 
 
-@every([*ALERTS, *BRANCHES, *UNDOCUMENTED])
+@pytest.mark.parametrize("claim", [*ALERTS, *BRANCHES, *UNDOCUMENTED])
 def test_the_table_says_what_is_known(claim: Claim) -> None:
     check(CPU, claim)
 
@@ -81,7 +80,7 @@ def runs_on_the_cpu(op: Any) -> bool:
     return any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key) for key in keys)
 
 
-@every(filter(runs_on_the_cpu, tagged_ops()))
+@pytest.mark.parametrize("op", filter(runs_on_the_cpu, tagged_ops()))
 def test_every_tagged_op_is_seeded_where_it_draws_and_deterministic_where_it_does_not(op: Any) -> None:
     if op.name().partition("::")[2].startswith(("_cudnn", "_lstm_mps", "miopen", "_triton", "_flash", "_efficient")):
         pytest.skip("its out-variant is generated for every device; the op itself belongs to one other")

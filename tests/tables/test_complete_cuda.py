@@ -14,7 +14,6 @@ import pytest
 import torch
 
 from tests.tables.claims import FACTS, LETTERS, SETTINGS, Claim, check, rule_for, siblings, tagged_ops, verdicts
-from tests.thinning import every
 from tracer.names import Backend, Verdict
 from tracer.tables.conditions import BoundRule
 from tracer.tables.loading import load_table
@@ -363,7 +362,7 @@ IN_BETWEEN = [
 ]
 
 
-@every(IN_BETWEEN)
+@pytest.mark.parametrize(("op", "facts", "version", "verdict"), IN_BETWEEN)
 def test_what_single_releases_refuse(op: str, facts: dict[str, Any], version: str, verdict: str) -> None:
     settings = {**SETTINGS, **{key: value for key, value in facts.items() if key in SETTINGS}}
     bound = BoundRule(rule_for(CUDA, op), release(version), {**settings, "deterministic_mode": "on"})
@@ -373,7 +372,7 @@ def test_what_single_releases_refuse(op: str, facts: dict[str, Any], version: st
 CLAIMS = [*ALERTS, *KERNELS, *BRANCHES, *DOCUMENTED, *UNDOCUMENTED, *DISPATCHED]
 
 
-@every(CLAIMS)
+@pytest.mark.parametrize("claim", CLAIMS)
 def test_the_table_says_what_is_known(claim: Claim) -> None:
     check(CUDA, claim)
 
@@ -443,7 +442,7 @@ DRAWS_NOTHING = {
 FOREIGN = {"aten._scaled_dot_product_flash_attention_for_cpu"}
 
 
-@every(tagged_ops())
+@pytest.mark.parametrize("op", tagged_ops())
 def test_every_tagged_op_is_seeded_where_it_draws_and_deterministic_where_it_does_not(op: Any) -> None:
     packet = str(op).rpartition(".")[0]
     if packet in FOREIGN:
@@ -470,7 +469,8 @@ def test_untagged_ops_that_look_random_have_a_rule(op: str, expected: str) -> No
     assert verdicts(rule_for(CUDA, op), {}) == expected
 
 
-@every(
+@pytest.mark.parametrize(
+    "op",
     [
         "empty",
         "empty_like",
@@ -485,7 +485,7 @@ def test_untagged_ops_that_look_random_have_a_rule(op: str, expected: str) -> No
         "resize_as_sparse_",
         "sparse_resize_",
         "set_",
-    ]
+    ],
 )
 def test_a_plain_allocation_is_no_finding(op: str) -> None:
     assert verdicts(rule_for(CUDA, f"aten.{op}"), {}) == "DDD"

@@ -9,7 +9,6 @@ import pytest
 from torch import distributed
 
 from tests.tables.samples import HEAD, rule_text
-from tests.thinning import every
 from tracer import DeterminismTracer, Trace, judge
 from tracer.errors import TableError
 from tracer.names import Backend, Settings, Verdict
@@ -71,14 +70,14 @@ def is_of(overload: str, op: str) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore")  # of torch, about ops in beta and spellings that it would rather not see
-@every(RUN, names)
+@pytest.mark.parametrize("example", RUN, ids=names)
 def test_an_example_dispatches_its_ops_on_a_cpu(example: Example) -> None:
     missing = [op for op in example.ops if not reached(op, recorded(example))]
     assert not missing
 
 
 @pytest.mark.filterwarnings("ignore")
-@every(SHOWN)
+@pytest.mark.parametrize(("backend", "rule", "example"), SHOWN)
 def test_an_example_makes_a_finding_of_the_rule_that_shows_it(backend: Backend, rule: Rule, example: Example) -> None:
     assert any(
         rule.id in shown(recorded(example), backend, version, settings)

@@ -9,7 +9,6 @@ import torch
 
 from tests.build import call, trace
 from tests.tables.samples import GOOD_REF, HEAD, keys_of, near_misses, releases_of, rule_text, satisfying, split
-from tests.thinning import every
 from tracer import DeterminismTracer, judge
 from tracer.errors import TableError
 from tracer.names import About, Backend, Cause, UnknownReason, Verdict
@@ -49,7 +48,7 @@ def test_the_libraries_that_ship_are_clean() -> None:
     assert lint_libraries(LIBRARIES) == []
 
 
-@every(CASES)
+@pytest.mark.parametrize(("rule", "case"), CASES)
 def test_a_case_matches_what_it_asks_for_and_no_near_miss(rule: LibraryRule, case: Case) -> None:
     facts, settings = split(satisfying(case, keys_of(rule)))
     for version in releases_of(LIBRARIES, case):
@@ -60,7 +59,7 @@ def test_a_case_matches_what_it_asks_for_and_no_near_miss(rule: LibraryRule, cas
         assert BoundRule(rule, version, settings).decide(facts).case is not case
 
 
-@every(LIBRARIES.rule, lambda rule: rule.id)
+@pytest.mark.parametrize("rule", LIBRARIES.rule, ids=lambda rule: rule.id)
 def test_a_backends_table_finds_a_rule_where_it_holds_and_nowhere_else(rule: LibraryRule) -> None:
     for backend, holder in load_tables().items():
         holds = not rule.backends or backend in rule.backends
@@ -69,7 +68,7 @@ def test_a_backends_table_finds_a_rule_where_it_holds_and_nowhere_else(rule: Lib
             assert (found == rule) is holds or found in holder.rule
 
 
-@every(LIBRARIES.rule, lambda rule: rule.id)
+@pytest.mark.parametrize("rule", LIBRARIES.rule, ids=lambda rule: rule.id)
 def test_a_rule_speaks_plainly(rule: LibraryRule) -> None:
     for text in filter(None, [rule.why, rule.remedy, *(c.why for c in rule.case), *(c.remedy for c in rule.case)]):
         assert len(text) < 500

@@ -9,7 +9,6 @@ import pytest
 
 from tests.cli.command import process
 from tests.tables.samples import HEAD, rule_text, table
-from tests.thinning import every
 from tracer.errors import TableError
 from tracer.names import Backend, Verdict
 from tracer.tables import loading
@@ -27,7 +26,8 @@ from tracer.tables.vocabulary import RECORDED_FACTS
 RACE = 'when = { "arg.accumulate" = true, ndim = [1, 2] }, verdict = "raises"'
 
 
-@every(
+@pytest.mark.parametrize(
+    ("instead", "of", "says"),
     [
         ("arg.accumulated", "arg.accumulate", "unknown condition 'arg.accumulated' at $.rule[0].case[0]"),
         ("verdict", "verdict_", "unknown field"),
@@ -53,7 +53,7 @@ RACE = 'when = { "arg.accumulate" = true, ndim = [1, 2] }, verdict = "raises"'
         ('""', '">=1.11,<=2.15"', "'nothing' is not a version range"),
         ("wy = ", "why = ", "unknown field `wy`"),
         ("schema = 1\nsecret = 2", "schema = 1", "unknown field `secret`"),
-    ]
+    ],
 )
 def test_a_misspelt_table_is_refused_in_one_line(instead: str, of: str, says: str) -> None:
     text = HEAD + rule_text("{ " + RACE + " }")

@@ -13,7 +13,6 @@ import torch.nn.functional as F
 
 from tests.build import call, trace
 from tests.cli.command import Command
-from tests.thinning import every
 from tracer import DeterminismTracer, Trace, judge
 from tracer.findings import Finding
 from tracer.names import About, Backend, Cause, EvidenceKind, UnknownReason, Verdict
@@ -134,7 +133,7 @@ def test_the_list_has_49_names_and_each_stands_in_a_rule() -> None:
     assert names <= set(APIS)
 
 
-@every(NATIVE)
+@pytest.mark.parametrize("api", NATIVE)
 def test_a_listed_api_varies_by_default_and_is_repeatable_in_deterministic_mode(api: str) -> None:
     with DeterminismTracer() as tracer:
         NATIVE[api]().sum().backward()
@@ -148,7 +147,7 @@ def test_a_listed_api_varies_by_default_and_is_repeatable_in_deterministic_mode(
     assert not [finding for finding in on if finding.rule in mine and finding.verdict is not Verdict.DETERMINISTIC]
 
 
-@every([*CUSTOM.items(), *ONE_OP_THERE.items()])
+@pytest.mark.parametrize(("api", "ops"), [*CUSTOM.items(), *ONE_OP_THERE.items()])
 def test_an_op_that_only_npus_have_is_known_forward_and_backward(api: str, ops: tuple[str, ...]) -> None:
     facts = {"device": "npu", "dtype": "float32"}
     findings = of_calls(judged(trace(*(call(f"{op}.default", facts=facts) for op in ops))))
@@ -206,7 +205,7 @@ def statuses() -> dict[str, set[str]]:
     return {row["kernel"]: {status for column, status in row.items() if column != "kernel"} - {"", "-"} for row in rows}
 
 
-@every([rule for rule in TABLE.rule if rule.kernels], lambda rule: rule.id)
+@pytest.mark.parametrize("rule", [rule for rule in TABLE.rule if rule.kernels], ids=lambda rule: rule.id)
 def test_a_rule_that_names_kernels_says_what_the_vendors_list_says_of_them(rule: Rule) -> None:
     listed = statuses()
     said = set.union(*(listed[name] for names in rule.kernels.values() for name in names.split(", ")))
@@ -233,7 +232,7 @@ def test_the_math_route_of_attention_is_known_only_where_an_npu_took_it(device: 
     assert tally[Verdict.DETERMINISTIC if device == "npu" else Verdict.UNKNOWN] == 2
 
 
-@every(TABLE.rule, lambda rule: rule.id)
+@pytest.mark.parametrize("rule", TABLE.rule, ids=lambda rule: rule.id)
 def test_nothing_raises_on_an_npu_and_warning_counts_as_on(rule) -> None:
     for case in rule.case:
         assert case.verdict is not Verdict.RAISES

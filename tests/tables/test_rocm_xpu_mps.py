@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.build import call, environment, trace
-from tests.thinning import every
 from tracer.findings import Finding
 from tracer.judging import judge_trace, make_target
 from tracer.names import Backend, Cause, EvidenceKind, UnknownReason
@@ -33,7 +32,8 @@ def finding(backend: str, op: str, torch: str = "2.13", settings: str = "default
     return judgement.findings[0] if judgement.findings else None
 
 
-@every(
+@pytest.mark.parametrize(
+    ("backend", "op", "torch", "facts", "expected"),
     [
         # ROCm: AMD's libraries in place of NVIDIA's, the rest as CUDA.
         ("rocm", "aten.mm.default", "2.6", {}, ("nondeterministic", "unknown")),
@@ -78,7 +78,7 @@ def finding(backend: str, op: str, torch: str = "2.13", settings: str = "default
         ("xpu", "aten.addmm.default", "2.13", {"layout": "sparse_coo"}, ("unknown", "unknown")),
         ("xpu", "aten.index_select.default", "2.13", {"layout": "sparse_coo"}, ("unknown", "unknown")),
         ("mps", "aten.index_select.default", "2.13", {"layout": "sparse_coo"}, ("unknown", "unknown")),
-    ]
+    ],
 )
 def test_a_call_has_the_verdicts_that_the_evidence_supports(
     backend: str, op: str, torch: str, facts: dict[str, Any], expected: tuple[str, str]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.thinning import every
 from tracer.errors import TableError
 from tracer.tables.lint.row_lint import lint_rows
 from tracer.tables.settings.rows import load_rows, parse_rows
@@ -56,7 +55,8 @@ def test_a_sound_row_has_no_fault() -> None:
     assert faults() == []
 
 
-@every(
+@pytest.mark.parametrize(
+    ("whole", "broken", "says"),
     [
         ('"unset", "other"', '"unset"', "gap in torch 2.0: no case for value = other"),
         (
@@ -101,7 +101,7 @@ def test_a_sound_row_has_no_fault() -> None:
         ('ops = ["aten.mm"]', "", "group products: holds every call"),
         ('ops = ["aten.mm"]', 'ops = ["aten.mm", "aten.mm.out"]', "aten.mm.out is listed beside its packet"),
         ('name = "products"\nops', 'name = "unseen"\nops', "group unseen: the name is reserved"),
-    ]
+    ],
 )
 def test_a_planted_fault_is_named_in_one_line(whole: str, broken: str, says: str) -> None:
     text = HEAD + ROW

@@ -14,7 +14,6 @@ from packaging.version import Version
 
 from tests.build import call, environment, trace
 from tests.tables.samples import keys_of, near_misses, satisfying, split
-from tests.thinning import every
 from tracer import judge
 from tracer.names import About, Backend, Cause, Differs, EventKind, Verdict
 from tracer.recording.process.settings import read_settings
@@ -74,7 +73,7 @@ def releases_of(row: Row, case: Case) -> list[str]:
     return [one for one in reviewed if speaks_of(row.torch, one) and speaks_of(case.torch, one)]
 
 
-@every(CASES)
+@pytest.mark.parametrize(("row", "case"), CASES)
 def test_a_case_holds_for_what_it_asks_and_not_for_a_near_miss(row: Row, case: Case) -> None:
     facts, settings = split(satisfying(case, keys_of(row)))
     for one in releases_of(row, case):
@@ -161,7 +160,7 @@ def verdicts(report: Report, row: Row) -> set[Verdict]:
     return {one.verdict for one in report.findings if one.rule == row.id}
 
 
-@every(risks())
+@pytest.mark.parametrize("risk", risks())
 def test_a_risky_setting_is_found_with_the_calls_that_depend_on_it_alone(risk: Risk) -> None:
     word = str(satisfying(risk.case, keys_of(risk.row)).get("value", "unset"))
     report = found(risk, word, *calls_for(risk.row))
@@ -172,14 +171,14 @@ def test_a_risky_setting_is_found_with_the_calls_that_depend_on_it_alone(risk: R
     assert verdicts(found(risk, word, elsewhere), risk.row) == set()
 
 
-@every([one for one in risks() if one.values[0].row.sets])
+@pytest.mark.parametrize("risk", [one for one in risks() if one.values[0].row.sets])
 def test_the_code_of_a_row_closes_it(risk: Risk) -> None:
     word = str(satisfying(risk.case, keys_of(risk.row)).get("value", "unset"))
     closed = found(risk, word, *calls_for(risk.row), settings=dict(risk.row.sets))
     assert verdicts(closed, risk.row) <= {Verdict.DETERMINISTIC}
 
 
-@every([row for row in TABLE.row if row.differs is Differs.MACHINES], lambda row: row.id)
+@pytest.mark.parametrize("row", [row for row in TABLE.row if row.differs is Differs.MACHINES], ids=lambda row: row.id)
 def test_what_differs_between_machines_never_makes_a_finding(row: Row) -> None:
     if row.about is not About.SETTING or not (row.field or row.variable or row.read) or "unseen" in row.needs:
         return

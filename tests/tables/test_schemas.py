@@ -9,7 +9,6 @@ import torch
 import torch.distributed._functional_collectives  # registers c10d_functional and _c10d_functional
 import torch.distributed.fsdp  # registers fsdp
 
-from tests.thinning import every
 from tracer.tables.loading import load_libraries, load_tables, required_facts
 
 #: Ops that the installed torch need not have, with where they are.
@@ -89,7 +88,7 @@ def test_every_op_is_known_to_torch_or_said_to_be_elsewhere(backend: str) -> Non
     assert [op for op in here if not overloads(op)] == []
 
 
-@every(sorted(required_facts()))
+@pytest.mark.parametrize("op", sorted(required_facts()))
 def test_every_argument_that_a_condition_asks_for_exists(op: str) -> None:
     if not overloads(op) and (op in ELSEWHERE or op.partition(".")[0] in BROUGHT_ALONG | IMPORTED_APART):
         pytest.skip("this torch does not have it")

@@ -10,7 +10,6 @@ import pytest
 from tests.build import call, trace
 from tests.tables.samples import GOOD_REF, rule_text, satisfying, split, table
 from tests.tables.test_schemas import ELSEWHERE, overloads
-from tests.thinning import every
 from tracer.errors import TableError
 from tracer.findings import Judgement, Target
 from tracer.judging import judge_trace
@@ -80,13 +79,13 @@ def test_the_translations_that_ship_are_clean() -> None:
     assert lint_translations(load_translations(), load_tables(), lambda op: bool(overloads(op)), "2.13.0") == []
 
 
-@every(ROWS)
+@pytest.mark.parametrize("row", ROWS)
 def test_every_op_of_a_row_is_known_to_torch_or_said_to_be_elsewhere(row: Translation) -> None:
     for op in (*row.ops, *(candidate.op for candidate in row.becomes if candidate.op not in ("", STAYS))):
         assert overloads(op) or op in ELSEWHERE
 
 
-@every(ROWS)
+@pytest.mark.parametrize("row", ROWS)
 def test_a_recorder_notes_what_the_candidates_ask(row: Translation) -> None:
     known = {key for candidate in row.becomes for key in candidate.facts}
     for op in row.ops:
@@ -96,7 +95,7 @@ def test_a_recorder_notes_what_the_candidates_ask(row: Translation) -> None:
                 assert key in noted or not key.startswith(("arg.", "given.", "shape.", "index.")) or key in known
 
 
-@every(CANDIDATES)
+@pytest.mark.parametrize(("row", "candidate"), CANDIDATES)
 def test_a_candidate_is_open_where_it_says_and_closed_at_a_near_miss(row: Translation, candidate: Candidate) -> None:
     met = satisfying(candidate)  # type: ignore[arg-type]
     version = release(next(r for r in reviewed_releases(">=1.11,<=2.15") if speaks_of(candidate.torch, r)))
@@ -122,7 +121,7 @@ def open_candidates(row: Translation, version: str, values: dict[str, Value]) ->
     return tuple(named.get(repr(one.when), one) if one.op == row.ops[0] else one for one in bound.candidates(facts)[0])
 
 
-@every(ROWS)
+@pytest.mark.parametrize("row", ROWS)
 def test_each_recorded_op_comes_out_as_one_of_its_candidates_and_a_neighbour_does_not(row: Translation) -> None:
     for op in row.ops:
         overload = op if op.count(".") == 2 else f"{op}.default"

@@ -12,15 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.build import call, trace
-from tests.thinning import examples
 from tests.trace.strategies import traces
 from tracer.errors import TraceError
 from tracer.trace import SCHEMA, Trace
 from tracer.trace import file as trace_file
 
-PROPERTY = settings(
-    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+PROPERTY = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @PROPERTY

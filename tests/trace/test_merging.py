@@ -10,11 +10,10 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.build import call, environment, kernel, region, trace
-from tests.thinning import examples
 from tests.trace.strategies import traces
 from tracer import judge
 from tracer.errors import TraceError
@@ -23,10 +22,7 @@ from tracer.trace import ArmTrials, BlindSpot, CudaDevice, Environment, Trace, T
 from tracer.trace.merging import WHOLE, declare, merged
 from tracer.trace.records import Event
 
-PROPERTY = settings(max_examples=examples(60), deadline=None)
 
-
-@PROPERTY
 @given(st.lists(traces, min_size=1, max_size=4))
 def test_merging_loses_no_call_and_no_source(several: list[Trace]) -> None:
     merged = merge_traces(several)
@@ -42,7 +38,6 @@ def test_merging_loses_no_call_and_no_source(several: list[Trace]) -> None:
     assert after == by_op
 
 
-@PROPERTY
 @given(st.lists(traces, min_size=2, max_size=3))
 def test_no_two_merged_groups_agree_in_everything_but_their_count(several: list[Trace]) -> None:
     merged = merge_traces(several)
@@ -64,7 +59,6 @@ def test_no_two_merged_groups_agree_in_everything_but_their_count(several: list[
     assert len(keys) == len(set(keys))
 
 
-@PROPERTY
 @given(traces, traces, traces)
 def test_counts_do_not_depend_on_how_merging_is_grouped(first: Trace, second: Trace, third: Trace) -> None:
     left = merge_traces([merge_traces([first, second]), third])

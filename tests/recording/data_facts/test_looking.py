@@ -10,7 +10,6 @@ import torch
 import torch.nn.functional as F
 
 from tests.bits import bits
-from tests.thinning import every
 from tracer import DeterminismTracer
 from tracer.names import About, Cause, DataShown, Verdict
 
@@ -140,7 +139,7 @@ CALLS: dict[str, tuple[str, Callable[[], Any], DataShown]] = {
 }
 
 
-@every(CALLS)
+@pytest.mark.parametrize("what", CALLS)
 def test_data_show_what_falls_together(what: str) -> None:
     op, program, expected = CALLS[what]
     assert shown(program, op) == {expected}

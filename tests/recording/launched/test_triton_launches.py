@@ -174,7 +174,6 @@ print(json.dumps([x.grad.sum().item(), call.phase, call.count, trace.launched[0]
 
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed: pip install triton==3.6.0")
-@pytest.mark.fresh_interpreter
 def test_under_tritons_interpreter_a_launch_in_a_backward_is_the_backwards(tmp_path: Path) -> None:
     """The interpreter adds in one order, and a device does not."""
     path = tmp_path / "program.py"

@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from tests.bits import bits
-from tests.thinning import every, examples
 from tracer.recording.storage.registry import StorageRegistry
 from tracer.recording.values.digest_table import DigestTable
 from tracer.recording.values.digesting import layouts, mix
@@ -22,7 +21,6 @@ from tracer.recording.values.digesting.layouts import seed_of
 
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64, torch.float8_e4m3fn]
 WHOLE = [torch.int64, torch.uint8]
-CHANGES = examples(6000) // len(FLOATS + WHOLE)
 UNITS: dict[int, Any] = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -76,10 +74,11 @@ def changed(tensor: torch.Tensor, draw: random.Random) -> torch.Tensor:
 
 @pytest.mark.parametrize("of", [digest, mixed], ids=["host", "device"])
 @pytest.mark.parametrize("dtype", FLOATS + WHOLE, ids=str)
-def test_no_single_change_is_missed(dtype: torch.dtype, of: Any) -> None:
+@pytest.mark.parametrize("changes", [200, pytest.param(750, marks=pytest.mark.slow)])
+def test_no_single_change_is_missed(dtype: torch.dtype, of: Any, changes: int) -> None:
     torch.manual_seed(0)
     draw = random.Random(str(dtype))
-    for number in range(CHANGES if of is digest else CHANGES // 10):
+    for number in range(changes if of is digest else changes // 10):
         tensor = sample_of(dtype, ("noise", "small", "one-hot")[number % 3])
         other = changed(tensor, draw)
         assert of(tensor) != of(other)
@@ -97,13 +96,13 @@ def in_other_strides(tensor: torch.Tensor) -> list[torch.Tensor]:
     ]
 
 
-@every(
+@pytest.mark.parametrize(
+    ("shape", "dtype", "of"),
     itertools.product(
         [(5, 3), (300, 170), (2, 3, 4, 5), (40, 30, 50), (7,)],
         [torch.float32, torch.bfloat16, torch.complex64, torch.bool],
         [digest, mixed],
     ),
-    lambda shape, dtype, of: f"{shape} {dtype} {of.__name__}",
 )
 def test_strides_and_storage_do_not_matter(shape: tuple[int, ...], dtype: torch.dtype, of: Any) -> None:
     torch.manual_seed(0)
@@ -120,11 +119,12 @@ def test_a_large_tensor_out_of_order_is_digested_piece_by_piece() -> None:
         assert digest(other) == digest(other.contiguous())
 
 
-@every(
+@pytest.mark.parametrize(
+    ("sizes", "dtype"),
     itertools.product(
         [(640, 512), (516, 514), (5, 300, 8, 40), (1, 2, 3 * 2**17)],
         [torch.uint8, torch.bfloat16, torch.float32, torch.complex128],
-    )
+    ),
 )
 def test_in_whatever_units_elements_are_gathered_their_order_is_the_logical_one(
     sizes: tuple[int, ...], dtype: torch.dtype

@@ -27,7 +27,6 @@ def run_with(perturb: int) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="MALLOC_PERTURB_ is glibc's")
-@pytest.mark.fresh_interpreter
 def test_every_op_is_digested_whole_and_unwritten_memory_is_no_noise() -> None:
     one, other = run_with(85), run_with(170)
     assert one["failures"] == other["failures"] == 0

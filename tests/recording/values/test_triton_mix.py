@@ -33,7 +33,6 @@ print("equal")
 
 
 @pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed: pip install triton==3.9.0")
-@pytest.mark.fresh_interpreter
 def test_the_kernel_gives_the_sums_of_plain_torch() -> None:
     environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join((str(ROOT), *sys.path))}
     done = subprocess.run(
@@ -55,7 +54,6 @@ print(*triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm)
 
 
 @pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed: pip install triton==3.9.0")
-@pytest.mark.fresh_interpreter
 def test_the_kernel_compiles_for_a_gpu_that_is_not_here(tmp_path: Path) -> None:
     """The interpreter runs what no compiler takes: annotations with names of the module, say."""
     path = os.pathsep.join((str(ROOT), *sys.path))

@@ -2,33 +2,28 @@
 
 At the end of a line, ``# parts: CAUSE`` says that the runs part there and why, and ``# clean: CODE`` what stands in the
 line's place in the twin, whose runs agree in every call. In the first lines, ``# vary: ARM`` names the arm that alone
-shows it, ``# run: --steps A:B`` what to record, and ``# process: fresh`` that it hangs on an interpreter's start.
+shows it, and ``# run: --steps A:B`` what to record.
 """
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
 import pytest
 
-from tests.cli.command import PLAIN
-from tests.forking import FORKING
 from tracer.divergence.repeated import Arm, Repeated
 from tracer.runner import Steps
-from tracer.runner.repeated import launching
 from tracer.runner.repeated.arms import parse_arms
 from tracer.runner.repeated.repeating import Asked, repeat_script
-from tracer.runner.repeated.task import Order, Task
+from tracer.runner.repeated.task import Task
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
 _CLEAN = re.compile(r"^(\s*)(.*?)(\s+#\s*parts:.*?)?\s+#\s*clean:\s*(.*)$")
 _PARTS = re.compile(r"#\s*parts:\s*([\w-]+)")
-_DIRECTIVE = re.compile(r"^#\s*(vary|run|process):\s*(.+)$", re.MULTILINE)
+_DIRECTIVE = re.compile(r"^#\s*(vary|run):\s*(.+)$", re.MULTILINE)
 
 
 class Program(NamedTuple):
@@ -53,37 +48,10 @@ def program(path: Path) -> Program:
     return Program(path, dict(_DIRECTIVE.findall(text)), parts)
 
 
-def runs_fork(monkeypatch: pytest.MonkeyPatch, *, fresh: bool = False) -> None:
-    """Have the runs of ``tracer repeat`` begin with torch loaded: nine tenths of their time is its import.
-
-    ``fresh``: the first alone, so that no two share an interpreter's start.
-    """
-    started = launching.run
-
-    def forked(
-        order: Order, variables: Mapping[str, str], number: int, has_parted: Callable[[], bool] | None = None
-    ) -> tuple[int, bool]:
-        if fresh and number:
-            return started(order, variables, number, has_parted)
-        done = FORKING.run(
-            ["-m", "tracer.runner.repeated.child", msgspec.json.encode(order).decode("utf-8")],
-            cwd=Path.cwd(),
-            env={**PLAIN, **variables, "PYTHONPATH": os.environ.get("PYTHONPATH", "")},
-        )
-        assert "tracer/" not in done.err, done.err  # no traceback of ours
-        print(done.out, end="")
-        return done.code, False
-
-    monkeypatch.setattr(launching, "run", forked)
-
-
-def repeated(
-    one: Program, text: str, folder: Path, monkeypatch: pytest.MonkeyPatch, *, fresh: bool = False
-) -> Repeated:
-    """Run ``text`` twice in ``folder``, and under the arm that ``one`` names; in forks, or no two ``fresh`` of one."""
+def repeated(one: Program, text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Repeated:
+    """Run ``text`` twice in ``folder``, and under the arm that ``one`` names."""
     (folder / one.path.name).write_text(text, encoding="utf-8")
     monkeypatch.chdir(folder)
-    runs_fork(monkeypatch, fresh=fresh)
     steps = Steps.parse(one.said["run"].split()[-1]) if "run" in one.said else Steps()
     task = Task(target=one.path.name, start=steps.start, stop=steps.stop)
     arms = parse_arms(one.said["vary"]) if "vary" in one.said else ()
@@ -103,7 +71,7 @@ def told(found: Repeated) -> str:
 def expect_parting(one: Program, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The runs part at every marked line for the marked cause, at no other, and in no arm but the named one."""
     assert one.parts, "nothing is planted"
-    found = repeated(one, one.path.read_text(encoding="utf-8"), folder, monkeypatch, fresh="process" in one.said)
+    found = repeated(one, one.path.read_text(encoding="utf-8"), folder, monkeypatch)
     assert seen(found) == dict(one.parts), told(found)
     first = found.first
     assert first is not None

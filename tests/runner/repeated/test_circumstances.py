@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.cli.command import PLAIN
-from tests.forking import FORKING
+from tests.cli.command import process
 from tracer import DeterminismTracer
 from tracer.runner.repeated.circumstances import memory
 
@@ -19,9 +18,7 @@ if not hasattr(os, "fork"):
 
 def run(code: str, folder: Path) -> str:
     (folder / "script.py").write_text(code, encoding="utf-8")
-    done = FORKING.run(
-        ["script.py"], cwd=folder, env={**PLAIN, "PYTHONPATH": os.environ.get("PYTHONPATH", str(Path.cwd()))}
-    )
+    done = process("script.py", cwd=folder)
     assert done.code == 0, done.err
     return done.out
 

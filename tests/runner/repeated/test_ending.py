@@ -16,10 +16,7 @@ import pytest
 
 from tests.cli.command import PLAIN
 
-pytestmark = [
-    pytest.mark.fresh_interpreter,
-    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are listed in /proc"),
-]
+pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are listed in /proc")
 #: Says where it stands by files, and its process ids with it; starts a process that never ends by itself.
 LONG = """\
 import os, signal, subprocess, sys, time

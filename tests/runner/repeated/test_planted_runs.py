@@ -3,33 +3,55 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.runner.repeated.planting import PROGRAMS, Program, expect_agreement, expect_parting, program
+from tests.runner.repeated.planting import PROGRAMS, expect_agreement, expect_parting, program
+from tests.support.slow import slow_unless
 from tracer.divergence.model import RootCause
 
-PARAMETERS = [pytest.param(program(path), id=path.stem) for path in PROGRAMS]
-_FRESH = pytest.mark.fresh_interpreter
-FAULTS = [
-    pytest.param(program(path), id=path.stem, marks=_FRESH if "process" in program(path).said else ())
-    for path in PROGRAMS
-]
+#: One program of each cause and one arm; of their twins those that say most: equal bits, draws and memory.
+FAULTS_IN_EVERY_RUN = {
+    "dropout",
+    "empty_is_read",
+    "first_state",
+    "index_put",
+    "learning_rate_of_the_clock",
+    "left_behind",
+    "mode_by_what_was_left",
+    "order_of_a_set",
+    "pointer_writes",
+}
+TWINS_IN_EVERY_RUN = {"dropout", "empty_is_read", "index_put"}
 
 
-@pytest.mark.parametrize("one", FAULTS)
+def programs(in_every_run: set[str]) -> pytest.MarkDecorator:
+    """All planted programs, slow but for those named."""
+    cases = slow_unless(lambda path: path.stem in in_every_run, PROGRAMS)
+    return pytest.mark.parametrize("path", cases, ids=lambda path: path.stem)
+
+
+@pytest.fixture(autouse=True)
+def _no_traceback_of_ours(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
+    yield
+    said = capfd.readouterr().err
+    assert "tracer/" not in said, said
+
+
+@programs(FAULTS_IN_EVERY_RUN)
 def test_the_runs_part_at_the_line_and_for_the_cause_that_is_planted(
-    one: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expect_parting(one, tmp_path, monkeypatch)
+    expect_parting(program(path), tmp_path, monkeypatch)
 
 
-@pytest.mark.parametrize("one", PARAMETERS)
+@programs(TWINS_IN_EVERY_RUN)
 def test_the_runs_of_the_clean_twin_agree_in_every_call(
-    one: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expect_agreement(one, tmp_path, monkeypatch)
+    expect_agreement(program(path), tmp_path, monkeypatch)
 
 
 def test_there_are_two_of_each_cause_at_least() -> None:
@@ -37,3 +59,8 @@ def test_there_are_two_of_each_cause_at_least() -> None:
     of_several_processes = {"collective", "unknown"}  # see tests/cli/test_ranks_with_values.py
     for cause in {each.value for each in RootCause} - of_several_processes:
         assert causes[cause] >= 2, cause
+
+
+def test_a_program_of_each_cause_is_in_every_run() -> None:
+    often = {cause for path in PROGRAMS if path.stem in FAULTS_IN_EVERY_RUN for cause in program(path).parts.values()}
+    assert often == {cause for path in PROGRAMS for cause in program(path).parts.values()}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runner.repeated.planting import runs_fork, told
+from tests.runner.repeated.planting import told
 from tracer.runner.repeated.repeating import Asked, repeat_script
 from tracer.runner.repeated.task import Task
 
@@ -36,7 +36,6 @@ def test_its_runs_agree_in_every_call(program: Path, tmp_path: Path, monkeypatch
         except Exception as problem:  # absent, or built for another torch
             pytest.skip(f"{package} is needed (the extra `bench`): {problem}")
     monkeypatch.chdir(tmp_path)
-    runs_fork(monkeypatch)
     found = repeat_script(Asked(task=Task(target=str(program)), folder=tmp_path / "runs", arms=())).repeated
     assert [run.code for run in found.runs] == [0, 0]
     assert not found.roots, told(found)

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import Command, process
-from tests.runner.repeated.planting import runs_fork
 
 PARTS = """\
 import os, torch
@@ -21,13 +20,12 @@ AGREES = "import sys, torch\ntorch.manual_seed(0)\nx = torch.rand(4) * len(sys.a
 
 
 @pytest.fixture
-def tracer(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
-    """``tracer(...)`` in an empty folder, whose runs are forks."""
+def tracer(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
+    """``tracer(...)`` in an empty folder; what its runs print is captured too."""
     for name in ("RANK", "WORLD_SIZE", "TRACER_DEBUG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
-    runs_fork(monkeypatch)
-    return Command(capsys, monkeypatch)
+    return Command(capfd, monkeypatch)
 
 
 def test_runs_that_part_exit_with_1_and_leave_recordings_json_and_a_page(tracer: Command, tmp_path: Path) -> None:
@@ -197,7 +195,6 @@ def test_in_processes_of_its_own_a_run_is_ended_as_soon_as_it_has_parted(tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.fresh_interpreter
 def test_threads_and_the_hash_seed_are_varied_by_variables(tmp_path: Path) -> None:
     (tmp_path / "hangs.py").write_text(
         "import torch\nx = torch.ones(4) * (hash('word') % 1000)\ny = torch.zeros(2) + torch.get_num_threads()\n"
@@ -206,7 +203,6 @@ def test_threads_and_the_hash_seed_are_varied_by_variables(tmp_path: Path) -> No
         *("repeat", "--vary", "threads,hash-seed", "--format", "json", "hangs.py"),
         cwd=tmp_path,
         module=True,
-        fresh=True,
         PYTHONHASHSEED="3",
         OMP_NUM_THREADS="2",
         PYTHONPATH=os.environ.get("PYTHONPATH", str(Path.cwd())),

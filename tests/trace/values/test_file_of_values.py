@@ -12,10 +12,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.thinning import examples, thinned
+from tests.support.slow import slow_unless
 from tracer.errors import TraceError
 from tracer.names import Phase
 from tracer.trace.values import (
@@ -36,7 +36,7 @@ from tracer.trace.values import writer as writing
 
 MM = Group(op="aten.mm.default", phase=Phase.FORWARD, module="fc", location="train.py:9", function="step")
 #: The first of the places of a file that are tried, every third from it on.
-EVERY_THIRD = thinned(range(3), {0})
+EVERY_THIRD = slow_unless({0}, range(3))
 ADD = Group(op="aten.add_.Tensor", phase=Phase.OPTIMIZER, location="train.py:12", called_from="train.py:1")
 
 
@@ -154,7 +154,6 @@ while True:
 """
 
 
-@pytest.mark.fresh_interpreter
 @pytest.mark.parametrize("often", [8, pytest.param(50, marks=pytest.mark.slow)])
 def test_a_run_that_is_killed_at_any_moment_leaves_a_file_that_can_be_read(tmp_path: Path, often: int) -> None:
     """One run that writes without pause, stopped and looked at ``often``; at last it is killed."""
@@ -179,7 +178,6 @@ def test_a_run_that_is_killed_at_any_moment_leaves_a_file_that_can_be_read(tmp_p
         assert seen
 
 
-@pytest.mark.fresh_interpreter
 def test_what_leaves_without_a_word_leaves_what_it_had(tmp_path: Path) -> None:
     path = tmp_path / "run.values"
     program = (
@@ -342,7 +340,6 @@ CALL = st.tuples(
 
 
 @given(calls=st.lists(CALL, max_size=30))
-@settings(max_examples=examples(60), deadline=None)
 def test_any_recording_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, calls: list[tuple]) -> None:
     path = tmp_path_factory.mktemp("values") / "run.values"
     writer = ValuesWriter(path, Header())

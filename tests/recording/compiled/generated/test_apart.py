@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.thinning import every
 from tracer.recording.compiled.generated.apart import keeps_threads_apart, may_let_threads_meet
 
 LOOP = "for(int64_t {0}=static_cast<int64_t>(0L); {0}<static_cast<int64_t>({1}); {0}+=static_cast<int64_t>({2}L))"
@@ -140,12 +139,12 @@ NEAR_MISSES = {
 }
 
 
-@every(APART)
+@pytest.mark.parametrize("name", APART)
 def test_threads_that_keep_apart_are_proven_to(name: str) -> None:
     assert keeps_threads_apart(APART[name])
 
 
-@every(NEAR_MISSES)
+@pytest.mark.parametrize("name", NEAR_MISSES)
 def test_what_lacks_one_part_of_the_proof_is_not_said_to_keep_apart(name: str) -> None:
     assert may_let_threads_meet(NEAR_MISSES[name])
     assert not keeps_threads_apart(NEAR_MISSES[name])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.thinning import every
 from tracer.recording.compiled.graphs.distinct_numbers import distinct_numbers
 from tracer.recording.compiled.graphs.graph_facts import GraphFacts
 from tracer.recording.compiled.graphs.graph_text import Graph, read_graph
@@ -47,7 +46,9 @@ def backward(dim: int = 1, sizes: str = "6") -> Graph:
     return read_graph(BACKWARD.format(dim=dim).replace("[6, 4]", f"[{sizes}, 4]"))
 
 
-@every({"getitem_1": 1, "iota": 0, "flip": 0, "unsqueeze": 0, "expand": 0, "rows": 1, "back": 0}.items())
+@pytest.mark.parametrize(
+    ("name", "dim"), {"getitem_1": 1, "iota": 0, "flip": 0, "unsqueeze": 0, "expand": 0, "rows": 1, "back": 0}.items()
+)
 def test_what_is_sorted_counted_or_seen_otherwise_is_distinct(name: str, dim: int) -> None:
     found = distinct_numbers(read_graph(FORWARD), {})[name]
     assert found.dim == dim

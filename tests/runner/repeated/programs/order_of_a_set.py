@@ -1,4 +1,3 @@
-# process: fresh
 import torch
 
 words = ["the", "order", "of", "a", "set", "of", "words", "is", "the", "order", "of", "their", "hashes"]
