@@ -5,7 +5,7 @@ inside the recorder, inside one that keeps values, and inside one that makes tri
 warnings or random generators are others than plain, and says whether an empty mode changes it too. What a recorder
 alone changes is a defect of ours: the exit code says so.
 
-    python benchmarks/others_suites.py [--tests N] [--blocks B[,B]] [--folder FOLDER] [PACKAGE ...]
+    python benchmarks/others_suites.py [--tests N] [--blocks B[,B]] [--jobs N] [--folder FOLDER] [PACKAGE ...]
 
 The packages are installed below FOLDER, beside this environment's torch; einops brings its tests in its wheel, the
 others in their source distribution.
@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -83,6 +84,7 @@ def results_of(site: Path, tests: Path, block: str, most: int, but: str = "") ->
             "EINOPS_TEST_BACKENDS": "numpy,torch",
             "PYTHONPATH": os.pathsep.join((str(ROOT), str(site))),
             "PYTHONHASHSEED": "0",
+            "OMP_NUM_THREADS": "1",
         }
         options = ["-q", "-p", "benchmarks.inside_a_block", "-p", "no:cacheprovider", "-o", "addopts=", "-k", but]
         command = [sys.executable, "-m", "pytest", *options, "--rootdir", str(tests), str(tests)]
@@ -110,6 +112,7 @@ def main() -> int:
     parser.add_argument("packages", nargs="*", default=list(SUITES), metavar="PACKAGE", help=", ".join(SUITES))
     parser.add_argument("--tests", type=int, default=600, help="at most so many of each suite (default: 600)")
     parser.add_argument("--blocks", default=",".join(RECORDERS), help="recorders to try (default: all three)")
+    parser.add_argument("--jobs", type=int, default=1, help="runs side by side (default: 1)")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "others-suites")
     asked = parser.parse_args()
     blocks = asked.blocks.split(",")
@@ -120,18 +123,16 @@ def main() -> int:
         def run(block: str, site: Path = site, folder: Path = folder, package: str = package) -> dict[str, Any]:
             return results_of(site, folder, block, asked.tests, SUITES[package].but)
 
-        plain = run("plain")
-        unsteady = differing(plain, run("plain"))
-        by_mode = differing(plain, run("empty"))
+        with ThreadPoolExecutor(asked.jobs) as pool:
+            plain, again, empty, *recorded = pool.map(run, ("plain", "plain", "empty", *blocks))
+        unsteady, by_mode = differing(plain, again), differing(plain, empty)
         passed = sum(result.get("outcome") == "passed" for result in plain.values())
         tests += len(plain)
         print(
             f"{package}: {len(plain)} tests, {passed} pass plain; {len(unsteady)} differ between two plain runs; "
-            f"an empty mode changes {len(by_mode)}",
-            flush=True,
+            f"an empty mode changes {len(by_mode)}"
         )
-        for block in blocks:
-            results = run(block)
+        for block, results in zip(blocks, recorded, strict=True):
             changed = differing(plain, results)
             mine = [test for test, parts in changed.items() if parts != by_mode.get(test) and test not in unsteady]
             alone[block] += len(mine)

@@ -197,6 +197,14 @@ def test_a_partial_trace_is_no_pass(saved: Path, tracer: Command) -> None:
     assert done.out.splitlines()[-1].startswith("tracer check: nothing fails in the part that was recorded")
 
 
+@pytest.mark.parametrize("backend", ["recorded", "cuda"])
+def test_a_step_on_meta_tensors_is_no_pass(saved: Path, tracer: Command, backend: str) -> None:
+    trace(call("aten.mm.default", facts={"device": "meta", "dtype": "float32"})).save(saved)
+    done = tracer("check", saved, "--backend", backend, "--allow-no-training")
+    assert done.code == 1
+    assert "nothing was computed, the step was recorded on meta tensors" in done.out.splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     ("steps", "started", "said"),
     [
