@@ -24,6 +24,7 @@ FLOORS = {
     "plain": 0,
     "literals": 0,
     "files": 1,
+    "ops": 1,
     "trace": 2,
     "tables": 3,
     "findings": 3,

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 from tracer.names import DataShown
 from tracer.one_call.given import Tensor, words
 from tracer.one_call.sizes import Sizes
+from tracer.ops.op import Index, IndexBelow, Op, Route, Writes
+from tracer.ops.rows import row_of
 from tracer.trace.records import FactValue
 
 
@@ -25,67 +27,14 @@ class Data(NamedTuple):
     """What the reader must know of it."""
 
 
-_ALONG_DIM = words("""
-    index_add index_copy index_fill index_reduce index_select scatter scatter_add scatter_reduce gather
-    """)
-_TARGETS = words("""
-    nll_loss_forward nll_loss_backward multi_margin_loss multi_margin_loss_backward multilabel_margin_loss_forward
-    multilabel_margin_loss_backward
-    """)
-_CTC = words("_ctc_loss _ctc_loss_backward _cudnn_ctc_loss")
-#: Arguments that count through a dimension of another: whose, and which, as a number or the argument that tells.
-_COUNTS: Mapping[str, tuple[str, str, int | str]] = {
-    **dict.fromkeys(_ALONG_DIM, ("index", "self", "dim")),
-    "take_along_dim": ("indices", "self", "dim"),
-    "embedding": ("indices", "weight", 0),
-    "embedding_renorm": ("indices", "self", 0),
-    "_embedding_bag": ("indices", "weight", 0),
-    "embedding_bag": ("indices", "weight", 0),
-    "_embedding_bag_forward_only": ("indices", "weight", 0),
-    "_embedding_bag_per_sample_weights_backward": ("indices", "weight", 0),
-    **dict.fromkeys(words("nll_loss2d_forward nll_loss2d_backward"), ("target", "self", 1)),
-    **dict.fromkeys(_TARGETS, ("target", "self", -1)),
-    "cummaxmin_backward": ("indices", "input", "dim"),
-}
-#: Arguments that count up to a number among the arguments.
-_COUNTS_TO = {
-    "embedding_dense_backward": ("indices", "num_weights"),
-    "embedding_backward": ("indices", "num_weights"),
-    "embedding_sparse_backward": ("indices", "num_weights"),
-    "_embedding_bag_backward": ("indices", "num_weights"),
-    "_embedding_bag_dense_backward": ("indices", "num_weights"),
-    "_embedding_bag_sparse_backward": ("indices", "num_weights"),
-    "one_hot": ("self", "num_classes"),
-}
-#: Arguments that count through all elements.
-_COUNTS_ALL = {"take": ("index", "self"), "put": ("index", "self")}
-#: Arguments that count through the last two or three dimensions together.
-_COUNTS_PLANE = words("""
-    max_pool2d_with_indices_backward max_pool3d_with_indices_backward adaptive_max_pool2d_backward
-    adaptive_max_pool3d_backward fractional_max_pool2d_backward fractional_max_pool3d_backward
-    """)
 #: Names that mean an index, and that mean where pieces begin, in ops that are not known here.
 _INDEX_NAMES = words("index indices idx ids target targets label labels src dst input_ids token_ids")
 _OFFSET_NAMES = words("offsets ptr indptr cu_seqlens cu_seqlens_q cu_seqlens_k cum_seq_q cum_seq_k offs crow_indices")
-#: Numbers of which several are alike decide these.
-_TIED = words("""
-    topk sort argsort msort kthvalue median nanmedian mode unique_dim _unique2 _unique unique_consecutive
-    unique_dim_consecutive argmax argmin cummax cummin max_pool2d_with_indices max_pool3d_with_indices
-    adaptive_max_pool2d adaptive_max_pool3d amax amin
-    """)
 _POSITIVE = words("""
     running_var save_var save_invstd rstd invstd std total_weight exp_avg_sq exp_avg_sqs max_exp_avg_sqs state_sums
     inv_scale grad_scale growth_tracker random_samples prob p
     """)
-_PROBABILITIES = words("""
-    multinomial bernoulli binomial poisson _sample_dirichlet _standard_gamma binary_cross_entropy cumprod
-    binary_cross_entropy_backward log_normal geometric histc histogram logit
-    """)
-_DEFINITE = words("cholesky cholesky_inverse linalg_cholesky_ex _cholesky_solve_helper")
 _UNIT = "grid"
-
-_PUTS = words("index_put _index_put_impl _unsafe_index_put")
-_GETS = words("index _unsafe_index _unsafe_masked_index _unsafe_masked_index_put_accumulate")
 
 REPEATS = "numbers repeat: whether they did is not in the recording"
 AS_RECORDED = "numbers repeat, as in the recording"
@@ -117,22 +66,23 @@ class Kind(NamedTuple):
 
 def data_of(op: str, name: str, form: Tensor, given: Mapping[str, Any], kind: Kind, sizes: Sizes, place: int) -> Data:
     """How the tensor ``name`` of ``op`` is made; ``op`` is its packet's name, ``place`` the position in a list."""
+    row = row_of(op)
     if form.layout:
         return _sparse(form, sizes)
     if form.dtype == "bool":
-        count = _picked(op, name, given)
+        count = _picked(row, name, given)
         if count is None:
             return _call("booleans", form, sizes)
         return _call("chosen", form._replace(stride=None), sizes, f"count={sizes.name(count)}")
     if form.is_integer:
-        return _integers(op, name, form, given, kind, sizes, place)
-    if name in _POSITIVE or op in _PROBABILITIES:
+        return _integers(row, name, form, given, kind, sizes, place)
+    if name in _POSITIVE or row.probabilities:
         return _call("uniform", form, sizes)
     if name == _UNIT:
         return _call("uniform", form, sizes, wrap="2 * {} - 1")
-    if op in _DEFINITE and name in ("self", "A") and len(form.shape) > 1 and form.dtype in ("float32", "float64"):
+    if row.definite and name in ("self", "A") and len(form.shape) > 1 and form.dtype in ("float32", "float64"):
         return _call("definite", form._replace(stride=None), sizes)
-    if (op in _TIED or (op in ("max", "min") and "dim" in given)) and kind.shown != {DataShown.NO_TIES}:
+    if (row.tied or (op in ("max", "min") and "dim" in given)) and kind.shown != {DataShown.NO_TIES}:
         return _call("tied", form, sizes, note=TIES_AS_RECORDED if DataShown.TIES in kind.shown else TIES)
     return _call("floats", form, sizes)
 
@@ -152,7 +102,7 @@ def _sparse(form: Tensor, sizes: Sizes) -> Data:
 
 
 def _integers(
-    op: str,
+    row: Op,
     name: str,
     form: Tensor,
     given: Mapping[str, Any],
@@ -160,12 +110,12 @@ def _integers(
     sizes: Sizes,
     place: int,
 ) -> Data:
-    if op in _CTC and name == "targets":  # 0 is the blank
+    if row_of(row.name.removesuffix("_backward")).route is Route.CTC and name == "targets":  # 0 is the blank
         classes = sizes.name(given["log_probs"].shape[-1])
         return _call("integers", form, sizes, f"below={classes} - 1", note=REPEATS, wrap="1 + {}")
     if name == "pivots":
         return _call("integers", form, sizes, "below=1", note="no rows are swapped", wrap="1 + {}")
-    found = _below(op, name, form, given, sizes, place)
+    found = _below(row, name, form, given, sizes, place)
     if found is not None:
         below, axis = found
         if kind.is_distinct and form.stride is None and axis is not None and form.shape:
@@ -180,11 +130,7 @@ def _integers(
                 f'offsets("{form.dtype}", {sizes.name(form.shape[0])}, {sizes.name(whole.shape[0])}, ends={bool(last)})'
             )
             return Data(text, ("offsets",), "pieces of equal length: where they began is not recorded")
-    if (
-        name == "lengths"
-        and op in ("segment_reduce", "_segment_reduce_backward")
-        and isinstance(given.get("data"), Tensor)
-    ):
+    if name == "lengths" and "segment_reduce" in row.name and isinstance(given.get("data"), Tensor):
         whole = given["data"].shape[given.get("axis", 0)]
         text = f'lengths("{form.dtype}", {sizes.name(form.shape[-1]) if form.shape else 1}, {sizes.name(whole)})'
         return Data(text, ("lengths",), "pieces of equal length: how long they were is not recorded")
@@ -197,47 +143,48 @@ def _integers(
         least = {sizes.name(size) for one in given.values() if isinstance(one, Tensor) for size in one.shape}
         below = f"min({', '.join(sorted(least))})" if len(least) > 1 else (least or {"1"}).pop()
         return _call("integers", form, sizes, f"below={below}", note=REPEATS)
-    if op in ("bincount", "histc", "unique_consecutive", "_unique2", "sort", "argsort", "mode", "kthvalue", "topk"):
+    if row.tied or row.name in ("bincount", "histc"):
         return _call("integers", form, sizes, "below=8", note=REPEATS)
     return _call("integers", form, sizes, "below=2", note="zeros and ones: which numbers they were is not recorded")
 
 
-def _picked(op: str, name: str, given: Mapping[str, Any]) -> int | None:
+def _picked(row: Op, name: str, given: Mapping[str, Any]) -> int | None:
     """How many elements a mask must pick, where another argument says so."""
-    if op in _PUTS and name == "indices":
+    if row.writes is Writes.SEVERAL and name == "indices":
         values = given.get("values")
         return values.shape[0] if isinstance(values, Tensor) and values.shape and values.shape[0] > 1 else None
-    if op == "masked_scatter" and isinstance(given.get("source"), Tensor):
+    if row.name == "masked_scatter" and isinstance(given.get("source"), Tensor):
         return int(given["source"].numel)
     return None
 
 
 def _below(
-    op: str, name: str, form: Tensor, given: Mapping[str, Any], sizes: Sizes, place: int
+    row: Op, name: str, form: Tensor, given: Mapping[str, Any], sizes: Sizes, place: int
 ) -> tuple[str, int | None] | None:
     """Below which an index lies, and the dimension along which it may be of distinct numbers."""
     own = given.get("self", given.get("weight"))
-    if op in _PUTS | _GETS and name == "indices":
+    index = row.indexed_by
+    if row.indexes_each and name == "indices":
         dimension = 0
-        for one in given["indices"][:place]:
-            dimension += one.shape.__len__() if isinstance(one, Tensor) and one.dtype in ("bool", "uint8") else 1
+        for before in given["indices"][:place]:
+            is_mask = isinstance(before, Tensor) and before.dtype in ("bool", "uint8")
+            dimension += len(before.shape) if is_mask else 1
         return sizes.name(own.shape[dimension]), 0 if len(form.shape) == 1 else None
-    if op in _COUNTS and _COUNTS[op][0] == name:
-        _, whose, which = _COUNTS[op]
-        counted = given.get(whose)
-        dim = given.get(which, 0) if isinstance(which, str) else which
+    if isinstance(index, Index) and index.argument == name:
+        counted = given.get(index.counts)
+        dim = given.get(index.dim, 0) if isinstance(index.dim, str) else index.dim
         if not isinstance(counted, Tensor) or not isinstance(dim, int):
             return None
         axis = 0 if len(form.shape) < 2 else dim % max(len(form.shape), 1)
         return (sizes.name(counted.shape[dim]) if counted.shape else "1"), axis
-    if op in _COUNTS_TO and _COUNTS_TO[op][0] == name and isinstance(given.get(_COUNTS_TO[op][1]), int):
-        return sizes.name(given[_COUNTS_TO[op][1]]), 0 if len(form.shape) == 1 else None
-    if op in _COUNTS_ALL and _COUNTS_ALL[op][0] == name and isinstance(own, Tensor):
+    if isinstance(index, IndexBelow) and index.argument == name and isinstance(given.get(index.limit), int):
+        return sizes.name(given[index.limit]), 0 if len(form.shape) == 1 else None
+    if row.indexed_flat_by == name and isinstance(own, Tensor):
         return " * ".join(sizes.name(size) for size in own.shape) or "1", 0 if len(form.shape) == 1 else None
-    if op == "index_select_backward" and name == "index" and isinstance(given.get("self_sizes"), list):
+    if row.name == "index_select_backward" and name == "index" and isinstance(given.get("self_sizes"), list):
         return sizes.name(given["self_sizes"][given.get("dim", 0)]), 0
-    if op in ("max_unpool2d", "max_unpool3d") and name == "indices" and isinstance(given.get("output_size"), list):
+    if row.writes is Writes.UNPOOLED and name == "indices" and isinstance(given.get("output_size"), list):
         return " * ".join(sizes.name(size) for size in given["output_size"]) or "1", None
-    if op in _COUNTS_PLANE and name == "indices" and isinstance(own, Tensor):
-        return " * ".join(sizes.name(size) for size in own.shape[-3 if "3d" in op else -2 :]), None
+    if row.writes is Writes.POOLED and name == "indices" and isinstance(own, Tensor):
+        return " * ".join(sizes.name(size) for size in own.shape[-row.spatial :]), None
     return None

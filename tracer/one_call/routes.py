@@ -14,22 +14,14 @@ from tracer.errors import UsageError
 from tracer.findings import Finding
 from tracer.literals import literal
 from tracer.one_call.given import Tensor, has_unknown
+from tracer.ops.op import Route
+from tracer.ops.rows import row_of
 
 #: Arguments that say nothing of the result, or that each process has of its own.
 _LEFT_OUT = frozenset({"pin_memory", "generator", "non_blocking"})
 #: Arguments that name a file.
 _FILES = frozenset({"filename", "file_name", "file", "path"})
 _CUDNN_MODES = {0: "RNN", 1: "RNN", 2: "LSTM", 3: "GRU"}
-_ATTENTION = {
-    "_scaled_dot_product_flash_attention": "FLASH_ATTENTION",
-    "_scaled_dot_product_efficient_attention": "EFFICIENT_ATTENTION",
-    "_scaled_dot_product_cudnn_attention": "CUDNN_ATTENTION",
-    "_scaled_dot_product_flash_attention_for_cpu": "",
-    "_scaled_dot_product_fused_attention_overrideable": "",
-}
-_RECURRENT = frozenset({"mkldnn_rnn_layer", "_cudnn_rnn", "miopen_rnn"})
-_NORMS = frozenset({"cudnn_batch_norm", "miopen_batch_norm", "batch_norm"})
-_CTC = frozenset({"_ctc_loss", "_cudnn_ctc_loss"})
 #: Namespaces whose calls cannot be made again in one process, or are no calls of an op.
 _NOT_ALONE = {
     "higher_order": "runs functions of the program, which a trace does not hold",
@@ -60,7 +52,7 @@ _REGISTERED_BY = {
 _TORCHS_OWN = frozenset({"aten", "prims", "mkldnn", "quantized", "inductor", "torch"})
 
 
-class Route(NamedTuple):
+class Way(NamedTuple):
     """How a program makes one call again."""
 
     call: str
@@ -81,7 +73,7 @@ class Route(NamedTuple):
     """A context that the call is made in where it runs on CUDA."""
 
 
-def route_of(finding: Finding, op: str, given: Mapping[str, Any]) -> Route:
+def route_of(finding: Finding, op: str, given: Mapping[str, Any]) -> Way:
     """The way to ``op``, or to what the finding says that it runs as. Raises ``UsageError`` where there is none."""
     space, _, rest = op.partition(".")
     packet = rest.partition(".")[0]
@@ -89,19 +81,20 @@ def route_of(finding: Finding, op: str, given: Mapping[str, Any]) -> Route:
         raise UsageError(f"{op} {_NOT_ALONE[space]}", hint="choose another finding")
     forward = packet.removesuffix("_backward")
     runs_as = finding.runs_as.partition(".")[2].partition(".")[0]
-    if space == "aten" and forward in _ATTENTION:
+    by = row_of(forward).route if space == "aten" else None
+    if by is Route.ATTENTION:
         return _attention(given, packet != forward, runs_as or packet)
-    if space == "aten" and forward in _RECURRENT:
+    if by is Route.RECURRENT:
         return _recurrent(given, packet != forward)
-    is_norm = forward in _NORMS or runs_as.startswith(("cudnn_batch", "miopen_b"))
-    if space == "aten" and is_norm and "input" in given:
+    is_norm = by is Route.BATCH_NORM or (space == "aten" and runs_as.startswith(("cudnn_batch", "miopen_b")))
+    if is_norm and "input" in given:
         return _batch_norm(given, packet != forward)
-    if space == "aten" and forward in _CTC:
+    if by is Route.CTC:
         return _ctc(given, packet != forward)
     return _own(finding, op, packet, space, given)
 
 
-def _own(finding: Finding, op: str, packet: str, space: str, given: Mapping[str, Any]) -> Route:
+def _own(finding: Finding, op: str, packet: str, space: str, given: Mapping[str, Any]) -> Way:
     if _FILES & given.keys():
         raise UsageError(f"{op} opens a file, which a program of a trace does not", hint="choose another finding")
     notes = []
@@ -118,7 +111,7 @@ def _own(finding: Finding, op: str, packet: str, space: str, given: Mapping[str,
         kept[name] = value
     if finding.runs_as:
         notes.append(f"on {finding.backend} the op may run as {finding.runs_as}; this program makes the recorded call")
-    return Route(
+    return Way(
         f"torch.ops.{op}(**given)",
         kept,
         writes=packet.endswith("_") or "out" in given or space not in _TORCHS_OWN,
@@ -128,15 +121,15 @@ def _own(finding: Finding, op: str, packet: str, space: str, given: Mapping[str,
     )
 
 
-def _attention(given: Mapping[str, Any], is_backward: bool, packet: str) -> Route:
+def _attention(given: Mapping[str, Any], is_backward: bool, packet: str) -> Way:
     mask = next((given[name] for name in ("attn_mask", "attn_bias") if isinstance(given.get(name), Tensor)), None)
     kept = {name: given[name] for name in ("query", "key", "value")}
     kept |= {"attn_mask": mask} if mask is not None else {}
     kept |= {name: given[name] for name in ("dropout_p", "is_causal", "scale") if given.get(name) is not None}
     if given["query"].shape[1:2] != given["key"].shape[1:2]:
         kept["enable_gqa"] = True
-    kernel = _ATTENTION.get(packet.removesuffix("_backward"), "")
-    return Route(
+    kernel = row_of(packet.removesuffix("_backward")).kernel
+    return Way(
         "torch.nn.functional.scaled_dot_product_attention(**given)",
         kept,
         wanted='[given["query"], given["key"], given["value"]]' if is_backward else "",
@@ -145,7 +138,7 @@ def _attention(given: Mapping[str, Any], is_backward: bool, packet: str) -> Rout
     )
 
 
-def _recurrent(given: Mapping[str, Any], is_backward: bool) -> Route:
+def _recurrent(given: Mapping[str, Any], is_backward: bool) -> Way:
     data, hidden = given["input"], given["hidden_size"]
     kind = _CUDNN_MODES.get(given.get("mode", 2), "LSTM")
     is_whole = "weight_stride0" in given
@@ -158,7 +151,7 @@ def _recurrent(given: Mapping[str, Any], is_backward: bool) -> Route:
     if given.get("weight_stride0") == 2 or given.get("has_biases") is False:
         options["bias"] = False
     words = literal(int(hidden)) + "".join(f", {name}={literal(value)}" for name, value in options.items())
-    return Route(
+    return Way(
         'layer(given["input"])[0]',
         {"input": data},
         setup=(
@@ -173,7 +166,7 @@ def _recurrent(given: Mapping[str, Any], is_backward: bool) -> Route:
     )
 
 
-def _batch_norm(given: Mapping[str, Any], is_backward: bool) -> Route:
+def _batch_norm(given: Mapping[str, Any], is_backward: bool) -> Way:
     trains = given.get("training", given.get("train", True)) is not False
     kept = {name: given[name] for name in ("input", "weight", "bias") if isinstance(given.get(name), Tensor)}
     if not trains:
@@ -181,7 +174,7 @@ def _batch_norm(given: Mapping[str, Any], is_backward: bool) -> Route:
     eps = given.get("eps", given.get("epsilon", 1e-5))
     empty = "" if not trains else "running_mean=None, running_var=None, "
     learnt = ', given["weight"]' if "weight" in kept else ""
-    return Route(
+    return Way(
         f"torch.nn.functional.batch_norm(**given, {empty}training={trains}, eps={literal(float(eps))})",
         kept,
         wanted=f'[given["input"]{learnt}]' if is_backward else "",
@@ -189,14 +182,14 @@ def _batch_norm(given: Mapping[str, Any], is_backward: bool) -> Route:
     )
 
 
-def _ctc(given: Mapping[str, Any], is_backward: bool) -> Route:
+def _ctc(given: Mapping[str, Any], is_backward: bool) -> Way:
     scores, targets = given["log_probs"], given["targets"]
     steps, batch = scores.shape[0], scores.shape[1] if len(scores.shape) > 2 else 1
     longest = targets.shape[-1] if len(targets.shape) > 1 else targets.numel // max(batch, 1)
     inputs = given.get("input_lengths") if isinstance(given.get("input_lengths"), list) else [steps] * batch
     lengths = given.get("target_lengths") if isinstance(given.get("target_lengths"), list) else [longest] * batch
     known = isinstance(given.get("input_lengths"), list)
-    return Route(
+    return Way(
         'torch.nn.functional.ctc_loss(torch.log_softmax(given["log_probs"], -1), given["targets"], '
         'given["input_lengths"], given["target_lengths"], '
         f'blank={literal(int(given.get("blank", 0)))}, reduction="none", zero_infinity=True)',

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from tracer.ops.rows import packet_of, row_of
 from tracer.recording.calls.arguments import MISSING, Getter, Reader, argument_getter, dropout_reader, training_reader
 from tracer.recording.origin.sites import spell
 from tracer.recording.randomness.generators import SEEDS, Drawn
@@ -25,33 +26,15 @@ from tracer.trace.records import GENERATOR, ORIGIN, SEEDED_AT, FactValue
 DRAW = "rng"
 
 _TAG = getattr(torch.Tag, "nondeterministic_seeded", None)
-#: Tagged, and draws nothing: what it needs is handed to it, it only chooses a kernel, or it refuses any dropout.
-DRAWS_NOTHING = frozenset(
-    {
-        "_fused_sdp_choice",
-        "_nested_tensor_softmax_with_shape",
-        "_scaled_dot_product_efficient_attention_backward",
-        "_scaled_dot_product_cudnn_attention_backward",
-        "_cudnn_attention_backward",
-        "_scaled_dot_product_flash_attention_for_cpu",
-        "_flash_attention_forward_no_dropout_inplace",
-        "_fill_mem_eff_dropout_mask_",
-        "philox_rand",
-    }
-)
 _LOADER_FILE = os.path.join(os.path.dirname(torch.__file__), "utils", "data", "dataloader.py")
 #: Frames of the recorder between a reader and the code that made the call, at most.
 _STEPS_TO_CALLER = 4
-#: Draws, and bears no tag; ``prims.normal`` and ``prims.uniform`` got theirs after torch 2.4.
-UNTAGGED = frozenset({"inductor_reserve_rng_state", "normal", "uniform"})
 
 
 def may_draw(func: Any) -> bool:
     """Is ``func`` an overload of which some call draws from a generator?"""
-    packet = str(func).split(".")[1] if "." in str(func) else ""
-    if packet in DRAWS_NOTHING:
-        return False
-    return packet in UNTAGGED or (_TAG is not None and _TAG in getattr(func, "tags", ()))
+    draws = row_of(packet_of(str(func))).draws
+    return (_TAG is not None and _TAG in getattr(func, "tags", ())) if draws is None else draws
 
 
 def draw_reader(func: Any) -> Reader | None:

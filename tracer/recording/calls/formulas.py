@@ -6,46 +6,26 @@ call whose shape leaves both the same (a product of one number) is not named, an
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
 
 from tracer.names import BlindSpotKind, Phase
+from tracer.ops.op import Formula
+from tracer.ops.rows import rows
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.origin.sites import spell
 from tracer.trace.records import BlindSpot
 
-
-class Formula(NamedTuple):
-    """A formula that runs under a dispatch mode alone."""
-
-    op: str
-    """The op whose backward it is."""
-    mark: str
-    """An overload that it dispatches once, and the other one never or seldom."""
-    differs: str
-    """In what its result can differ."""
-    on_cuda: bool = True
-    """False where CUDA takes it without a mode too."""
-
-
-_SELECTED = "in the sign of zeros, and where the gradient is infinite or NaN"
-_SELECTING = {"Max": "max", "Min": "min", "Median": "median", "Nanmedian": "nanmedian"}
-
 #: By the name of the autograd node without its number. Found by running formulas plain and under an empty mode on 2.13,
 #: those of ``prod``, ``cumprod``, ``masked_fill``, ``max`` and ``median`` on each minor release from 2.4 to 2.15.
-FORMULAS = {
-    "ProdBackward": Formula("aten.prod", "aten.ones.default", "in its last bits"),
-    # Up to 2.11; what 2.12 and newer take under a mode gives the same bits, and dispatches no such op.
-    "CumprodBackward": Formula("aten.cumprod", "aten.ones.default", "in its last bits"),
-    "MaskedFillBackward": Formula("aten.masked_fill", "aten.where.self", "in the last bits of the value's gradient"),
-} | {
-    f"{node}Backward": Formula(f"aten.{op}", "aten.logical_or_.default", _SELECTED, on_cuda=False)
-    for node, op in _SELECTING.items()
+#: ``cumprod``'s is that of torch up to 2.11; what 2.12 and newer take gives the same bits, and bears no such mark.
+FORMULAS: Mapping[str, tuple[str, Formula]] = {
+    row.formula.node: (row.name, row.formula) for row in rows() if row.formula is not None
 }
 
 
 def changed_by_recording(info: OverloadInfo, counter: CallCounter, working_directory: str) -> BlindSpot | None:
     """What says that the backward of this group's op is another than without the recorder; else ``None``."""
-    formula = FORMULAS.get(counter.node.rstrip("0123456789"))
+    op, formula = FORMULAS.get(counter.node.rstrip("0123456789"), ("", None))
     if (
         formula is None
         or formula.mark != info.name
@@ -58,7 +38,7 @@ def changed_by_recording(info: OverloadInfo, counter: CallCounter, working_direc
         return None
     return BlindSpot(
         kind=BlindSpotKind.CHANGED_BY_RECORDING,
-        detail=f"{formula.op}: recording this call changes it: under any dispatch mode its backward takes another"
+        detail=f"aten.{op}: recording this call changes it: under any dispatch mode its backward takes another"
         f" formula, whose result can differ {formula.differs}",
         location=spell(counter.origin.site, working_directory),
         count=counter.count,

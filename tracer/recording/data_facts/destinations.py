@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from tracer.ops.op import Op, Writes
 from tracer.recording.calls.arguments import Getter, argument_getter
 
 
@@ -25,44 +26,22 @@ class Places(NamedTuple):
 
 Find = Callable[[tuple[Any, ...], Mapping[str, Any]], Places]
 _MASKS = (torch.bool, torch.uint8)
-_ALONG = frozenset({"scatter", "scatter_", "scatter_add", "scatter_add_", "scatter_reduce", "scatter_reduce_"})
-_ROWS = frozenset({"index_add", "index_add_", "index_copy", "index_copy_", "index_reduce", "index_reduce_"})
-_PUTS = frozenset({"index_put", "index_put_", "_index_put_impl", "_index_put_impl_", "_unsafe_index_put"})
-#: By the number of spatial dimensions.
-_POOLS = {
-    "max_pool2d_with_indices_backward": 2,
-    "max_pool3d_with_indices_backward": 3,
-    "adaptive_max_pool2d_backward": 2,
-    "adaptive_max_pool3d_backward": 3,
-    "fractional_max_pool2d_backward": 2,
-    "fractional_max_pool3d_backward": 3,
-    "max_unpool2d": 2,
-    "max_unpool3d": 3,
-}
 
 
-def destinations_of(func: Any, name: str) -> Find | None:
-    """What tells where the calls of ``func``, whose packet is ``name``, write."""
-    if name in _ALONG:
-        return _with(func, _along, "self", "dim", "index")
-    if name in _ROWS:
-        return _with(func, _rows, "self", "dim", "index")
-    if name in _PUTS:
-        return _with(func, _put_by_several, "self", "indices")
-    if name in ("put", "put_"):
-        return _with(func, _put, "self", "index")
-    if name == "embedding_dense_backward":
-        return _with(func, _embedded, "indices", "num_weights", "padding_idx")
-    spatial = _POOLS.get(name)
-    if spatial is not None and name.startswith("max_unpool"):
+def destinations_of(func: Any, op: Op) -> Find | None:
+    """What tells where the calls of ``func``, an overload of ``op``, write."""
+    spatial = op.spatial
+    if op.writes is Writes.UNPOOLED:
         return _with(
             func, lambda source, indices, size: _pooled(indices, prod(size), spatial), "self", "indices", "output_size"
         )
-    if spatial is not None:
+    if op.writes is Writes.POOLED:
         return _with(
             func, lambda source, indices: _pooled(indices, prod(source.shape[-spatial:]), spatial), "self", "indices"
         )
-    return None
+    if op.writes is None:
+        return None
+    return _with(func, *_FINDS[op.writes])
 
 
 def _with(func: Any, find: Callable[..., Places], *names: str) -> Find | None:
@@ -139,3 +118,13 @@ def most_at_one_place(places: Places) -> int:
     if not bool((ordered[1:] == ordered[:-1]).any()):
         return 1
     return 3 if bool((ordered[2:] == ordered[:-2]).any()) else 2
+
+
+#: What finds the places, and the arguments that it needs.
+_FINDS: dict[Writes, tuple[Any, ...]] = {
+    Writes.ALONG: (_along, "self", "dim", "index"),
+    Writes.ROWS: (_rows, "self", "dim", "index"),
+    Writes.SEVERAL: (_put_by_several, "self", "indices"),
+    Writes.FLAT: (_put, "self", "index"),
+    Writes.EMBEDDED: (_embedded, "indices", "num_weights", "padding_idx"),
+}

@@ -15,6 +15,8 @@ from typing import Any
 import torch
 
 from tracer.names import SETTLING_DATA, DataShown
+from tracer.ops.op import Op
+from tracer.ops.rows import row_of
 from tracer.recording.calls.arguments import Getter, argument_getter
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.data_facts import sums
@@ -26,8 +28,6 @@ from tracer.recording.values.digesting.device import is_capturing
 
 _Args = tuple[Any, ...]
 _BY_SHAPE = "index.distinct"
-#: Ops that add into what they make: zeros.
-_ONTO_ZEROS = frozenset({"embedding_dense_backward"})
 _SUMS = ("sum", "add")
 Test = Callable[[_Args, Mapping[str, Any]], DataShown]
 
@@ -106,14 +106,14 @@ def _tests_of(func: Any) -> tuple[Test | None, Look | None]:
     namespace, _, rest = str(func).partition(".")
     if namespace != "aten" or getattr(func, "_schema", None) is None:
         return None, None
-    name = rest.partition(".")[0]
-    find = destinations_of(func, name)
-    return (None if find is None else _writes(func, name, find)), ties_of(func, name)
+    op = row_of(rest.partition(".")[0])
+    find = destinations_of(func, op)
+    return (None if find is None else _writes(func, op, find)), ties_of(func, op)
 
 
-def _writes(func: Any, name: str, find: Find) -> Test:
+def _writes(func: Any, op: Op, find: Find) -> Test:
     """A test of where a call writes, and of what it adds there."""
-    adds = _adds(func, name)
+    adds = _adds(func, op)
     target = argument_getter(func, "self")
     added = argument_getter(func, "src", "source", "values", "grad_output")
     factor = argument_getter(func, "alpha")
@@ -127,7 +127,7 @@ def _writes(func: Any, name: str, find: Find) -> Test:
             return DataShown.DUPLICATES
         numbers = added(args, kwargs)
         onto = None
-        if name not in _ONTO_ZEROS and target is not None and "backward" not in name:
+        if not op.onto_zeros and target is not None and "backward" not in op.name:
             onto = target(args, kwargs) if keeps_target is None or keeps_target(args, kwargs) else None
         if most == 2 and (onto is None or sums.are_zeros(onto)) and not sums.holds_nan(numbers):
             return DataShown.TWICE_ONTO_ZEROS
@@ -139,12 +139,12 @@ def _writes(func: Any, name: str, find: Find) -> Test:
     return test
 
 
-def _adds(func: Any, name: str) -> Callable[[_Args, Mapping[str, Any]], bool]:
+def _adds(func: Any, op: Op) -> Callable[[_Args, Mapping[str, Any]], bool]:
     """Does a call sum up what falls together?"""
-    if "backward" in name:
+    if "backward" in op.name:
         by_frequency = argument_getter(func, "scale_grad_by_freq")
         return lambda args, kwargs: by_frequency is None or not by_frequency(args, kwargs)
-    if name.rstrip("_") in ("index_add", "scatter_add"):
+    if op.sums:
         return lambda args, kwargs: True
     reduce, accumulate = argument_getter(func, "reduce"), argument_getter(func, "accumulate")
     if reduce is not None:

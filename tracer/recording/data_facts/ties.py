@@ -8,21 +8,20 @@ from typing import Any
 import torch
 
 from tracer.names import DataShown
+from tracer.ops.op import Op, Orders
 from tracer.recording.calls.arguments import Getter, argument_getter
 
 Look = Callable[[tuple[Any, ...], Mapping[str, Any], Any], DataShown]
-_CHOOSES = frozenset({"kthvalue", "median", "nanmedian"})
-_ORDERS = frozenset({"topk", "sort"})
 
 
-def ties_of(func: Any, name: str) -> Look | None:
-    """What looks for ties in the calls of ``func``, whose packet is ``name``; ``None``: it orders nothing."""
+def ties_of(func: Any, op: Op) -> Look | None:
+    """What looks for ties in the calls of ``func``, an overload of ``op``; ``None``: it orders nothing."""
     source, dim = argument_getter(func, "self"), argument_getter(func, "dim")
-    if name not in _CHOOSES | _ORDERS or source is None or dim is None:
+    if op.orders is None or source is None or dim is None:
         return None
     get: Getter = source
     along: Getter = dim
-    test = _among_chosen if name in _ORDERS else _of_one
+    test = _among_chosen if op.orders is Orders.SEVERAL else _of_one
 
     def look(args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> DataShown:
         numbers, axis = get(args, kwargs), along(args, kwargs)

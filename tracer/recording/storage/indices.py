@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from tracer.ops.op import Numbers, Touch
+from tracer.ops.rows import row_of
 from tracer.recording.storage.accesses import Access
 from tracer.recording.storage.registry import StorageTable
 from tracer.recording.torch_private import seams, storages
@@ -24,9 +26,7 @@ _Tensor = torch.Tensor
 
 #: What an overload does to indices: it writes to an argument, makes a new one of others, or makes one of nothing.
 WRITES, CARRIES, MAKES = 1, 2, 3
-_MAKES = frozenset({"arange", "randperm", "sort", "topk", "multinomial", "nonzero", "_unique2", "_indices", "indices"})
-_PUTS = frozenset({"scatter", "scatter_", "index_put", "index_put_"})
-_CARRIES = _PUTS | frozenset({"clone", "_to_copy", "add", "index", "index_select", "flip"})
+_ROLES = {None: 0, Numbers.MAKES: MAKES, Numbers.CARRIES: CARRIES, Numbers.PUTS: CARRIES}
 
 
 class Distinct(NamedTuple):
@@ -59,12 +59,8 @@ def index_role(func: Any) -> int:
     namespace, _, rest = str(func).partition(".")
     name = rest.partition(".")[0]
     has_out = any(argument.kwarg_only and argument.alias_info is not None for argument in schema.arguments)
-    if namespace == "aten" and not has_out:
-        if name in _MAKES:
-            return MAKES
-        if name in _CARRIES:
-            return CARRIES
-    return WRITES if schema.is_mutable else 0
+    role = _ROLES[row_of(name).numbers] if namespace == "aten" and not has_out else 0
+    return role or (WRITES if schema.is_mutable else 0)
 
 
 class Indices(StorageTable[_Known]):
@@ -148,12 +144,12 @@ class Indices(StorageTable[_Known]):
 
     def _carried(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> Distinct | None:
         """What is known of the result of an op that takes its numbers from another tensor."""
-        if name in _PUTS:
+        if row_of(name).numbers is Numbers.PUTS:
             return self._put(name, args)
         numbers = self.of(args[0])
         if numbers is None or not isinstance(result, _Tensor):
             return None
-        if name in ("clone", "_to_copy"):
+        if row_of(name).touches is Touch.MOVES:
             return numbers if tuple(result.shape) == tuple(args[0].shape) else None
         if name == "flip":
             return numbers

@@ -8,41 +8,21 @@ from typing import Any
 
 import torch
 
+from tracer.ops.rows import packet_of, row_of
 from tracer.recording.storage import accesses
 from tracer.recording.storage.accesses import Access
 from tracer.recording.torch_private import seams
 from tracer.recording.values.places import parts_of, sizes_of
 from tracer.trace.values import Mark, spelt_places
 
-#: Share memory with an argument though no schema says so, or make a tensor of what Python holds: views, no events.
-_VIEWS = accesses.names("""
-    _unsafe_view unsafe_split unsafe_chunk unsafe_split_with_sizes lift lift_fresh set_ set_data data detach_
-    requires_grad_ retain_grad record_stream
-    """)
-#: Hand what they read to Python.
-_TO_HOST = frozenset({"_local_scalar_dense", "item", "equal", "is_nonzero", "allclose", "_is_all_true", "_is_any_true"})
 _COLLECTIVES = frozenset({"c10d", "_c10d_functional", "c10d_functional", "_c10d_functional_autograd"})
 #: What an op hands to its own backward and to nobody else, by its name in schemas: parts of it stay unwritten.
-_SCRATCH = accesses.names("""
-    workspace reserve reserveSpace reserve_space philox_seed philox_offset rng_state unused debug_attn_mask log_alpha
-    """)
-#: The same among the results of ops whose schema does not name them: its place.
-_SCRATCH_AT = {
-    "_ctc_loss": 1,
-    "mkldnn_rnn_layer": 3,
-    "_cudnn_rnn": 3,
-    "miopen_rnn": 3,
-    "cudnn_batch_norm": 3,
-    "_batch_norm_with_update": 3,
-    "_batch_norm_with_update_functional": 3,
-    "_batch_norm_no_update": 3,
-}
-#: Arguments that these write though their schema does not say so: statistics that training keeps.
-_UNTOLD = frozenset({"running_mean", "running_var"})
-_WRITES_UNTOLD = accesses.names("""
-    native_batch_norm cudnn_batch_norm miopen_batch_norm batch_norm_update_stats batch_norm_gather_stats
-    batch_norm_gather_stats_with_counts
-    """)
+_SCRATCH = frozenset(
+    ("workspace", "reserve", "reserveSpace", "reserve_space", "philox_seed", "philox_offset", "rng_state", "unused")
+    + ("debug_attn_mask", "log_alpha")
+)
+#: Arguments that some ops write though their schema does not say so: statistics that training keeps.
+_STATISTICS = frozenset({"running_mean", "running_var"})
 _PLAIN = frozenset({int, float, bool, complex, str, type(None)})
 _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 _MOST_TEXTS = 4096
@@ -75,13 +55,13 @@ class Plan:
         """``spell`` gives the digest of a text of numbers."""
         schema = func._schema
         namespace, _, rest = str(func).partition(".")
-        name = rest.partition(".")[0]
+        op = row_of(rest.partition(".")[0])
         self._spell = spell
         self._texts: dict[bytes, int] = {}
         self.access = access
         self.argument_names = tuple(argument.name for argument in schema.arguments)
         self.is_collective = namespace in _COLLECTIVES
-        self.is_wait = self.is_collective and name == "wait_tensor"
+        self.is_wait = self.is_collective and op.name == "wait_tensor"
         self.gives_unwritten = access.allocates or access.grows
         """Its result is memory that nobody wrote."""
         self.moves = access.moves or access.copies
@@ -100,7 +80,7 @@ class Plan:
             (-1 if argument.kwarg_only else position, argument.name, _role_of(access, position, argument))
             for position, argument in enumerate(schema.arguments)
             if (argument.alias_info is not None and argument.alias_info.is_write and "Tensor" in str(argument.type))
-            or (name in _WRITES_UNTOLD and argument.name in _UNTOLD)
+            or (op.writes_statistics and argument.name in _STATISTICS)
         )
         """Position, name and role of what is written."""
         named = {entry[1] for entry in access.arguments}
@@ -114,13 +94,13 @@ class Plan:
         self.sized = tuple(entry for entry in tensors if entry[1] not in named)
         """The same of those that are asked for their sizes alone."""
         self.scratch = frozenset(
-            place for place, one in enumerate(schema.returns) if one.name in _SCRATCH or place == _SCRATCH_AT.get(name)
+            place for place, one in enumerate(schema.returns) if one.name in _SCRATCH or place == op.scratch
         )
         """Places of results that are not digested."""
         self.marks = (
             (Mark.COLLECTIVE if self.is_collective else 0)
             | (Mark.UNWRITTEN if self.gives_unwritten else 0)
-            | (Mark.TO_HOST if name in _TO_HOST else 0)
+            | (Mark.TO_HOST if op.to_host else 0)
         )
 
     def numbers(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> int:
@@ -198,8 +178,7 @@ def plan_of(func: Any, access: Access, spell: Callable[[str], int]) -> Plan | No
     schema = getattr(func, "_schema", None)
     if schema is None or isinstance(func, seams.HigherOrderOperator):
         return None
-    name = str(func).partition(".")[2].partition(".")[0]
-    if name in _VIEWS or torch.Tag.inplace_view in func.tags:
+    if row_of(packet_of(str(func))).is_view or torch.Tag.inplace_view in func.tags:
         return None
     if any(one.alias_info is not None and not one.alias_info.is_write for one in schema.returns):
         return None

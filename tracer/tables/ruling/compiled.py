@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from tracer.names import Backend, Cause, DeterministicMode, KernelLanguage, RegionKind, Shown, UnknownReason, Verdict
+from tracer.ops.rows import packet_of, row_of
 from tracer.tables.compilers import CompiledCase, CompiledRule, CompilerTable
 from tracer.tables.conditions import DERIVATIONS, BoundRule, Met, conditions_of, derive
 from tracer.tables.model import Case
@@ -177,59 +178,6 @@ _OWN = (
 _OWN_REMEDY = (
     "Let one program of the kernel add all that one number collects, or write partial results and add those afterwards."
 )
-#: Ops that add numbers up, which another split of the work rounds otherwise; what else is fused with them works on
-#: each number by itself.
-_SUMS = frozenset(
-    {
-        "sum",
-        "nansum",
-        "mean",
-        "var",
-        "std",
-        "var_mean",
-        "std_mean",
-        "prod",
-        "norm",
-        "linalg_vector_norm",
-        "logsumexp",
-        "_softmax",
-        "_log_softmax",
-        "native_layer_norm",
-        "native_group_norm",
-        "native_batch_norm",
-        "cumsum",
-        "cumprod",
-        "logcumsumexp",
-        "dot",
-        "vdot",
-        "mv",
-        "addmv",
-        "mm",
-        "addmm",
-        "bmm",
-        "baddbmm",
-        "addbmm",
-        "convolution",
-        "convolution_backward",
-        "_scaled_mm",
-        "_grouped_mm",
-        "_scaled_grouped_mm",
-        "flex_attention",
-        "flex_attention_backward",
-        "prepare_softmax_online",
-        "avg_pool1d",
-        "avg_pool2d",
-        "avg_pool3d",
-        "_adaptive_avg_pool2d",
-        "_mkl_linear",
-        "_linear_pointwise",
-        "_convolution_pointwise",
-        "bias_addmm",
-        "mm_plus_mm",
-        "triton_kernel_wrapper_mutation",
-        "triton_kernel_wrapper_functional",
-    }
-)
 _TIMED = "The kernel was chosen by timing several, and another one may win in the next run and round otherwise."
 _NOT_TIMED = "Switch deterministic mode on before anything is compiled, or switch the autotuning off."
 
@@ -390,8 +338,8 @@ class CompiledCall(NamedTuple):
         """May another choice for ``kernel`` round this op otherwise? Of what was fused into one, sums are."""
         if not kernel.rounds_by_choice or self.op.startswith("triton."):
             return kernel.rounds_by_choice
-        sums = [op for op in kernel.ops if _packet(op) in _SUMS]
-        return _packet(self.op) in _SUMS or not sums
+        sums = [op for op in kernel.ops if row_of(packet_of(op)).reduces]
+        return row_of(packet_of(self.op)).reduces or not sums
 
     def _shown(self) -> Shown | None:
         """What the kernels show of this op; ``None`` where they show nothing."""
@@ -412,10 +360,6 @@ class CompiledCall(NamedTuple):
             return False
         rules = (self.table.find(op, backend) for backend in self.table.backends)
         return any(rule is not None and rule.cause is Cause.ATOMIC_ACCUMULATION for rule in rules)
-
-
-def _packet(op: str) -> str:
-    return op.split(".")[1] if "." in op else op
 
 
 def _calls(case: Case) -> str:

@@ -10,33 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from tracer.names import KernelLanguage
+from tracer.ops.rows import packet_of, row_of
 from tracer.recording.compiled.generated.kernel_text import KernelText
 from tracer.recording.compiled.graphs.graph_text import Node
 
-#: What the op of a graph can have been before it was decomposed, where a kernel's name says that instead.
-_MADE_OF: Mapping[str, tuple[str, ...]] = {
-    "index_put": ("index_add", "index_put", "index_select", "index", "embedding_dense_backward", "gather"),
-    "_unsafe_index_put": ("index_put", "upsample", "grid_sampler", "embedding_dense_backward"),
-    "_unsafe_masked_index_put_accumulate": ("embedding_dense_backward", "index_put", "grid_sampler"),
-    "scatter_add": ("scatter_add", "gather_backward", "gather"),
-    "scatter_reduce": ("scatter_reduce", "scatter_add", "index_reduce"),
-}
-#: Ops that one extern kernel stands for.
-_ALIASES: Mapping[str, tuple[str, ...]] = {
-    "mm": ("mm", "addmm", "linear"),
-    "addmm": ("addmm", "mm", "linear"),
-    "bmm": ("bmm", "baddbmm"),
-    "baddbmm": ("baddbmm", "bmm"),
-    "convolution": ("convolution", "_convolution"),
-    "bias_addmm": ("addmm",),
-    "_mkl_linear": ("addmm", "mm", "linear"),
-    "_linear_pointwise": ("addmm", "mm", "linear"),
-    "_convolution_pointwise": ("convolution",),
-    "index_put_": ("index_put", "_unsafe_index_put", "_unsafe_masked_index_put_accumulate"),
-    "scatter_reduce_": ("scatter_reduce", "scatter_add"),
-    "scatter_add_": ("scatter_add",),
-    "scatter_": ("scatter",),
-}
 #: Triton's kernels for lists of tensors, which bear no name of an op.
 _OF_LISTS = "triton_for_"
 
@@ -86,29 +63,25 @@ def match_kernels(nodes: Sequence[Node], kernels: Iterable[KernelText], told: Ma
     )
 
 
-def _base(op: str) -> str:
-    return op.split(".")[1] if op.count(".") else op
-
-
 def _may_be(node: Node, kernel: KernelText) -> bool:
-    base = _base(node.op)
+    base = packet_of(node.op)
     if kernel.language in (KernelLanguage.EXTERN, KernelLanguage.FALLBACK):
         called = kernel.name.removesuffix(".default").split(".")
         name = called[1] if len(called) > 1 else called[0]
-        return base == name or base in _ALIASES.get(name, ())
+        return base == name or base in row_of(name).called_for
     if node.op.startswith("higher_order.triton_kernel_wrapper"):
         return kernel.language is KernelLanguage.USER_TRITON
     if kernel.name.startswith(_OF_LISTS):
         return base.startswith("_foreach_") and (not kernel.original_ops or f"aten.{base}" in kernel.original_ops)
     words = f"_{kernel.name}_"
-    return any(f"_{one}_" in words for one in (base, *_MADE_OF.get(base, ())))
+    return any(f"_{one}_" in words for one in (base, *row_of(base).made_of))
 
 
 def _leave_no_addition_out(
     nodes: Sequence[Node], texts: Sequence[KernelText], went: dict[str, list[str]], sure: Set[str]
 ) -> None:
     """A kernel that adds atomically was made of a call that adds at indices, whatever its name says."""
-    adding = [node for node in nodes if _base(node.op) in _MADE_OF]
+    adding = [node for node in nodes if row_of(packet_of(node.op)).made_of]
     for kernel in texts:
         if not kernel.atomic or kernel.name in sure:
             continue

@@ -1,0 +1,1 @@
+"""What the program knows of single ops beyond their schemas, one row each."""

@@ -1,0 +1,164 @@
+"""The columns of the table of ops: what is known of one op that its schema does not say."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import NamedTuple
+
+
+class Touch(Enum):
+    """What an op does to the memory of its arguments."""
+
+    ALLOCATES = auto()
+    """Its result is memory that nothing was written to."""
+    GROWS = auto()
+    """It may enlarge a storage."""
+    MOVES = auto()
+    """Its result holds what its argument holds, unwritten memory included."""
+    OVERWRITES = auto()
+    """It writes all of ``self`` and reads nothing of it."""
+    METADATA = auto()
+    """It asks for sizes, dtypes and places, and touches no element."""
+    SHAPE_OF_SELF = auto()
+    """It asks ``self`` for its sizes alone: what ``zero_`` and its like become where ``torch.func`` writes nothing."""
+    SCATTERS = auto()
+    """It writes ``self`` at places that only data know, and reads nothing else of it."""
+    ACCUMULATES = auto()
+    """It reads and writes ``self`` at places that only data know."""
+    GATHERS = auto()
+    """It reads its first argument at places that only data know."""
+    SELECTS = auto()
+    """It takes elements of its first argument or leaves them, as another tensor says."""
+
+
+class Numbers(Enum):
+    """What an op does to tensors of distinct numbers, which write each place once when they serve as an index."""
+
+    MAKES = auto()
+    CARRIES = auto()
+    """Its result holds numbers of its argument."""
+    PUTS = auto()
+    """Its result holds numbers that it was given, each at a place that an index names."""
+
+
+class Writes(Enum):
+    """How the index of an op says where it writes."""
+
+    ALONG = auto()
+    """One index for each element, along ``dim``: ``scatter``."""
+    ROWS = auto()
+    """One index for each row of ``dim``: ``index_add``."""
+    SEVERAL = auto()
+    """One index for each dimension: ``index_put``."""
+    FLAT = auto()
+    """One index through all elements: ``put``."""
+    EMBEDDED = auto()
+    """One index for each row of a table, one of which may be padding."""
+    POOLED = auto()
+    """One index through the last dimensions of ``self``, as many as ``spatial`` says."""
+    UNPOOLED = auto()
+    """The same, through ``output_size``."""
+
+
+class Orders(Enum):
+    """Whether ties show in which element an op chooses."""
+
+    ONE = auto()
+    """It chooses one element of a row."""
+    SEVERAL = auto()
+    """It chooses or orders several."""
+
+
+class Route(Enum):
+    """By which public function an op is called alone, where its arguments are another op's private results."""
+
+    ATTENTION = auto()
+    RECURRENT = auto()
+    BATCH_NORM = auto()
+    CTC = auto()
+
+
+class Index(NamedTuple):
+    """An argument of indices, and the dimension that they count through."""
+
+    argument: str
+    counts: str
+    """The tensor."""
+    dim: int | str
+    """Its dimension, or the argument that says which."""
+
+
+class IndexBelow(NamedTuple):
+    """An argument of indices that lie below the number in another argument."""
+
+    argument: str
+    limit: str
+
+
+class Formula(NamedTuple):
+    """A backward formula that runs under a dispatch mode alone, an empty one too."""
+
+    node: str
+    """The autograd node, without its number."""
+    mark: str
+    """An overload that it dispatches once, and the other formula never or seldom."""
+    differs: str
+    """In what its result can differ."""
+    on_cuda: bool = True
+    """False where CUDA takes it without a mode too."""
+
+
+class Op(NamedTuple):
+    """What is known of every overload of one op; a field that says nothing holds for an op without a row too."""
+
+    name: str
+    """Without its namespace and overload: ``index_add_``."""
+    touches: Touch | None = None
+    """``None``: what its schema says, reading every argument in full."""
+    idempotent: bool = False
+    """Does it give the same when it is applied twice, and read no other tensor? Then no order of writes shows."""
+    beta: bool = False
+    """Is ``self`` not read when ``beta`` is 0?"""
+    copies: bool = False
+    """Does it copy one argument to another?"""
+    is_view: bool = False
+    """Does it share memory with an argument though its schema does not say so, or wrap what Python holds?"""
+    to_host: bool = False
+    """Does it hand what it reads to Python?"""
+    scratch: int | None = None
+    """Place of the result that only its own backward reads, where the schema has no name for it."""
+    writes_statistics: bool = False
+    """Does it write running statistics that its schema calls inputs?"""
+    draws: bool | None = None
+    """Whether it draws random numbers, where torch's tag is wrong: it is handed what it needs, or bears no tag."""
+    numbers: Numbers | None = None
+    writes: Writes | None = None
+    spatial: int = 0
+    """Dimensions that a pool's index counts through."""
+    sums: bool = False
+    """Does it add up what it writes to one place, whatever its arguments?"""
+    onto_zeros: bool = False
+    """Does it add into a tensor of zeros that it makes?"""
+    orders: Orders | None = None
+    tied: bool = False
+    """Does its result hang on which of equal elements comes first?"""
+    reduces: bool = False
+    """Does it add numbers up, so that another split of the work rounds otherwise?"""
+    indexed_by: Index | IndexBelow | None = None
+    """The argument that holds indices, and what they count through."""
+    indexes_each: bool = False
+    """Is ``indices`` a list, with one index for each dimension of ``self``?"""
+    indexed_flat_by: str = ""
+    """The argument that counts through all elements of ``self``."""
+    probabilities: bool = False
+    """Must its floating arguments lie between 0 and 1?"""
+    definite: bool = False
+    """Must its matrix be positive definite?"""
+    route: Route | None = None
+    kernel: str = ""
+    """The name in ``torch.nn.attention.SDPBackend`` that chooses it."""
+    made_of: tuple[str, ...] = ()
+    """Names by which a generated kernel may call it: what it was before the graph decomposed it."""
+    called_for: tuple[str, ...] = ()
+    """Ops that an external kernel of this name computes."""
+    formula: Formula | None = None

@@ -1,0 +1,327 @@
+"""The table of ops: one row for each op of which something is known that its schema does not say.
+
+Ops that are alike in everything share a line. An in-place op has a row of its own: it does other things to memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tracer.ops.op import Formula, Index, IndexBelow, Numbers, Op, Orders, Route, Touch, Writes
+
+_SELECTED = "in the sign of zeros, and where the gradient is infinite or NaN"
+_LAST_BITS = "in its last bits"
+_VALUE = "in the last bits of the value's gradient"
+
+
+def _rows(names: str, **columns: Any) -> Iterator[Op]:
+    """A row for each of ``names``."""
+    return (Op(name, **columns) for name in names.split())
+
+
+_TABLE: dict[str, Op] = {}
+for _op in (
+    *_rows(
+        """
+        _assert_tensor_metadata can_cast cudnn_is_acceptable _debug_has_internal_overlap device dim
+        _efficientzerotensor full_like _has_compatible_shallow_copy_type _has_same_storage_numel is_complex is_conj
+        is_contiguous is_floating_point is_inference is_leaf is_neg is_non_overlapping_and_dense is_pinned
+        is_same_size is_set_to is_signed is_strides_like_format _is_zerotensor layout _nested_tensor_size
+        _nested_tensor_storage_offsets _nested_tensor_strides new_full new_ones new_zeros
+        _new_zeros_with_same_feature_meta numel ones_like output_nr prim_device prim_dtype promote_types rand_like
+        randint_like randn_like result_type retains_grad _shape_as_tensor size storage_offset stride
+        sym_is_contiguous sym_numel sym_size sym_storage_offset sym_stride _use_cudnn_ctc_loss
+        _use_cudnn_rnn_flatten_weight _version zeros_like
+        """,
+        touches=Touch.METADATA,
+    ),
+    Op("_fused_sdp_choice", touches=Touch.METADATA, draws=False),
+    *_rows(
+        """
+        data lift lift_fresh record_stream requires_grad_ retain_grad set_ set_data unsafe_chunk unsafe_split
+        unsafe_split_with_sizes _unsafe_view
+        """,
+        touches=Touch.METADATA,
+        is_view=True,
+    ),
+    Op("detach_", is_view=True),
+    *_rows("allclose equal _is_all_true _is_any_true is_nonzero item _local_scalar_dense", to_host=True),
+    *_rows(
+        """
+        empty empty_like empty_permuted empty_strided new_empty new_empty_strided
+        """,
+        touches=Touch.ALLOCATES,
+    ),
+    *_rows("resize_ resize_as_ _resize_output_", touches=Touch.GROWS),
+    Op("_pin_memory", touches=Touch.MOVES),
+    *_rows("clone _to_copy", touches=Touch.MOVES, numbers=Numbers.CARRIES),
+    *_rows("copy_ _foreach_copy_", touches=Touch.OVERWRITES, copies=True),
+    *_rows("fill_ _foreach_zero_ zero_", touches=Touch.OVERWRITES, idempotent=True),
+    *_rows(
+        """
+        bernoulli_ cauchy_ exponential_ geometric_ log_normal_ normal_ _philox_normal_ _philox_uniform_ random_
+        uniform_
+        """,
+        touches=Touch.OVERWRITES,
+    ),
+    *_rows(
+        """
+        bernoulli.Tensor bernoulli.Tensor_out bernoulli.float_out bernoulli.p cauchy copy exponential fill
+        _foreach_copy _foreach_zero normal_functional random zero
+        """,
+        touches=Touch.SHAPE_OF_SELF,
+    ),
+    *_rows("geometric log_normal", touches=Touch.SHAPE_OF_SELF, probabilities=True),
+    Op("uniform", touches=Touch.SHAPE_OF_SELF, draws=True),
+    *_rows(
+        """
+        abs_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ floor_ _foreach_abs_ _foreach_ceil_ _foreach_floor_
+        _foreach_round_ _foreach_trunc_ hardtanh_ nan_to_num_ relu_ relu6_ round_ sign_ trunc_
+        """,
+        idempotent=True,
+    ),
+    Op("_index_put_impl_", touches=Touch.SCATTERS, writes=Writes.SEVERAL, indexes_each=True),
+    Op(
+        "_unsafe_index_put",
+        touches=Touch.SCATTERS,
+        writes=Writes.SEVERAL,
+        indexes_each=True,
+        made_of=("index_put", "upsample", "grid_sampler", "embedding_dense_backward"),
+    ),
+    *_rows("index_copy_ index_reduce_", touches=Touch.SCATTERS, writes=Writes.ROWS),
+    Op(
+        "index_put_",
+        touches=Touch.SCATTERS,
+        numbers=Numbers.PUTS,
+        writes=Writes.SEVERAL,
+        indexes_each=True,
+        called_for=("index_put", "_unsafe_index_put", "_unsafe_masked_index_put_accumulate"),
+    ),
+    Op("put_", touches=Touch.SCATTERS, writes=Writes.FLAT),
+    Op("scatter_", touches=Touch.SCATTERS, numbers=Numbers.PUTS, writes=Writes.ALONG, called_for=("scatter",)),
+    Op("scatter_reduce_", touches=Touch.SCATTERS, writes=Writes.ALONG, called_for=("scatter_reduce", "scatter_add")),
+    Op("index_add_", touches=Touch.ACCUMULATES, writes=Writes.ROWS, sums=True),
+    Op("scatter_add_", touches=Touch.ACCUMULATES, writes=Writes.ALONG, sums=True, called_for=("scatter_add",)),
+    Op("index_add", touches=Touch.SELECTS, writes=Writes.ROWS, sums=True, indexed_by=Index("index", "self", "dim")),
+    *_rows(
+        """
+        index_copy index_reduce
+        """,
+        touches=Touch.SELECTS,
+        writes=Writes.ROWS,
+        indexed_by=Index("index", "self", "dim"),
+    ),
+    Op(
+        "index_put",
+        touches=Touch.SELECTS,
+        numbers=Numbers.PUTS,
+        writes=Writes.SEVERAL,
+        indexes_each=True,
+        made_of=("index_add", "index_put", "index_select", "index", "embedding_dense_backward", "gather"),
+    ),
+    Op("put", touches=Touch.SELECTS, writes=Writes.FLAT, indexed_flat_by="index"),
+    Op(
+        "scatter",
+        touches=Touch.SELECTS,
+        numbers=Numbers.PUTS,
+        writes=Writes.ALONG,
+        indexed_by=Index("index", "self", "dim"),
+    ),
+    Op(
+        "scatter_add",
+        touches=Touch.SELECTS,
+        writes=Writes.ALONG,
+        sums=True,
+        indexed_by=Index("index", "self", "dim"),
+        made_of=("scatter_add", "gather_backward", "gather"),
+    ),
+    Op(
+        "scatter_reduce",
+        touches=Touch.SELECTS,
+        writes=Writes.ALONG,
+        indexed_by=Index("index", "self", "dim"),
+        made_of=("scatter_reduce", "scatter_add", "index_reduce"),
+    ),
+    Op("_index_put_impl", writes=Writes.SEVERAL, indexes_each=True),
+    Op(
+        "embedding_dense_backward",
+        writes=Writes.EMBEDDED,
+        onto_zeros=True,
+        indexed_by=IndexBelow("indices", "num_weights"),
+    ),
+    *_rows(
+        """
+        adaptive_max_pool2d_backward fractional_max_pool2d_backward max_pool2d_with_indices_backward
+        """,
+        writes=Writes.POOLED,
+        spatial=2,
+    ),
+    *_rows(
+        """
+        adaptive_max_pool3d_backward fractional_max_pool3d_backward max_pool3d_with_indices_backward
+        """,
+        writes=Writes.POOLED,
+        spatial=3,
+    ),
+    Op("max_unpool2d", writes=Writes.UNPOOLED, spatial=2),
+    Op("max_unpool3d", writes=Writes.UNPOOLED, spatial=3),
+    *_rows(
+        """
+        embedding _embedding_bag embedding_bag _embedding_bag_forward_only
+        """,
+        touches=Touch.GATHERS,
+        indexed_by=Index("indices", "weight", 0),
+    ),
+    Op("gather", touches=Touch.GATHERS, indexed_by=Index("index", "self", "dim")),
+    Op("index_select", touches=Touch.GATHERS, numbers=Numbers.CARRIES, indexed_by=Index("index", "self", "dim")),
+    Op("take_along_dim", touches=Touch.GATHERS, indexed_by=Index("indices", "self", "dim")),
+    Op("index_fill", touches=Touch.SELECTS, indexed_by=Index("index", "self", "dim")),
+    Op("embedding_renorm", indexed_by=Index("indices", "self", 0)),
+    Op("_embedding_bag_per_sample_weights_backward", indexed_by=Index("indices", "weight", 0)),
+    *_rows("nll_loss2d_backward nll_loss2d_forward", indexed_by=Index("target", "self", 1)),
+    *_rows(
+        """
+        multi_margin_loss multi_margin_loss_backward multilabel_margin_loss_backward multilabel_margin_loss_forward
+        nll_loss_backward nll_loss_forward
+        """,
+        indexed_by=Index("target", "self", -1),
+    ),
+    Op("cummaxmin_backward", indexed_by=Index("indices", "input", "dim")),
+    *_rows(
+        """
+        embedding_backward _embedding_bag_backward _embedding_bag_dense_backward _embedding_bag_sparse_backward
+        embedding_sparse_backward
+        """,
+        indexed_by=IndexBelow("indices", "num_weights"),
+    ),
+    Op("one_hot", indexed_by=IndexBelow("self", "num_classes")),
+    Op("masked_select", touches=Touch.GATHERS),
+    *_rows("_unsafe_index _unsafe_masked_index", touches=Touch.GATHERS, indexes_each=True),
+    Op("index", touches=Touch.GATHERS, numbers=Numbers.CARRIES, indexes_each=True),
+    Op("take", touches=Touch.GATHERS, indexed_flat_by="index"),
+    Op("_fill_mem_eff_dropout_mask_", touches=Touch.SCATTERS, draws=False),
+    *_rows(
+        """
+        fill_diagonal_ index_fill_ masked_fill_ masked_scatter_ rrelu_with_noise rrelu_with_noise_
+        """,
+        touches=Touch.SCATTERS,
+    ),
+    *_rows(
+        """
+        as_strided_scatter diagonal_scatter masked_scatter _masked_softmax select_scatter slice_scatter where
+        """,
+        touches=Touch.SELECTS,
+    ),
+    Op("masked_fill", touches=Touch.SELECTS, formula=Formula("MaskedFillBackward", "aten.where.self", _VALUE)),
+    *_rows("arange _indices indices nonzero randperm", numbers=Numbers.MAKES),
+    Op("_unique2", numbers=Numbers.MAKES, tied=True),
+    Op("multinomial", numbers=Numbers.MAKES, probabilities=True),
+    *_rows("sort topk", numbers=Numbers.MAKES, orders=Orders.SEVERAL, tied=True),
+    *_rows("add flip", numbers=Numbers.CARRIES),
+    Op("kthvalue", orders=Orders.ONE, tied=True),
+    Op(
+        "median",
+        orders=Orders.ONE,
+        tied=True,
+        formula=Formula("MedianBackward", "aten.logical_or_.default", _SELECTED, on_cuda=False),
+    ),
+    Op(
+        "nanmedian",
+        orders=Orders.ONE,
+        tied=True,
+        formula=Formula("NanmedianBackward", "aten.logical_or_.default", _SELECTED, on_cuda=False),
+    ),
+    *_rows(
+        """
+        adaptive_max_pool2d adaptive_max_pool3d amax amin argmax argmin argsort cummax cummin
+        max_pool2d_with_indices max_pool3d_with_indices mode msort _unique unique_consecutive unique_dim
+        unique_dim_consecutive
+        """,
+        tied=True,
+    ),
+    Op("_ctc_loss", scratch=1, route=Route.CTC),
+    *_rows("_cudnn_rnn miopen_rnn mkldnn_rnn_layer", scratch=3, route=Route.RECURRENT),
+    Op("cudnn_batch_norm", scratch=3, writes_statistics=True, route=Route.BATCH_NORM),
+    Op("miopen_batch_norm", writes_statistics=True, route=Route.BATCH_NORM),
+    Op("_scaled_dot_product_flash_attention_for_cpu", draws=False, route=Route.ATTENTION),
+    Op("_scaled_dot_product_flash_attention", route=Route.ATTENTION, kernel="FLASH_ATTENTION"),
+    Op("_scaled_dot_product_efficient_attention", route=Route.ATTENTION, kernel="EFFICIENT_ATTENTION"),
+    Op("_scaled_dot_product_cudnn_attention", route=Route.ATTENTION, kernel="CUDNN_ATTENTION"),
+    Op("_scaled_dot_product_fused_attention_overrideable", route=Route.ATTENTION),
+    Op("batch_norm", route=Route.BATCH_NORM),
+    Op("_cudnn_ctc_loss", route=Route.CTC),
+    *_rows("_batch_norm_no_update _batch_norm_with_update _batch_norm_with_update_functional", scratch=3),
+    *_rows(
+        """
+        batch_norm_gather_stats batch_norm_gather_stats_with_counts batch_norm_update_stats
+        """,
+        writes_statistics=True,
+    ),
+    Op("native_batch_norm", writes_statistics=True, reduces=True),
+    *_rows(
+        """
+        _cudnn_attention_backward _flash_attention_forward_no_dropout_inplace _nested_tensor_softmax_with_shape
+        philox_rand _scaled_dot_product_cudnn_attention_backward _scaled_dot_product_efficient_attention_backward
+        """,
+        draws=False,
+    ),
+    *_rows("inductor_reserve_rng_state normal", draws=True),
+    *_rows("_addmm_activation addr", beta=True),
+    *_rows("addbmm addmv", beta=True, reduces=True),
+    Op("addmm", beta=True, reduces=True, called_for=("addmm", "mm", "linear")),
+    Op("baddbmm", beta=True, reduces=True, called_for=("baddbmm", "bmm")),
+    Op("mm", reduces=True, called_for=("mm", "addmm", "linear")),
+    Op("bmm", reduces=True, called_for=("bmm", "baddbmm")),
+    Op("convolution", reduces=True, called_for=("convolution", "_convolution")),
+    Op("bias_addmm", reduces=True, called_for=("addmm",)),
+    *_rows("_linear_pointwise _mkl_linear", reduces=True, called_for=("addmm", "mm", "linear")),
+    Op("_convolution_pointwise", reduces=True, called_for=("convolution",)),
+    Op(
+        "_unsafe_masked_index_put_accumulate",
+        indexes_each=True,
+        made_of=("embedding_dense_backward", "index_put", "grid_sampler"),
+    ),
+    Op(
+        "cumprod", reduces=True, probabilities=True, formula=Formula("CumprodBackward", "aten.ones.default", _LAST_BITS)
+    ),
+    *_rows(
+        """
+        _adaptive_avg_pool2d avg_pool1d avg_pool2d avg_pool3d convolution_backward cumsum dot flex_attention
+        flex_attention_backward _grouped_mm linalg_vector_norm _log_softmax logcumsumexp logsumexp mean mm_plus_mm
+        mv nansum native_group_norm native_layer_norm norm prepare_softmax_online _scaled_grouped_mm _scaled_mm
+        _softmax std std_mean sum triton_kernel_wrapper_functional triton_kernel_wrapper_mutation var var_mean vdot
+        """,
+        reduces=True,
+    ),
+    Op("prod", reduces=True, formula=Formula("ProdBackward", "aten.ones.default", _LAST_BITS)),
+    *_rows(
+        """
+        bernoulli binary_cross_entropy binary_cross_entropy_backward binomial histc histogram logit poisson
+        _sample_dirichlet _standard_gamma
+        """,
+        probabilities=True,
+    ),
+    *_rows("cholesky cholesky_inverse _cholesky_solve_helper linalg_cholesky_ex", definite=True),
+    Op("max", formula=Formula("MaxBackward", "aten.logical_or_.default", _SELECTED, on_cuda=False)),
+    Op("min", formula=Formula("MinBackward", "aten.logical_or_.default", _SELECTED, on_cuda=False)),
+):
+    if _op.name in _TABLE:
+        raise ValueError(f"{_op.name} has two rows")
+    _TABLE[_op.name] = _op
+
+
+def row_of(name: str) -> Op:
+    """What is known of the op ``name``, without namespace and overload (``index_add_``); no column where nothing is."""
+    return _TABLE.get(name) or Op(name)
+
+
+def packet_of(overload: str) -> str:
+    """``index_add_`` for ``aten.index_add_.default``; a name without dots as it is."""
+    parts = overload.split(".", 2)
+    return parts[1] if len(parts) > 1 else overload
+
+
+def rows() -> Iterable[Op]:
+    """Every row."""
+    return _TABLE.values()
