@@ -141,6 +141,11 @@ class Backend(Word):
     RECORDED = "recorded"
     """Each call's own device."""
 
+    @property
+    def device(self) -> str:
+        """The device type that torch gives its tensors: a ROCm build calls it ``cuda``."""
+        return str((Backend.CUDA if self is Backend.ROCM else self).value)
+
 
 class Settings(Word):
     """Which process settings a trace is judged under."""

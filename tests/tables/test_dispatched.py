@@ -27,14 +27,14 @@ SEEN = Dispatched(
 )
 def test_an_op_without_a_rule_has_evidence_in_the_releases_that_were_recorded(version: str, grounds: list[str]) -> None:
     bound = BoundTable(with_dispatched(load_table(Backend.CUDA), SEEN), version, {})
-    ruling = bound.rule_on("aten.mul.Tensor", call(op="aten.mul.Tensor").facts)
+    ruling = bound.outcome("aten.mul.Tensor", call(op="aten.mul.Tensor").facts)
     assert ruling.verdict is Verdict.DETERMINISTIC
     assert [str(row.kind) for row in ruling.evidence] == grounds
 
 
 def test_an_op_that_was_not_recorded_rests_on_absence() -> None:
     bound = BoundTable(with_dispatched(load_table(Backend.CUDA), SEEN), "2.6.0", {})
-    assert bound.rule_on("aten.sqrt.default", {}).evidence == ()
+    assert bound.outcome("aten.sqrt.default", {}).evidence == ()
 
 
 def test_an_op_that_a_rule_names_is_not_vouched_for() -> None:

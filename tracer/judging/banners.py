@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from tracer.findings import Target
 from tracer.names import Backend, BlindSpotKind, SeedOrigin, Settings
-from tracer.tables.ruling.target_tables import TargetTables, device_of
+from tracer.tables.ruling.target_tables import TargetTables
 from tracer.tables.versions import reviewed_releases
-from tracer.trace.computed import NO_DEVICE
 from tracer.trace.file import Trace
+from tracer.trace.records import NO_DEVICE
 
 
 def banners_of(
@@ -57,7 +57,7 @@ def banners_of(
                 f"{refused}: its calls are unknown."
             )
     elsewhere = sorted(target_tables.devices.difference(NO_DEVICE))
-    if target.backend is not Backend.RECORDED and elsewhere and device_of(target.backend) not in elsewhere:
+    if target.backend is not Backend.RECORDED and elsewhere and target.backend.device not in elsewhere:
         how = (
             "calls that run as another op there are judged as that op"
             if target_tables.was_translated

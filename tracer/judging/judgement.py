@@ -19,7 +19,6 @@ from tracer.judging.calls.call_findings import (
     unnamed_calls,
     weakly_grounded,
 )
-from tracer.judging.calls.compilation import compilation_of
 from tracer.judging.calls.generated import GeneratedCode
 from tracer.judging.calls.host_code import HostCalls, host_banners
 from tracer.judging.calls.trials import TrialsHere
@@ -32,15 +31,14 @@ from tracer.names import Backend, Phase, Settings
 from tracer.tables.compilers import CompilerTable
 from tracer.tables.model import Table
 from tracer.tables.ruling.bound_table import RuleOutcome
-from tracer.tables.ruling.compiled import CompiledCalls
-from tracer.tables.ruling.on_meta import meta_calls
+from tracer.tables.ruling.compiled import CompiledCalls, compilation_of
+from tracer.tables.ruling.run_evidence import has_computed_step, meta_calls
 from tracer.tables.ruling.target_tables import ForwardCalls, TargetTables
 from tracer.tables.settings.declared import SEEDS
 from tracer.tables.settings.rows import EnvironmentTable
 from tracer.tables.settings.switches import Switches
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.translation import NO_TRANSLATIONS, Translations
-from tracer.trace.computed import has_computed_step
 from tracer.trace.file import Trace
 from tracer.trace.records import FactValue
 

@@ -7,12 +7,13 @@ answer is ``unknown``, naming the facts that would decide. Hence a further fact 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from tracer.names import UnknownReason, Verdict
+from tracer.names import Cause, DeterministicMode, UnknownReason, Verdict
 from tracer.tables.model import Case, Wanted
+from tracer.tables.settings.declared import MODE
 from tracer.tables.versions import speaks_of
 from tracer.tables.vocabulary import (
     COUNTING_NODES,
@@ -46,6 +47,24 @@ class Cased(Protocol):
     def case(self) -> tuple[Case, ...]:
         """Disjoint cases without a gap."""
 
+
+class Worded(Cased, Protocol):
+    """What says why and what to do as well, for the cases that do not."""
+
+    @property
+    def cause(self) -> Cause:
+        """The mechanism."""
+
+    @property
+    def why(self) -> str:
+        """The mechanism in words."""
+
+    @property
+    def remedy(self) -> str:
+        """What to write instead."""
+
+
+AnyRule = TypeVar("AnyRule", bound=Worded)
 
 #: A case's conditions as it met a call: each question with the answers for which the case holds.
 Met = tuple[tuple[str, tuple[Value, ...]], ...]
@@ -161,6 +180,70 @@ class BoundRule:
         return Outcome(Verdict.UNKNOWN, None, UnknownReason.FACT_NOT_RECORDED, self._missing(known, possible))
 
 
+class Answer(NamedTuple):
+    """What a rule says of a call, as things stand and in deterministic mode."""
+
+    rule: Worded
+    as_is: Outcome
+    in_mode: Outcome
+
+    @property
+    def both(self) -> tuple[Verdict, Verdict]:
+        """The verdict as things stand, and in deterministic mode."""
+        return self.as_is.verdict, self.in_mode.verdict
+
+    @property
+    def reason(self) -> UnknownReason | None:
+        """Why a verdict is ``unknown``, when one is."""
+        return self.as_is.reason or self.in_mode.reason
+
+    @property
+    def missing(self) -> str:
+        """The facts and settings that would have decided."""
+        return ", ".join(dict.fromkeys((*self.as_is.missing, *self.in_mode.missing)))
+
+    @property
+    def decided(self) -> tuple[Met | None, Met | None]:
+        """The conditions of the cases that decided; ``None`` where none did."""
+        return conditions_of(self.as_is.case), conditions_of(self.in_mode.case)
+
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        """Those that speak, each before its rule: as things stand first, then deterministic mode's bad news."""
+        spoken = (self.as_is.case, self.in_mode.case if self.in_mode.verdict is not Verdict.DETERMINISTIC else None)
+        return tuple(case for case in spoken if case is not None)
+
+    @property
+    def cause(self) -> Cause:
+        """The mechanism."""
+        return next((case.cause for case in self.cases if case.cause), self.rule.cause)
+
+    @property
+    def why(self) -> str:
+        """The mechanism in words."""
+        return next((case.why for case in self.cases if case.why), self.rule.why)
+
+    @property
+    def remedy(self) -> str:
+        """What to write instead."""
+        return next((case.remedy for case in self.cases if case.remedy), self.rule.remedy)
+
+
+class BothWays(Generic[AnyRule]):
+    """A rule for one version of torch and one set of settings, as things stand and in deterministic mode."""
+
+    def __init__(self, rule: AnyRule, version: str, settings: Mapping[str, Value]) -> None:
+        self.rule = rule
+        self.as_is = BoundRule(rule, version, settings)
+        self.in_mode = BoundRule(rule, version, {**settings, MODE: DeterministicMode.ON.value})
+        self.facts = tuple(dict.fromkeys((*self.as_is.facts, *self.in_mode.facts)))
+        """Facts that can matter, in a fixed order."""
+
+    def decide(self, facts: Mapping[str, Value], in_mode: Mapping[str, Value] | None = None) -> Answer:
+        """The answer for a call with ``facts``; ``in_mode``: those in deterministic mode, where they are others."""
+        return Answer(self.rule, self.as_is.decide(facts), self.in_mode.decide(facts if in_mode is None else in_mode))
+
+
 def may_hold(case: Conditioned, settings: Mapping[str, Value]) -> bool:
     """Whether no known setting contradicts the case."""
     return all(settings[key] in wanted_values(case, key) for key in case.when if key in SETTINGS and key in settings)
@@ -171,19 +254,14 @@ _ATTENTION_SOFTMAX = "SafeSoftmaxBackward"
 
 
 class Derivation(NamedTuple):
-    """How one derived fact follows."""
+    """How one derived fact follows from a call's facts and the autograd node that made it.
+
+    The node is ``None`` outside the backward pass, and empty where it is not known; then nor is what rests on it.
+    """
 
     reads: tuple[str, ...]
     """The recorded facts that it looks at, and no other; the autograd node apart."""
     derive: Callable[[str | None, Mapping[str, Value]], bool | None]
-
-
-def derive(key: str, node: str | None, facts: Mapping[str, Value]) -> bool | None:
-    """The derived fact ``key`` of a call with ``facts`` that was made by the autograd node ``node``.
-
-    ``node`` is ``None`` outside the backward pass, and empty where it is not known; then nor is what rests on it.
-    """
-    return DERIVATIONS[key].derive(node, facts)
 
 
 def _of_node(is_one: Callable[[str], bool]) -> Derivation:
@@ -215,3 +293,10 @@ DERIVATIONS: Mapping[str, Derivation] = {
     "attention.may_fuse": _where("attention.may_fuse"),
     "module.recurrent": _where("module.recurrent"),
 }
+
+
+def with_derived(facts: Mapping[str, Value], node: str | None, keys: Iterable[str]) -> Mapping[str, Value]:
+    """``facts`` of a call and what follows from them, of ``keys`` those that are derived."""
+    derived = {key: DERIVATIONS[key].derive(node, facts) for key in keys if key in DERIVATIONS}
+    known = {key: value for key, value in derived.items() if value is not None}
+    return {**facts, **known} if known else facts

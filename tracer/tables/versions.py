@@ -29,6 +29,14 @@ def release(text: str) -> str:
     return f"{version.major}.{version.minor}.{version.micro}"
 
 
+def release_or_text(text: str) -> str:
+    """The release that ``text`` names; ``text`` itself where it is none, and so no target's."""
+    try:
+        return release(text)
+    except ValueError:
+        return text
+
+
 @cache
 def specifiers(text: str) -> SpecifierSet:
     """A version range, read once; ``ValueError`` for what is none."""

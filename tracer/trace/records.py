@@ -145,6 +145,12 @@ def kind_drawn_from(facts: Mapping[str, FactValue]) -> GeneratorKind | None:
     return None if generator is None else GeneratorKind.spelt(generator)
 
 
+#: The device of tensors that have a shape and no data.
+META = "meta"
+#: Devices of calls that compute nothing: ``none`` for a call without a tensor.
+NO_DEVICE = (META, "none")
+
+
 class CallGroup(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Calls that agree in everything but their count."""
 

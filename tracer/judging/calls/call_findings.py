@@ -15,7 +15,6 @@ from tracer.judging.minimal_settings import Both
 from tracer.names import Backend, EvidenceKind, Phase, Verdict
 from tracer.tables.model import strongest
 from tracer.tables.ruling.bound_table import RuleOutcome
-from tracer.tables.ruling.target_tables import device_of
 from tracer.tables.settings.switches import Switches
 from tracer.trace.records import ORIGIN, CallGroup, FactValue
 
@@ -149,7 +148,7 @@ def _identity(one: Unsafe, saying: int) -> tuple[object, ...]:
 
 def _runs_elsewhere(group: CallGroup, ruling: RuleOutcome) -> str:
     """What the rule itself says that the op becomes, for a call that was recorded on another device than judged for."""
-    if ruling.rule is None or group.facts.get("device") == device_of(ruling.backend):
+    if ruling.rule is None or group.facts.get("device") == ruling.backend.device:
         return ""
     return ruling.rule.runs_as
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from tracer.findings import Evidence
 from tracer.names import Backend, EvidenceKind, KernelLanguage, RegionKind, Shown
 from tracer.tables.ruling.compiled import Compilation
-from tracer.tables.ruling.target_tables import device_of
 from tracer.trace.records import CallGroup, Kernel
 
 _CALLED = (KernelLanguage.EXTERN, KernelLanguage.FALLBACK)
@@ -42,7 +41,7 @@ class GeneratedCode:
         if not met:
             return Generated()
         regions = tuple(dict.fromkeys(group.region for group in met if group.region is not None))
-        device = device_of(backend)
+        device = backend.device
         named = [one for one in dict.fromkeys(self._kernels(met, device)) if one[1].device in ("", device)]
         showing = [(where, kernel) for where, kernel in named if _shows(kernel, shown)]
         kernels = tuple(dict.fromkeys(kernel.name for _, kernel in showing or named))

@@ -16,7 +16,7 @@ import msgspec
 from tracer.findings import Target
 from tracer.judging.calls.call_findings import JudgedCall
 from tracer.names import Backend, HostCode, Phase, Verdict
-from tracer.tables.ruling.target_tables import TargetTables, device_of
+from tracer.tables.ruling.target_tables import TargetTables
 from tracer.trace.records import CallGroup
 
 _CPU = "cpu"
@@ -30,7 +30,7 @@ class HostCalls:
 
     def __init__(self, calls: Iterable[CallGroup], target: Target) -> None:
         self._is_abroad = target.backend not in (Backend.RECORDED, Backend.CPU)
-        device = device_of(target.backend)
+        device = target.backend.device
         self._was_recorded_there = self._is_abroad and any(group.facts.get("device") == device for group in calls)
         self._names = [re.compile(translate(glob)) for glob in target.host]
 

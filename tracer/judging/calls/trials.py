@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from tracer.findings import Evidence, Target
 from tracer.names import Backend, DataShown, EvidenceKind, TrialArm, Untried
 from tracer.tables.ruling.bound_table import RuleOutcome
-from tracer.tables.ruling.target_tables import device_of
-from tracer.tables.versions import release
+from tracer.tables.versions import release_or_text
 from tracer.trace.file import Trace
 from tracer.trace.merging import joined, summed
 from tracer.trace.records import CallGroup, Region, Tried
@@ -23,7 +22,7 @@ class TrialsHere:
     def __init__(self, trace: Trace, target: Target) -> None:
         self._target = target
         self._is_rocm = trace.environment.hip is not None
-        self._is_this_torch = _release(trace.environment.torch) == target.torch
+        self._is_this_torch = release_or_text(trace.environment.torch) == target.torch
         self._recorded: Tried | None = None
         """All trials of the trace, wherever they bear on."""
         self._varied = 0
@@ -59,12 +58,12 @@ class TrialsHere:
         if backend is Backend.RECORDED:
             return True
         is_same_maker = (backend is Backend.ROCM) == self._is_rocm or backend is Backend.CPU
-        return is_same_maker and group.facts.get("device") == device_of(backend)
+        return is_same_maker and group.facts.get("device") == backend.device
 
     def _bears_on_region(self, region: Region) -> bool:
         backend = self._target.backend
         is_same_maker = (backend is Backend.ROCM) == self._is_rocm or backend is Backend.CPU
-        is_here = backend is Backend.RECORDED or (is_same_maker and device_of(backend) in region.device.split(","))
+        is_here = backend is Backend.RECORDED or (is_same_maker and backend.device in region.device.split(","))
         return self._is_this_torch and is_here
 
     def banners(self, judged: Iterable[tuple[CallGroup, RuleOutcome]]) -> Iterator[str]:
@@ -201,10 +200,3 @@ def words_of(tried: Tried) -> str:
 
 def _calls(count: int) -> str:
     return f"{count:,} call{'' if count == 1 else 's'}"
-
-
-def _release(torch: str) -> str:
-    try:
-        return release(torch)
-    except ValueError:
-        return torch

@@ -11,14 +11,12 @@ from tracer.findings import Evidence, Finding, Note
 from tracer.judging.deciding import deciding_of
 from tracer.judging.process.trace_under_target import Dependents, TraceUnderTarget
 from tracer.names import About, Backend, Differs, Phase, Settings, UnknownReason, Verdict
-from tracer.tables.conditions import BoundRule, conditions_of
+from tracer.tables.conditions import BothWays, BoundRule
 from tracer.tables.settings.rows import Row
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.versions import speaks_of
 from tracer.tables.vocabulary import Value
-from tracer.trace.records import Allocation, Draw, Event, Loader, MachineNumber, OverlapWrite, UnwrittenRead
-
-Placed = Event | Draw | Loader | OverlapWrite | UnwrittenRead | Allocation | MachineNumber
+from tracer.trace.records import Placed
 
 
 class BoundRows:
@@ -39,7 +37,7 @@ class BoundRows:
         self._rows = tuple(row for row in rows if speaks_of(row.torch, version))
         self._version = version
         self._extrapolated = extrapolated
-        self._bound: dict[str, tuple[BoundRule, BoundRule]] = {}
+        self._bound: dict[str, BothWays[Row]] = {}
 
     def about(self, about: About) -> Iterator[Row]:
         """The rows that speak of ``about`` and bear on the target."""
@@ -84,23 +82,19 @@ class BoundRows:
         ``facts_in_mode``: the facts in deterministic mode, where those are others. ``settings``: what held when it
         happened, where that is not what the target has. ``at``: the finding's place.
         """
-        here, there = self._both_ways(row)
+        rule = self._both_ways(row)
         if settings:
-            here = BoundRule(row, self._version, {**self.scene.conditions, **settings})
-        as_is, in_mode = here.decide(facts), there.decide(facts if facts_in_mode is None else facts_in_mode)
-        verdicts = (as_is.verdict, in_mode.verdict)
-        if verdicts == (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC):
+            rule = BothWays(row, self._version, {**self.scene.conditions, **settings})
+        answer = rule.decide(facts, facts_in_mode)
+        if answer.both == (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC):
             return
-        spoken = [as_is.case, in_mode.case if in_mode.verdict is not Verdict.DETERMINISTIC else None]
-        cases = [case for case in spoken if case is not None]
         if at is not None:
-            fields = {"location": at.location, "function": at.function, "called_from": at.called_from, **fields}
-        reason = as_is.reason or in_mode.reason
-        missing = ", ".join(dict.fromkeys((*as_is.missing, *in_mode.missing)))
+            fields = {**at.place._asdict(), **fields}
+        reason = answer.reason
         if reason is not None and fields.get("reason_detail"):
             reason = UnknownReason.FACT_NOT_RECORDED
         elif reason is not None:
-            fields["reason_detail"] = missing
+            fields["reason_detail"] = answer.missing
         else:
             fields.pop("reason_detail", None)
         counted = dict(ops or {})
@@ -110,14 +104,14 @@ class BoundRows:
                 "op": "",
                 "phase": Phase.OTHER,
                 "count": max(1, sum(counted.values())),
-                "verdict": as_is.verdict,
-                "deterministic_mode": in_mode.verdict,
-                "cause": next((case.cause for case in cases if case.cause), row.cause),
-                "why": next((case.why for case in cases if case.why), row.why),
-                "remedy": next((case.remedy for case in cases if case.remedy), row.remedy),
+                "verdict": answer.as_is.verdict,
+                "deterministic_mode": answer.in_mode.verdict,
+                "cause": answer.cause,
+                "why": answer.why,
+                "remedy": answer.remedy,
                 "evidence": evidence_of(row),
                 "facts": dict(facts),
-                "decided": deciding_of([(conditions_of(as_is.case), conditions_of(in_mode.case))]),
+                "decided": deciding_of([answer.decided]),
                 "reason": reason,
                 "extrapolated": self._extrapolated,
                 "backend": self.dependents.backend_of(row, self.scene.target),
@@ -144,13 +138,9 @@ class BoundRows:
             backend=self.dependents.backend_of(row, self.scene.target),
         )
 
-    def _both_ways(self, row: Row) -> tuple[BoundRule, BoundRule]:
+    def _both_ways(self, row: Row) -> BothWays[Row]:
         if row.id not in self._bound:
-            conditions = self.scene.conditions
-            self._bound[row.id] = (
-                BoundRule(row, self._version, conditions),
-                BoundRule(row, self._version, {**conditions, "deterministic_mode": "on"}),
-            )
+            self._bound[row.id] = BothWays(row, self._version, self.scene.conditions)
         return self._bound[row.id]
 
 

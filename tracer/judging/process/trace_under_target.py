@@ -14,9 +14,8 @@ from tracer.tables.ruling.bound_table import RuleOutcome
 from tracer.tables.settings.declared import SEEDS
 from tracer.tables.settings.rows import EnvironmentTable, Group, Row
 from tracer.tables.settings.target_settings import effective_environment, settings_of
-from tracer.trace.computed import NO_DEVICE
 from tracer.trace.file import Trace
-from tracer.trace.records import CallGroup, Environment, FactValue
+from tracer.trace.records import NO_DEVICE, CallGroup, Environment, FactValue
 
 _VARYING = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL, Verdict.UNKNOWN)
 

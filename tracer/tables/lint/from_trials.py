@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from tracer.errors import TableError
 from tracer.names import Backend, Settings
 from tracer.tables.lint.measured import SCHEMA, MeasuredCall, Measurement, Run
-from tracer.tables.ruling.target_tables import device_of
 from tracer.tables.settings.declared import MODE
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.versions import release
@@ -47,7 +46,7 @@ def measurement_of(trace: Trace) -> Measurement:
 
 
 def _backend_of(device: str, trace: Trace) -> Backend:
-    if device == device_of(Backend.ROCM) and trace.environment.hip is not None:
+    if device == Backend.ROCM.device and trace.environment.hip is not None:
         return Backend.ROCM
     try:
         return Backend(device)

@@ -1,8 +1,4 @@
-"""A table bound to one target: for each op and its facts, what happens as things stand and in deterministic mode.
-
-What an op needs is worked out the first time it is met, and rulings are kept by the facts that they rest on: a
-hundred thousand calls cost about as many dictionary look-ups.
-"""
+"""A table bound to one target: for each op and its facts, what happens as things stand and in deterministic mode."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tracer.names import Backend, Cause, EvidenceKind, Prerequisite, Shown, UnknownReason, Verdict
-from tracer.tables.conditions import DERIVATIONS, BoundRule, Met, conditions_of, derive
+from tracer.tables.conditions import BothWays, Met, with_derived
 from tracer.tables.model import Rule, RuleEvidence, Table, Vouched
 from tracer.tables.versions import judged_as, placed, release
 from tracer.tables.vocabulary import Value
@@ -58,9 +54,14 @@ class RuleOutcome(NamedTuple):
     """What the table says of calls of which trials showed otherwise."""
 
     @property
+    def identity(self) -> tuple[object, ...]:
+        """All that it says and what decided: rulings that agree in it are one object."""
+        return (self.backend, id(self.rule), *self[2:])
+
+    @property
     def says(self) -> tuple[object, ...]:
         """All that it says, whichever case decided: rulings that agree in it are one finding."""
-        return (self.backend, id(self.rule), *self._replace(decided=(None, None))[2:])
+        return self._replace(decided=(None, None)).identity
 
     @property
     def evidence(self) -> tuple[RuleEvidence, ...]:
@@ -91,19 +92,9 @@ _CAUSE_UNKNOWN = {UnknownReason.UNLISTED: Cause.VENDOR_UNLISTED, UnknownReason.O
 _REMEDY_UNKNOWN = "Run the op twice on the target with the same input and compare the bits; then add a rule for it."
 
 
-class Lookup(NamedTuple):
-    """What a ruling on an op rests on."""
-
-    facts: tuple[str, ...]
-    """Recorded facts."""
-    derived: tuple[str, ...]
-    """Facts derived from the autograd node; see ``tables.derived``."""
-
-
-def safe_ruling(backend: Backend, *, extrapolated: bool = False) -> RuleOutcome:
+def safe_ruling(backend: Backend) -> RuleOutcome:
     """Deterministic, without a rule."""
-    safe = Verdict.DETERMINISTIC
-    return RuleOutcome(backend, None, "", safe, safe, extrapolated=extrapolated)
+    return RuleOutcome(backend, None, "", Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
 
 
 def unknown_ruling(backend: Backend, name: str, reason: UnknownReason, detail: str, why: str = "") -> RuleOutcome:
@@ -122,15 +113,6 @@ def unknown_ruling(backend: Backend, name: str, reason: UnknownReason, detail: s
     )
 
 
-class _Plan(NamedTuple):
-    """A rule bound both ways, and the facts that either asks for."""
-
-    rule: Rule
-    asks: Lookup
-    as_is: BoundRule
-    in_mode: BoundRule
-
-
 class BoundTable:
     """One table for one version and one set of settings."""
 
@@ -140,117 +122,75 @@ class BoundTable:
         self.place = placed(table.reviewed, version)
         """Where the version lies against what was reviewed; see ``versions.placed``."""
         self.extrapolated = self.place == "newer" and not strict
-        self._version = judged_as(table.reviewed, version, extrapolated=self.extrapolated)
-        self._settings = settings
-        self._plans: dict[str, _Plan | RuleOutcome] = {}
-        self._by_rule: dict[str, _Plan] = {}
-        self._kept: dict[tuple[str, tuple[Value | None, ...]], RuleOutcome] = {}
-        self._alike: dict[tuple[object, ...], RuleOutcome] = {}
-        self._refusal: RuleOutcome | None = None
+        self.version = judged_as(table.reviewed, version, extrapolated=self.extrapolated)
+        """The release whose verdicts stand: the target's, or the newest reviewed one."""
+        self.refusal: RuleOutcome | None = None
+        """The ruling on every call, where the table does not speak of the version."""
         if self.place != "reviewed" and not self.extrapolated:
             detail = f"torch {version} against {table.reviewed}"
-            reason = UnknownReason.TABLE_NOT_REVIEWED
-            self._refusal = unknown_ruling(table.backend, "not-reviewed", reason, detail)
+            self.refusal = unknown_ruling(table.backend, "not-reviewed", UnknownReason.TABLE_NOT_REVIEWED, detail)
+        self._settings = settings
+        self._of_op: dict[str, BothWays[Rule] | RuleOutcome] = {}
+        self._by_rule: dict[str, BothWays[Rule]] = {}
 
-    @property
-    def version(self) -> str:
-        """The release whose verdicts stand: the target's, or the newest reviewed one."""
-        return self._version
+    def asks(self, op: str) -> tuple[str, ...]:
+        """The facts that the outcome for ``op`` rests on."""
+        bound = self._bound(op)
+        return () if isinstance(bound, RuleOutcome) else bound.facts
 
-    @property
-    def refusal(self) -> RuleOutcome | None:
-        """The ruling on every call, where the table does not speak of the version."""
-        return self._refusal
-
-    def rule_on(self, op: str, facts: Mapping[str, Value], node: str | None = None) -> RuleOutcome:
-        """The ruling for a call of ``op``, an overload as torch prints it, with ``facts``.
+    def outcome(self, op: str, facts: Mapping[str, Value], node: str | None = None) -> RuleOutcome:
+        """What the table says of a call of ``op``, an overload as torch prints it, with ``facts``.
 
         ``node`` is the autograd node that made a backward call, empty where it is not known, and ``None`` for a call
-        outside the backward pass. Rulings that say the same are the same object.
+        outside the backward pass.
         """
-        if self._refusal is not None:
-            return self._refusal
-        plan = self._plans.get(op)
-        if plan is None:
-            plan = self._plans[op] = self._plan(op)
-        if isinstance(plan, RuleOutcome):
-            return plan
-        get = facts.get
-        values: list[Value | None] = [get(name) for name in plan.asks.facts]
-        if plan.asks.derived:
-            derived = {key: derive(key, node, facts) for key in plan.asks.derived}
-            values += derived.values()
-            facts = {**facts, **{key: value for key, value in derived.items() if value is not None}}
-        key = (op, tuple(values))
-        ruling = self._kept.get(key)
-        if ruling is None:
-            ruling = self._kept[key] = self._ruling(plan, facts)
-        return ruling
-
-    def asks(self, op: str) -> Lookup:
-        """What the ruling on ``op`` rests on."""
-        plan = self._plans.get(op)
-        if plan is None:
-            plan = self._plans[op] = self._plan(op)
-        return Lookup((), ()) if isinstance(plan, RuleOutcome) else plan.asks
-
-    def same(self, ruling: RuleOutcome) -> RuleOutcome:
-        """The one object that stands for every ruling that says the same."""
-        return self._alike.setdefault(ruling[2:], ruling)
-
-    def _plan(self, op: str) -> _Plan | RuleOutcome:
-        rule = self.table.find(op)
-        if rule is None:
-            return self._without_rule(op)
-        plan = self._by_rule.get(rule.id)
-        if plan is None:
-            as_is = BoundRule(rule, self._version, self._settings)
-            in_mode = BoundRule(rule, self._version, {**self._settings, "deterministic_mode": "on"})
-            keys = dict.fromkeys((*as_is.facts, *in_mode.facts))
-            asks = Lookup(
-                tuple(key for key in keys if key not in DERIVATIONS), tuple(key for key in keys if key in DERIVATIONS)
-            )
-            plan = self._by_rule[rule.id] = _Plan(rule, asks, as_is, in_mode)
-        return plan
-
-    def _without_rule(self, op: str) -> RuleOutcome:
-        """A deny list holds what it does not name for deterministic, an allow list for unknown."""
-        if op.partition(".")[0] not in _VOUCHED_FOR:
-            return unknown_ruling(self.table.backend, "opaque", UnknownReason.OPAQUE, op)
-        if self.table.deny_list:
-            safe = safe_ruling(self.table.backend, extrapolated=self.extrapolated)
-            entry = vouches_for(self.table, op, self._version)
-            if entry is None or self.table.dispatched is None:
-                return safe
-            return self.same(safe._replace(vouched_by=(evidence_for(entry, self.table.dispatched.device),)))
-        ruling = unknown_ruling(self.table.backend, "unlisted", UnknownReason.UNLISTED, op, self.table.unlisted)
-        return (
-            ruling._replace(remedy=self.table.ask.format(op=op.removesuffix(".default"))) if self.table.ask else ruling
-        )
-
-    def _ruling(self, plan: _Plan, facts: Mapping[str, Value]) -> RuleOutcome:
-        as_is, in_mode = plan.as_is.decide(facts), plan.in_mode.decide(facts)
-        rule = plan.rule
-        # A case's own words come before its rule's: as things stand first, then deterministic mode's bad news.
-        spoken = [as_is.case, in_mode.case if in_mode.verdict is not Verdict.DETERMINISTIC else None]
-        cases = [case for case in spoken if case is not None]
-        ruling = RuleOutcome(
+        bound = self._bound(op)
+        if isinstance(bound, RuleOutcome):
+            return bound
+        answer, rule = bound.decide(with_derived(facts, node, bound.facts)), bound.rule
+        return RuleOutcome(
             self.table.backend,
             rule,
             rule.id,
-            as_is.verdict,
-            in_mode.verdict,
-            as_is.reason or in_mode.reason,
-            ", ".join(dict.fromkeys((*as_is.missing, *in_mode.missing))),
-            next((case.cause for case in cases if case.cause), rule.cause),
-            next((case.why for case in cases if case.why), rule.why),
-            next((case.remedy for case in cases if case.remedy), rule.remedy),
+            *answer.both,
+            answer.reason,
+            answer.missing,
+            answer.cause,
+            answer.why,
+            answer.remedy,
             self.extrapolated,
-            in_mode.case.route if in_mode.case is not None else "",
-            needs=next((case.needs for case in cases if case.remedy), rule.needs),
-            decided=(conditions_of(as_is.case), conditions_of(in_mode.case)),
+            answer.in_mode.case.route if answer.in_mode.case is not None else "",
+            needs=next((case.needs for case in answer.cases if case.remedy), rule.needs),
+            decided=answer.decided,
         )
-        return self.same(ruling)
+
+    def _bound(self, op: str) -> BothWays[Rule] | RuleOutcome:
+        if self.refusal is not None:
+            return self.refusal
+        found = self._of_op.get(op)
+        if found is None:
+            rule = self.table.find(op)
+            if rule is None:
+                found = self._without_rule(op)
+            else:
+                found = self._by_rule.get(rule.id) or BothWays(rule, self.version, self._settings)
+                self._by_rule[rule.id] = found
+            self._of_op[op] = found
+        return found
+
+    def _without_rule(self, op: str) -> RuleOutcome:
+        """A deny list holds what it does not name for deterministic, an allow list for unknown."""
+        table = self.table
+        if op.partition(".")[0] not in _VOUCHED_FOR:
+            return unknown_ruling(table.backend, "opaque", UnknownReason.OPAQUE, op)
+        if not table.deny_list:
+            ruling = unknown_ruling(table.backend, "unlisted", UnknownReason.UNLISTED, op, table.unlisted)
+            return ruling._replace(remedy=table.ask.format(op=op.removesuffix(".default"))) if table.ask else ruling
+        safe = safe_ruling(table.backend)._replace(extrapolated=self.extrapolated)
+        entry = vouches_for(table, op, self.version)
+        if entry is None or table.dispatched is None:
+            return safe
+        return safe._replace(vouched_by=(evidence_for(entry, table.dispatched.device),))
 
 
 def vouches_for(table: Table, op: str, version: str) -> Vouched | None:

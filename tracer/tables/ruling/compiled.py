@@ -15,14 +15,15 @@ from typing import NamedTuple
 from tracer.names import Backend, Cause, DeterministicMode, KernelLanguage, RegionKind, Shown, UnknownReason, Verdict
 from tracer.ops.rows import packet_of, row_of
 from tracer.tables.compilers import CompiledCase, CompiledRule, CompilerTable
-from tracer.tables.conditions import DERIVATIONS, BoundRule, Met, conditions_of, derive
+from tracer.tables.conditions import BothWays, Met, conditions_of, with_derived
 from tracer.tables.model import Case
 from tracer.tables.ruling.bound_table import RuleOutcome, unknown_ruling
-from tracer.tables.versions import judged_as, placed
+from tracer.tables.settings.declared import MODE
+from tracer.tables.versions import judged_as, placed, release_or_text
 from tracer.tables.vocabulary import Value
+from tracer.trace.file import Trace
 from tracer.trace.records import CallGroup, Kernel, Region
 
-_MODE = "deterministic_mode"
 _REMEDY = "Record it on the target itself, or with `tracer run --eager`: eager calls are judged for any backend."
 
 
@@ -38,6 +39,17 @@ class Compilation(NamedTuple):
     """The release that compiled it."""
     is_rocm: bool
     """Were its ``cuda`` devices AMD's?"""
+
+
+def compilation_of(trace: Trace, compilers: Mapping[str, CompilerTable]) -> Compilation:
+    """The regions and launched kernels of ``trace``, and the tables that speak of their compilers."""
+    return Compilation(
+        tables=compilers,
+        regions={region.id: region for region in trace.regions},
+        launched={kernel.name: kernel for kernel in trace.launched},
+        torch=release_or_text(trace.environment.torch),
+        is_rocm=trace.environment.hip is not None,
+    )
 
 
 class CompiledCalls:
@@ -59,75 +71,64 @@ class CompiledCalls:
         self._settings = settings
         self._changed = changed
         self._strict = strict
-        self._rules: dict[int, tuple[BoundRule, BoundRule]] = {}
+        self._rules: dict[int, BothWays[CompiledRule]] = {}
         self._kept: dict[tuple[object, ...], RuleOutcome] = {}
 
     def under(self, settings: Mapping[str, Value]) -> CompiledCalls:
         """The same calls under the settings of the recording."""
         return CompiledCalls(self._compilation, self._version, settings, strict=self._strict)
 
-    def rule_on(self, group: CallGroup, backend: Backend, eager: Eager, node: str | None) -> RuleOutcome:
-        """The ruling for a call that ran in a region or launched a kernel; ``eager`` rules on what it calls."""
+    def outcome(self, group: CallGroup, backend: Backend, eager: Eager, node: str | None) -> RuleOutcome:
+        """What is said of a call that ran in a region or launched a kernel; ``eager`` speaks of what it calls."""
         key = (group.op, group.region, group.kernels, backend, node, *sorted(group.facts.items()))
         found = self._kept.get(key)
         if found is None:
-            found = self._kept[key] = self._ruling(group, backend, eager, node)
+            found = self._kept[key] = self._outcome(group, backend, eager, node)
         return found
 
-    def _ruling(self, group: CallGroup, backend: Backend, eager: Eager, node: str | None) -> RuleOutcome:
+    def _outcome(self, group: CallGroup, backend: Backend, eager: Eager, node: str | None) -> RuleOutcome:
         region = self._compilation.regions.get(group.region or "")
         is_compiled = region is not None and region.kind is not RegionKind.CUDA_GRAPH
         if group.region is not None and not is_compiled and not group.kernels:
             return eager(group.op, group.facts)
-        if region is None or not is_compiled:
-            launched, device = self._compilation.launched, _device_of(backend)
-            kernels = [launched[name].launched_on(device) for name in group.kernels if name in launched]
-            return CompiledCall(group.op, None, None, kernels, eager, group.facts).outcome(backend, True, True)
-        named = {kernel.name: kernel for kernel in region.kernels}
-        kernels = [named[name] for name in group.kernels if name in named]
-        if kernels and all(kernel.is_the_programs for kernel in kernels):
-            kernels = [kernel.launched_on(_device_of(backend)) for kernel in kernels]
+        known = self._compilation.launched
+        if region is not None and is_compiled:
+            known = {kernel.name: kernel for kernel in region.kernels}
+        kernels = [known[name] for name in group.kernels if name in known]
+        if region is None or not is_compiled or (kernels and all(kernel.is_the_programs for kernel in kernels)):
+            kernels = [kernel.launched_on(backend.device) for kernel in kernels]
             return CompiledCall(group.op, None, None, kernels, eager, group.facts).outcome(backend, True, True)
         table = self._compilation.tables.get(region.backend)
         refusal = self._refusal(region, table, backend)
         rule = None if table is None or refusal is not None else table.find(group.op, backend)
         base = (lambda op, facts: refusal) if refusal is not None else eager
-        called = eager
-        call = CompiledCall(group.op, rule, table, kernels, base, group.facts, called)
-        if rule is not None:
+        call = CompiledCall(group.op, rule, table, kernels, base, group.facts, eager)
+        if rule is not None and table is not None:
             bound = self._bound(rule, table)
-            facts = {**group.facts}
-            for name in dict.fromkeys((*bound[0].facts, *bound[1].facts)):
-                if name in DERIVATIONS and (value := derive(name, node, group.facts)) is not None:
-                    facts[name] = value
-            call = call._replace(bound=bound, known=facts)
+            call = call._replace(bound=bound, known=with_derived(group.facts, node, bound.facts))
         made = call.outcome(backend, *self._seen(kernels, backend, region))
         is_newer = table is not None and placed(table.reviewed, self._version) == "newer"
         return made._replace(extrapolated=made.extrapolated or is_newer)
 
-    def _bound(self, rule: CompiledRule, table: CompilerTable | None) -> tuple[BoundRule, BoundRule]:
-        found = self._rules.get(id(rule))
-        if found is None:
-            reviewed = table.reviewed if table is not None else ""
-            version = judged_as(reviewed, self._version, extrapolated=placed(reviewed, self._version) == "newer")
-            as_is = BoundRule(rule, version, self._settings)
-            in_mode = BoundRule(rule, version, {**self._settings, _MODE: DeterministicMode.ON.value})
-            found = self._rules[id(rule)] = (as_is, in_mode)
-        return found
+    def _bound(self, rule: CompiledRule, table: CompilerTable) -> BothWays[CompiledRule]:
+        if id(rule) not in self._rules:
+            is_newer = placed(table.reviewed, self._version) == "newer"
+            version = judged_as(table.reviewed, self._version, extrapolated=is_newer)
+            self._rules[id(rule)] = BothWays(rule, version, self._settings)
+        return self._rules[id(rule)]
 
     def _refusal(self, region: Region, table: CompilerTable | None, backend: Backend) -> RuleOutcome | None:
         """The ruling where no table speaks of the compiler, the device or the version; ``None`` where one does."""
         if table is None:
             by = f"`{region.backend}`" if region.backend else "a compiler that is not named"
             why = f"It was compiled by {by}, of which no table speaks."
-            return unknown_ruling(backend, "compiled", UnknownReason.NO_TABLE, region.backend, why)._replace(
-                remedy=_REMEDY
-            )
-        if backend not in table.backends:
+        elif backend not in table.backends:
             why = f"What {table.compiler.capitalize()} makes of it on {backend} was not read."
-            return unknown_ruling(backend, "compiled", UnknownReason.NO_TABLE, region.backend, why)._replace(
-                remedy=_REMEDY
-            )
+        else:
+            why = ""
+        if why or table is None:
+            unknown = unknown_ruling(backend, "compiled", UnknownReason.NO_TABLE, region.backend, why)
+            return unknown._replace(remedy=_REMEDY)
         place = placed(table.reviewed, self._version)
         if place != "reviewed" and (place != "newer" or self._strict):
             detail = f"torch {self._version} against {table.reviewed}"
@@ -140,7 +141,7 @@ class CompiledCalls:
         compiled = self._compilation
         if not kernels or self._version != compiled.torch or compiled.is_rocm != (backend is Backend.ROCM):
             return False, False
-        device = _device_of(backend)
+        device = backend.device
         if any(kernel.device and kernel.device != device for kernel in kernels):
             return False, False
         devices = region.device.split(",")
@@ -152,12 +153,8 @@ class CompiledCalls:
         if was_on is None:
             return False, False
         on = was_on is not DeterministicMode.OFF
-        is_on = self._settings.get(_MODE) in (DeterministicMode.WARN.value, DeterministicMode.ON.value)
+        is_on = self._settings.get(MODE) in (DeterministicMode.WARN.value, DeterministicMode.ON.value)
         return on is is_on, on
-
-
-def _device_of(backend: Backend) -> str:
-    return "cuda" if backend is Backend.ROCM else backend.value
 
 
 #: The backend's own ruling on an op with facts.
@@ -207,7 +204,7 @@ class CompiledCall(NamedTuple):
     facts: Mapping[str, Value]
     eager: Eager | None = None
     """What is said of an op that is called."""
-    bound: tuple[BoundRule, BoundRule] | None = None
+    bound: BothWays[CompiledRule] | None = None
     known: Mapping[str, Value] = {}
 
     def outcome(self, backend: Backend, seen_as_is: bool, seen_in_mode: bool) -> RuleOutcome:
@@ -263,7 +260,10 @@ class CompiledCall(NamedTuple):
         )
 
     def _way(self, way: int, seen: bool) -> _Way:
-        cases, missing = self.bound[way].candidates(self.known) if self.bound is not None else ((), ())
+        cases: tuple[Case, ...] = ()
+        missing: tuple[str, ...] = ()
+        if self.bound is not None:
+            cases, missing = (self.bound.in_mode if way else self.bound.as_is).candidates(self.known)
         shown = self._shown() if seen else None
         if shown is Shown.CALLED:
             return self._timed(self._called_as_seen(cases, way))
@@ -277,7 +277,7 @@ class CompiledCall(NamedTuple):
             return self._timed(self._without_atomics(cases, way, missing))
         if self.bound is None:
             ruling = self.base(self.op, self.facts)
-            return _Way(_either(ruling, way), ruling=ruling)
+            return _Way(ruling.both[way], ruling=ruling)
         return self._agreed([self._of_case(case, way) for case in cases], missing)
 
     def _without_atomics(self, cases: tuple[Case, ...], way: int, missing: tuple[str, ...]) -> _Way:
@@ -285,7 +285,7 @@ class CompiledCall(NamedTuple):
         writes does not where each thread has places of its own."""
         if self.bound is None:
             ruling = self.base(self.op, self.facts)
-            verdict = _either(ruling, way)
+            verdict = ruling.both[way]
             if verdict in _SAFE:
                 return _Way(verdict, ruling=ruling)
             return _Way(Verdict.DETERMINISTIC, shown=Shown.NO_ATOMICS)
@@ -312,14 +312,14 @@ class CompiledCall(NamedTuple):
             if isinstance(case, CompiledCase) and case.calls in (name, packet):
                 facts = {**facts, **case.facts}
         ruling = (self.eager or self.base)(name, facts)
-        return _Way(_either(ruling, way), called=name, ruling=ruling, shown=Shown.CALLED)
+        return _Way(ruling.both[way], called=name, ruling=ruling, shown=Shown.CALLED)
 
     def _of_case(self, case: Case, way: int) -> _Way:
         if not (isinstance(case, CompiledCase) and case.calls):
             return _Way(case.verdict, case)
         name = case.op_called(self.op)
         ruling = (self.eager or self.base)(name, {**self.facts, **case.facts})
-        return _Way(_either(ruling, way), case, name, ruling)
+        return _Way(ruling.both[way], case, name, ruling)
 
     def _agreed(self, ways: list[_Way], missing: tuple[str, ...]) -> _Way:
         if not ways:
@@ -364,10 +364,6 @@ class CompiledCall(NamedTuple):
 
 def _calls(case: Case) -> str:
     return case.calls if isinstance(case, CompiledCase) else ""
-
-
-def _either(ruling: RuleOutcome, way: int) -> Verdict:
-    return ruling.verdict_in_deterministic_mode if way else ruling.verdict
 
 
 def _conditions(way: _Way, number: int) -> Met | None:

@@ -8,61 +8,58 @@ wrong for this device.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 
-from tracer.names import REPEATABLE, SETTLING_DATA, Cause, DataShown, GeneratorKind, SeedOrigin, Verdict
-from tracer.tables.ruling.bound_table import RuleOutcome
-from tracer.trace.records import ORIGIN, CallGroup, FactValue, kind_drawn_from
+from tracer.names import (
+    REPEATABLE,
+    SETTLING_DATA,
+    Backend,
+    Cause,
+    DataShown,
+    GeneratorKind,
+    Phase,
+    SeedOrigin,
+    UnknownReason,
+    Verdict,
+)
+from tracer.tables.loading import load_classes
+from tracer.tables.ruling.bound_table import RuleOutcome, safe_ruling, unknown_ruling
+from tracer.trace.records import GENERATOR, META, NO_DEVICE, ORIGIN, CallGroup, FactValue, kind_drawn_from
 
+#: An optimizer is none of them: it counts its steps on the CPU, whatever device its parameters are on.
+_PASSES = (Phase.FORWARD, Phase.RECOMPUTE, Phase.BACKWARD)
+#: Classes of ops that allocate, view, fill or copy.
+_MOVES = frozenset({"class-views", "class-copies", "class-bookkeeping"})
+#: What the names of ops that only allocate have in common.
+_ALLOCATES = "empty"
+_COMPUTE = (
+    "Record the step on real tensors, or under torch's `FakeTensorMode`: fake tensors claim a device, and take the path"
+    " that real ones take on it."
+)
 #: As facts spell them.
 _REPEATABLE = frozenset(origin.value for origin in REPEATABLE)
+_KEEP = (
+    "The generator starts from the same state in every run: keep it so, and save and restore generator states when"
+    " training is resumed."
+)
 
 
-class RulingsOnDraws:
-    """Rulings on draws, each made once: rulings are told by identity."""
-
-    def __init__(self) -> None:
-        self._made: dict[tuple[int, Callable[[RuleOutcome], RuleOutcome]], tuple[RuleOutcome, RuleOutcome]] = {}
-        """Identity of a ruling, and what makes another of it -> the ruling, and the one in its stead."""
-
-    def instead_of(self, ruling: RuleOutcome, facts: Mapping[str, FactValue]) -> RuleOutcome:
-        """The ruling for a call with ``facts``, where the tables say ``ruling``.
-
-        What draws from a generator that nobody seeded repeats in no other run.
-        """
-        origin = facts.get(ORIGIN)
-        if origin is None or Verdict.SEEDED not in (ruling.verdict, ruling.verdict_in_deterministic_mode):
-            return ruling
-        if origin == SeedOrigin.MACHINE:
-            was_passed = kind_drawn_from(facts) is GeneratorKind.PASSED
-            return self._once(ruling, _passed_unseeded if was_passed else _default_unseeded)
-        if origin in _REPEATABLE and ruling.verdict is ruling.verdict_in_deterministic_mode:
-            return self._once(ruling, _kept)
+def drawn(ruling: RuleOutcome, facts: Mapping[str, FactValue]) -> RuleOutcome:
+    """``ruling`` for a call with ``facts`` that may draw: where the generator's state came from decides what ``seeded``
+    is worth."""
+    origin = facts.get(ORIGIN)
+    if origin is None or Verdict.SEEDED not in ruling.both:
         return ruling
-
-    def _once(self, ruling: RuleOutcome, make: Callable[[RuleOutcome], RuleOutcome]) -> RuleOutcome:
-        key = (id(ruling), make)
-        found = self._made.get(key)
-        if found is None:
-            found = self._made[key] = (ruling, make(ruling))
-        return found[1]
-
-
-def _kept(ruling: RuleOutcome) -> RuleOutcome:
-    """``ruling`` for draws from a generator whose state repeats already."""
-    return ruling._replace(
-        remedy="The generator starts from the same state in every run: keep it so, and save and restore generator"
-        " states when training is resumed.",
-        needs=(),
-    )
-
-
-def _passed_unseeded(ruling: RuleOutcome) -> RuleOutcome:
-    return _unseeded(ruling, "The generator that the call was given", "Call `manual_seed(0)` on it where it is made")
-
-
-def _default_unseeded(ruling: RuleOutcome) -> RuleOutcome:
-    return _unseeded(ruling, "Torch's default generator", "Call `torch.manual_seed(0)` before the first draw")
+    if origin == SeedOrigin.MACHINE:
+        if kind_drawn_from(facts) is GeneratorKind.PASSED:
+            return _unseeded(
+                ruling, "The generator that the call was given", "Call `manual_seed(0)` on it where it is made"
+            )
+        return _unseeded(ruling, "Torch's default generator", "Call `torch.manual_seed(0)` before the first draw")
+    if origin in _REPEATABLE and ruling.verdict is ruling.verdict_in_deterministic_mode:
+        return ruling._replace(remedy=_KEEP, needs=())
+    return ruling
 
 
 def _unseeded(ruling: RuleOutcome, whose: str, remedy: str) -> RuleOutcome:
@@ -110,14 +107,13 @@ _REPORT = (
 
 def settled_by_data(group: CallGroup, ruling: RuleOutcome) -> RuleOutcome:
     """``ruling`` where the data of every one of the calls rule out what the table holds against them."""
-    both = (ruling.verdict, ruling.verdict_in_deterministic_mode)
-    if not any(verdict in _ACCUSED for verdict in both):
+    if not any(verdict in _ACCUSED for verdict in ruling.both):
         return ruling
     if not group.data.keys() <= SETTLING_DATA or sum(group.data.values()) != group.count:
         return ruling
     if not all(ruling.cause in _RULED_OUT[shown] for shown in group.data):
         return ruling
-    as_is, in_mode = (Verdict.DETERMINISTIC if verdict in _ACCUSED else verdict for verdict in both)
+    as_is, in_mode = (Verdict.DETERMINISTIC if verdict in _ACCUSED else verdict for verdict in ruling.both)
     return ruling._replace(
         verdict=as_is, verdict_in_deterministic_mode=in_mode, why=f"{ruling.why} {_FOR_THESE_DATA}", observed=True
     )
@@ -132,7 +128,7 @@ def refuted_by_trials(
     those settings? ``in_mode``: were they tried in deterministic mode?
     """
     varies = Verdict.NONDETERMINISTIC
-    as_is, mode = ruling.verdict, ruling.verdict_in_deterministic_mode
+    as_is, mode = ruling.both
     if as_recorded.verdict in CLEARED:  # nothing that is known makes it vary, so nothing that is known mends it
         return ruling._replace(
             rule_id=ruling.rule_id or f"{ruling.backend}-tried",
@@ -147,7 +143,7 @@ def refuted_by_trials(
         as_is = varies
         if in_mode or mode is Verdict.CONDITIONAL:
             mode = varies
-    if (as_is, mode) == (ruling.verdict, ruling.verdict_in_deterministic_mode):
+    if (as_is, mode) == ruling.both:
         return ruling
     return ruling._replace(
         verdict=as_is,
@@ -155,3 +151,55 @@ def refuted_by_trials(
         why=f"{_VARIED} {ruling.why}".rstrip(),
         remedy=_MEND if ruling.rule is None else ruling.remedy,
     )
+
+
+def on_meta(
+    group: CallGroup, backend: Backend, on_target: Callable[[], RuleOutcome], *, has_computed_step: bool
+) -> RuleOutcome:
+    """The ruling on a call on ``meta`` tensors; ``on_target`` says what it would be for tensors of the target.
+
+    Nothing was computed, so what the target would run was not seen. Models are often built on ``meta`` and materialized
+    later (deferred initialization): what allocates, views, fills or draws there is no step of a training, and is not
+    held against a recording in which some step was computed.
+    """
+    if ORIGIN in group.facts or GENERATOR in group.facts:  # its result lies on another device
+        return on_target()
+    if moves_only(group.op):
+        return safe_ruling(backend)
+    if group.phase is Phase.OTHER:
+        both = on_target().both
+        if set(both) <= set(CLEARED) and (Verdict.SEEDED in both or has_computed_step):
+            return safe_ruling(backend)
+    return unknown_ruling(backend, "not-computed", UnknownReason.NOT_COMPUTED, META)._replace(remedy=_COMPUTE)
+
+
+def has_computed_step(calls: Iterable[CallGroup]) -> bool:
+    """Did a forward or backward pass call an op on a device, or on fake tensors that claim one?"""
+    return any(group.phase in _PASSES and group.facts.get("device") not in NO_DEVICE for group in calls)
+
+
+def meta_calls(calls: Iterable[CallGroup]) -> int:
+    """How many of ``calls`` would compute something, had their tensors not been on ``meta``.
+
+    What initialized a model on ``meta`` is not counted where a step was computed later.
+    """
+    calls = tuple(calls)
+    computed = has_computed_step(calls)
+    return sum(
+        group.count
+        for group in calls
+        if group.facts.get("device") == META
+        and not (computed and group.phase is Phase.OTHER)
+        and not moves_only(group.op)
+    )
+
+
+def moves_only(op: str) -> bool:
+    """Does ``op`` allocate, view, fill or copy, and compute nothing?"""
+    packet = op.rpartition(".")[0]
+    return _ALLOCATES in packet or packet in _moving_ops()
+
+
+@cache
+def _moving_ops() -> frozenset[str]:
+    return frozenset(op for rule in load_classes().rule if rule.id in _MOVES for op in rule.ops)

@@ -7,24 +7,24 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tracer.names import (
-    Backend,
-    DeterministicMode,
-    HostCode,
-    Phase,
-    UnknownReason,
-)
-from tracer.tables.conditions import DERIVATIONS
+from tracer.names import Backend, DeterministicMode, HostCode, Phase, UnknownReason
+from tracer.tables.conditions import DERIVATIONS, with_derived
 from tracer.tables.model import Table
 from tracer.tables.ruling.bound_table import BoundTable, RuleOutcome, safe_ruling, unknown_ruling
 from tracer.tables.ruling.compiled import CompiledCalls
-from tracer.tables.ruling.on_meta import RulingsOnMeta
-from tracer.tables.ruling.run_evidence import CLEARED, RulingsOnDraws, refuted_by_trials, settled_by_data
-from tracer.tables.ruling.translating import Retold, Translator
+from tracer.tables.ruling.run_evidence import (
+    CLEARED,
+    drawn,
+    has_computed_step,
+    on_meta,
+    refuted_by_trials,
+    settled_by_data,
+)
+from tracer.tables.ruling.translating import BoundTranslation, Translator
+from tracer.tables.settings.declared import MODE
 from tracer.tables.translation import NO_TRANSLATIONS, RECORDED_ON, Note, Translations
 from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS, Value
-from tracer.trace.computed import META, NO_DEVICE, has_computed_step
-from tracer.trace.records import GENERATOR, ORIGIN, CallGroup, FactValue
+from tracer.trace.records import GENERATOR, META, NO_DEVICE, ORIGIN, CallGroup, FactValue
 
 #: What the products of attention's math route are.
 _PRODUCT = "aten.bmm.default"
@@ -33,305 +33,9 @@ _WITHOUT_CUDNN = "conv.without_cudnn"
 #: Facts that a ruling can rest on whatever the op is.
 _OF_EVERY_CALL = (ORIGIN, GENERATOR, "subclass", "subclass_inner", "body_recorded", _WITHOUT_CUDNN)
 _BACKWARD = Phase.BACKWARD
+_UNSEEN = "The op hands its work to code that was not recorded: what ran inside it is not known."
 #: What fused kernels take.
 _FUSED = ("float32", "float16", "bfloat16")
-
-
-class _Route(NamedTuple):
-    """How calls are told apart that agree in op, device, phase and where they run."""
-
-    asks: tuple[str, ...] | None
-    """Facts that a ruling can rest on; ``None`` where it hangs on what other calls at the place say."""
-    has_node: bool
-    """Can it rest on the autograd node as well?"""
-    kept: dict[tuple[FactValue | None, ...], RuleOutcome]
-
-
-class TargetTables:
-    """The tables bound to the target, and which of them a call comes before."""
-
-    def __init__(
-        self,
-        tables: Mapping[Backend, Table],
-        backend: Backend,
-        version: str,
-        settings: Mapping[str, Value],
-        *,
-        is_rocm: bool = False,
-        strict: bool = False,
-        translations: Translations = NO_TRANSLATIONS,
-        compiled: CompiledCalls | None = None,
-        recorded: Mapping[str, Value] | None = None,
-    ) -> None:
-        """``is_rocm``: the recording's ``cuda`` devices were AMD's. ``strict``: see ``BoundTable``.
-
-        ``translations`` holds for calls recorded on a CPU and judged for another device, ``compiled`` for those that
-        ran in a region; without it these are judged as eager ones. ``recorded`` are the settings under which calls were
-        tried; ``settings`` where nothing is said.
-        """
-        self._compiled = compiled
-        self._recorded = settings if recorded is None else recorded
-        self._as_recorded: TargetTables | None = None
-        self._of_this_run: dict[tuple[object, ...], tuple[RuleOutcome, RuleOutcome]] = {}
-        self._tables = tables
-        self._backend = backend
-        self._version = version
-        self._settings = settings
-        self._is_rocm = is_rocm
-        self._strict = strict
-        self._no_device = unknown_ruling(Backend.RECORDED, "no-device", UnknownReason.FACT_NOT_RECORDED, "device")
-        self._bound: dict[Backend, BoundTable | RuleOutcome] = {}
-        self._safe: dict[Backend, RuleOutcome] = {}
-        self._draws = RulingsOnDraws()
-        self._on_meta = RulingsOnMeta()
-        self._unseen: dict[tuple[Backend, str], RuleOutcome] = {}
-        self._translations = translations
-        self._is_abroad = backend not in (Backend.RECORDED, Backend(RECORDED_ON))
-        self._translator: Translator | None = None
-        self._retold: dict[str, Retold | None] = {}
-        self._forward = NO_FORWARD_CALLS
-        self._routes: dict[tuple[str, FactValue | None, bool, bool], _Route] = {}
-        """Op, device, whether in the backward pass and whether on the target -> how such calls are told apart."""
-        self._rests_on: dict[tuple[str, FactValue | None, bool, bool], tuple[tuple[str, ...], bool, bool]] = {}
-        """The same, as far as it is one for every trace."""
-        self.devices: set[str] = set()
-        """Devices that calls were recorded on."""
-
-    def rule_on(self, group: CallGroup) -> RuleOutcome:
-        """The ruling for one group of calls, by the tables and by what the run itself showed of them."""
-        ruling = self._by_tables(group)
-        if group.tried is not None and group.tried.has_varied:
-            return self._tried(group, ruling)
-        if group.data:
-            return self._kept_for(settled_by_data(group, ruling), ruling, *sorted(group.data))
-        return ruling
-
-    def _tried(self, group: CallGroup, ruling: RuleOutcome) -> RuleOutcome:
-        is_recorded = self._settings == self._recorded
-        as_recorded = ruling if is_recorded else self._under_recorded()._by_tables(group)
-        if group.tried is not None and group.tried.together and as_recorded.verdict in CLEARED:
-            return ruling  # its region varied, and that is told of the region
-        in_mode = self._recorded.get("deterministic_mode") == DeterministicMode.ON.value
-        found = refuted_by_trials(ruling, as_recorded, in_mode=in_mode, is_recorded=is_recorded)
-        return self._kept_for(found, ruling, as_recorded.verdict)
-
-    def _kept_for(self, found: RuleOutcome, ruling: RuleOutcome, *by: object) -> RuleOutcome:
-        """``found``, which was made of ``ruling`` by these facts, as one object: rulings are told by identity."""
-        if found is ruling:
-            return ruling
-        return self._of_this_run.setdefault((id(ruling), *by), (ruling, found))[1]
-
-    def _under_recorded(self) -> TargetTables:
-        if self._as_recorded is None:
-            self._as_recorded = TargetTables(
-                self._tables,
-                self._backend,
-                self._version,
-                self._recorded,
-                is_rocm=self._is_rocm,
-                strict=self._strict,
-                translations=self._translations,
-                compiled=None if self._compiled is None else self._compiled.under(self._recorded),
-            )
-        return self._as_recorded
-
-    def _by_tables(self, group: CallGroup) -> RuleOutcome:
-        """What the tables say. Calls that agree in all that it can rest on are judged once."""
-        host = group.host
-        get = group.facts.get
-        device = get("device")
-        if host is HostCode.IMPORT or group.region is not None or group.kernels or device == META:
-            return self._judged(group)
-        at = (group.op, device, group.phase is _BACKWARD, host is None)
-        route = self._routes.get(at)
-        if route is None:
-            ruling = self._judged(group)
-            self._note_route(at, group)
-            return ruling
-        sharing = self._forward.sharing
-        if route.asks is None or (sharing and (group.module, group.location) in sharing):
-            return self._judged(group)
-        key = (group.node if route.has_node else "", *map(get, route.asks))
-        found = route.kept.get(key)
-        if found is None:
-            found = route.kept[key] = self._judged(group)
-        return found
-
-    def _note_route(self, at: tuple[str, FactValue | None, bool, bool], group: CallGroup) -> None:
-        """Note what the ruling on calls such as ``group`` rests on; nothing, where it came before no table."""
-        op, _, is_backward, _ = at
-        known = self._rests_on.get(at) or self._read_of(at)
-        if known is None:
-            return
-        self._rests_on[at] = known
-        read, has_place, has_node = known
-        has_place |= is_backward and _forward_of(op) in self._forward.told_packets
-        self._routes[at] = _Route(None if has_place else read, has_node, {})
-
-    def _read_of(self, at: tuple[str, FactValue | None, bool, bool]) -> tuple[tuple[str, ...], bool, bool] | None:
-        """The facts that it reads, whether its place matters whatever a forward says, and whether its node does."""
-        op, device, is_backward, is_there = at
-        backend = self._backend if is_there else Backend.CPU
-        bound = self._bound.get(self._backend_of(str(device)) if self._backend is Backend.RECORDED else backend)
-        if not isinstance(bound, BoundTable):
-            return None
-        asks = [bound.asks(op)]
-        has_place = False
-        if device == RECORDED_ON and self._is_abroad and is_there:
-            if op not in self._retold:
-                return None
-            retold = self._retold[op]
-            if retold is not None:
-                asks.append(retold.asks)
-                has_place = bool(retold.forward)
-            has_place |= op == _PRODUCT
-        derived = dict.fromkeys(key for lookup in asks for key in lookup.derived)
-        facts = (key for lookup in asks for key in lookup.facts)
-        read = (name for key in derived for name in DERIVATIONS[key].reads)
-        every = tuple(dict.fromkeys((*_OF_EVERY_CALL, *facts, *read)))
-        return every, has_place, is_backward and bool(derived)
-
-    def _judged(self, group: CallGroup) -> RuleOutcome:
-        return self._draws.instead_of(self._rule_on(group), group.facts)
-
-    def _rule_on(self, group: CallGroup) -> RuleOutcome:
-        facts = group.facts
-        device = facts.get("device")
-        if device is not None:
-            self.devices.add(str(device))
-        backend = self._backend
-        if backend is Backend.RECORDED:
-            if device is None:
-                return self._no_device
-            backend = self._backend_of(str(device))
-        elif group.host is not None:
-            backend = Backend.CPU
-        if group.host is HostCode.IMPORT or (device == META and self._backend is Backend.RECORDED):
-            return self._no_kernel(backend)
-        if device == META:
-            there = replace(group, facts={**group.facts, "device": device_of(backend)})
-            if ORIGIN in group.facts or GENERATOR in group.facts:  # its result lies on another device
-                return self._eager(backend, there)
-            return self._on_meta.rule_on(group, backend, lambda: self._eager(backend, there))
-        if self._compiled is not None and (group.region is not None or group.kernels):
-            node = group.node if group.phase is Phase.BACKWARD else None
-
-            def eager(op: str, facts: Mapping[str, FactValue]) -> RuleOutcome:
-                return self._eager(backend, replace(group, op=op, facts=dict(facts)))
-
-            return self._compiled.rule_on(group, backend, eager, node)
-        return self._eager(backend, group)
-
-    def _eager(self, backend: Backend, group: CallGroup) -> RuleOutcome:
-        """The ruling for a call that ran as it was recorded, or as what it becomes on the target."""
-        facts = group.facts
-        device = facts.get("device")
-        if _WITHOUT_CUDNN in facts and self._recorded.get("cudnn_enabled") is False:
-            facts = {key: value for key, value in facts.items() if key != _WITHOUT_CUDNN}
-        if "subclass" in facts:
-            return self._delegated(backend, group, facts.get("subclass_inner"))
-        if group.op.startswith("higher_order."):
-            return self._delegated(backend, group, facts.get("body_recorded"))
-        bound = self._bound.get(backend)
-        if bound is None:
-            bound = self._bound[backend] = self._bind(backend, str(device))
-        if isinstance(bound, RuleOutcome):
-            return bound
-        node = group.node if group.phase is Phase.BACKWARD else None
-        if node is not None and self._forward.told:
-            place = (_forward_of(group.op), group.module, group.location)
-            facts = {**facts, **self._forward.told.get(place, {})}
-        if device == RECORDED_ON and self._is_abroad and group.host is None:
-            if self._forward.sharing and (group.module, group.location) in self._forward.sharing:
-                facts = {**facts, "sdp.shares_heads": True}
-            if group.op == _PRODUCT and self._may_fuse(group):
-                facts = {**facts, "attention.may_fuse": True}
-            retold = self._retold[group.op] if group.op in self._retold else self._retell(group.op, bound)
-            if retold is not None:
-                if retold.forward:
-                    place = (retold.forward, group.module, group.location)
-                    facts = {**facts, **self._forward.facts.get(place, {})}
-                return retold.rule_on(facts, node)
-        return bound.rule_on(group.op, facts, node)
-
-    def look_ahead(self, forward: ForwardCalls) -> None:
-        """Heed what forward calls say that translations of their backward ask for; before any ruling."""
-        self._forward = forward
-        self._on_meta.has_computed_step = forward.has_computed_step
-        self._routes.clear()
-
-    def _may_fuse(self, product: CallGroup) -> bool:
-        """Whether a product stands where attention's math route ran that the target may have a fused kernel for."""
-        softmax = self._forward.facts.get((SOFTMAX, product.module, product.location), {})
-        if (product.module, product.location) in self._forward.sharing and softmax.get("dtype") == "float32":
-            return False
-        return softmax.get("sdp.fused") is True and softmax.get("ndim") == 4 and softmax.get("dtype") in _FUSED
-
-    def _retell(self, op: str, bound: BoundTable) -> Retold | None:
-        """How calls of ``op`` are judged that run as another op on the target; ``None`` for one that stays itself."""
-        if self._translator is None:
-            self._translator = Translator(self._translations, self._backend, bound.version, self._settings)
-        row = None if bound.refusal is not None else self._translator.row_of(op)
-        retold = None if row is None else Retold(op, row, bound, device_of(self._backend))
-        self._retold[op] = retold
-        return retold
-
-    @property
-    def was_translated(self) -> bool:
-        """Whether some call came before the table as another op than was recorded."""
-        return any(retold is not None for retold in self._retold.values())
-
-    def notes(self) -> Iterator[Note]:
-        """What cannot be told from single ops and that some op that was met makes likely."""
-        if self._translator is not None:
-            yield from self._translator.notes.values()
-
-    def used(self) -> Iterator[BoundTable]:
-        """The tables that some call came before."""
-        return (bound for bound in self._bound.values() if isinstance(bound, BoundTable))
-
-    def missing(self) -> Iterator[str]:
-        """Backends that some call needed a table for and that have none."""
-        return (bound.detail for bound in self._bound.values() if isinstance(bound, RuleOutcome))
-
-    def _backend_of(self, device: str) -> Backend:
-        """The backend of a recorded device. ROCm calls its devices ``cuda``; a call without any runs on the host."""
-        if device == "cuda" and self._is_rocm:
-            return Backend.ROCM
-        if device in NO_DEVICE:
-            return Backend.CPU
-        return Backend(device) if device in Backend._value2member_map_ else Backend.RECORDED
-
-    def _bind(self, backend: Backend, device: str) -> BoundTable | RuleOutcome:
-        table = self._tables.get(backend)
-        if table is None:
-            name = device if backend is Backend.RECORDED else str(backend)
-            return unknown_ruling(backend, "no-table", UnknownReason.NO_TABLE, name)
-        return BoundTable(table, self._version, self._settings, strict=self._strict)
-
-    def _no_kernel(self, backend: Backend) -> RuleOutcome:
-        """Safe, since nothing is computed: on ``meta`` as its own device, or because inner calls do the work."""
-        return self._safe.setdefault(backend, safe_ruling(backend))
-
-    def _delegated(self, backend: Backend, group: CallGroup, inner_recorded: FactValue | None) -> RuleOutcome:
-        """An op that runs no kernel of its own: its inner calls are judged where they stand, if they were seen."""
-        if inner_recorded is True:
-            return self._no_kernel(backend)
-        key = (backend, group.op)
-        if key not in self._unseen:
-            why = "The op hands its work to code that was not recorded: what ran inside it is not known."
-            self._unseen[key] = unknown_ruling(backend, "opaque", UnknownReason.OPAQUE, group.op, why)
-        return self._unseen[key]
-
-
-def _forward_of(op: str) -> str:
-    """The packet of the forward op that ``op`` may be the backward of."""
-    return op.rpartition(".")[0].removesuffix(BACKWARD_OF)
-
-
-def device_of(backend: Backend) -> str:
-    """The device type that torch gives a backend's tensors: a ROCm build calls it ``cuda``."""
-    return str((Backend.CUDA if backend is Backend.ROCM else backend).value)
 
 
 #: The softmax that nothing else calls.
@@ -343,7 +47,6 @@ Place = tuple[str, str, str]
 #: The fact of a forward call that speaks against its backward.
 _SPEAKS_AGAINST = "call.direct"
 _TOLD = frozenset(FORWARD_FACTS.values())
-_BACKWARD = Phase.BACKWARD
 
 
 class ForwardCalls:
@@ -368,6 +71,13 @@ class ForwardCalls:
         shares = SOFTMAX in asked and SOFTMAX in packets
         self.sharing = _places_that_share_heads(calls) if shares else frozenset[tuple[str, str]]()
         """Places where attention's math route repeats keys for the heads of queries that share them."""
+
+    def may_fuse(self, place: tuple[str, str]) -> bool:
+        """Did attention's math route run there, of which the target may have a fused kernel?"""
+        softmax = self.facts.get((SOFTMAX, *place), {})
+        if place in self.sharing and softmax.get("dtype") == "float32":
+            return False
+        return softmax.get("sdp.fused") is True and softmax.get("ndim") == 4 and softmax.get("dtype") in _FUSED
 
 
 def _told(packets: Mapping[str, list[CallGroup]]) -> Iterable[tuple[Place, dict[str, FactValue]]]:
@@ -422,3 +132,249 @@ def _places_that_share_heads(calls: Iterable[CallGroup]) -> frozenset[tuple[str,
 
 #: Where nobody looked.
 NO_FORWARD_CALLS = ForwardCalls((), NO_TRANSLATIONS, Backend.RECORDED)
+
+
+class _Route(NamedTuple):
+    """How calls are told apart that agree in op, device, phase and where they run."""
+
+    asks: tuple[str, ...] | None
+    """Facts that a ruling can rest on; ``None`` where it hangs on what other calls at the place say."""
+    has_node: bool
+    """Can it rest on the autograd node as well?"""
+    kept: dict[tuple[FactValue | None, ...], RuleOutcome]
+
+
+class TargetTables:
+    """The tables bound to one target. Rulings that say the same are the same object: they are told by identity."""
+
+    def __init__(
+        self,
+        tables: Mapping[Backend, Table],
+        backend: Backend,
+        version: str,
+        settings: Mapping[str, Value],
+        *,
+        is_rocm: bool = False,
+        strict: bool = False,
+        translations: Translations = NO_TRANSLATIONS,
+        compiled: CompiledCalls | None = None,
+        recorded: Mapping[str, Value] | None = None,
+    ) -> None:
+        """``is_rocm``: the recording's ``cuda`` devices were AMD's. ``strict``: see ``BoundTable``.
+
+        ``translations`` holds for calls recorded on a CPU and judged for another device, ``compiled`` for those that
+        ran in a region; without it these are judged as eager ones. ``recorded`` are the settings under which calls were
+        tried; ``settings`` where nothing is said.
+        """
+        self._compiled = compiled
+        self._recorded = settings if recorded is None else recorded
+        self._as_recorded: TargetTables | None = None
+        self._tables = tables
+        self._backend = backend
+        self._version = version
+        self._settings = settings
+        self._is_rocm = is_rocm
+        self._strict = strict
+        self._translations = translations
+        self._forward = NO_FORWARD_CALLS
+        self._is_abroad = backend not in (Backend.RECORDED, Backend(RECORDED_ON))
+        self._bound: dict[Backend, BoundTable | RuleOutcome] = {}
+        self._translator: Translator | None = None
+        self._translated: dict[str, BoundTranslation | None] = {}
+        self._routes: dict[tuple[str, FactValue | None, bool, bool], _Route] = {}
+        """Op, device, whether in the backward pass and whether on the target -> how such calls are told apart."""
+        self._kept: dict[tuple[object, ...], RuleOutcome] = {}
+        """Backend, op, whether it is translated, and the facts that a ruling rests on -> the ruling."""
+        self._alike: dict[tuple[object, ...], RuleOutcome] = {}
+        self.devices: set[str] = set()
+        """Devices that calls were recorded on."""
+
+    def look_ahead(self, forward: ForwardCalls) -> None:
+        """Heed what the forward calls of a trace say of their backward ones; before any of its calls is ruled on."""
+        self._forward = forward
+        self._routes.clear()
+
+    def rule_on(self, group: CallGroup) -> RuleOutcome:
+        """The ruling for one group of calls, by the tables and by what the run itself showed of them."""
+        ruling = self._by_tables(group)
+        if group.tried is None or not group.tried.has_varied:
+            return self._same(settled_by_data(group, ruling)) if group.data else ruling
+        is_recorded = self._settings == self._recorded
+        as_recorded = ruling if is_recorded else self._under_recorded()._by_tables(group)
+        if group.tried.together and as_recorded.verdict in CLEARED:
+            return ruling  # its region varied, and that is told of the region
+        in_mode = self._recorded.get(MODE) == DeterministicMode.ON.value
+        return self._same(refuted_by_trials(ruling, as_recorded, in_mode=in_mode, is_recorded=is_recorded))
+
+    def _by_tables(self, group: CallGroup) -> RuleOutcome:
+        """What the tables say. Calls that agree in all that it can rest on are judged once."""
+        host = group.host
+        get = group.facts.get
+        device = get("device")
+        if host is HostCode.IMPORT or group.region is not None or group.kernels or device == META:
+            return self._judged(group)
+        at = (group.op, device, group.phase is _BACKWARD, host is None)
+        route = self._routes.get(at)
+        if route is None:
+            ruling = self._judged(group)
+            self._note_route(at)
+            return ruling
+        sharing = self._forward.sharing
+        if route.asks is None or (sharing and (group.module, group.location) in sharing):
+            return self._judged(group)
+        key = (group.node if route.has_node else "", *map(get, route.asks))
+        found = route.kept.get(key)
+        if found is None:
+            found = route.kept[key] = self._judged(group)
+        return found
+
+    def _judged(self, group: CallGroup) -> RuleOutcome:
+        """Which backend a call runs on, whether it runs a kernel there, and what becomes of it."""
+        device = group.facts.get("device")
+        if device is not None:
+            self.devices.add(str(device))
+        if self._backend is Backend.RECORDED:
+            if device is None:
+                return self._same(unknown_ruling(self._backend, "no-device", UnknownReason.FACT_NOT_RECORDED, "device"))
+            backend = self._backend_of(str(device))
+        else:
+            backend = self._backend if group.host is None else Backend.CPU
+        if group.host is HostCode.IMPORT or (device == META and self._backend is Backend.RECORDED):
+            ruling = safe_ruling(backend)  # it computes nothing
+        elif device == META:
+            there = replace(group, facts={**group.facts, "device": backend.device})
+            computed = self._forward.has_computed_step
+            ruling = on_meta(group, backend, lambda: self._eager(backend, there), has_computed_step=computed)
+        elif self._compiled is not None and (group.region is not None or group.kernels):
+
+            def eager(op: str, facts: Mapping[str, FactValue]) -> RuleOutcome:
+                return self._eager(backend, replace(group, op=op, facts=dict(facts)))
+
+            ruling = self._compiled.outcome(group, backend, eager, group.node if group.phase is _BACKWARD else None)
+        else:
+            ruling = self._eager(backend, group)
+        return self._same(drawn(ruling, group.facts))
+
+    def _eager(self, backend: Backend, group: CallGroup) -> RuleOutcome:
+        """What is said of a call that ran as it was recorded, or as what it becomes on the target."""
+        op, facts = group.op, group.facts
+        if "subclass" in facts or op.startswith("higher_order."):  # inner calls are judged where they stand
+            if facts.get("subclass_inner" if "subclass" in facts else "body_recorded") is True:
+                return safe_ruling(backend)
+            return unknown_ruling(backend, "opaque", UnknownReason.OPAQUE, op, _UNSEEN)
+        if _WITHOUT_CUDNN in facts and self._recorded.get("cudnn_enabled") is False:
+            facts = {key: value for key, value in facts.items() if key != _WITHOUT_CUDNN}
+        bound = self._bound.get(backend)
+        if bound is None:
+            bound = self._bound[backend] = self._bind(backend, str(facts.get("device")))
+        if isinstance(bound, RuleOutcome):
+            return bound
+        place, node = (group.module, group.location), group.node if group.phase is _BACKWARD else None
+        if node is not None and self._forward.told:
+            facts = {**facts, **self._forward.told.get((_forward_of(op), *place), {})}
+        translation = None
+        if facts.get("device") == RECORDED_ON and self._is_abroad and group.host is None:
+            if self._forward.sharing and place in self._forward.sharing:
+                facts = {**facts, "sdp.shares_heads": True}
+            if op == _PRODUCT and self._forward.may_fuse(place):
+                facts = {**facts, "attention.may_fuse": True}
+            translation = self._translation(op, bound)
+            if translation is not None and translation.row.forward:
+                facts = {**facts, **self._forward.facts.get((translation.row.forward, *place), {})}
+        asks = bound.asks(op) if translation is None else translation.asks(bound)
+        key = (backend, op, translation is None, *map(with_derived(facts, node, asks).get, asks))
+        found = self._kept.get(key)
+        if found is None:
+            if translation is None:
+                found = bound.outcome(op, facts, node)
+            else:
+                found = translation.outcome(bound, self._backend.device, facts, node)
+            self._kept[key] = found
+        return found
+
+    def _note_route(self, at: tuple[str, FactValue | None, bool, bool]) -> None:
+        """Note what rulings on such calls rest on; nothing, where no table was consulted."""
+        op, device, is_backward, is_there = at
+        backend = self._backend if is_there else Backend.CPU
+        bound = self._bound.get(self._backend_of(str(device)) if self._backend is Backend.RECORDED else backend)
+        if not isinstance(bound, BoundTable):
+            return
+        asks = bound.asks(op)
+        has_place = is_backward and _forward_of(op) in self._forward.told_packets
+        if device == RECORDED_ON and self._is_abroad and is_there:
+            if op not in self._translated:
+                return
+            translation = self._translated[op]
+            if translation is not None:
+                asks += translation.asks(bound)
+                has_place |= bool(translation.row.forward)
+            has_place |= op == _PRODUCT
+        derived = [DERIVATIONS[key] for key in asks if key in DERIVATIONS]
+        recorded = (key for key in asks if key not in DERIVATIONS)
+        every = dict.fromkeys((*_OF_EVERY_CALL, *recorded, *(name for fact in derived for name in fact.reads)))
+        self._routes[at] = _Route(None if has_place else tuple(every), is_backward and bool(derived), {})
+
+    def _same(self, ruling: RuleOutcome) -> RuleOutcome:
+        """The one object that stands for every ruling that says the same."""
+        return self._alike.setdefault(ruling.identity, ruling)
+
+    def _under_recorded(self) -> TargetTables:
+        if self._as_recorded is None:
+            self._as_recorded = TargetTables(
+                self._tables,
+                self._backend,
+                self._version,
+                self._recorded,
+                is_rocm=self._is_rocm,
+                strict=self._strict,
+                translations=self._translations,
+                compiled=None if self._compiled is None else self._compiled.under(self._recorded),
+            )
+            self._as_recorded.look_ahead(self._forward)
+        return self._as_recorded
+
+    def _translation(self, op: str, bound: BoundTable) -> BoundTranslation | None:
+        """What calls of ``op`` run as on the target; ``None`` for one that stays itself."""
+        if op not in self._translated:
+            if self._translator is None:
+                self._translator = Translator(self._translations, self._backend, bound.version, self._settings)
+            self._translated[op] = None if bound.refusal is not None else self._translator.row_of(op)
+        return self._translated[op]
+
+    @property
+    def was_translated(self) -> bool:
+        """Was some call judged as another op than was recorded?"""
+        return any(row is not None for row in self._translated.values())
+
+    def notes(self) -> Iterator[Note]:
+        """What cannot be told from single ops and that some op that was met makes likely."""
+        if self._translator is not None:
+            yield from self._translator.notes.values()
+
+    def used(self) -> Iterator[BoundTable]:
+        """The tables that were consulted."""
+        return (bound for bound in self._bound.values() if isinstance(bound, BoundTable))
+
+    def missing(self) -> Iterator[str]:
+        """Backends that some call needed a table for and that have none."""
+        return (bound.detail for bound in self._bound.values() if isinstance(bound, RuleOutcome))
+
+    def _backend_of(self, device: str) -> Backend:
+        """The backend of a recorded device. ROCm calls its devices ``cuda``; a call without any runs on the host."""
+        if device == "cuda" and self._is_rocm:
+            return Backend.ROCM
+        if device in NO_DEVICE:
+            return Backend.CPU
+        return Backend(device) if device in Backend._value2member_map_ else Backend.RECORDED
+
+    def _bind(self, backend: Backend, device: str) -> BoundTable | RuleOutcome:
+        table = self._tables.get(backend)
+        if table is None:
+            name = device if backend is Backend.RECORDED else str(backend)
+            return unknown_ruling(backend, "no-table", UnknownReason.NO_TABLE, name)
+        return BoundTable(table, self._version, self._settings, strict=self._strict)
+
+
+def _forward_of(op: str) -> str:
+    """The packet of the forward op that ``op`` may be the backward of."""
+    return op.rpartition(".")[0].removesuffix(BACKWARD_OF)

@@ -10,12 +10,16 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tracer.names import SEVERITY, Backend, UnknownReason, Verdict
-from tracer.tables.conditions import DERIVATIONS, derive, may_hold, wanted_values
-from tracer.tables.ruling.bound_table import BoundTable, Lookup, RuleOutcome
+from tracer.names import SEVERITY, Backend, DeterministicMode, UnknownReason, Verdict
+from tracer.tables.conditions import may_hold, wanted_values, with_derived
+from tracer.tables.ruling.bound_table import BoundTable, RuleOutcome
+from tracer.tables.settings.declared import MODE
 from tracer.tables.translation import STAYS, Candidate, Note, Translation, Translations
 from tracer.tables.versions import speaks_of
 from tracer.tables.vocabulary import SETTINGS, UNNOTED, Value, in_domain
+
+_RANK = {verdict: rank for rank, verdict in enumerate(SEVERITY)}
+_REMEDY_UNKNOWN = "Record the step on the target itself: its own ops are judged as they are."
 
 
 class _Choice(NamedTuple):
@@ -34,26 +38,76 @@ class _Choice(NamedTuple):
 
 
 class BoundTranslation:
-    """One row for one version, as things stand and in deterministic mode."""
+    """One row for one recorded overload, one version and one set of settings."""
 
     def __init__(self, row: Translation, op: str, version: str, settings: Mapping[str, Value]) -> None:
-        """``op`` is the recorded overload."""
         self.row = row
+        self._op = op
+        self._asks: tuple[str, ...] | None = None
         self._as_is = tuple(_choices(row, op, version, settings))
-        self._mode_on = tuple(_choices(row, op, version, {**settings, "deterministic_mode": "on"}))
-        choices = (*self._as_is, *self._mode_on)
-        self.facts = tuple(dict.fromkeys(key for choice in choices for key, _ in choice.asks))
-        """Facts that can matter, in a fixed order."""
-        self.ops = tuple(dict.fromkeys(choice.candidate.op for choice in choices if choice.candidate.op))
-        """Every op that can come out of it."""
+        self._in_mode = tuple(_choices(row, op, version, {**settings, MODE: DeterministicMode.ON.value}))
 
     def candidates(self, facts: Mapping[str, Value]) -> tuple[tuple[Candidate, ...], tuple[Candidate, ...]]:
         """What a call with ``facts`` may run as: as things stand, and in deterministic mode."""
         as_is, in_mode = (
             tuple(choice.candidate for choice in choices if choice.is_open(facts))
-            for choices in (self._as_is, self._mode_on)
+            for choices in (self._as_is, self._in_mode)
         )
         return as_is, in_mode
+
+    def asks(self, bound: BoundTable) -> tuple[str, ...]:
+        """The facts that the outcome for the op rests on, where ``bound`` judges what it becomes."""
+        if self._asks is None:
+            choices = (*self._as_is, *self._in_mode)
+            own = (key for choice in choices for key, _ in choice.asks)
+            ops = dict.fromkeys(choice.candidate.op for choice in choices if choice.candidate.op)
+            every = dict.fromkeys((*own, *(key for op in ops for key in bound.asks(op))))
+            self._asks = tuple(key for key in every if key != "device")
+        return self._asks
+
+    def outcome(self, bound: BoundTable, device: str, facts: Mapping[str, Value], node: str | None) -> RuleOutcome:
+        """What ``bound`` says of a call with ``facts`` on ``device``: of every candidate, the worst stands."""
+        as_is, in_mode = self.candidates(with_derived(facts, node, self.asks(bound)))
+        here = [self._judged(candidate, bound, device, facts, node) for candidate in as_is]
+        there = [self._judged(candidate, bound, device, facts, node) for candidate in in_mode]
+        worst = min(here, key=lambda ruling: (_RANK[ruling.verdict], _RANK[ruling.verdict_in_deterministic_mode]))
+        worst_on = min(there, key=lambda ruling: _RANK[ruling.verdict_in_deterministic_mode])
+        spoken = (worst_on if worst.verdict is Verdict.DETERMINISTIC else worst)._replace(
+            verdict=worst.verdict,
+            verdict_in_deterministic_mode=worst_on.verdict_in_deterministic_mode,
+            route=worst_on.route,
+            decided=(worst.decided[0], worst_on.decided[1]),
+        )
+        names = tuple(dict.fromkeys(candidate.op for candidate in as_is if candidate.op))
+        if names in ((), (self._op,)):
+            return spoken
+        both = ((worst, worst.verdict), (worst_on, worst_on.verdict_in_deterministic_mode))
+        unknown = next((ruling for ruling, verdict in both if verdict is Verdict.UNKNOWN), None)
+        return spoken._replace(
+            reason=unknown.reason if unknown is not None else None,
+            detail=unknown.detail if unknown is not None else "",
+            why=_why(spoken, self.row, here),
+            runs_as=" or ".join(name.removesuffix(".default") for name in names),
+            translated_by=self.row.evidence,
+        )
+
+    def _judged(
+        self, candidate: Candidate, bound: BoundTable, device: str, facts: Mapping[str, Value], node: str | None
+    ) -> RuleOutcome:
+        if candidate.op:
+            return bound.outcome(candidate.op, {**facts, "device": device, **candidate.facts}, node)
+        return RuleOutcome(
+            bound.table.backend,
+            None,
+            self.row.id,
+            Verdict.UNKNOWN,
+            Verdict.UNKNOWN,
+            UnknownReason.NO_EVIDENCE,
+            self._op,
+            why=candidate.why,
+            remedy=_REMEDY_UNKNOWN,
+            translated_by=self.row.evidence,
+        )
 
 
 class Translator:
@@ -85,97 +139,9 @@ def _choices(row: Translation, op: str, version: str, settings: Mapping[str, Val
             yield _Choice(candidate, asks)
 
 
-_RANK = {verdict: rank for rank, verdict in enumerate(SEVERITY)}
-_REMEDY_UNKNOWN = "Record the step on the target itself: its own ops are judged as they are."
-
-
-class Retold:
-    """The calls of one recorded op that a translation speaks of, before one table; rulings are kept by their facts."""
-
-    def __init__(self, op: str, translation: BoundTranslation, bound: BoundTable, device: str) -> None:
-        self.forward = translation.row.forward
-        """The forward op whose facts hold of these calls too; empty for none."""
-        self._op = op
-        self._translation = translation
-        self._bound = bound
-        self._device = device
-        asked = [bound.asks(name) for name in translation.ops]
-        keys = dict.fromkeys((*translation.facts, *(key for asks in asked for key in (*asks.facts, *asks.derived))))
-        self.asks = Lookup(
-            tuple(key for key in keys if key not in DERIVATIONS and key != "device"),
-            tuple(key for key in keys if key in DERIVATIONS),
-        )
-        """What a ruling on one of them rests on."""
-        self._kept: dict[tuple[Value | None, ...], RuleOutcome] = {}
-
-    def rule_on(self, facts: Mapping[str, Value], node: str | None) -> RuleOutcome:
-        """The ruling for a call with ``facts``; ``node`` as for ``BoundTable.rule_on``."""
-        get = facts.get
-        values: list[Value | None] = [get(name) for name in self.asks.facts]
-        values += [derive(key, node, facts) for key in self.asks.derived]
-        key = tuple(values)
-        ruling = self._kept.get(key)
-        if ruling is None:
-            ruling = self._kept[key] = self._bound.same(self._ruling(facts, node))
-        return ruling
-
-    def _ruling(self, facts: Mapping[str, Value], node: str | None) -> RuleOutcome:
-        derived = {key: derive(key, node, facts) for key in self.asks.derived}
-        known = {**facts, **{key: value for key, value in derived.items() if value is not None}}
-        as_is, in_mode = self._translation.candidates(known)
-        here = [self._judged(candidate, facts, node) for candidate in as_is]
-        there = [self._judged(candidate, facts, node) for candidate in in_mode]
-        worst = min(here, key=lambda ruling: (_RANK[ruling.verdict], _RANK[ruling.verdict_in_deterministic_mode]))
-        worst_on = min(there, key=lambda ruling: _RANK[ruling.verdict_in_deterministic_mode])
-        spoken = worst_on if worst.verdict is Verdict.DETERMINISTIC else worst
-        names = tuple(dict.fromkeys(candidate.op for candidate in as_is if candidate.op))
-        if names in ((), (self._op,)):
-            return spoken._replace(
-                verdict=worst.verdict,
-                verdict_in_deterministic_mode=worst_on.verdict_in_deterministic_mode,
-                route=worst_on.route,
-                decided=(worst.decided[0], worst_on.decided[1]),
-            )
-        row = self._translation.row
-        both = ((worst, worst.verdict), (worst_on, worst_on.verdict_in_deterministic_mode))
-        unknown = [ruling for ruling, verdict in both if verdict is Verdict.UNKNOWN]
-        return spoken._replace(
-            verdict=worst.verdict,
-            verdict_in_deterministic_mode=worst_on.verdict_in_deterministic_mode,
-            reason=unknown[0].reason if unknown else None,
-            detail=unknown[0].detail if unknown else "",
-            why=_why(spoken, row, here),
-            route=worst_on.route,
-            runs_as=" or ".join(name.removesuffix(".default") for name in names),
-            translated_by=row.evidence,
-            decided=(worst.decided[0], worst_on.decided[1]),
-        )
-
-    def _judged(self, candidate: Candidate, facts: Mapping[str, Value], node: str | None) -> RuleOutcome:
-        if not candidate.op:
-            return _unknown(self._bound.table.backend, self._translation.row, self._op, candidate.why)
-        return self._bound.rule_on(candidate.op, {**facts, "device": self._device, **candidate.facts}, node)
-
-
 def _why(spoken: RuleOutcome, row: Translation, judged: list[RuleOutcome]) -> str:
     """The rule's reason, then how the call came before it."""
     parts = [spoken.why, row.why]
-    if len({(ruling.verdict, ruling.verdict_in_deterministic_mode) for ruling in judged}) > 1:
+    if len({ruling.both for ruling in judged}) > 1:
         parts.append("Which one runs is not known here, so the worst of them is what is reported.")
     return " ".join(part for part in parts if part)
-
-
-def _unknown(backend: Backend, row: Translation, op: str, why: str) -> RuleOutcome:
-    unknown = Verdict.UNKNOWN
-    return RuleOutcome(
-        backend,
-        None,
-        row.id,
-        unknown,
-        unknown,
-        UnknownReason.NO_EVIDENCE,
-        op,
-        why=why,
-        remedy=_REMEDY_UNKNOWN,
-        translated_by=row.evidence,
-    )
