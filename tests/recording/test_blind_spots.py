@@ -45,7 +45,7 @@ def test_a_backend_that_compiles_nothing_leaves_no_blind_spot_and_its_ops_are_co
     assert not spots(tracer, BlindSpotKind.COMPILED)
     assert not spots(tracer, BlindSpotKind.COMPILE_FELL_BACK)
     assert sum(group.count for group in tracer.trace.calls if group.op == "aten.relu.default") == 3
-    (region,) = tracer.trace.records
+    (region,) = tracer.trace.regions
     assert (region.backend, region.inside, region.fullgraph) == ("aot_eager", "dispatched", True)
     assert net[0].weight.grad is not None
 
@@ -66,7 +66,7 @@ def test_a_function_that_an_unknown_backend_compiles_is_reported_at_the_line_tha
     assert spot.count == 3
     assert "by the backend made_here" in spot.detail
     assert int(spot.location.rpartition(":")[2]) == line_of(step, "# compiled call")
-    (region,) = tracer.trace.records
+    (region,) = tracer.trace.regions
     assert (region.backend, region.inside, region.why) == ("made_here", "unseen", "other-backend")
 
 
@@ -96,7 +96,7 @@ def test_where_a_torch_shows_no_region_compiled_code_is_named_and_compiled_as_of
     tracer = record(lambda: [compiled(torch.ones(2)) for _ in range(3)])
     kind = BlindSpotKind.COMPILE_FELL_BACK if compile_seams.FALLS_BACK else BlindSpotKind.COMPILED
     assert [spot.kind for spot in tracer.trace.blind_spots] == [kind]
-    assert {region.inside for region in tracer.trace.records} <= {RegionInside.UNSEEN}
+    assert {region.inside for region in tracer.trace.regions} <= {RegionInside.UNSEEN}
     assert counters["stats"]["unique_graphs"] == (0 if compile_seams.FALLS_BACK else 1)
 
 

@@ -53,7 +53,7 @@ def test_a_compiled_training_does_not_feel_that_its_regions_run_again(inductor: 
     with DeterminismTracer(trials=3, trial_all=True) as tracer:
         recorded = training()
     assert recorded == plain
-    regions = [region for region in tracer.trace.records if region.executions]
+    regions = [region for region in tracer.trace.regions if region.executions]
     assert {region.direction for region in regions} == {"forward", "backward"}
     for region in regions:
         assert region.tried is not None

@@ -125,7 +125,7 @@ def test_compiled_twins_are_findings_with_line_region_and_kernel_and_eager_ones_
         assert one.evidence[0].kind is EvidenceKind.GENERATED
         assert one.why.startswith(f"`{kernel}` adds atomically.")
         assert one.location.partition(":")[0].endswith("test_what_varies.py")
-        (region,) = (region for region in tracer.trace.records if region.id == one.regions[0])
+        (region,) = (region for region in tracer.trace.regions if region.id == one.regions[0])
         assert kernel in {known.name for known in region.kernels}
     assert not calls_of(judge(tracer.trace, settings="deterministic"), compiled=True)
 

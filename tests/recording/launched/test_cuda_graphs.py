@@ -62,7 +62,7 @@ def test_captured_calls_count_once_a_replay_and_the_others_once() -> None:
             assert graph.replay() == "replayed"
 
     tracer = record(step)
-    (region,) = tracer.trace.records
+    (region,) = tracer.trace.regions
     assert (region.kind, region.executions, region.ops) == (RegionKind.CUDA_GRAPH, 5, 2)
     assert (region.inside, region.why) == (RegionInside.OPS, None)
     assert int(region.location.rpartition(":")[2]) == line_of(captured, "# captures")
@@ -75,7 +75,7 @@ def test_captured_calls_count_once_a_replay_and_the_others_once() -> None:
 def test_a_graph_that_was_not_replayed_ran_nothing() -> None:
     x = torch.ones(4, device="meta")
     tracer = record(lambda: captured(CUDAGraph(), x.sin))
-    (region,) = tracer.trace.records
+    (region,) = tracer.trace.regions
     assert (region.executions, region.ops, region.why) == (0, 1, "never-ran")
     assert not groups(tracer, "aten.sin")
 
@@ -111,6 +111,6 @@ def test_a_call_in_a_graph_is_judged_as_any_other() -> None:
     x, index = torch.zeros(4, device="meta"), torch.zeros(4, dtype=torch.int64, device="meta")
     tracer = record(lambda: captured(CUDAGraph(), lambda: x.index_add(0, index, x)).replay())
     calls = [replace(one, facts={**one.facts, "device": "cuda"}) for one in groups(tracer, "aten.index_add")]
-    report = judge(build.trace(*calls, regions=tracer.trace.records), backend="cuda")
+    report = judge(build.trace(*calls, regions=tracer.trace.regions), backend="cuda")
     (finding,) = (one for one in report.findings if one.op)
     assert (finding.rule, finding.count, finding.regions) == ("cuda-index-add", 1, ("cuda-graph 1",))
