@@ -22,8 +22,7 @@ from xml.etree import ElementTree
 import pytest
 from safetensors.torch import load
 
-from tests.cli.command import tracer_process
-from tests.forking import Finished
+from tests.cli.command import Finished, tracer_process
 from tests.hostile.cases import CASES, KINDS, LOCK, Files, good_files, mutated
 from tests.report.test_hostile import Page
 from tracer.cli.main import main
@@ -175,7 +174,7 @@ def test_files_that_nothing_is_wrong_with_are_refused_by_no_command(kind: str, g
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "number"), CASES[7::101])
+@pytest.mark.parametrize(("kind", "number"), CASES[7::211])
 def test_a_process_ends_as_the_command_in_this_one_does(kind: str, number: int, good: Files, plain: Path) -> None:
     files = mutated(kind, number, good)
     for line in KINDS[kind].lines[:3]:
