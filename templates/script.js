@@ -602,7 +602,7 @@ function start(data) {
   });
 }
 
-for (const button of document.querySelectorAll(".plan .copy, #environment .copy")) {
+for (const button of document.querySelectorAll("main .copy")) {
   button.hidden = false;
   button.addEventListener("click", () => copyFrom(button.previousElementSibling, button));
 }

@@ -11,7 +11,7 @@ from tracer.doctor import Checked, Diagnosis, Outlook, diagnose
 from tracer.doctor.installation import LIBRARIES
 from tracer.doctor.text import diagnosis_parts
 from tracer.names import Backend, Verdict
-from tracer.report.terminal.terminal import printed
+from tracer.report.render.terminal import printed
 from tracer.tables.settings.rows import EnvironmentTable, load_rows, parse_rows
 from tracer.trace.records import CudaDevice
 

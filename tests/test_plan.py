@@ -10,7 +10,7 @@ from tracer.findings import Change, Finding, Need
 from tracer.names import Cause, Prerequisite, UnknownReason, Verdict
 from tracer.plan import Step, make_plan, step_of
 from tracer.plan.imports import importing_once
-from tracer.report.wording.naming import advice_of, needs_in_words
+from tracer.report.sections.plan import needs_in_words, step_of_plan
 
 ANYTHING = st.builds(
     finding,
@@ -196,5 +196,5 @@ def test_a_remedy_is_a_field_of_its_own_whatever_the_subject_holds() -> None:
     (change,) = make_plan(judgement(raising(remedy="Use this: that.")))
     assert change.title == "Replace aten.put_, which raises under deterministic mode"
     assert change.remedy == "Use this: that."
-    assert advice_of(change) == f"{change.title}: {change.remedy}"
-    assert advice_of(Change(number=1, title="Seed")) == "Seed"
+    assert step_of_plan(change).advice == f"{change.title}: {change.remedy}"
+    assert step_of_plan(Change(number=1, title="Seed")).advice == "Seed"

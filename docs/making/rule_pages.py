@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tracer.names import Backend, Differs
-from tracer.report.terminal.rule_text import from_to, rows_in_short
+from tracer.report.render.rules import from_to, rows_in_short
 from tracer.tables.compilers import with_compiled
 from tracer.tables.examples import Examples, load_examples, program
 from tracer.tables.explaining import Row, Span, spans

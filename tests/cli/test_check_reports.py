@@ -18,7 +18,7 @@ from tracer.cli.writing import SUMMARY
 from tracer.gate.baseline import HEADER, LEGEND
 from tracer.report.files.annotations import LIMIT, annotated, inert
 from tracer.report.files.formats import render
-from tracer.report.files.markdown import LIMIT as SUMMARY_LIMIT
+from tracer.report.render.markdown import LIMIT as SUMMARY_LIMIT
 from tracer.session import judge
 from tracer.trace import Trace
 
@@ -75,7 +75,7 @@ def test_junit_fails_once_where_the_gate_does(saved: Path, tracer: Command) -> N
 
 def test_markdown_counts_what_was_accepted(saved: Path, tracer: Command) -> None:
     tracer("check", saved, *CHECK, "-o", "out.md")
-    assert "1 by baseline, 1 by comment" in Path("out.md").read_text()
+    assert "1 by the baseline" in Path("out.md").read_text()
 
 
 @pytest.mark.parametrize("actions", ["", "false", "true"])

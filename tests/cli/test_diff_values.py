@@ -107,8 +107,9 @@ def test_two_ranks_are_held_against_each_other_as_replicas(tmp_path: Path, trace
 def test_calls_that_only_one_run_makes_are_shown_with_both_continuations(tmp_path: Path, tracer: Command) -> None:
     done = tracer("diff", record(tmp_path, "a"), record(tmp_path, "b", extra_call=1))
     said = words(done.out)
-    assert "first: aten.mm.default at train.py:10" in said
-    assert "second (1 of its own): aten.relu.default at train.py:9, aten.mm.default at train.py:10" in said
+    assert "The first run goes on with aten.mm.default at train.py:10" in said
+    assert "The second run goes on with aten.relu.default at train.py:9, aten.mm.default at train.py:10" in said
+    assert "1 call of its own" in said
 
 
 @pytest.mark.parametrize("text", ["1", "a=b", "1=2=3", "-1=2", "1=" + "9" * 30])

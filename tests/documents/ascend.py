@@ -114,7 +114,7 @@ LISTED = tuple(
 SAID = (
     program(
         "deterministic: the same input on the same hardware and software gives the same output every time",
-        "tracer.report.wording.words:GUARANTEE",
+        "tracer.report.words:GUARANTEE",
     ),
     process("the mode must be set in the main process that runs the network, not in another one", ON_AN_NPU),
     process("once a thread: the first effective setting wins, later ones do nothing", ONCE_A_THREAD),

@@ -30,7 +30,7 @@ OTHER_OPS = check("cuda-index-add", "aten.index_add_", N, D, dtype="float32", cu
 SOURCES = (
     program(
         "nothing is promised across releases, platforms, or between CPU and GPU, even with the same seeds",
-        "tracer.report.wording.words:GUARANTEE",
+        "tracer.report.words:GUARANTEE",
     ),
     program(
         "two kinds of cause can be limited: random sources, and algorithms that vary",

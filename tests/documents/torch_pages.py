@@ -276,7 +276,7 @@ OVERLAP = process(
 SLOWER = process("repeatable algorithms tend to be slower", FASTER)
 MEANING = program(
     "deterministic: the same input on the same software and hardware gives the same output every time",
-    "tracer.report.wording.words:GUARANTEE",
+    "tracer.report.words:GUARANTEE",
 )
 SWITCH_OR_REFUSE = program(
     "mode on: ops switch to a repeatable algorithm where there is one and raise where there is none; mode off: neither",

@@ -26,7 +26,7 @@ from tests.cli.command import Finished, tracer_process
 from tests.hostile.cases import CASES, KINDS, LOCK, Files, good_files, mutated
 from tests.report.test_hostile import Page
 from tracer.cli.main import main
-from tracer.report.page import html
+from tracer.report.render import page as html
 
 #: Cases of each kind in every run; the others in ``make test-all``, so many to a test.
 FEW, MANY = 12, 50

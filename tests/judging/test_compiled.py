@@ -25,7 +25,7 @@ from tracer.names import (
     Verdict,
 )
 from tracer.report import Report
-from tracer.report.wording.naming import needs_in_words
+from tracer.report.sections.plan import needs_in_words
 from tracer.trace.records import Kernel
 
 PUT = "aten.index_put.default"

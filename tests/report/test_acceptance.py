@@ -6,7 +6,7 @@ import pytest
 
 from tests.build import finding, report
 from tracer.gate.baseline import Acceptance, AcceptedBy
-from tracer.report.wording.acceptance import accepted_in_words, gate_in_words
+from tracer.report.sections.findings import accepted_in_words, gate_in_words
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import pytest
 
 from tests.build import finding, report
 from tests.report.samples import full_report
-from tracer.report.page import assets, html
+from tracer.report.render import assets
+from tracer.report.render import page as html
 
 
 def test_the_bundle_of_itables_becomes_an_inline_script() -> None:
@@ -36,7 +37,7 @@ def test_nothing_in_a_script_ends_its_element(source: str, safe: str) -> None:
 def test_without_itables_the_page_has_a_plain_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html, "datatables_script", lambda: None)
     page = full_report().to_html()
-    assert '<table class="plain">' in page
+    assert '<table class="list cells">' in page
     assert "<noscript>" not in page
     assert 'id="data"' not in page
     assert page.count("sha256-") == 1

@@ -256,8 +256,8 @@ def test_paper_shows_every_finding_and_what_to_do(chromium: Browser, tmp_path: P
 
 def test_without_scripts_the_findings_are_a_plain_table(chromium: Browser, tmp_path: Path) -> None:
     opened = Opened(chromium, written(full_report(), tmp_path), scripts=False)
-    assert opened.page.locator(".plain tbody tr").count() == 5
-    assert "Pass stable=True." in opened.page.inner_text(".plain")
+    assert opened.page.locator(".cells tbody tr").count() == 5
+    assert "Pass stable=True." in opened.page.inner_text(".cells")
     opened.left()
 
 

@@ -24,9 +24,9 @@ from tracer.names import (
     Verdict,
 )
 from tracer.report import Report
-from tracer.report.regions import region_rows, regions_sentence
-from tracer.report.terminal.compiled_text import region_text
-from tracer.report.wording.headline import headline
+from tracer.report.render.terminal import drawn, printed
+from tracer.report.sections.compiled import region_rows, regions_sentence, whole_region
+from tracer.report.sections.headline import headline
 from tracer.trace import Trace
 
 PUT = "aten.index_put.default"
@@ -132,12 +132,12 @@ def test_a_table_of_regions_has_a_row_a_kernel(made: Report) -> None:
 
 
 def test_one_region_whole_has_its_lines_of_code_where_the_trace_holds_them(made: Report) -> None:
-    text = region_text(made, "0/0 forward", width=100, color=False)
+    text = printed(drawn(whole_region(made, "0/0 forward"), unfolds=True), width=200, color=False)
     assert LINE in text
-    assert "extern_kernels.mm: eager kernel, called, called 2 times a run" in text
-    assert "aten.index_put forward, 30 calls: nondeterministic → deterministic under the mode" in text
+    assert "extern_kernels.mm: what it is eager kernel, called, called 2 times a run" in text
+    assert "aten.index_put forward, 30 calls: verdict ≠ nondeterministic → = deterministic under the mode" in text
     with pytest.raises(ReportError, match="there is no region '9/9'"):
-        region_text(made, "9/9")
+        whole_region(made, "9/9")
 
 
 def test_a_region_that_was_not_seen_stands_in_the_headline_although_nothing_else_says_so() -> None:

@@ -8,7 +8,7 @@ from tests.build import call, environment, finding, trace
 from tracer import Report, judge
 from tracer.findings import Condition, Finding
 from tracer.names import About
-from tracer.report.wording.deciding import deciding_words
+from tracer.report.finding_columns import deciding_words
 
 NLL = "aten.nll_loss2d_forward.default"
 FACTS = {"device": "cuda", "dtype": "float32", "layout": "strided", "ndim": 2, "arg.reduction": "mean"}

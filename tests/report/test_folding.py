@@ -7,9 +7,9 @@ import json
 from tests.build import finding, report
 from tracer.findings import Finding
 from tracer.gate.baseline import Acceptance, AcceptedBy
-from tracer.report.folding import rows_of
-from tracer.report.page.table_data import findings_json
-from tracer.report.wording.naming import runs_as_of
+from tracer.report.naming import runs_as_of
+from tracer.report.render.page_data import findings_json
+from tracer.report.sections.findings import rows_of
 
 
 def draw(layer: int, **fields: object) -> Finding:
@@ -50,7 +50,7 @@ def test_text_and_markdown_fold_and_files_for_programs_do_not() -> None:
 
 def test_an_op_that_is_another_on_the_target_says_so_where_people_read() -> None:
     from tracer.report.files.junit import render as junit
-    from tracer.report.files.markdown import render as markdown
+    from tracer.report.render.markdown import render as markdown
 
     made = report(finding(op="aten.mkldnn_rnn_layer.default", runs_as="aten._cudnn_rnn.default"))
     assert runs_as_of(made.findings[0]) == ", which runs as aten._cudnn_rnn"

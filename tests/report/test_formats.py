@@ -14,7 +14,8 @@ from tests.report.samples import full_report, process_report
 from tracer.errors import ReportError
 from tracer.report.files.formats import FORMATS, encoded, render
 from tracer.report.files.json_format import REPORT_SCHEMA, Document
-from tracer.report.page import assets, html
+from tracer.report.render import assets
+from tracer.report.render import page as html
 
 Golden = Callable[[str, str], None]
 

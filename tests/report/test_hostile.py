@@ -20,7 +20,7 @@ from tests.support.slow import slow_unless
 from tracer.plain import encodable, one_line, visible
 from tracer.report import Report
 from tracer.report.files.json_format import Document
-from tracer.report.page import html
+from tracer.report.render import page as html
 
 ANY_TEXT = st.text(st.characters(), max_size=40) | st.sampled_from(HOSTILE)
 QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

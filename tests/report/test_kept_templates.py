@@ -11,7 +11,7 @@ import pytest
 from jinja2 import Environment, FileSystemBytecodeCache
 
 from tests.build import finding, report
-from tracer.report.page import html
+from tracer.report.render import page as html
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracer.names import SEVERITY, Verdict
-from tracer.report.page.model_map import DEEPEST, MOST_BLOCKS, OUTSIDE, model_map, worst_inside
+from tracer.report.sections.calls import DEEPEST, MOST_BLOCKS, OUTSIDE, model_map, worst_inside
 
 SAFE, RISK = Verdict.DETERMINISTIC, Verdict.NONDETERMINISTIC
 NET = {"net.a": {SAFE: 30}, "net.b.c": {SAFE: 5, RISK: 5}, "net": {SAFE: 10}, "": {SAFE: 50}}

@@ -14,8 +14,7 @@ from tracer.divergence.model import RootCause, Span, State
 from tracer.divergence.repeated import Arm
 from tracer.names import Phase
 from tracer.report import Report
-from tracer.report.page.calls_strip import MOST_LANES, picture_of
-from tracer.report.wording.runs.states import STATES
+from tracer.report.sections.calls_strip import MOST_LANES, STATES, picture_of
 
 HOSTILE = "</script><b>not bold</b>"
 

@@ -14,8 +14,8 @@ from tracer.findings import Change, FillCost, Note
 from tracer.names import SeedOrigin, Verdict
 from tracer.report import Report
 from tracer.report.files.json_format import Document
-from tracer.report.wording.process import fill_words, generator_rows, loader_rows, untouched_generators
-from tracer.report.wording.words import size
+from tracer.report.sections.process import fill_words, generator_rows, loader_rows, untouched_generators
+from tracer.report.words import size
 from tracer.trace.records import Allocation, Draw, Generator, Loader
 
 SECTIONS = ("settings", "draws", "memory", "loading")
@@ -25,7 +25,9 @@ def section(made: Report, name: str) -> str:
     """The text of one section of the page; empty where it does not stand."""
     found = re.search(rf'<section id="{name}".*?</section>', made.to_html(), re.DOTALL)
     return (
-        " ".join(unescape(re.sub(r"<[^>]*>", " ", re.sub(r'<span class="whole">|</span>', "", found.group()))).split())
+        " ".join(
+            unescape(re.sub(r"<[^>]*>", " ", re.sub(r'<span class="whole">|</span>|<wbr>', "", found.group()))).split()
+        )
         if found
         else ""
     )
@@ -199,7 +201,7 @@ def test_a_generator_of_which_nobody_can_tell_is_unknown_even_if_seeded() -> Non
         report(generators=(Generator(name="numpy", origin=SeedOrigin.PROGRAM, drew=None),)).judgement
     )
     assert row.verdict is Verdict.UNKNOWN
-    assert row.draws == "could not be told"
+    assert row.draws == "not known"
 
 
 def test_generators_that_nobody_drew_from_are_no_section() -> None:
@@ -256,7 +258,7 @@ def test_a_loader_is_told_by_its_line_workers_order_and_generator() -> None:
     on_a_rank = Loader(shuffles=True, sampler="DistributedSampler", epoch_set=False, origin=SeedOrigin.FIXED)
     (spread,) = loader_rows([on_a_rank])
     assert spread.drawn_from.startswith("its sampler's own generator, never seeded")
-    assert (second.workers, second.drawn_from, second.origin) == ("none", "draws nothing", None)
+    assert (second.workers, second.drawn_from, second.origin) == ("none", "nothing", None)
     text = text_of(process_report(), 200)
     assert "train.py:30: workers 4, started by fork, without worker_init_fn" in text
 
@@ -287,7 +289,7 @@ def test_a_terminal_of_any_width_shows_what_no_op_shows(width: int) -> None:
     text = text_of(process_report(), width)
     assert max(map(len, text.splitlines())) <= width
     squeezed = "".join(text.split())
-    for part in ("Randomdraws", "python:2calls", "45.2MiB", "train.py:30", "random.seed(seed)", "wholeprocess"):
+    for part in ("Randomdraws", "drawnby2calls", "45.2MiB", "train.py:30", "random.seed(seed)", "wholeprocess"):
         assert part in squeezed, part
 
 

@@ -8,8 +8,8 @@ from tests.build import call, draw, environment, report, trace
 from tests.report.samples import HOSTILE
 from tests.report.test_hostile import Page
 from tracer.report import Report
-from tracer.report.page import html
-from tracer.report.wording.ranks import ROWS
+from tracer.report.render import page as html
+from tracer.report.sections.ranks import ROWS
 from tracer.trace import TraceSource, compare_ranks
 
 

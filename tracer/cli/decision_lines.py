@@ -37,7 +37,7 @@ def printed_lines(decision: Decision, detail: Detail) -> str:
     lines = tuple(_lines(decision, detail))
     if not is_terminal(sys.stdout):
         return "".join(f"{row}\n" for line in lines for row in _in_rows(line))
-    from tracer.report.terminal.terminal import Prose, indented, printed
+    from tracer.report.render.terminal import Prose, indented, printed
 
     def parts(width: int) -> Iterator[RenderableType]:
         for line in lines:
@@ -77,7 +77,7 @@ def _lines(decision: Decision, detail: Detail) -> Iterator[Line]:
 
 def _said(one: Finding) -> str:
     """``train.py:10: cuda-index-add: aten.index_add_.default forward in net.fc is nondeterministic``."""
-    from tracer.report.wording.naming import answer_of, runs_as_of
+    from tracer.report.naming import answer_of, runs_as_of
 
     if one.subject and not one.location:
         return f"{one.rule}: {one.subject} {answer_of(one)}"

@@ -16,10 +16,9 @@ from tracer.names import Verdict
 from tracer.plain import say
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from tracer.divergence import Divergence, Recording
     from tracer.gate.comparing import Comparison, Difference
+    from tracer.report.blocks import Block
     from tracer.trace import Trace
 
 FAILED = 1
@@ -107,9 +106,9 @@ def command(
     if form == "json":
         show(_json(parted, compared))
     else:
-        from tracer.report.terminal.terminal import printed
+        from tracer.report.render.terminal import drawn, printed
 
-        show(printed(lambda width: _parts(parted, compared)))
+        show(printed(drawn(_blocks(parted, compared))))
     lacks = parted is not None and parted.resumed is not None and parted.resumed.not_restored
     if parted is not None and on_parting and (lacks or not parted.agrees or not parted.calls_compared):
         return FAILED
@@ -207,19 +206,21 @@ def _json(parted: Divergence | None, compared: Comparison | None) -> str:
     return json_text(told)
 
 
-def _parts(parted: Divergence | None, compared: Comparison | None) -> Iterator[RenderableType]:
+def _blocks(parted: Divergence | None, compared: Comparison | None) -> Iterator[Block]:
     """What is printed, from the top."""
-    from tracer.report.terminal.comparison_text import comparison_parts
-    from tracer.report.terminal.divergence_text import divergence_parts
-    from tracer.report.terminal.terminal import Prose, heading
+    from tracer.report.blocks import Heading, Paragraph
+    from tracer.report.render.terminal import READER
+    from tracer.report.sections.comparison import comparison_blocks
 
     if parted is not None:
-        yield from divergence_parts(parted)
-        yield heading("Findings")
+        from tracer.report.sections.runs import divergence_blocks
+
+        yield from divergence_blocks(parted, READER)
+        yield Heading("Findings")
     if compared is not None:
-        yield from comparison_parts(compared)
+        yield from comparison_blocks(compared)
     else:
-        yield Prose("A trace is missing, so findings were not compared.")
+        yield Paragraph("A trace is missing, so findings were not compared.")
 
 
 def _pair(text: str, name: str) -> tuple[str, str]:

@@ -79,7 +79,7 @@ def _rendered(diagnosis: Diagnosis, form: str, *, all_settings: bool) -> str:
 
         return as_json(diagnosis)
     from tracer.doctor.text import diagnosis_parts
-    from tracer.report.terminal.terminal import printed
+    from tracer.report.render.terminal import printed
 
     return printed(lambda width: diagnosis_parts(diagnosis, width, all_settings=all_settings))
 

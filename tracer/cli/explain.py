@@ -46,9 +46,8 @@ def command(name: str, backend: str | None, version: str | None) -> int:
     write instead, the evidence, the versions at which it changed, and a program that triggers it. Neither torch nor
     the device is needed.
     """
-    from tracer.report.terminal.row_text import row_explanation
-    from tracer.report.terminal.rule_text import explanation_parts
-    from tracer.report.terminal.terminal import printed
+    from tracer.report.render.rules import explanation_parts, row_explanation
+    from tracer.report.render.terminal import printed
     from tracer.tables.compilers import with_compiled
     from tracer.tables.examples import load_examples
     from tracer.tables.explaining import explain

@@ -139,10 +139,10 @@ def command(
         repeated = result.repeated
         written = write_repeated(repeated, result.report, folder, [one for one in wanted if one != "text"])
         if "text" in wanted:
-            from tracer.report.terminal.repeat_text import repeated_parts
-            from tracer.report.terminal.terminal import printed
+            from tracer.report.render.terminal import READER, drawn, printed
+            from tracer.report.sections.runs import repeated_blocks
 
-            show(printed(lambda width: repeated_parts(repeated)))
+            show(printed(drawn(repeated_blocks(repeated, READER))))
         kept = ", ".join(map(str, written)) if written else f"recordings in {folder}"
         say(f"tracer: wrote {kept}")
     if repeated.ended_by:

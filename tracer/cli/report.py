@@ -104,9 +104,10 @@ def command(
             others = targets_named(targets, report.target.torch)
             report.portability = judge_targets(trace, others, settings=settings, strict=strict, host=named)
         if region is not None:
-            from tracer.report.terminal.compiled_text import region_text
+            from tracer.report.render.terminal import drawn, printed
+            from tracer.report.sections.compiled import whole_region
 
-            told = region_text(report, region)
+            told = printed(drawn(whole_region(report, region), unfolds=True))
         rendered = [] if region is not None else render_report(report, wanted, table=table or "findings", detail=detail)
     if region is not None:
         show(told)

@@ -40,9 +40,8 @@ def command() -> None:
 @click.option("--settings", is_flag=True, help="List the table of settings; with --backend what bears on it.")
 def list_tables(backend: str | None, settings: bool) -> int:
     """List the tables with what each covers, or with --backend one table's rules."""
-    from tracer.report.terminal.row_text import rows_parts
-    from tracer.report.terminal.rule_text import overview_parts, rules_parts
-    from tracer.report.terminal.terminal import Prose, printed
+    from tracer.report.render.rules import overview_parts, rows_parts, rules_parts
+    from tracer.report.render.terminal import Prose, printed
     from tracer.tables.overview import summarise
     from tracer.tables.settings.rows import load_rows
 
@@ -65,9 +64,8 @@ def list_tables(backend: str | None, settings: bool) -> int:
 @click.option("--backend", metavar="B", shell_complete=completing.device, help="Look in this table only.")
 def show_rule(name: str, backend: str | None) -> int:
     """Show a rule, each rule for an op or API, or a setting's rows: every version and condition, words, evidence."""
-    from tracer.report.terminal.row_text import row_parts
-    from tracer.report.terminal.rule_text import rule_parts
-    from tracer.report.terminal.terminal import printed
+    from tracer.report.render.rules import row_parts, rule_parts
+    from tracer.report.render.terminal import printed
     from tracer.tables.examples import load_examples
     from tracer.tables.lookup import find_rows, find_rules, refusal
     from tracer.tables.settings.rows import load_rows

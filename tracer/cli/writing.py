@@ -36,7 +36,7 @@ def render_report(
     """Every format of ``wanted``, before the first of them is written; ``table`` is what CSV and Parquet hold, and
     ``detail`` what a terminal is told."""
     from tracer.report.files.formats import encoded
-    from tracer.report.terminal.text import to_text
+    from tracer.report.render.terminal import to_text
 
     rendered: list[Rendered] = []
     for name, path in wanted:
@@ -68,7 +68,7 @@ def is_summary(path: Path) -> bool:
 
 def append_summary(report: Report, path: Path) -> None:
     """Add ``report`` in Markdown behind what stands in ``path``, as much of it as GitHub still takes."""
-    from tracer.report.files.markdown import LIMIT, shortened
+    from tracer.report.render.markdown import LIMIT, shortened
 
     try:
         standing = read_text(path).encode("utf-8") if path.is_file() else b""

@@ -16,8 +16,8 @@ from rich.text import Text
 
 from tracer.doctor.diagnosis import Checked, Diagnosis, spelled
 from tracer.names import Verdict
-from tracer.report.terminal.terminal import Prose
-from tracer.report.wording.words import GUARANTEE, VERDICTS, by_severity, joined, plural
+from tracer.report.render.terminal import Prose
+from tracer.report.words import GUARANTEE, VERDICTS, by_severity, joined, plural
 from tracer.tables.settings.rows import CATEGORIES
 
 #: Columns from which a setting's value stands beside its name.

@@ -162,10 +162,10 @@ def _repeated(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, obje
             recordings.append(recorded(item.runtest, Path(folder, f"run-{number}.json"), wanted.get("model")))
     found = held_against_the_first(item.nodeid, recordings)
     if not found.agrees or found.not_followed:
-        from tracer.report.terminal.repeat_text import repeated_parts
-        from tracer.report.terminal.terminal import printed
+        from tracer.report.render.terminal import READER, drawn, printed
+        from tracer.report.sections.runs import repeated_blocks
 
-        pytest.fail(printed(lambda width: repeated_parts(found), color=False), pytrace=False)
+        pytest.fail(printed(drawn(repeated_blocks(found, READER)), color=False), pytrace=False)
     if wanted.keys() & _GATES:
         _check(tracer, wanted, item, root)
     return result
@@ -219,7 +219,7 @@ def _globs(wanted: dict[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _told(failing: Any) -> str:
-    from tracer.report.wording.naming import answer_of
+    from tracer.report.naming import answer_of
 
     lines = [f"{len(failing):,} determinism finding{'s' * (len(failing) != 1)}:"]
     for finding in failing[:_SHOWN]:
@@ -283,7 +283,7 @@ def _write(config: pytest.Config, path: str | None) -> None:
         _say(config, f"determinism report on {recordings}: {path}")
         return
     from tracer.names import Detail
-    from tracer.report.terminal.text import to_text
+    from tracer.report.render.terminal import to_text
 
     told = to_text(report, width=None, color=False, limit=0, detail=Detail.BRIEF).rstrip()
     _say(config, f"determinism of {recordings}: {told}\n--determinism-report report.html has it all")

@@ -25,7 +25,7 @@ from tracer.one_call.routes import route_of
 from tracer.one_call.sizes import SIZED, Sizes
 from tracer.plain import one_line
 from tracer.report import Report
-from tracer.report.page.assets import template_folder
+from tracer.report.render.assets import template_folder
 from tracer.tables.settings.declared import DECLARED, MODE, held
 from tracer.trace.records import CallGroup, Environment
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from tracer.findings import Evidence, Finding, Judgement
+from tracer.findings import Condition, Deciding, Evidence, Finding, Judgement
 from tracer.names import Backend, Word
 from tracer.plan import name_of, place_of
 from tracer.report.column import Cell, Column, Holds
-from tracer.report.wording.deciding import deciding_words
-from tracer.report.wording.naming import is_call, ops_behind, phase_of, subject_of
-from tracer.report.wording.words import ABOUT, EVIDENCE_STRENGTH, HOST_CODE, UNKNOWN_REASONS, VERDICTS
+from tracer.report.naming import is_call, ops_behind, phase_of, subject_of
+from tracer.report.words import ABOUT, EVIDENCE_STRENGTH, HOST_CODE, UNKNOWN_REASONS, VERDICTS
+from tracer.tables.vocabulary import in_words
 from tracer.trace.records import FactValue
 
 
@@ -138,6 +138,28 @@ def _planned(row: Judged) -> str:
         return ""
     as_is, in_mode = (VERDICTS[verdict].label for verdict in row.finding.planned)
     return as_is if as_is == in_mode else f"{as_is}; {in_mode} in deterministic mode"
+
+
+def deciding_words(finding: Finding) -> str:
+    """A line for each of the two verdicts that a case of the rule decided; empty where none did."""
+    return _decided(finding.decided)
+
+
+@lru_cache(maxsize=4096)
+def _decided(decided: Deciding) -> str:
+    """The words of what decided, made once: few cases decide many findings."""
+    both = (("As the settings stand", decided.as_is), ("In deterministic mode", decided.deterministic_mode))
+    return "\n".join(f"{label}: {' / or: '.join(map(_case, cases))}" for label, cases in both if cases)
+
+
+def _case(conditions: tuple[Condition, ...]) -> str:
+    return "; ".join(map(_condition, conditions)) or "always"
+
+
+def _condition(condition: Condition) -> str:
+    if condition.asks == "torch":
+        return f"torch {condition.holds_for[0]}"
+    return in_words(condition.asks, frozenset(condition.holds_for))
 
 
 #: Every column. Files have theirs in this order; so do the halves of the page's rows, and what an opened row shows.

@@ -39,7 +39,7 @@ class Report(ReportView):
         ``None`` asks the terminal (``COLUMNS``, ``NO_COLOR``, whether standard output is one), or, for
         ``limit``, shows all.
         """
-        from tracer.report.terminal.text import to_text
+        from tracer.report.render.terminal import to_text
 
         return to_text(self, width=width, color=color, limit=limit)
 
@@ -72,7 +72,7 @@ class Report(ReportView):
 
     def _repr_html_(self) -> str:
         """A few lines for a notebook; ``to_html()`` has the whole report."""
-        from tracer.report.page.html import to_notebook
+        from tracer.report.render.page import to_notebook
 
         return to_notebook(self)
 

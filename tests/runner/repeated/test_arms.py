@@ -10,7 +10,7 @@ from tests.runner.repeated.comparisons import divergence, repeated, root
 from tracer.divergence.model import RootCause
 from tracer.divergence.repeated import Arm, to_json
 from tracer.errors import UsageError
-from tracer.report.wording.runs.repeating import repeated_headline, sensitive
+from tracer.report.sections.runs import repeated_headline, sensitive
 from tracer.runner.repeated.arms import CANNOT, SAID, parse_arms, variables_of
 from tracer.runner.repeated.launching import _apart
 

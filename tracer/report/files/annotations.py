@@ -14,7 +14,7 @@ from tracer.findings import Finding
 from tracer.gate.baseline import file_of
 from tracer.names import Verdict
 from tracer.plain import one_line
-from tracer.report.wording.naming import answer_of, counted, phase_of, runs_as_of, subject_of
+from tracer.report.naming import answer_of, counted, phase_of, runs_as_of, subject_of
 
 #: Annotations of one kind that GitHub shows for a step.
 LIMIT = 10

@@ -34,11 +34,11 @@ class Format(NamedTuple):
 
 #: Formats by the name that ``--format`` takes.
 FORMATS: Mapping[str, Format] = {
-    "text": Format(".txt", "tracer.report.terminal.text"),
-    "html": Format(".html", "tracer.report.page.html"),
+    "text": Format(".txt", "tracer.report.render.terminal"),
+    "html": Format(".html", "tracer.report.render.page"),
     "csv": Format(".csv", "tracer.report.files.csv_format", has_tables=True),
     "json": Format(".json", "tracer.report.files.json_format"),
-    "markdown": Format(".md", "tracer.report.files.markdown"),
+    "markdown": Format(".md", "tracer.report.render.markdown"),
     "sarif": Format(".sarif", "tracer.report.files.sarif"),
     "junit": Format(".xml", "tracer.report.files.junit"),
     "parquet": Format(".parquet", "tracer.report.files.parquet", is_binary=True, has_tables=True, needs="pyarrow"),

@@ -1,0 +1,320 @@
+"""What a report says, as typed blocks: sections make them, and page, terminal and Markdown draw them.
+
+The set is closed. A block holds words and figures and knows nothing of a format; a format draws every kind of block and
+knows nothing of what a section says. What only a page can draw, a picture, brings blocks that say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, TypeVar
+
+import msgspec
+
+from tracer.names import Detail, Verdict
+
+# --- words ------------------------------------------------------------------------------------------------
+
+
+class Code(msgspec.Struct, frozen=True):
+    """A name or a place: an op, a module, ``train.py:10``."""
+
+    text: str
+
+
+class Strong(msgspec.Struct, frozen=True):
+    """Words that are looked for first."""
+
+    words: Words
+
+
+class Badge(msgspec.Struct, frozen=True):
+    """A verdict: its sign, its colour, and its own label or another."""
+
+    verdict: Verdict
+    label: str = ""
+
+
+class Soft(msgspec.Struct, frozen=True):
+    """Words of less weight, on a line of their own where there is room; else behind ``join``."""
+
+    words: Words
+    join: str = ", "
+    is_faint: bool = True
+
+
+class Lines(msgspec.Struct, frozen=True):
+    """Lines of code that belong to what stands before them."""
+
+    text: str
+
+
+class Link(msgspec.Struct, frozen=True):
+    """A way to another place of the page; nothing where there is none."""
+
+    text: str
+    anchor: str
+
+
+Words = str | Code | Strong | Badge | Soft | Lines | Link | tuple["Words", ...]
+"""A sentence, whose names may stand between backticks; or pieces of one."""
+
+
+# --- blocks -----------------------------------------------------------------------------------------------
+
+
+class Tone(Enum):
+    """How a paragraph is said."""
+
+    PLAIN = "plain"
+    LEAD = "lead"
+    """What a section begins with."""
+    QUIET = "quiet"
+    STRONG = "strong"
+
+
+class Width(Enum):
+    """How much room a column needs."""
+
+    USUAL = ""
+    BRIEF = "brief"
+    LONG = "long"
+    FIGURE = "figure"
+    """A number, at the right."""
+
+
+class Paragraph(msgspec.Struct, frozen=True):
+    """A sentence or several."""
+
+    words: Words
+    tone: Tone = Tone.PLAIN
+
+
+class Heading(msgspec.Struct, frozen=True):
+    """The name of a part of a section."""
+
+    text: str
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """Lines to copy."""
+
+    code: str
+    named: str
+    """What is copied: ``the code of change 3``."""
+
+
+class Bullets(msgspec.Struct, frozen=True):
+    """A list without an order, or with one."""
+
+    items: tuple[Words, ...]
+    left_out: int = 0
+    elsewhere: str = "the JSON report has"
+    """What holds those that were left out, with its verb."""
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One thing and what is said of it."""
+
+    key: Words
+    aside: Words = ""
+    blocks: tuple[Block, ...] = ()
+
+
+class Rows(msgspec.Struct, frozen=True):
+    """Things, each with several sentences."""
+
+    rows: tuple[Row, ...]
+    anchor: str = ""
+    """What the address of a row begins with, before its number."""
+    left_out: int = 0
+    elsewhere: str = "the JSON report has"
+    is_numbered: bool = False
+
+
+class Column(msgspec.Struct, frozen=True):
+    """A column of a table."""
+
+    head: str
+    """What the cells are: ``Drawn by``. On one line it stands before the cell."""
+    width: Width = Width.USUAL
+
+
+class Table(msgspec.Struct, frozen=True):
+    """Rows of cells; the first cell names the row."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Words, ...], ...]
+    noun: str = "row"
+    left_out: int = 0
+    elsewhere: str = "the JSON report has"
+    is_grid: bool = False
+    """Do its cells hold several lines each? A terminal that is wide enough then draws columns too."""
+
+
+class Pairs(msgspec.Struct, frozen=True):
+    """Names with their values."""
+
+    pairs: tuple[tuple[str, Words], ...]
+    caption: str
+    anchor: str = ""
+
+
+class Beside(msgspec.Struct, frozen=True):
+    """Blocks that stand side by side where there is room."""
+
+    blocks: tuple[Block, ...]
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One thing to do."""
+
+    number: int
+    title: str
+    remedy: str
+    code: str
+    where: str
+    needs: tuple[str, ...]
+    worth: str
+
+    @property
+    def advice(self) -> str:
+        """What to do, then how, as one sentence."""
+        return f"{self.title}: {self.remedy}" if self.remedy else self.title
+
+
+class Steps(msgspec.Struct, frozen=True):
+    """What to do, in this order."""
+
+    steps: tuple[Step, ...]
+    left_out: int = 0
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """One number of an answer."""
+
+    value: int
+    label: str
+    verdict: Verdict | None = None
+    """The verdict whose colour and sign it bears, if it is about one."""
+    sites: int | None = None
+    """Distinct places behind the count, where that says something."""
+
+
+class Card(msgspec.Struct, frozen=True):
+    """A question, the sentence to take away, and its figures."""
+
+    question: str
+    sentence: str
+    figures: tuple[Figure, ...]
+
+
+class Cards(msgspec.Struct, frozen=True):
+    """Questions and their answers."""
+
+    cards: tuple[Card, ...]
+
+
+class Tally(msgspec.Struct, frozen=True):
+    """Calls by verdict, worst first."""
+
+    counts: tuple[tuple[Verdict, int], ...]
+    total: int
+
+
+class Fold(msgspec.Struct, frozen=True):
+    """Blocks that need not be seen at once. Where nothing unfolds, the summary and ``brief`` stand for them."""
+
+    summary: str
+    blocks: tuple[Block, ...]
+    brief: Words = ""
+    is_open: bool = False
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """What a page draws under ``name``, and the blocks that say the same elsewhere."""
+
+    name: str
+    data: Any
+    blocks: tuple[Block, ...] = ()
+
+
+Block = Paragraph | Heading | Sample | Bullets | Rows | Table | Pairs | Beside | Steps | Cards | Tally | Fold | Picture
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True):
+    """One section of a report."""
+
+    anchor: str
+    title: str
+    """Empty for one whose blocks bear titles of their own."""
+    blocks: tuple[Block, ...]
+    label: str = ""
+    """What it is called where there is little room; its title else."""
+    count: int | None = None
+    """How many things it lists, beside its title."""
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands above all sections."""
+
+    verdict: Verdict
+    headline: str
+    kicker: str
+    compared: str = ""
+    """Of runs that were compared: how much."""
+    of_tables: tuple[Verdict, str] | None = None
+    """Of runs that were compared: what the tables say of the first."""
+    traced: str
+    """What was recorded."""
+    judged: str
+    """What it was judged for, as a sentence."""
+    target: tuple[tuple[str, str], ...]
+    """The same as names and values."""
+    tally: Tally
+    in_mode: tuple[Figure, ...]
+    """What deterministic mode would do to calls."""
+    findings: int
+    guarantee: str
+    banners: tuple[str, ...]
+
+
+# --- readers ----------------------------------------------------------------------------------------------
+
+
+class Reader(msgspec.Struct, frozen=True, kw_only=True):
+    """For whom sections are made: how much is told, and how many of one kind are listed."""
+
+    detail: Detail
+    rows: int
+    changes: int | None = None
+    findings: int | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Does it read everything?"""
+        return self.detail is Detail.WHOLE
+
+
+#: The page, where rows fold and scripts filter.
+PAGE = Reader(detail=Detail.WHOLE, rows=200, changes=100, findings=200)
+
+Item = TypeVar("Item")
+
+
+def first(items: Sequence[Item], most: int | None) -> tuple[tuple[Item, ...], int]:
+    """As many of ``items`` as are listed, and how many are not."""
+    shown = tuple(items if most is None else items[:most])
+    return shown, len(items) - len(shown)
+
+
+def flat(words: Words) -> tuple[Words, ...]:
+    """``words`` as pieces, none of which is a sequence; empty ones are left out."""
+    if isinstance(words, tuple):
+        return tuple(piece for part in words for piece in flat(part))
+    if isinstance(words, (Code, Lines)):
+        return (words,) if words.text else ()
+    if isinstance(words, (Soft, Strong)):
+        return (words,) if flat(words.words) else ()
+    return (words,) if words else ()

@@ -1,0 +1,1 @@
+"""Blocks drawn: page, terminal, Markdown."""

@@ -1,0 +1,209 @@
+"""Blocks as HTML: one page that opens offline, asks nobody for anything, and shows every name as text."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import sys
+from contextlib import suppress
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
+from jinja2.bccache import Bucket
+from markupsafe import Markup, escape
+
+import tracer
+from tracer.names import Detail, Verdict
+from tracer.plain import LINE_NUMBER, one_line, visible
+from tracer.report import blocks as said
+from tracer.report.blocks import PAGE, Reader, Words, flat
+from tracer.report.render.assets import datatables_script, template_folder
+from tracer.report.render.page_data import findings_json
+from tracer.report.sections.calls import model_map
+from tracer.report.sections.headline import head_of
+from tracer.report.sections.order import sections_of
+from tracer.report.sections.targets import MOST_ROWS_ELSEWHERE, targets_shown
+from tracer.report.words import VERDICTS, plural
+
+if TYPE_CHECKING:
+    from tracer.report.view import ReportView
+
+#: Characters of one string that the page's static parts show; the table's rows open to all of it.
+_LONGEST = 480
+#: Characters of a module path beside its bar.
+_BRIEF = 30
+#: Rows of a table and changes of the plan that stand unfolded.
+_ROWS_OPEN, _STEPS_OPEN = 12, 6
+_WHOLE = Markup('<span class="whole">{}</span>')
+_NOTEBOOK = Reader(detail=Detail.BRIEF, rows=10, changes=6, findings=10)
+
+
+def render(report: ReportView) -> str:
+    """The whole page. Scripts are allowed by their hash alone, so that no injected one could run."""
+    assets = _assets()
+    bundle = datatables_script() if any(judgement.findings for judgement in targets_shown(report)) else None
+    # The picture of two runs comes with them alone.
+    picture = assets["parting.js"] if report.repeated is not None else None
+    style = assets["style.css"] + (assets["parting.css"] if picture else "")
+    scripts = [script for script in (bundle, assets["script.js"], picture) if script]
+    return (
+        _environment()
+        .get_template("report.html")
+        .render(
+            head=head_of(report),
+            sections=list(sections_of(report, PAGE)),
+            version=tracer.__version__,
+            style=Markup(style),
+            bundle=Markup(bundle) if bundle else None,
+            script=Markup(assets["script.js"]),
+            picture_script=Markup(picture) if picture else None,
+            script_hashes=" ".join(map(_hash, scripts)),
+            data=Markup(findings_json(report, model_map(report.tally.by_module))),
+        )
+    )
+
+
+def to_notebook(report: ReportView) -> str:
+    """A fragment for a notebook cell: the headline, the answers, the plan and the first findings; no script."""
+    sections = list(sections_of(report, _NOTEBOOK))
+    template = _environment().get_template("notebook.html")
+    return template.render(head=head_of(report), sections=sections, unseen=len(report.blind_spots))
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    """Autoescape for every template whatever its name; an undefined name is an error."""
+    environment = Environment(
+        loader=FileSystemLoader(template_folder()),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        bytecode_cache=_kept_templates(),
+    )
+    environment.globals.update(
+        words=VERDICTS,
+        plural=plural,
+        said=said_in_html,
+        said_plainly=lambda words: said_in_html(words, has_style=False),
+        badge=_badge,
+        kind_of=lambda block: type(block).__name__.lower(),
+        table_open=_ROWS_OPEN,
+        steps_open=_STEPS_OPEN,
+        most_rows_elsewhere=MOST_ROWS_ELSEWHERE,
+    )
+    environment.filters["shown"] = lambda text: one_line(str(text), _LONGEST)
+    environment.filters["placed"] = lambda text: _whole_numbers(one_line(str(text), _LONGEST))
+    environment.filters["breakable"] = lambda text: _breakable(one_line(str(text), _LONGEST))
+    environment.filters["prose"] = lambda text: _prose(one_line(str(text), _LONGEST))
+    environment.filters["pasted"] = lambda text: visible(str(text))
+    environment.filters["brief"] = lambda text: one_line(str(text), _BRIEF)
+    environment.filters["grouped"] = lambda count: f"{count:,}"
+    return environment
+
+
+class _KeptTemplates(FileSystemBytecodeCache):
+    """Templates as compiled, in jinja2's own folder of this user; a disk that takes no more keeps none."""
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        with suppress(OSError):
+            super().dump_bytecode(bucket)
+
+
+def _kept_templates() -> _KeptTemplates | None:
+    """``None`` where Python keeps no bytecode either, or where the user can have no folder of their own."""
+    if sys.dont_write_bytecode:
+        return None
+    try:
+        return _KeptTemplates()
+    except (OSError, RuntimeError):
+        return None
+
+
+def _prose(text: str) -> Markup:
+    """``text`` with what stands between backticks as code; tables write code so. Every piece is escaped."""
+    pieces = text.split("`")
+    if len(pieces) % 2 == 0:
+        return _whole_numbers(text)
+    return Markup().join(
+        Markup("<code>{}</code>").format(piece) if index % 2 else _whole_numbers(piece)
+        for index, piece in enumerate(pieces)
+    )
+
+
+def said_in_html(words: Words, *, has_style: bool = True) -> Markup:
+    """``words`` as HTML; every piece is escaped. Without a style, signs and breaks of lines do what colours do."""
+    return Markup().join(_piece(piece, has_style) for piece in flat(words))
+
+
+def _piece(piece: Words, has_style: bool) -> Markup:
+    if isinstance(piece, said.Code):
+        return Markup('<span class="code">{}</span>').format(_breakable(one_line(piece.text, _LONGEST)))
+    if isinstance(piece, said.Badge):
+        words = VERDICTS[piece.verdict]
+        label = visible(piece.label) or words.label
+        return _badge(piece.verdict, label) if has_style else Markup("{} {}").format(words.sign, label)
+    if isinstance(piece, said.Soft):
+        inner = said_in_html(piece.words, has_style=has_style)
+        faint = "faint said" if piece.is_faint else "said"
+        return (
+            Markup('<span class="{}">{}</span>').format(faint, inner) if has_style else Markup("<br>{}").format(inner)
+        )
+    if isinstance(piece, said.Strong):
+        return Markup("<strong>{}</strong>").format(said_in_html(piece.words, has_style=has_style))
+    if isinstance(piece, said.Lines):
+        return Markup('<pre tabindex="0"><code>{}</code></pre>').format(visible(piece.text))
+    if isinstance(piece, said.Link):
+        return Markup(' <a class="to" hidden href="#{}">{}</a>').format(piece.anchor, piece.text)
+    text = str(piece)
+    before, after = (" " if end.isspace() else "" for end in (text[:1], text[-1:]))
+    return Markup("{}{}{}").format(before, _prose(one_line(text, _LONGEST)), after)
+
+
+def _badge(verdict: Verdict, label: str = "") -> Markup:
+    """A verdict is a sign, a word and a colour, never a colour alone."""
+    words = VERDICTS[Verdict(verdict)]
+    badge = '<span class="badge v-{}"><span class="sign" aria-hidden="true">{}</span>{}</span>'
+    return Markup(badge).format(verdict, words.sign, visible(label) or words.label)
+
+
+def _breakable(text: str) -> Markup:
+    """``text`` escaped, with a place to break after each separator of a name, and no line number broken."""
+    pieces: list[Markup] = []
+    end = 0
+    for match in LINE_NUMBER.finditer(text):
+        pieces += _broken(text[end : match.start()]), _WHOLE.format(match.group())
+        end = match.end()
+    return Markup().join([*pieces, _broken(text[end:])])
+
+
+def _broken(text: str) -> Markup:
+    return Markup("<wbr>").join(re.split(r"(?<=[._/])(?=\w)", text))
+
+
+def _whole_numbers(text: str) -> Markup:
+    """``text`` escaped, with each place's line number, ``.py:102``, kept from breaking."""
+    if ":" not in text:
+        return escape(text)
+    pieces: list[Markup] = []
+    end = 0
+    for match in LINE_NUMBER.finditer(text):
+        pieces += escape(text[end : match.start()]), _WHOLE.format(match.group())
+        end = match.end()
+    return Markup().join([*pieces, escape(text[end:])])
+
+
+@lru_cache(maxsize=1)
+def _assets() -> dict[str, str]:
+    """The style and the script as they stand in the page; read as text, never as templates."""
+    folder = template_folder()
+    names = ("style.css", "script.js", "parting.css", "parting.js")
+    return {name: (folder / name).read_text(encoding="utf-8") for name in names}
+
+
+def _hash(script: str) -> str:
+    """``script``'s source expression for a Content-Security-Policy."""
+    digest = hashlib.sha256(script.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

@@ -1,0 +1,359 @@
+"""Blocks in a terminal: rich's layout in as many columns as there are, colour on a terminal only.
+
+Colour only repeats what a sign and a word already say; in a pipe there is none.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console, ConsoleOptions, JustifyMethod, OverflowMethod, RenderableType, RenderResult
+from rich.containers import Lines
+from rich.padding import Padding
+from rich.segment import Segment
+from rich.table import Table as Grid
+from rich.text import Text
+
+from tracer.names import Detail
+from tracer.plain import LaidOut, breaks, is_terminal, one_line, visible
+from tracer.report import blocks as said
+from tracer.report.blocks import Block, Reader, Section, Width, Words, flat
+from tracer.report.sections.headline import head_of
+from tracer.report.sections.order import sections_of
+from tracer.report.words import VERDICTS, plural
+
+if TYPE_CHECKING:
+    from tracer.report.view import ReportView
+
+#: Columns from which a table whose cells hold several lines is drawn as one; below, each row is a short paragraph.
+_GRID_FROM = 72
+#: Characters of one sentence and of one name that are shown unless all is; the middle of a longer one is left out.
+_LONGEST, _LONGEST_NAME, _ALL = 480, 240, 2_000
+#: Rows of one kind, and changes of the plan.
+_ROWS, _CHANGES = 12, 12
+_FILE_WIDTH = 100
+#: What a terminal is told of what is no report.
+READER = Reader(detail=Detail.USUAL, rows=20)
+
+
+class Prose(Text):
+    """Text whose paths and ops break after a separator where they must, and never inside a line number."""
+
+    def wrap(
+        self,
+        console: Console,
+        width: int,
+        *,
+        justify: JustifyMethod | None = None,
+        overflow: OverflowMethod | None = None,
+        tab_size: int = 8,
+        no_wrap: bool | None = None,
+    ) -> Lines:
+        """As ``Text.wrap``, with the breaks put in first."""
+        parts = self.divide(breaks(self.plain, width))
+        text = self.blank_copy("\n").join(parts) if len(parts) > 1 else self
+        return Text.wrap(text, console, width, justify=justify, overflow=overflow, tab_size=tab_size, no_wrap=no_wrap)
+
+
+def heading(text: str) -> RenderableType:
+    """A section's name, after an empty line."""
+    return Padding(Prose(text, style="bold underline"), (1, 0, 0, 0))
+
+
+def indented(text: str, columns: int = 2, *, style: str = "") -> RenderableType:
+    """A paragraph that begins ``columns`` from the left."""
+    return Padding(Prose(text, style=style, overflow="fold"), (0, 0, 0, columns))
+
+
+def hanging(mark: str, text: str | Text, columns: int = 2, *, style: str = "") -> RenderableType:
+    """``mark`` and a paragraph, whose further lines begin below its first word."""
+    grid = Grid.grid(padding=(0, 1, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(Prose(mark), Prose(text, style=style) if isinstance(text, str) else text)
+    return Padding(grid, (0, 0, 0, columns))
+
+
+def printed(
+    parts: Callable[[int], Iterable[RenderableType]], *, width: int | None = None, color: bool | None = None
+) -> LaidOut:
+    """``parts`` of a width in columns, laid out as text that acts on no terminal but by our own colours.
+
+    ``None`` asks the terminal: its width, and colour unless the output goes elsewhere or ``NO_COLOR`` is set.
+    """
+    if color is None:
+        color = is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
+    if width is None:
+        width = shutil.get_terminal_size((80, 24)).columns
+    target = io.StringIO()
+    console = Console(
+        file=target,
+        width=max(width, 20),
+        force_terminal=color,
+        color_system="256" if color else None,
+        no_color=not color,
+        highlight=False,
+        emoji=False,
+        markup=False,
+        legacy_windows=False,
+    )
+    for part in parts(console.width):
+        console.print(_Inert(part))
+    return LaidOut("\n".join(line.rstrip() for line in target.getvalue().splitlines()) + "\n")
+
+
+class _Inert:
+    """A part whose text acts on nothing, wherever it came from: the one place that all of it passes."""
+
+    def __init__(self, part: RenderableType) -> None:
+        self._part = part
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self._part, options):
+            yield Segment(visible(segment.text), segment.style)
+
+
+def render(report: ReportView) -> str:
+    """The whole report as a text file: plain, 100 columns, every finding."""
+    return to_text(report, width=_FILE_WIDTH, color=False, limit=None)
+
+
+def to_text(
+    report: ReportView, *, width: int | None, color: bool | None, limit: int | None, detail: Detail = Detail.USUAL
+) -> LaidOut:
+    """The report as text; ``None`` asks the terminal for width and colour, and shows every finding.
+
+    In brief it is the verdict and the counts; whole, every change and finding, with the reasons and the evidence.
+    """
+    is_whole = detail is Detail.WHOLE
+    reader = Reader(
+        detail=detail,
+        rows=_ALL if is_whole else _ROWS,
+        changes=None if is_whole else _CHANGES,
+        findings=None if is_whole else limit,
+    )
+
+    def parts(columns: int) -> Iterator[RenderableType]:
+        drawing = Drawing(columns, unfolds=is_whole)
+        if detail is Detail.BRIEF:
+            yield from drawing.brief(head_of(report))
+            return
+        yield from drawing.head(head_of(report))
+        for section in sections_of(report, reader):
+            yield from drawing.section(section)
+
+    return printed(parts, width=width, color=color)
+
+
+def drawn(blocks: Iterable[Block], *, unfolds: bool = False) -> Callable[[int], Iterator[RenderableType]]:
+    """What ``printed`` takes: ``blocks`` in as many columns as there are."""
+    return lambda width: Drawing(width, unfolds=unfolds).blocks(blocks, 0)
+
+
+class Drawing:
+    """Draws blocks, one kind after the other, in ``width`` columns."""
+
+    def __init__(self, width: int, *, unfolds: bool = False) -> None:
+        self.width, self.unfolds = width, unfolds
+        self.longest, self.longest_name = (_ALL, _ALL) if unfolds else (_LONGEST, _LONGEST_NAME)
+
+    # --- a report ---
+
+    def head(self, head: said.Head) -> Iterator[RenderableType]:
+        """The verdict, what was judged, and what every reader must know first."""
+        yield self._verdict(head)
+        yield Prose(one_line(head.judged, self.longest))
+        yield Prose(head.guarantee, style="dim")
+        for banner in head.banners:
+            yield Prose(f"Note: {one_line(banner, self.longest)}", style="bold")
+
+    def brief(self, head: said.Head) -> Iterator[RenderableType]:
+        """Two lines: what holds, and how many calls and findings there are of each verdict."""
+        yield self._verdict(head)
+        calls = ", ".join(f"{count:,} {VERDICTS[verdict].label}" for verdict, count in head.tally.counts)
+        found = plural(head.findings, "finding")
+        yield Prose(f"{found}; {plural(head.tally.total, 'call')}{f': {calls}' if calls else ''}")
+
+    def _verdict(self, head: said.Head) -> RenderableType:
+        words = VERDICTS[head.verdict]
+        return Prose(f"{words.sign} {one_line(head.headline, self.longest)}", style=f"bold {words.style}")
+
+    def section(self, section: Section) -> Iterator[RenderableType]:
+        """Its title and its blocks."""
+        if section.title:
+            yield heading(section.title if section.count is None else f"{section.title} ({section.count:,})")
+        yield from self.blocks(section.blocks, 2)
+
+    # --- blocks ---
+
+    def blocks(self, blocks: Iterable[Block], left: int) -> Iterator[RenderableType]:
+        """Each of ``blocks``, ``left`` columns from the left."""
+        for block in blocks:
+            yield from getattr(self, f"_{type(block).__name__.lower()}")(block, left)
+
+    def _paragraph(self, block: said.Paragraph, left: int) -> Iterator[RenderableType]:
+        style = {said.Tone.QUIET: "dim", said.Tone.STRONG: "bold"}.get(block.tone, "")
+        yield self._at(left, self.prose(block.words, style))
+
+    def _heading(self, block: said.Heading, left: int) -> Iterator[RenderableType]:
+        yield self._at(left, Prose(block.text, style="bold")) if left else heading(block.text)
+
+    def _sample(self, block: said.Sample, left: int) -> Iterator[RenderableType]:
+        yield from self._code(block.code, left + 3, "bold")
+
+    def _bullets(self, block: said.Bullets, left: int) -> Iterator[RenderableType]:
+        for item in block.items:
+            yield hanging("-", self.prose(item), left)
+        yield from self._left_out(block, left)
+
+    def _rows(self, block: said.Rows, left: int) -> Iterator[RenderableType]:
+        for number, row in enumerate(block.rows, 1):
+            key = self.prose(row.key, "bold")
+            if flat(row.aside):
+                key.append(", ", style="not bold").append_text(self.prose(row.aside, "not bold"))
+            yield hanging(f"{number}.", key, left) if block.is_numbered else self._at(left, key)
+            yield from self.blocks(row.blocks, left + (3 if block.is_numbered else 2))
+        yield from self._left_out(block, left)
+
+    def _table(self, block: said.Table, left: int) -> Iterator[RenderableType]:
+        if not block.is_grid:
+            for row in block.rows:
+                yield self._at(left, self._line(block, row))
+                for piece in (piece for cell in row for piece in flat(cell) if isinstance(piece, said.Lines)):
+                    yield from self._code(piece.text, left + 4, "dim")
+        elif self.width >= _GRID_FROM:
+            yield Prose()
+            yield self._grid(block)
+        else:
+            for row in block.rows:
+                yield Prose()
+                yield self._at(left, self._paragraph_of(block, row))
+        yield from self._left_out(block, left)
+
+    def _pairs(self, block: said.Pairs, left: int) -> Iterator[RenderableType]:
+        yield self._at(left, Prose(f"{block.caption}:", style="bold"))
+        for name, value in block.pairs:
+            yield self._at(left + 2, Prose(f"{one_line(name, self.longest_name)}: ").append_text(self.prose(value)))
+
+    def _beside(self, block: said.Beside, left: int) -> Iterator[RenderableType]:
+        yield from self.blocks(block.blocks, left)
+
+    def _steps(self, block: said.Steps, left: int) -> Iterator[RenderableType]:
+        for step in block.steps:
+            yield hanging(f"{step.number}.", Prose(one_line(step.advice, self.longest)), left)
+            yield from self._code(step.code, left + 3, "bold")
+            if step.where:
+                yield self._at(left + 3, Prose(one_line(step.where, self.longest_name), style="dim"))
+            for need in step.needs:
+                yield self._at(left + 3, Prose(need))
+            yield self._at(left + 3, Prose(step.worth, style="dim"))
+        if block.left_out:
+            yield self._at(left, Prose(f"and {plural(block.left_out, 'more change')}."))
+
+    def _cards(self, block: said.Cards, left: int) -> Iterator[RenderableType]:
+        for card in block.cards:
+            yield Prose()
+            yield Prose(card.question, style="bold")
+            yield self._at(left, Prose(one_line(card.sentence)))
+
+    def _tally(self, block: said.Tally, left: int) -> Iterator[RenderableType]:
+        grid = Grid(box=None, show_header=False, padding=(0, 2, 0, 0))
+        grid.add_column()
+        grid.add_column(justify="right")
+        for verdict, count in block.counts:
+            grid.add_row(self.prose(said.Badge(verdict)), f"{count:,}")
+        grid.add_row("  all", f"{block.total:,}")
+        yield self._at(left, grid)
+
+    def _fold(self, block: said.Fold, left: int) -> Iterator[RenderableType]:
+        brief = self.prose(block.brief)
+        if self.unfolds:
+            yield self._at(left, Prose(f"{block.summary}:", style="bold"))
+            yield from self.blocks(block.blocks, left + 2)
+        else:
+            summary = Prose(f"{block.summary}{': ' if brief else '.'}", style="dim")
+            yield self._at(left, summary.append_text(brief).append("." if brief else ""))
+
+    def _picture(self, block: said.Picture, left: int) -> Iterator[RenderableType]:
+        yield from self.blocks(block.blocks, left)
+
+    # --- pieces ---
+
+    def prose(self, words: Words, style: str = "", *, below: bool = False) -> Prose:
+        """``words`` as one text; what is soft stands on lines of its own where it may, ``below`` the rest."""
+        text = Prose(style=style, overflow="fold")
+        for piece in flat(words):
+            if isinstance(piece, str):
+                text.append(self._spaced(piece))
+            elif isinstance(piece, said.Code):
+                text.append(one_line(piece.text, self.longest_name))
+            elif isinstance(piece, said.Strong):
+                text.append_text(self.prose(piece.words, "bold"))
+            elif isinstance(piece, said.Badge):
+                verdict = VERDICTS[piece.verdict]
+                text.append(f"{verdict.sign} {piece.label or verdict.label}", style=verdict.style)
+            elif isinstance(piece, said.Soft):
+                inner = self.prose(piece.words, "not bold dim" if below and piece.is_faint else "not bold")
+                if inner:
+                    text.append("\n" if below else piece.join if text else "").append_text(inner)
+        return text
+
+    def _spaced(self, text: str) -> str:
+        """A sentence on one line, with the spaces that part it from what stands beside it."""
+        line = one_line(text, self.longest)
+        return f"{' ' * text[:1].isspace()}{line}{' ' * (text[-1:].isspace() and bool(line))}"
+
+    def _line(self, block: said.Table, row: tuple[Words, ...]) -> Prose:
+        """A row on one line: ``cpu: state # seeded, at train.py:9; drawn by 24 calls``."""
+        line = self.prose(row[0], "")
+        cells = [
+            (column.head.lower(), text)
+            for column, cell in zip(block.columns[1:], row[1:], strict=True)
+            if (text := self.prose(cell))
+        ]
+        for number, (head, text) in enumerate(cells):
+            line.append("; " if number else ": ").append(f"{head} " if head else "").append_text(text)
+        return line
+
+    def _paragraph_of(self, block: said.Table, row: tuple[Words, ...]) -> Prose:
+        """A row of several lines where nothing fits side by side; figures stand in its first line."""
+        first, *others = zip(block.columns, row, strict=True)
+        text = self.prose(first[1])
+        for column, cell in others:
+            if column.width is Width.FIGURE:
+                text.append(f", {column.head.lower()} ").append_text(self.prose(cell))
+        for column, cell in others:
+            if column.width is not Width.FIGURE and flat(cell):
+                text.append("\n").append_text(self.prose(cell, below=True))
+        return text
+
+    def _grid(self, block: said.Table) -> Grid:
+        grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, expand=True, show_edge=False)
+        for column in block.columns:
+            if column.width is Width.FIGURE:
+                grid.add_column(column.head, justify="right", min_width=5, overflow="fold")
+            elif column.width is Width.BRIEF:
+                grid.add_column(column.head, width=18, overflow="fold")
+            else:
+                grid.add_column(column.head, ratio=5 if column.width is Width.LONG else 4, overflow="fold")
+        for row in block.rows:
+            grid.add_row(*(self.prose(cell, below=True) for cell in row))
+            grid.add_section()
+        return grid
+
+    def _left_out(self, block: said.Bullets | said.Rows | said.Table, left: int) -> Iterator[RenderableType]:
+        if block.left_out:
+            yield self._at(left, Prose(f"{block.left_out:,} more; {block.elsewhere} them all.", style="dim"))
+
+    def _code(self, code: str, left: int, style: str) -> Iterator[RenderableType]:
+        for line in visible(code).splitlines():
+            yield self._at(left, Prose(line, style=style, overflow="fold"))
+
+    def _at(self, left: int, what: RenderableType) -> RenderableType:
+        return Padding(what, (0, 0, 0, left))

@@ -1,0 +1,1 @@
+"""What a report says: each section as typed blocks, once for all formats."""

@@ -1,0 +1,312 @@
+"""The three questions that a report answers first, each in figures and one plain sentence.
+
+The wording never calls a whole step deterministic: at best it says "no risk found", and on what evidence.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tracer.findings import Change, Finding, Judgement, Target
+from tracer.names import SEVERITY, About, EvidenceKind, Verdict
+from tracer.plain import one_line
+from tracer.plan import Step, is_mode_on, name_of, place_of, step_of
+from tracer.report.blocks import Block, Card, Cards, Figure, Paragraph, Reader, Section, Tone
+from tracer.report.naming import is_call, of_the_process
+from tracer.report.sections.headline import NOTHING_COMPUTED, WITHOUT_TRAINING, condition, draws_repeat, met
+from tracer.report.sections.plan import is_suggestion
+from tracer.report.words import EVIDENCE_STRENGTH, GUARANTEE, joined, plural
+
+if TYPE_CHECKING:
+    from tracer.report.view import ReportView
+
+#: Characters from which a path is shortened in a sentence.
+_LONG = 40
+
+_NOTHING = "Nothing was recorded, so nothing can be said."
+
+#: Kinds of evidence by how much they weigh.
+_STRENGTH = {kind: weight for weight, kind in enumerate(EvidenceKind)}
+
+_RISK = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)
+
+#: What is closed where it stands, by an edit, though that makes settings too.
+_IN_ITS_PLACE = (About.LATE, About.CHANGED, About.LOADER)
+
+
+def questions(report: ReportView, reader: Reader) -> Section:
+    """The three questions with their answers."""
+    blocks: tuple[Block, ...] = (Cards(answers(report)),)
+    if reader.is_whole:
+        blocks += (Paragraph(GUARANTEE, Tone.QUIET),)
+    return Section(anchor="answers", title="", label="Answers", blocks=blocks)
+
+
+def answers(report: ReportView) -> tuple[Card, Card, Card]:
+    """The answers to the three questions, in the user's order."""
+    return _can_runs_differ(report), _what_does_the_mode_do(report), _what_to_change(report)
+
+
+def evidence_counts(findings: Iterable[Finding]) -> list[tuple[str, int]]:
+    """How many findings rest on which kind of evidence at best, strongest first; those with none last."""
+    best = Counter(max([_STRENGTH[e.kind] for e in finding.evidence], default=-1) for finding in findings)
+    kinds = list(EvidenceKind)
+    named = [(EVIDENCE_STRENGTH[kinds[i]], best[i]) for i in reversed(range(len(kinds))) if best[i]]
+    return named + ([("without evidence", best[-1])] if best[-1] else [])
+
+
+_ON_RULES = "The evidence is the tables' rules."
+
+
+def unnamed_sentence(judgement: Judgement) -> str:
+    """What "deterministic" rests on for calls of ops that no rule names; empty where there are none."""
+    seen, told = (judgement.unnamed.get(kind, 0) for kind in (EvidenceKind.DISPATCHED, EvidenceKind.DOCUMENTED))
+    if not seen and not told:
+        return ""
+    if not seen:
+        return (
+            "The evidence is the tables' rules and, for ops that no rule names, the vendor's documentation:"
+            f" {plural(told, 'call')}."
+        )
+    alone = f"; for {told:,} the vendor's documentation alone speaks" if told else ""
+    return (
+        f"Of the {plural(seen + told, 'call')} that no rule names, {seen:,} are of ops that builds of torch were seen"
+        f" to run without an atomic addition{alone}."
+    )
+
+
+def _can_runs_differ(report: ReportView) -> Card:
+    return Card(
+        "Can two runs of my step differ, and because of which lines of mine?",
+        _can_differ_sentence(report),
+        (
+            *_verdict_figures(report, Verdict.RAISES, only_if_any=True),
+            *_verdict_figures(report, Verdict.NONDETERMINISTIC),
+            *_verdict_figures(report, Verdict.CONDITIONAL),
+            *_verdict_figures(report, Verdict.UNKNOWN),
+            *_process_figures(report),
+        ),
+    )
+
+
+def _can_differ_sentence(report: ReportView) -> str:
+    if report.judgement.nothing_computed:
+        return f"{NOTHING_COMPUTED}."
+    untrained = WITHOUT_TRAINING.get(report.judgement.training)
+    settled = sum(finding.count for finding in report.judgement.observed)
+    by_data = f" For {plural(settled, 'call')} that rests on the data of this run." if settled else ""
+    if untrained and met(report):
+        return f"{untrained}. Of what was recorded: {_of_what_was_recorded(report)}{by_data}"
+    return f"{_of_what_was_recorded(report)}{by_data}"
+
+
+def _of_what_was_recorded(report: ReportView) -> str:
+    tally = report.tally
+    found = met(report)
+    risky = _with_verdict(report, *_RISK)
+    refused = _with_verdict(report, Verdict.RAISES)
+    unknown = _with_verdict(report, Verdict.UNKNOWN)
+    at_risk = tally[Verdict.NONDETERMINISTIC] + tally[Verdict.CONDITIONAL]
+    total = plural(tally.total, "recorded call")
+    process = joined(of_the_process(_with_verdict(report, *_RISK, calls=False)))
+    also = f" {process} can also make runs differ." if process else ""
+    if not found:
+        return _NOTHING
+    if refused:
+        return (
+            f"The step stops before that question: {plural(tally[Verdict.RAISES], 'call')} "
+            f"at {plural(_sites(refused), 'place')} would raise, first at {_where(refused[0])}.{also}"
+        )
+    if Verdict.RAISES in found:
+        stops = joined(of_the_process(_with_verdict(report, Verdict.RAISES, calls=False)))
+        return f"The step stops before that question: {stops} would raise an error.{also}"
+    if at_risk:
+        sure = "Yes" if Verdict.NONDETERMINISTIC in found else f"Only {condition(report)}"
+        return (
+            f"{sure}: {at_risk:,} of {total}, from {plural(_sites(risky), 'place')}, can give different "
+            f"bits{_most(risky)}.{also}"
+        )
+    if process:
+        sure = "Yes" if Verdict.NONDETERMINISTIC in found else f"Only {condition(report)}"
+        by_calls = f"none of {total} does so by itself" if tally.total else "no op was recorded"
+        return f"{sure}: {process} can make runs differ; {by_calls}."
+    if Verdict.UNKNOWN in found:
+        calls = f"{plural(tally[Verdict.UNKNOWN], 'call')} at {plural(_sites(unknown), 'place')}" if unknown else ""
+        things = of_the_process(_with_verdict(report, Verdict.UNKNOWN, calls=False))
+        no_answer = joined([calls, *things] if calls else things)
+        return f"No risk found in what is known; for {no_answer or 'some calls'} there is no answer."
+    if Verdict.SEEDED in found and draws_repeat(report):
+        drawing = plural(tally[Verdict.SEEDED], "call that draws", "calls that draw")
+        return (
+            f"No risk found in {total}; {drawing} at random use generators that start alike in every run, as far as was"
+            " seen."
+        )
+    if Verdict.SEEDED in found:
+        return f"Not once seeded: no other risk found in {total}."
+    return f"No risk found in {total}. {unnamed_sentence(report.judgement) or _ON_RULES}"
+
+
+def _with_verdict(report: ReportView, *verdicts: Verdict, calls: bool = True) -> list[Finding]:
+    """Findings about calls, or about the process, that have one of ``verdicts`` as the settings stand."""
+    return [finding for finding in report.findings if is_call(finding) is calls and finding.verdict in verdicts]
+
+
+def _what_does_the_mode_do(report: ReportView) -> Card:
+    question = "If I switch deterministic mode on, what becomes deterministic, and what raises?"
+    fixed = [finding for finding in report.findings if _changes_to(finding, Verdict.DETERMINISTIC)]
+    raising = [finding for finding in report.findings if finding.deterministic_mode is Verdict.RAISES]
+    stays = [
+        finding
+        for finding in report.findings
+        if finding.deterministic_mode in (*_RISK, Verdict.UNKNOWN) and finding.verdict is not Verdict.DETERMINISTIC
+    ]
+    figures = (
+        Figure(_calls(fixed), "become deterministic", Verdict.DETERMINISTIC, _sites(fixed)),
+        Figure(_calls(raising), "raise", Verdict.RAISES, _sites(raising)),
+        Figure(_calls(stays), "stay at risk or unknown", Verdict.UNKNOWN, _sites(stays)),
+    )
+    sentence = _mode_sentence(report.target, fixed, raising, stays) if met(report) else _NOTHING
+    return Card(question, sentence, figures)
+
+
+def _mode_sentence(target: Target, fixed: list[Finding], raising: list[Finding], stays: list[Finding]) -> str:
+    if is_mode_on(target):
+        if not raising and not stays:
+            return "It is on for this target already; no call that was recorded raises."
+        beside = joined(of_the_process([*raising, *stays]))
+        return (
+            f"It is on for this target already: {plural(_calls(raising), 'call raises', 'calls raise')} and "
+            f"{plural(_calls(stays), 'call stays', 'calls stay')} at risk or unknown"
+            f"{f'; beside them stand {beside}' if beside else ''}."
+        )
+    if not fixed and not raising and not stays:
+        return "It changes no verdict: nothing that was recorded needs it, and nothing raises."
+    parts = []
+    if fixed:
+        parts.append(f"it settles {_calls_and_things(fixed, sites=True)}")
+    if _calls(raising):
+        sites = _sites(raising)
+        where = _where(next(filter(is_call, raising)))
+        at = f"at {where}, until that is" if sites == 1 else f"at {sites:,} places, first {where}, until they are"
+        parts.append(f"it stops the step with an error {at} changed as planned")
+    elif raising:
+        parts.append(f"it stops the step with an error because of {joined(of_the_process(raising))}")
+    if stays:
+        parts.append(f"it does nothing known for {_calls_and_things(stays)}")
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _calls_and_things(findings: list[Finding], *, sites: bool = False) -> str:
+    """The calls behind ``findings``, then what they say of the process: ``3 calls at 1 place and 1 setting``."""
+    at = f" at {plural(_sites(findings), 'place')}" if sites else ""
+    calls = [f"{plural(_calls(findings), 'call')}{at}"] if any(map(is_call, findings)) else []
+    return joined([*calls, *of_the_process(findings)])
+
+
+def _what_to_change(report: ReportView) -> Card:
+    closing = [change for change in report.plan if not is_suggestion(change)]
+    open_ones = [change for change in closing if _only_finds_out(change, report)]
+    to_make = [change for change in closing if _is_setting(change, report)]
+    by_hand = len(closing) - len(to_make) - len(open_ones)
+    unknown = sum(change.closes for change in open_ones)
+    settled = sum(change.closes for change in closing) - unknown
+    if not met(report):
+        sentence = "Record a step first: no op ran while recording."
+    elif not report.findings:
+        sentence = "Nothing: no change is known that would help. The proof is two runs from one seed, compared."
+    elif not closing:
+        sentence = "Nothing: whatever was found repeats. The proof is two runs from one seed, compared."
+    elif not settled:
+        sentence = f"Nothing yet: {plural(unknown, 'finding')} must be found out first; the plan says how."
+    else:
+        repeating = sum(step_of(finding, report.target) is Step.NOTHING for finding in report.findings)
+        sentence = (
+            f"{_lines(len(to_make), by_hand)} {'close' if len(to_make) + by_hand != 1 else 'closes'} "
+            f"{settled:,} of {plural(len(report.findings), 'finding')}"
+            f"{f' ({repeating:,} more repeat as they are)' if repeating else ''}; "
+            f"the proof is two runs from one seed, compared bit by bit."
+        )
+    return Card(
+        "What exactly do I change so that it is reproducible, and is the proof there?",
+        sentence,
+        (
+            Figure(len(to_make), "lines of settings" if len(to_make) != 1 else "line of settings"),
+            Figure(by_hand, "code edits" if by_hand != 1 else "code edit"),
+            Figure(unknown, "findings to find out" if unknown != 1 else "finding to find out"),
+        ),
+    )
+
+
+def _is_setting(change: Change, report: ReportView) -> bool:
+    """Is ``change`` a line to put at the top, and no edit of the code that is there?"""
+    return bool(change.sets) and not any(report.findings[at].about in _IN_ITS_PLACE for at in change.findings)
+
+
+def _only_finds_out(change: Change, report: ReportView) -> bool:
+    """Does ``change`` only say how to find out what is unknown?"""
+    closed = [report.findings[at] for at in change.findings]
+    return bool(closed) and all(step_of(finding, report.target) is Step.UNKNOWN for finding in closed)
+
+
+def _lines(settings: int, by_hand: int) -> str:
+    parts = []
+    if settings:
+        parts.append(plural(settings, "line of settings", "lines of settings"))
+    if by_hand:
+        parts.append(plural(by_hand, "code edit"))
+    return " and ".join(parts)
+
+
+def _verdict_figures(report: ReportView, verdict: Verdict, *, only_if_any: bool = False) -> tuple[Figure, ...]:
+    if only_if_any and not report.tally[verdict]:
+        return ()
+    return (Figure(report.tally[verdict], verdict.value, verdict, _sites(_with_verdict(report, verdict))),)
+
+
+def _process_figures(report: ReportView) -> tuple[Figure, ...]:
+    """How much beside the calls puts a run at risk, where anything does."""
+    found = _with_verdict(report, Verdict.RAISES, *_RISK, calls=False)
+    if not found:
+        return ()
+    worst = min((finding.verdict for finding in found), key=SEVERITY.index)
+    return (Figure(len(found), "of the process", worst),)
+
+
+def _most(risky: list[Finding]) -> str:
+    """Which place has most of the calls, where one stands out enough to be named."""
+    if not risky:
+        return ""
+    places: Counter[tuple[str, str]] = Counter()
+    for finding in risky:
+        led_here = f", called from {_brief(finding.called_from)}" if finding.location and finding.called_from else ""
+        places[(f"{_where(finding)}{led_here}", one_line(name_of(finding.op), 2 * _LONG))] += finding.count
+    (place, op), calls = places.most_common(1)[0]
+    return f"; {f'the most ({calls:,})' if len(places) > 1 else 'all'} through {op} at {place}"
+
+
+def _changes_to(finding: Finding, verdict: Verdict) -> bool:
+    return finding.deterministic_mode is verdict and finding.verdict not in (verdict, Verdict.SEEDED)
+
+
+def _where(finding: Finding) -> str:
+    """The place as a sentence can bear it: of a long path, the file alone."""
+    return _brief(finding.location or place_of(finding))
+
+
+def _brief(place: str) -> str:
+    """``place``; of a long path, the file alone."""
+    _, slash, file = place.rpartition("/")
+    return one_line(f"…/{file}" if slash and len(place) > _LONG else place, 2 * _LONG)
+
+
+def _sites(findings: Iterable[Finding]) -> int:
+    """Distinct places of those of ``findings`` that speak of calls."""
+    return len({place_of(finding) for finding in findings if is_call(finding)})
+
+
+def _calls(findings: Iterable[Finding]) -> int:
+    """Recorded calls behind ``findings``; what is counted of the process is none."""
+    return sum(finding.count for finding in findings if is_call(finding))

@@ -1,0 +1,224 @@
+"""Recorded calls by verdict: in all, by phase and by module.
+
+The model is drawn as nested blocks: each module as wide as its calls, in the colour of the worst verdict inside. It is
+laid out here and not in the page, so that it stands on paper and without scripts too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from tracer.names import SEVERITY, Phase, Verdict
+from tracer.report import blocks as said
+from tracer.report.blocks import Column, Heading, Paragraph, Picture, Reader, Section, Table, Tone, Width
+from tracer.report.sections.headline import tally_of
+from tracer.report.words import VERDICTS, by_severity
+
+if TYPE_CHECKING:
+    from tracer.report.view import ReportView
+
+#: Blocks that are drawn, the widest first; levels below the root; the thinnest block in percent of the whole.
+MOST_BLOCKS = 500
+DEEPEST = 10
+THINNEST = 0.05
+OUTSIDE = "outside modules"
+#: Rows of the modules' bars.
+MODULE_ROWS = 12
+#: A part of a bar that was counted at all is never thinner than this, in percent.
+_THINNEST_PART = 1.2
+
+
+class Segment(NamedTuple):
+    """One verdict's part of a bar."""
+
+    verdict: Verdict
+    calls: int
+    width: float
+    """Percent of the bar."""
+
+
+class Bar(NamedTuple):
+    """Calls of one phase or module, by verdict."""
+
+    label: str
+    total: int
+    segments: tuple[Segment, ...]
+
+
+class Bars(NamedTuple):
+    """Bars below each other."""
+
+    caption: str
+    first: str
+    """What each of them is."""
+    rows: tuple[Bar, ...]
+
+
+class PhasePart(NamedTuple):
+    """One phase of the strip."""
+
+    phase: Phase
+    calls: int
+    verdict: Verdict
+    """The worst in it."""
+
+
+class Block(NamedTuple):
+    """One module with all that it contains."""
+
+    path: str
+    """As ``named_modules()`` spells it; empty for the whole, and for calls outside modules."""
+    label: str
+    depth: int
+    left: float
+    """Percent of the whole width."""
+    width: float
+    calls: int
+    verdict: Verdict
+    """The worst inside, as the settings stand."""
+    worst: int
+    """Calls of that verdict."""
+    is_outside: bool = False
+    """Does it stand for the calls outside modules?"""
+
+
+class Map(NamedTuple):
+    """The phases that ran, in the order of a step, and below them the model."""
+
+    strip: tuple[PhasePart, ...]
+    blocks: tuple[Block, ...]
+    levels: int
+
+
+class _Module:
+    """A node of the tree of module paths."""
+
+    def __init__(self, path: str, label: str) -> None:
+        self.path = path
+        self.label = label
+        self.counts: Counter[Verdict] = Counter()
+        """Of all calls inside."""
+        self.children: dict[str, _Module] = {}
+
+    @property
+    def calls(self) -> int:
+        return sum(self.counts.values())
+
+
+def calls(report: ReportView, reader: Reader) -> Section:
+    """Every recorded call, counted once."""
+    tally = tally_of(report)
+    lead = f"Every recorded call is counted once: {tally.total:,} in all, as the settings stand."
+    blocks: list[said.Block] = [Paragraph(lead, Tone.LEAD)] if reader.is_whole else []
+    blocks.append(tally)
+    phases = report.tally.by_phase
+    ran = [(phase, counts) for phase in Phase if (counts := phases.get(phase)) and any(counts.values())]
+    if ran and reader.is_whole:
+        strip = tuple(PhasePart(phase, sum(counts.values()), by_severity(counts)[0][0]) for phase, counts in ran)
+        drawn = model_map(report.tally.by_module)
+        levels = 1 + max((block.depth for block in drawn), default=0)
+        by_phase = tuple(_bar(phase.value, phases[phase]) for phase in Phase if phase in phases)
+        figures: tuple[said.Block, ...] = (Heading("By phase"), _bars("phase", by_phase))
+        if modules := _module_bars(report):
+            figures += (Heading("Modules, worst first"), _bars("module", modules))
+        blocks.append(Heading("By phase and module"))
+        blocks += [Picture("map", Map(strip, drawn, levels)), said.Fold("The same in figures", figures)]
+    return Section(anchor="calls", title="Calls by verdict", label="Calls", blocks=tuple(blocks))
+
+
+def _bars(what: str, rows: tuple[Bar, ...]) -> Picture:
+    cells = tuple(
+        (
+            bar.label,
+            ", ".join(f"{part.calls:,} {VERDICTS[part.verdict].label}" for part in bar.segments),
+            f"{bar.total:,}",
+        )
+        for bar in rows
+    )
+    table = Table((Column(what.capitalize()), Column("Verdicts"), Column("Calls", Width.FIGURE)), cells, noun=what)
+    return Picture("bars", Bars(f"Calls by {what} and verdict", what.capitalize(), rows), (table,))
+
+
+def _bar(label: str, counts: Mapping[Verdict, int]) -> Bar:
+    total = sum(counts.values())
+    present = by_severity(counts)
+    widths = [max(100 * count / total, _THINNEST_PART) for _, count in present] if total else []
+    scale = 100 / sum(widths) if widths else 0
+    parts = (
+        Segment(verdict, count, round(width * scale, 2))
+        for (verdict, count), width in zip(present, widths, strict=True)
+    )
+    return Bar(label, total, tuple(parts))
+
+
+def _module_bars(report: ReportView) -> tuple[Bar, ...]:
+    """The modules with the most calls of the worst verdicts; those without any risk are left out."""
+    worse = SEVERITY[:-1]
+    risky = [
+        (module, counts)
+        for module, counts in report.tally.by_module.items()
+        if any(counts.get(verdict) for verdict in worse)
+    ]
+    risky.sort(key=lambda item: (*(-item[1].get(verdict, 0) for verdict in worse), item[0]))
+    return tuple(_bar(module or OUTSIDE, counts) for module, counts in risky[:MODULE_ROWS])
+
+
+def model_map(by_module: Mapping[str, Mapping[Verdict, int]]) -> tuple[Block, ...]:
+    """The whole, then its modules from the outside in, neighbours in the order in which they first ran."""
+    root = _tree(by_module)
+    if not root.calls:
+        return ()
+    blocks = [block for block in _blocks(root, 0, 0.0, 100.0) if block.width >= THINNEST]
+    if len(blocks) > MOST_BLOCKS:
+        least = sorted((block.width for block in blocks), reverse=True)[MOST_BLOCKS - 1]
+        blocks = [block for block in blocks if block.width >= least][:MOST_BLOCKS]
+    return tuple(blocks)
+
+
+def worst_inside(by_module: Mapping[str, Mapping[Verdict, int]], blocks: tuple[Block, ...]) -> list[int]:
+    """For ``blocks`` of another target: each its worst verdict's place in ``SEVERITY``, then its calls."""
+    root = _tree(by_module)
+    found: list[int] = []
+    for block in blocks:
+        node: _Module | None = root
+        if block.is_outside:
+            node = root.children.get("")
+        else:
+            for name in block.path.split(".") if block.depth else ():
+                node = node.children.get(name) if node is not None else None
+        verdict, calls = _worst(node.counts) if node is not None else (Verdict.DETERMINISTIC, 0)
+        found += SEVERITY.index(verdict), calls
+    return found
+
+
+def _tree(by_module: Mapping[str, Mapping[Verdict, int]]) -> _Module:
+    root = _Module("", "all calls")
+    for path, counts in by_module.items():
+        root.counts.update(counts)
+        node = root
+        parts = path.split(".")[:DEEPEST] if path else [""]
+        for depth, name in enumerate(parts, 1):
+            known = node.children.get(name)
+            if known is None:
+                known = node.children[name] = _Module(".".join(parts[:depth]), (name or ".") if path else OUTSIDE)
+            known.counts.update(counts)
+            node = known
+    return root
+
+
+def _blocks(module: _Module, depth: int, left: float, width: float) -> Iterator[Block]:
+    verdict, worst = _worst(module.counts)
+    is_outside = depth == 1 and not module.path and module.label == OUTSIDE
+    yield Block(
+        module.path, module.label, depth, round(left, 3), round(width, 3), module.calls, verdict, worst, is_outside
+    )
+    for child in module.children.values():
+        share = width * child.calls / module.calls if module.calls else 0.0
+        yield from _blocks(child, depth + 1, left, share)
+        left += share
+
+
+def _worst(counts: Mapping[Verdict, int]) -> tuple[Verdict, int]:
+    return next(((verdict, counts[verdict]) for verdict in SEVERITY if counts.get(verdict)), (Verdict.DETERMINISTIC, 0))

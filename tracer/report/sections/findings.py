@@ -1,0 +1,386 @@
+"""Findings: what trials refuted, the table of all, why, what data settle, and what is unknown.
+
+Seeded draws of like modules are one row of the table, and bury nothing that can differ. Findings stay what they are:
+CSV, JSON and SARIF have each, and so has the page's table when unfolded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+import tracer
+from tracer.findings import Finding, Judgement
+from tracer.gate.baseline import Acceptance, AcceptedBy
+from tracer.names import (
+    OF_A_RUN,
+    SEVERITY,
+    About,
+    Cause,
+    Detail,
+    EvidenceKind,
+    Phase,
+    UnknownReason,
+    Verdict,
+    Word,
+)
+from tracer.plan import name_of, place_of
+from tracer.report.blocks import (
+    Badge,
+    Block,
+    Code,
+    Column,
+    Heading,
+    Paragraph,
+    Picture,
+    Reader,
+    Row,
+    Rows,
+    Sample,
+    Section,
+    Soft,
+    Strong,
+    Table,
+    Tone,
+    Width,
+    Words,
+    first,
+)
+from tracer.report.finding_columns import backend_of
+from tracer.report.naming import calls_by_op, compiled_in, is_call, ops_behind, phase_of, subject_of
+from tracer.report.sections.answers import evidence_counts, unnamed_sentence
+from tracer.report.sections.targets import targets_shown
+from tracer.report.words import ABOUT, UNKNOWN_REASONS, plural
+
+if TYPE_CHECKING:
+    from tracer.report.view import ReportView
+
+_NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
+#: What a row of several draws is about.
+DRAWS = "random draws"
+_FOLDED = "Seeded draws are one row for like modules; --verbose, HTML, CSV and JSON have each."
+_OF_THIS_RUN = (EvidenceKind.TRIED, EvidenceKind.OBSERVED)
+
+REFUTED = "The table is wrong for this device"
+REFUTED_LEAD = (
+    "These calls were made again in this run, from the same inputs and generator states, and gave other results,"
+    " though the table holds them for deterministic. Please report it; the text below says all that is needed, and no"
+    " value of any tensor."
+)
+SETTLED = "Settled by the data of this run"
+SETTLED_LEAD = (
+    "The tables hold these calls for a risk; their data were looked at, and leave no two ways. Deterministic for these"
+    " data: with others they may not be."
+)
+_NO_PROOF = (
+    " Every recorded call is in the tally above. That is no proof: the evidence for a call without a finding is a"
+    " table's rule or, where no rule names its op, what its builds launch or its documentation. "
+)
+_UNKNOWN_LEAD = "Unknown is an answer: these calls may be safe or not, and nothing that the tables hold decides it."
+_COLUMNS = (
+    Column("Now, then under the mode", Width.BRIEF),
+    Column("Calls", Width.FIGURE),
+    Column("Op and place", Width.LONG),
+    Column("What to do"),
+)
+
+
+class Filters(NamedTuple):
+    """What the page's table offers to filter by."""
+
+    verdicts: tuple[Word, ...]
+    phases: tuple[Word, ...]
+    backends: tuple[str, ...]
+    causes: tuple[Word, ...]
+    abouts: tuple[str, ...]
+    has_gate: bool
+
+
+def refuted(report: ReportView, reader: Reader) -> Section | None:
+    """What trials refuted, with the text to send."""
+    found = refuted_by_trials(report.judgement)
+    if not found:
+        return None
+    sample = Sample(to_report(report.judgement, found), "the report")
+    return Section(
+        anchor="refuted", title=REFUTED, label="Refuted", blocks=(Paragraph(REFUTED_LEAD, Tone.LEAD), sample)
+    )
+
+
+def findings(report: ReportView, reader: Reader) -> Section:
+    """Every finding, worst first."""
+    found, unnamed = report.findings, unnamed_sentence(report.judgement)
+    blocks: list[Block] = []
+    if found:
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in evidence_counts(found))
+        counted = plural(len(found), "finding")
+        lead = (
+            f"{counted}, worst first, as the settings stand and with deterministic mode on. Evidence at best: {kinds}."
+        )
+        blocks.append(Paragraph(f"{lead} {unnamed}".rstrip(), Tone.LEAD))
+    else:
+        blocks.append(Paragraph((Badge(Verdict.DETERMINISTIC, "No finding"), f"{_NO_PROOF}{unnamed}".rstrip())))
+    if gate := gate_in_words(report):
+        blocks.append(Paragraph(gate))
+    if any(judgement.findings for judgement in targets_shown(report)):
+        blocks.append(Picture("findings", _filters(report, has_gate=bool(gate)), _tables(report, reader)))
+    return Section(anchor="findings", title="Findings", blocks=tuple(blocks), count=len(found))
+
+
+def _tables(report: ReportView, reader: Reader) -> tuple[Block, ...]:
+    """The findings as tables: those that nobody accepted and, where there is room, those that a gate accepted."""
+    taken = report.spoken_for
+    left = tuple(one for number, one in enumerate(report.findings) if number not in taken)
+    blocks = _table(left, reader)
+    if taken and reader.detail is not Detail.BRIEF:
+        accepted = tuple(report.findings[number] for number in taken)
+        blocks += (Heading("Accepted"), *_table(accepted, reader))
+    return blocks + _reasons(report.findings, reader.rows) if reader.is_whole else blocks
+
+
+def _table(found: tuple[Finding, ...], reader: Reader) -> tuple[Block, ...]:
+    if not found:
+        return ()
+    rows = found if reader.is_whole else rows_of(found)
+    shown, left_out = first(rows, reader.findings)
+    elsewhere = "the HTML, CSV and JSON reports have"
+    table = Table(_COLUMNS, tuple(map(_cells, shown)), "finding", left_out, elsewhere, is_grid=True)
+    return (table,) if len(rows) == len(found) else (table, Paragraph(_FOLDED, Tone.QUIET))
+
+
+def _cells(one: Finding) -> tuple[Words, ...]:
+    under: Words = ("→ ", Badge(one.deterministic_mode)) if one.deterministic_mode is not one.verdict else ""
+    where = one.module if one.module and (one.location or one.called_from) else ""
+    phase = phase_of(one)
+    return (
+        (Badge(one.verdict), Soft(under, " ", is_faint=False)),
+        f"{one.count:,}",
+        (
+            Strong(Code(subject_of(one))),
+            f" {phase}" if phase else "",
+            Soft(Code(place_of(one)), is_faint=False),
+            Soft(("runs as ", Code(name_of(one.runs_as))) if one.runs_as else "", is_faint=False),
+            Soft(compiled_in(one), is_faint=False),
+            Soft(f"for {calls_by_op(one.ops, 3)}" if ops_behind(one) else ""),
+            Soft(Code(where)),
+        ),
+        _advice(one),
+    )
+
+
+def _advice(finding: Finding) -> str:
+    """The remedy; for what is unknown without one, why it is."""
+    if finding.remedy or finding.reason is None:
+        return finding.remedy
+    detail = f" ({finding.reason_detail})" if finding.reason_detail else ""
+    return f"{UNKNOWN_REASONS[finding.reason]}{detail}"
+
+
+def _filters(report: ReportView, *, has_gate: bool) -> Filters:
+    found = report.findings
+    return Filters(
+        _met(SEVERITY, (finding.verdict for finding in found)),
+        _met(Phase, (finding.phase for finding in found if phase_of(finding))),
+        tuple(sorted({backend_of(finding, report.judgement).value for finding in found})),
+        _met(Cause, (finding.cause for finding in found)),
+        tuple(ABOUT[about].label for about in About if any(finding.about is about for finding in found)),
+        has_gate,
+    )
+
+
+def _met(words: Iterable[Word], met: Iterable[Word | None]) -> tuple[Word, ...]:
+    """Those of ``words`` that occur, in their own order."""
+    occurring = set(met)
+    return tuple(word for word in words if word in occurring)
+
+
+def _reasons(found: Iterable[Finding], most: int) -> tuple[Block, ...]:
+    """Why each rule says what it says, with its evidence: once, however many findings bear it."""
+    told: dict[tuple[str, str], Finding] = {}
+    for finding in found:
+        told.setdefault((finding.rule, finding.why), finding)
+    shown, left_out = first(tuple(told.values()), most)
+    rows = tuple(
+        Row(
+            Code(finding.rule or "no rule"),
+            blocks=(
+                *((Paragraph(why),) if (why := finding.why or _reason(finding)) else ()),
+                *(Paragraph(str(row), Tone.QUIET) for row in finding.evidence),
+            ),
+        )
+        for finding in shown
+    )
+    return (Heading("Why, and the evidence"), Rows(rows, left_out=left_out)) if rows else ()
+
+
+def _reason(finding: Finding) -> str:
+    return UNKNOWN_REASONS[finding.reason] if finding.reason is not None else ""
+
+
+def settled(report: ReportView, reader: Reader) -> Section | None:
+    """What the data of the run settle."""
+    observed = report.judgement.observed
+    if not observed:
+        return None
+    shown, left_out = first(observed, reader.rows)
+    rows = tuple(
+        Row(
+            (Badge(one.verdict), " ", Code(name_of(one.op)), f" {one.phase}"),
+            aside=plural(one.count, "call"),
+            blocks=(Paragraph(Code(place_of(one))), Paragraph(of_this_run(one), Tone.QUIET)),
+        )
+        for one in shown
+    )
+    blocks = (Paragraph(SETTLED_LEAD, Tone.LEAD), Rows(rows, left_out=left_out))
+    return Section(anchor="settled", title=SETTLED, label="Settled by data", blocks=blocks, count=len(observed))
+
+
+def unknown(report: ReportView, reader: Reader) -> Section | None:
+    """Findings by the reason for which they are not answered."""
+    groups: dict[UnknownReason | None, list[Finding]] = {}
+    for finding in report.findings:
+        if Verdict.UNKNOWN in (finding.verdict, finding.deterministic_mode):
+            groups.setdefault(finding.reason, []).append(finding)
+    if not groups:
+        return None
+    rows = tuple(_unknown(reason, group) for reason, group in groups.items())
+    blocks = (Paragraph(_UNKNOWN_LEAD, Tone.LEAD), Rows(rows, anchor="unknown"))
+    return Section(anchor="unknown", title="Unknown, and why", label="Unknown", blocks=blocks)
+
+
+def _unknown(reason: UnknownReason | None, group: list[Finding]) -> Row:
+    calls = sum(finding.count for finding in group if is_call(finding))
+    ops = [op for op, _ in Counter(subject_of(finding) for finding in group).most_common(8)]
+    details = list(dict.fromkeys(finding.reason_detail for finding in group if finding.reason_detail))[:8]
+    return Row(
+        Badge(Verdict.UNKNOWN, reason.value if reason else "no reason given"),
+        aside=plural(len(group), "finding") + (f", {plural(calls, 'call')}" if calls else ""),
+        blocks=(
+            Paragraph(UNKNOWN_REASONS[reason] if reason else "The table does not say why."),
+            Paragraph(Code(", ".join(ops))),
+            *((Paragraph(", ".join(details), Tone.QUIET),) if details else ()),
+        ),
+    )
+
+
+# --- what a gate accepted ---------------------------------------------------------------------------------
+
+_BY: Mapping[AcceptedBy, str] = {
+    AcceptedBy.BASELINE: "by the baseline",
+    AcceptedBy.COMMENT: "by a comment in the code",
+    AcceptedBy.SELECTION: "by what the gate was told to look at",
+}
+
+
+def accepted_in_words(acceptance: Acceptance) -> str:
+    """``By the baseline: seen in review.``"""
+    by = _BY[acceptance.by]
+    return f"{by[0].upper()}{by[1:]}{': ' if acceptance.reason else ''}{acceptance.reason}"
+
+
+def gate_in_words(report: ReportView) -> str:
+    """How many of the findings a gate accepted, and what spoke for them; empty for a report behind no gate."""
+    if report.accepted is None:
+        return ""
+    taken, left = len(report.accepted), len(report.findings) - len(report.accepted)
+    counts = Counter(accepted.by for accepted in report.accepted)
+    told = ", ".join(f"{counts[by]:,} {words}" for by, words in _BY.items() if counts[by])
+    aside = f" ({told})" if told else ""
+    looked = f"A gate has looked at this report: {plural(taken, 'finding is', 'findings are')} accepted"
+    return f"{looked}{aside}, {plural(left, 'is', 'are')} not."
+
+
+# --- what trials and data showed --------------------------------------------------------------------------
+
+
+def refuted_by_trials(judgement: Judgement) -> tuple[Finding, ...]:
+    """Findings of which trials showed that the table is wrong."""
+    return tuple(finding for finding in judgement.findings if finding.refuted is not None)
+
+
+def of_this_run(finding: Finding) -> str:
+    """What trials and data showed of a finding's calls; empty where nobody tried or looked."""
+    return "; ".join(row.ref for row in finding.evidence if row.kind in _OF_THIS_RUN)
+
+
+def rests_on_a_rule(finding: Finding) -> bool:
+    """Does a rule speak of it, which has a page of its own?"""
+    return any(row.kind not in OF_A_RUN for row in finding.evidence)
+
+
+def to_report(judgement: Judgement, found: Sequence[Finding]) -> str:
+    """The text to paste into an issue: where it ran, which calls, what the table says, what was seen."""
+    environment = judgement.environment
+    on = ", ".join(dict.fromkeys(device.name for device in environment.devices)) or environment.platform
+    versions = [f"torch {environment.torch}"]
+    versions += [f"CUDA {environment.cuda}"] if environment.cuda else []
+    versions += [f"cuDNN {environment.cudnn}"] if environment.cudnn else []
+    versions += [plural(environment.num_threads, "thread")] if environment.num_threads else []
+    lines = [
+        f"determinism-tracer {tracer.__version__}: trials refute a table",
+        f"{on}; {', '.join(versions)}; deterministic mode {environment.deterministic_mode}",
+    ]
+    for finding in found:
+        facts = ", ".join(f"{name}={value}" for name, value in sorted(finding.facts.items()))
+        lines += [
+            "",
+            f"{name_of(finding.op)} ({finding.phase}): {finding.backend} table says {finding.refuted}"
+            f" (rule {finding.rule})",
+            f"  tried: {of_this_run(finding)}",
+            f"  facts: {facts}",
+        ]
+    return "\n".join(lines)
+
+
+# --- rows that stand for several --------------------------------------------------------------------------
+
+
+def rows_of(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """``findings`` in their order; seeded draws in modules that differ by a number alone are one row."""
+    known = tuple(findings)
+    groups = ([known[place] for place in group] for group in groups_of(known))
+    return tuple(group[0] if len(group) == 1 else _folded(group) for group in groups)
+
+
+def groups_of(findings: Iterable[Finding], told: Mapping[int, str] | None = None) -> tuple[tuple[int, ...], ...]:
+    """The positions from 0 of the findings of each row; what is ``told`` of them differently keeps them apart."""
+    told = told or {}
+    groups: dict[object, list[int]] = {}
+    for place, one in enumerate(findings):
+        kind = (*_kind_of(one), told.get(place)) if _is_seeded_draw(one) else place
+        groups.setdefault(kind, []).append(place)
+    return tuple(map(tuple, groups.values()))
+
+
+def _is_seeded_draw(one: Finding) -> bool:
+    return one.about is About.CALL and one.verdict is one.deterministic_mode is Verdict.SEEDED
+
+
+def _kind_of(one: Finding) -> tuple[object, ...]:
+    return (one.backend, _NUMBER.sub("*", one.module), one.remedy)
+
+
+def _folded(group: list[Finding]) -> Finding:
+    first = group[0]
+    ops: Counter[str] = Counter()
+    for finding in group:
+        ops[finding.op] += finding.count
+    places = list(dict.fromkeys(finding.location for finding in group))
+    more = f" and {len(places) - 1:,} more" if len(places) > 1 else ""
+    return msgspec.structs.replace(
+        first,
+        op="",
+        runs_as="",
+        about=About.GENERATOR,
+        subject=DRAWS,
+        phase=Phase.OTHER,
+        ops=dict(ops.most_common()),
+        count=ops.total(),
+        module=_NUMBER.sub("*", first.module),
+        location=f"{places[0]}{more}",
+        called_from=first.called_from if all(finding.called_from == first.called_from for finding in group) else "",
+    )

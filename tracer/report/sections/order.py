@@ -1,0 +1,73 @@
+"""All sections of a report in the order in which people read them; adding one is one row here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from tracer.names import Detail
+from tracer.report.blocks import Reader, Section
+from tracer.report.sections.answers import questions
+from tracer.report.sections.calls import calls
+from tracer.report.sections.compiled import compiled
+from tracer.report.sections.findings import findings, refuted, settled, unknown
+from tracer.report.sections.lines import own_lines
+from tracer.report.sections.plan import plan
+from tracer.report.sections.process import draws, loading, memory, settings
+from tracer.report.sections.ranks import ranks
+from tracer.report.sections.recorded import environment, not_seen
+from tracer.report.sections.targets import targets
+
+if TYPE_CHECKING:
+    from tracer.report.view import ReportView
+
+_DEPTHS = tuple(Detail)
+
+
+class Listed(NamedTuple):
+    """A section of a report."""
+
+    make: Callable[[ReportView, Reader], Section | None]
+    """The section for a reader; ``None`` where there is nothing to say."""
+    depth: Detail
+    """How much a reader must ask for to be told it."""
+
+
+def runs(report: ReportView, reader: Reader) -> Section | None:
+    """What several runs showed; a report on one run loads none of what reads their values."""
+    if report.repeated is None:
+        return None
+    from tracer.report.sections.runs import what_happened
+
+    return what_happened(report.repeated, reader)
+
+
+SECTIONS: tuple[Listed, ...] = (
+    Listed(runs, Detail.USUAL),
+    Listed(refuted, Detail.BRIEF),
+    Listed(plan, Detail.BRIEF),
+    Listed(questions, Detail.BRIEF),
+    Listed(targets, Detail.WHOLE),
+    Listed(calls, Detail.USUAL),
+    Listed(own_lines, Detail.WHOLE),
+    Listed(findings, Detail.BRIEF),
+    Listed(settled, Detail.USUAL),
+    Listed(compiled, Detail.USUAL),
+    Listed(settings, Detail.USUAL),
+    Listed(draws, Detail.USUAL),
+    Listed(memory, Detail.USUAL),
+    Listed(loading, Detail.USUAL),
+    Listed(ranks, Detail.USUAL),
+    Listed(unknown, Detail.WHOLE),
+    Listed(not_seen, Detail.USUAL),
+    Listed(environment, Detail.WHOLE),
+)
+
+
+def sections_of(report: ReportView, reader: Reader) -> Iterator[Section]:
+    """The sections that have something to say to ``reader``."""
+    for listed in SECTIONS:
+        if _DEPTHS.index(listed.depth) <= _DEPTHS.index(reader.detail):
+            section = listed.make(report, reader)
+            if section is not None:
+                yield section

@@ -1,0 +1,89 @@
+"""What to change, numbered: what each change is worth, and what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tracer.findings import Change, Need
+from tracer.names import Prerequisite
+from tracer.report.blocks import Block, Paragraph, Reader, Section, Step, Steps, Tone, first
+from tracer.report.words import plural
+
+if TYPE_CHECKING:
+    from tracer.report.view import ReportView
+
+_NOTHING = "Nothing that was recorded asks for a change"
+_FEWEST = "The fewest changes that remove the most, in the order in which to make them."
+
+
+def plan(report: ReportView, reader: Reader) -> Section | None:
+    """The numbered changes; where there are none, a page says so."""
+    if not report.plan and not reader.is_whole:
+        return None
+    shown, left_out = first(report.plan, reader.changes)
+    lead = _FEWEST if any(change.closes for change in report.plan) else f"{_NOTHING}; what follows is a suggestion."
+    blocks: tuple[Block, ...] = (Paragraph(lead if shown else f"{_NOTHING}.", Tone.LEAD),) if reader.is_whole else ()
+    if shown:
+        blocks += (Steps(tuple(map(step_of_plan, shown)), left_out),)
+    return Section(anchor="plan", title="What to change", label="Plan", blocks=blocks)
+
+
+def step_of_plan(change: Change) -> Step:
+    """A change, with what it needs and is worth in words."""
+    return Step(
+        number=change.number,
+        title=change.title,
+        remedy=change.remedy,
+        code=change.code,
+        where=change.where,
+        needs=tuple(needs_in_words(change)),
+        worth=worth(change),
+    )
+
+
+def is_suggestion(change: Change) -> bool:
+    """Does ``change`` close nothing, nor help another to? It only saves time."""
+    return not change.closes and not change.sets
+
+
+def worth(change: Change) -> str:
+    """What ``change`` is worth: ``closes 2 findings, 24 calls``."""
+    if not change.closes:
+        return "a suggestion: it closes no finding" if is_suggestion(change) else "needed with the others"
+    calls = f", {plural(change.calls, 'call')}" if change.calls else ""
+    seen = f", {change.seen:,} of them seen to differ" if change.seen else ""
+    return f"closes {plural(change.closes, 'finding')}{seen}{calls}"
+
+
+def needs_in_words(change: Change) -> list[str]:
+    """A sentence, without its full stop, for each thing that ``change`` needs."""
+    return [_in_words(need) for need in change.needs]
+
+
+def _in_words(need: Need) -> str:
+    if need.kind is Prerequisite.BEFORE_COMPILING:
+        return "Make it before anything is compiled: what was compiled without it must be compiled anew"
+    if need.kind is Prerequisite.NOTHING_RAISES:
+        if need.setting:
+            return f"Make {_numbered(need.changes)} with it: without {need.setting} calls raise"
+        what = "it replaces" if len(need.changes) == 1 else "they replace"
+        return f"Make {_numbered(need.changes)} first: what {what} raises under deterministic mode"
+    if need.changes:
+        return f"Works with deterministic mode on alone: make {_numbered(need.changes)} with it"
+    if need.holds:
+        return "Works with deterministic mode on alone: leave it on"
+    return "Works with deterministic mode on alone, which no change of this plan turns on"
+
+
+def _numbered(changes: Sequence[int]) -> str:
+    """``change 3``, ``changes 3 and 5 to 8``."""
+    runs: list[list[int]] = []
+    for change in changes:
+        if runs and change == runs[-1][-1] + 1:
+            runs[-1].append(change)
+        else:
+            runs.append([change])
+    told = [f"{run[0]} to {run[-1]}" if len(run) > 2 else " and ".join(map(str, run)) for run in runs]
+    spelt = " and ".join(filter(None, (", ".join(told[:-1]), told[-1])))
+    return f"change{'s' * (len(changes) > 1)} {spelt}"

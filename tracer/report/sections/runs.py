@@ -1,0 +1,431 @@
+"""Runs that were compared: where they part, why, what follows, and under which circumstances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
+import msgspec
+
+from tracer.divergence.model import Changed, Divergence, NotRestored, Parting, Place, Root, RootCause
+from tracer.divergence.repeated import Arm, Outcome, Repeated
+from tracer.names import Phase, Verdict
+from tracer.plan import name_of
+from tracer.report.blocks import (
+    Badge,
+    Block,
+    Bullets,
+    Code,
+    Column,
+    Fold,
+    Head,
+    Heading,
+    Pairs,
+    Paragraph,
+    Picture,
+    Reader,
+    Row,
+    Rows,
+    Section,
+    Soft,
+    Strong,
+    Table,
+    Tone,
+    Width,
+    Words,
+    first,
+)
+from tracer.report.sections.calls_strip import picture_of
+from tracer.report.words import plural
+from tracer.trace.values import ValueKind
+
+#: A cause in the words of a sentence: ``by its kernel``.
+CAUSES = {
+    RootCause.KERNEL: "by its kernel",
+    RootCause.DRAW: "by a random draw",
+    RootCause.UNWRITTEN_MEMORY: "by memory that nobody wrote",
+    RootCause.INPUT_DATA: "by the data that came in",
+    RootCause.INITIAL_STATE: "by the state at the start",
+    RootCause.ARGUMENT: "by a number among its arguments",
+    RootCause.OUTSIDE_CHANGE: "by bytes that changed from outside",
+    RootCause.STRUCTURE: "by other calls",
+    RootCause.SETTING: "by another setting",
+    RootCause.COLLECTIVE: "by what other processes gave",
+    RootCause.UNKNOWN: "by what is not known",
+}
+
+_NOT_RESTORED = {
+    ValueKind.GENERATOR: "generator state",
+    ValueKind.OPTIMIZER_STATE: "optimizer state",
+    ValueKind.DATA_POSITION: "data position",
+    ValueKind.PARAMETER: "parameters",
+    ValueKind.BUFFER: "buffers",
+    ValueKind.HYPERPARAMETER: "an optimizer's settings",
+    ValueKind.BATCH: "data position",
+}
+NO_PROOF = "That runs agree is no proof: another run may not."
+_IN_ORDER = "In order of execution; a cause that shows often stands here once."
+_ARMS = (
+    "Each arm is one more run, held against run 1. What differs in an arm alone is sensitive to it; what differs"
+    " unvaried is the program itself."
+)
+#: Roots and places that are listed.
+_MOST = 60
+
+
+def head_of_runs(head: Head, repeated: Repeated) -> Head:
+    """The head of a report on the first of several runs: what they showed, then what the tables say of it."""
+    shown = _shown(repeated)
+    agrees = repeated.agrees and shown is repeated
+    compared = f"run 1 and {shown.second}: {_counts(shown.divergence)}"
+    return msgspec.structs.replace(
+        head,
+        verdict=head.verdict if agrees else Verdict.NONDETERMINISTIC,
+        headline=repeated_headline(repeated),
+        kicker=f"{head.kicker} on runs that were compared",
+        compared=_capital(compared),
+        of_tables=(head.verdict, head.headline),
+    )
+
+
+def what_happened(repeated: Repeated, reader: Reader) -> Section:
+    """What several runs showed, all in one section."""
+    return Section(anchor="parting", title="What happened", blocks=tuple(_repeated(repeated, reader)))
+
+
+def repeated_blocks(repeated: Repeated, reader: Reader) -> tuple[Block, ...]:
+    """The same without a report on the first run: what happened stands first."""
+    return (Paragraph(f"{repeated_headline(repeated)}.", Tone.STRONG), *_repeated(repeated, reader))
+
+
+def divergence_blocks(found: Divergence, reader: Reader) -> tuple[Block, ...]:
+    """What comparing two recordings showed."""
+    return (
+        Paragraph(parting_headline(found), Tone.STRONG),
+        Paragraph(f"{_capital(_counts(found))}."),
+        *_compared(found, found.roots, ("the first run", "the second run"), reader),
+    )
+
+
+def _shown(repeated: Repeated) -> Repeated:
+    """The comparison that is told: as the program stands, where it agrees under the plan alone."""
+    return repeated.as_it_stands if repeated.agrees and repeated.as_it_stands is not None else repeated
+
+
+def _repeated(repeated: Repeated, reader: Reader) -> Iterable[Block]:
+    shown = _shown(repeated)
+    found = shown.divergence
+    if repeated.agrees:
+        yield Paragraph(NO_PROOF, Tone.LEAD)
+    else:
+        yield from (Paragraph(f"{_capital(clause)}.") for clause in reservations(repeated))
+    if sentence := settings_sentence(repeated):
+        yield Paragraph(sentence, Tone.LEAD)
+    if repeated.not_restored:
+        yield Paragraph(f"Not restored between the runs: {'; '.join(repeated.not_restored)}.", Tone.LEAD)
+    if not shown.agrees and not reader.is_whole:
+        yield Paragraph(f"{_capital(_counts(found))}.")
+    picture = picture_of(found, shown.second) if reader.is_whole else None
+    if picture is not None:
+        yield Picture("calls-strip", picture)
+    if not shown.agrees:
+        yield from _compared(found, _in_order(shown), ("run 1", shown.second), reader)
+    elif found.settings:
+        yield _changed(found.settings)
+    if set(repeated.arms) != {Arm.UNVARIED}:
+        yield Heading("Under other circumstances")
+        if reader.is_whole:
+            yield Paragraph(_ARMS, Tone.QUIET)
+        columns = (Column("Arm", Width.BRIEF), Column("Changed"), Column("Showed", Width.LONG))
+        yield Table(columns, tuple(_arm(arm, one) for arm, one in repeated.arms.items()), noun="arm")
+
+
+def _in_order(repeated: Repeated) -> list[Root]:
+    """The roots of the comparison that is drawn, whose numbers its marks bear, then those that others showed."""
+    told = {root.key[1:]: root for root in repeated.roots}
+    drawn = [told.get(root.key[1:], root) for root in repeated.divergence.roots]
+    mine = {root.key[1:] for root in drawn}
+    return [*drawn, *(root for root in repeated.roots if root.key[1:] not in mine)]
+
+
+def _counts(found: Divergence) -> str:
+    """The figures of a comparison."""
+    parts = [f"{plural(found.calls_compared, 'call')} compared"]
+    if found.roots:
+        parts.append(f"{plural(len(found.roots), 'root')}, {found.follows:,} more differ and follow")
+    parts += [
+        f"{count:,} only in the {which}" for which, count in zip(("first", "second"), found.only, strict=True) if count
+    ]
+    if found.not_digested:
+        parts.append(f"{found.not_digested:,} of which agreement is not known")
+    return "; ".join(parts)
+
+
+def _compared(found: Divergence, roots: Sequence[Root], names: tuple[str, str], reader: Reader) -> Iterable[Block]:
+    """Everything of one comparison below its headline."""
+    yield from (Paragraph(caveat) for caveat in caveats(found))
+    if found.resumed is not None:
+        resumed = found.resumed
+        how = "found by its parameters" if resumed.by_itself else "as asked"
+        yield Paragraph(f"Step {resumed.second_step} of {names[1]} was held against step {resumed.first_step} ({how}).")
+        if resumed.not_restored:
+            yield Heading("Not restored")
+            yield Bullets(tuple(map(not_restored, resumed.not_restored)))
+    if roots:
+        shown, left_out = first(roots, min(_MOST, reader.rows))
+        yield Heading("Where they part")
+        if reader.is_whole:
+            yield Paragraph(_IN_ORDER, Tone.QUIET)
+        yield Rows(tuple(map(_root, shown)), anchor="root", left_out=left_out, is_numbered=True)
+    places = [parting for parting in found.structure if parting.is_root]
+    if places:
+        shown_places, left_out = first(places, min(_MOST, reader.rows))
+        yield Heading("Calls that only one has")
+        yield Rows(tuple(_parting(parting, names) for parting in shown_places), left_out=left_out)
+    others = tuple(_parting(parting, names) for parting in found.structure if not parting.is_root)
+    if others and reader.is_whole:
+        yield Fold(f"{plural(len(others), 'further place')} at which the sequences of calls part", (Rows(others),))
+    if found.settings:
+        yield _changed(found.settings)
+
+
+def _root(root: Root) -> Row:
+    """A root: its place, how the runs part there, the evidence, and what the tables say of the call."""
+    place = root.location or root.called_from or root.module or "a place that was not recorded"
+    called = f" (called from {root.called_from})" if root.location and root.called_from else ""
+    of = " of the second run" if root.only_second else ""
+    sentences = [f"{_capital(root.why)}." if root.why else "", f"{consequence(root)}."]
+    if root.arms and root.arms != (Arm.UNVARIED.value,):
+        sentences.append(f"Seen in: {', '.join(root.arms)}. {sensitive(root)}")
+    tables: Words = (Badge(root.verdict), " ", Code(root.rule)) if root.verdict is not None else ""
+    return Row(
+        (Code(f"{place}{called}"), " ", Code(short_call_of(root))),
+        aside=(
+            f"step {root.step}{of}, {root.phase}, call {root.call:,}",
+            Soft(("in ", Code(root.module)) if root.module else ""),
+        ),
+        blocks=(
+            Paragraph(Strong(f"Parts {CAUSES[root.cause]}.")),
+            *(Paragraph(sentence) for sentence in dict.fromkeys(sentences) if sentence),
+            *((Paragraph(("In the tables: ", tables)),) if tables else ()),
+        ),
+    )
+
+
+def _parting(parting: Parting, names: tuple[str, str]) -> Row:
+    """A place at which the sequences of calls part, and how both go on."""
+    sides = zip(names, (parting.first, parting.second), (parting.only_first, parting.only_second), strict=True)
+    return Row(
+        f"Step {parting.step}",
+        aside=("after ", _call(parting.after)) if parting.after is not None else "at the beginning",
+        blocks=tuple(
+            Paragraph(
+                (
+                    f"{_capital(name)} goes on with ",
+                    _goes_on(places),
+                    f", {plural(only, 'call')} of its own" if only else "",
+                )
+            )
+            for name, places, only in sides
+        ),
+    )
+
+
+def _goes_on(places: Sequence[Place]) -> Words:
+    calls = chain.from_iterable((", ", _call(place)) for place in places)
+    return tuple(calls)[1:] or "its end"
+
+
+def _call(place: Place) -> Words:
+    return (Code(place.op), " at ", Code(place.location)) if place.location else Code(place.op)
+
+
+def _changed(settings: Sequence[Changed]) -> Fold:
+    """Settings and versions that are not the same in both."""
+    are = "is" if len(settings) == 1 else "are"
+    summary = f"{plural(len(settings), 'setting or version', 'settings or versions')} that {are} not the same in both"
+    pairs: tuple[tuple[str, Words], ...] = tuple((one.name, f"{one.first} → {one.second}") for one in settings)
+    brief = "; ".join(f"{one.name}: {one.first} → {one.second}" for one in settings[:20])
+    return Fold(summary, (Pairs(pairs, "The first run, then the other"),), brief)
+
+
+def _arm(arm: Arm, one: Outcome) -> tuple[Words, ...]:
+    verdict = Badge(Verdict.DETERMINISTIC, "agrees") if one.agrees else Badge(Verdict.NONDETERMINISTIC, "parts")
+    return Strong(arm.value), (one.changed, Soft(one.note)), (verdict, " ", _said(one))
+
+
+# --- sentences --------------------------------------------------------------------------------------------
+
+
+def parting_headline(found: Divergence, first: str = "the first run", second: str = "the second run") -> str:
+    """One sentence: where they part, or that they agree and how far that goes."""
+    root = found.first
+    if found.replicas is not None:
+        return _of_replicas(found)
+    if root is not None:
+        return f"{_capital(second)} parts from {first} in {place_of(root)}, {CAUSES[root.cause]}."
+    told = f"{_capital(second)} agrees with {first} in all {plural(found.calls_compared, 'compared call')}"
+    if not found.calls_compared:
+        return f"{_capital(second)} and {first} have no call in common to compare."
+    if found.not_digested:
+        told += f", as far as they were digested ({found.not_digested:,} were not)"
+    if found.resumed is not None and found.resumed.not_restored:
+        told += ", but not everything was restored"
+    return f"{told}."
+
+
+def place_of(root: Root) -> str:
+    """``step 3, forward, at train.py:41 (aten.index_put_.default)``."""
+    phase = f", {root.phase}" if root.phase is not Phase.OTHER else ""
+    where = f", at {root.location}" if root.location else ""
+    of = " of the second run" if root.only_second else ""
+    return f"step {root.step}{of}{phase}{where} ({call_of(root)})"
+
+
+def call_of(root: Root) -> str:
+    """The op, or the compiled region that differed as a whole."""
+    return f"compiled region {root.region}" if root.region else root.op
+
+
+def short_call_of(root: Root) -> str:
+    """The same with the op as people call it: ``aten.index_put_``."""
+    return call_of(root) if root.region else name_of(root.op) or "the sequence of calls"
+
+
+def consequence(root: Root) -> str:
+    """What follows from a root, and how often its cause shows again."""
+    follows = f"{plural(root.follows, 'call')} {'follows' if root.follows == 1 else 'follow'} from it"
+    follows = follows if root.follows else "Nothing follows from it"
+    again = f"; the same cause shows at {plural(root.same_cause, 'further call')}" if root.same_cause else ""
+    return follows + again
+
+
+def not_restored(one: NotRestored) -> str:
+    """``optimizer state: the resumed run has none (12 were there); exp_avg of fc.weight``."""
+    kind = _NOT_RESTORED.get(one.kind, one.kind.value)
+    name = f" ({one.name})" if one.name else ""
+    return f"{kind}{name}: {one.why}" if one.why else f"{kind}{name}"
+
+
+def caveats(found: Divergence) -> list[str]:
+    """What the comparison leaves open."""
+    told = [
+        f"The {which} recording is not whole: {why}."
+        for which, why in zip(("first", "second"), found.partial, strict=True)
+        if why
+    ]
+    if found.not_digested and found.first is not None:
+        told.append(f"{plural(found.not_digested, 'call')} could not be digested: whether they agree is not known.")
+    if found.agrees and found.calls_compared and found.replicas is None:
+        told.append("Agreement of two runs is no proof that a third agrees.")
+    return told
+
+
+def _of_replicas(found: Divergence) -> str:
+    replicas = found.replicas
+    assert replicas is not None
+    ranks = f"Ranks {' and '.join(map(str, replicas.ranks))}"
+    if not replicas.steps:
+        return f"{ranks} of one job: nothing was recorded of their parameters, so nothing is known."
+    if not replicas.are_replicas:
+        return f"{ranks} of one job begin with other parameters: they are no replicas, and nothing is claimed of them."
+    drift = replicas.drift
+    if drift is None:
+        return f"{ranks} of one job have the same parameters in all {plural(replicas.steps, 'compared step')}."
+    more = f" and {drift.parameters - 1:,} more" if drift.parameters > 1 else ""
+    gradient = {
+        True: "; its gradients differed in the step before",
+        False: "; its gradients agreed in the step before",
+        None: "",
+    }[drift.gradients_differ]
+    differ = "differ" if more else "differs"
+    return f"{ranks} of one job drift apart: by step {drift.step} {drift.name}{more} {differ}{gradient}."
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def repeated_headline(repeated: Repeated) -> str:
+    """All of it in one sentence, without its full stop."""
+    before = repeated.as_it_stands
+    if before is not None:
+        return f"As you have it {_briefly(before)}; under the plan {_briefly(repeated)}"
+    unvaried = repeated.arms[Arm.UNVARIED]
+    if not unvaried.agrees:
+        return parting_headline(repeated.divergence, "run 1", repeated.second).rstrip(".")
+    calls = _all_calls(unvaried.calls_compared)
+    if repeated.ended_by:
+        calls = f"the calls that were compared ({unvaried.calls_compared:,})"
+    if repeated.failed:
+        calls = f"the calls that both made before they failed ({unvaried.calls_compared:,})"
+    agree = f"{_runs(unvaried)} agree in {calls}"
+    if not unvaried.calls_compared:
+        failed = ": the script failed before it made one" if repeated.failed else ""
+        agree = f"{_runs(unvaried)} made no call that could be compared{failed}"
+    parted = next(((arm, one) for arm, one in repeated.arms.items() if one.first is not None), None)
+    if parted is None:
+        arms = plural(len(repeated.arms) - 1, "arm")
+        agree = f"{agree}, and so do those of {arms}" if len(repeated.arms) > 1 else agree
+        return "; ".join((agree, *reservations(repeated)))
+    arm, outcome = parted
+    assert outcome.first is not None
+    return f"{agree}; under other circumstances ({arm}) they part at {place_of_root(outcome.first)}"
+
+
+def _briefly(repeated: Repeated) -> str:
+    """``the runs part at train.py:41 (index_put, by its kernel)``, or ``they agree in all 12,408 calls``."""
+    first = repeated.first
+    if first is not None:
+        return f"the runs part at {place_of_root(first)}"
+    if not repeated.calls_compared:
+        return "they make no call that could be compared"
+    ended = f", and the script fails with exit code {repeated.failed[0].code}" if repeated.failed else ""
+    return "; ".join((f"they agree in {_all_calls(repeated.calls_compared)}{ended}", *reservations(repeated)))
+
+
+def reservations(repeated: Repeated) -> tuple[str, ...]:
+    """What was not compared, so that the runs are not said to agree without it."""
+    ended = f"{repeated.ended_by} before all runs were made" if repeated.ended_by else ""
+    verb = "was" if repeated.not_followed == 1 else "were"
+    processes = f"{plural(repeated.not_followed, 'process', 'processes')} {verb} started and not followed"
+    return tuple(clause for clause in (ended, processes if repeated.not_followed else "") if clause)
+
+
+def place_of_root(root: Root) -> str:
+    """``train.py:41 (aten.index_put_, by its kernel)``."""
+    place = root.called_from or root.location or root.module or "a place that was not recorded"
+    return f"{place} ({short_call_of(root)}, {CAUSES[root.cause]})"
+
+
+def _runs(outcome: Outcome) -> str:
+    return f"{outcome.runs + 1} runs"
+
+
+def _all_calls(calls: int) -> str:
+    return f"all {calls:,} calls" if calls != 1 else "the one call"
+
+
+def settings_sentence(repeated: Repeated) -> str:
+    """What was made before the program's first line; empty where nothing was."""
+    if not repeated.sets:
+        return "The plan changes no setting." if repeated.as_it_stands is not None else ""
+    made = ", ".join(f"{name} = {value}" for name, value in repeated.sets.items())
+    return f"Made before the program's first line: {made}."
+
+
+def _said(outcome: Outcome) -> str:
+    """How far an arm agrees, or where it parts."""
+    if outcome.agrees or outcome.first is None:
+        return f"in {_all_calls(outcome.calls_compared)}"
+    alone = f"; {plural(outcome.alone, 'root')} in this arm alone" if outcome.alone else ""
+    return f"at {place_of_root(outcome.first)}{alone}"
+
+
+def sensitive(root: Root) -> str:
+    """What the arms in which ``root`` was seen say of it; empty where nothing was varied."""
+    if not root.arms or root.arms == (Arm.UNVARIED.value,):
+        return ""
+    if Arm.UNVARIED.value in root.arms:
+        return "It differs with nothing varied: it is the program itself."
+    return f"It differs in {', '.join(root.arms)} alone: it is sensitive to that."

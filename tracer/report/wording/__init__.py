@@ -1,1 +1,0 @@
-"""The sentences that several formats share."""

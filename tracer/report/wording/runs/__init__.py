@@ -1,1 +1,0 @@
-"""What is said of several runs that were compared by their values."""
