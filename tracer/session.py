@@ -5,9 +5,10 @@ Importing this module imports no torch: a trace is judged without it, and the re
 
 from __future__ import annotations
 
-import functools
+import inspect
 import os
 import shutil
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tracer.errors import TraceError, UsageError, reason_of
 from tracer.names import Backend, Settings
+from tracer.recording.decorating import recorded_while_running
 from tracer.recording.options import KEEP_BYTES, TRIAL_MEMORY, Keep, Trials
 from tracer.trace import Trace
 
@@ -36,7 +38,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 class DeterminismTracer:
     """Records every op that runs inside a ``with`` block, on this thread and in its backward passes.
 
-    Entering again adds to the same trace; entering while inside does nothing more. It can decorate a function too.
+    Entering again adds to the same trace; entering while inside does nothing more. It can decorate a function too, a
+    generator and a coroutine as well: they are recorded while they run, and not while they wait. One thread is recorded
+    at a time: entering on another meanwhile, and leaving there, raise ``UsageError``.
     What runs is untouched: parameters, gradients, outputs and random streams are bit-identical with and without.
 
     Parameters
@@ -102,6 +106,8 @@ class DeterminismTracer:
         self._keep = Keep(globs, KEEP_BYTES if keep_bytes is None else keep_bytes) if globs else None
         self._values_folder: weakref.finalize[..., DeterminismTracer] | None = None
         self._depth = 0
+        self._entering = threading.RLock()
+        self._thread = threading.current_thread()
         self._lazy_recorder: Recorder | None = None
         self.keeps_source = False
         """Are lines of generated code kept with a region's kernels? To be set before it is entered."""
@@ -142,9 +148,19 @@ class DeterminismTracer:
         return self._lazy_recorder
 
     def __enter__(self) -> DeterminismTracer:
-        if self._depth == 0:
-            self._recorder.start()
-        self._depth += 1
+        with self._entering:
+            here = threading.current_thread()
+            if self._depth == 0:
+                self._recorder.start()
+                self._thread = here
+                if here is not threading.main_thread():
+                    _guards()[id(self)] = _ThreadGuard(self)
+            elif here.ident != self._thread.ident:
+                raise UsageError(
+                    f"this DeterminismTracer records thread {self._thread.name}, and not {here.name} at the same time",
+                    hint="give each thread a tracer of its own",
+                )
+            self._depth += 1
         return self
 
     def __exit__(
@@ -155,21 +171,38 @@ class DeterminismTracer:
     ) -> None:
         if self._depth == 0:
             raise UsageError("this DeterminismTracer was left more often than entered", hint="use it in a `with`")
+        if threading.get_ident() != self._thread.ident:
+            if exc_type is not None:  # which says more; the thread that entered leaves, or ends
+                return
+            raise UsageError(
+                f"this DeterminismTracer was entered on thread {self._thread.name}, and is left on another",
+                hint="leave it on the thread that entered it",
+            )
         self._depth -= 1
         if self._depth == 0:
+            _guards().pop(id(self), None)
             if exc_type is not None and exc_type is not SystemExit:
                 self.mark_partial(exc_type.__name__)
             self._recorder.stop()
 
     def __call__(self, function: F) -> F:
-        """Decorate ``function``: each call of it is recorded."""
+        """Decorate ``function``: each call of it is recorded, a generator and a coroutine while they run.
 
-        @functools.wraps(function)
-        def recorded(*args: Any, **kwargs: Any) -> Any:
-            with self:
-                return function(*args, **kwargs)
+        Raises ``UsageError`` for an asynchronous generator.
+        """
+        if inspect.isasyncgenfunction(function):
+            raise UsageError(
+                f"{function.__qualname__} is an asynchronous generator, which cannot be decorated",
+                hint="use `with tracer:` inside it, around what is to be recorded",
+            )
+        return recorded_while_running(self, function)
 
-        return recorded  # type: ignore[return-value]
+    def thread_ended(self) -> None:
+        """The thread that entered ends inside: nothing may stay on it, or the interpreter aborts as it ends."""
+        if self._depth and threading.get_ident() == self._thread.ident:
+            self._depth = 0
+            self.mark_partial("its thread ended before it was left")
+            self._recorder.stop()
 
     def mark_partial(self, reason: str) -> None:
         """Say that recording ended before the step did; the reason goes into the trace."""
@@ -255,6 +288,26 @@ class DeterminismTracer:
     ) -> Report:
         """Judge what was recorded so far; see ``judge``."""
         return judge(self.trace, backend=backend, torch=torch, settings=settings, strict=strict, host=host)
+
+
+_HERE = threading.local()
+
+
+def _guards() -> dict[int, _ThreadGuard]:
+    """Guards of the tracers that this thread is inside of; the thread's end lets go of them."""
+    guards: dict[int, _ThreadGuard] = _HERE.__dict__.setdefault("guards", {})
+    return guards
+
+
+class _ThreadGuard:
+    """Leaves a tracer when the thread that is inside of it ends."""
+
+    def __init__(self, tracer: DeterminismTracer) -> None:
+        self._tracer = tracer
+
+    def __del__(self) -> None:
+        with suppress(Exception):  # where the interpreter ends too, little is left to call
+            self._tracer.thread_ended()
 
 
 def _remove(folder: str, process: int) -> None:

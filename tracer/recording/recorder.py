@@ -171,7 +171,7 @@ class Recorder:
             undo.callback(leave_to_python)  # first: while everything is still in its place
             leave_to_python()
             self.mode.__enter__()  # type: ignore[no-untyped-call]
-            undo.callback(self.mode.__exit__, None, None, None)
+            undo.callback(seams.leave_mode, self.mode)
             self._undo = undo.pop_all()
 
     def stop(self) -> None:

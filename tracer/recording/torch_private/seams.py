@@ -371,3 +371,22 @@ def indices_of(tensor: torch.Tensor) -> torch.Tensor:
 def without_modes() -> Any:
     """A context in which no dispatch mode sees an op."""
     return (_without_modes or nullcontext)()
+
+
+def leave_mode(mode: TorchDispatchMode) -> None:
+    """Leave ``mode`` on this thread, whatever was entered since: torch's own ``__exit__`` takes the last one away.
+
+    Two tracers in two tasks of one event loop are left in any order. Modes of torch's own (fake tensors, functorch)
+    stand apart from the stack, and are passed over.
+    """
+    above = []
+    if _mode_at is not None and pop_mode is not None and push_mode is not None:
+        stack = [one for one in map(_mode_at, range(dispatch_mode_count())) if getattr(one, "_mode_key", None) is None]
+        place = next((place for place, one in enumerate(stack) if one is mode), len(stack) - 1)
+        above = [pop_mode() for _ in stack[place + 1 :]]
+    try:
+        mode.__exit__(None, None, None)
+    finally:
+        for one in reversed(above):
+            if push_mode is not None:
+                push_mode(one)

@@ -1,0 +1,282 @@
+"""One tracer and several threads, tasks and generators: recorded, or refused in one line; nothing stays behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tracer import DeterminismTracer
+from tracer.errors import UsageError
+from tracer.recording.torch_private import seams
+
+Made = dict[str, int]
+
+
+def counted(tracer: DeterminismTracer) -> Made:
+    """Calls of ``neg``, ``abs`` and ``sin``, which stand for whose work was recorded."""
+    names = {"aten.neg.default": "neg", "aten.abs.default": "abs", "aten.sin.default": "sin"}
+    made: Made = {}
+    for call in tracer.trace.calls:
+        if call.op in names:
+            made[names[call.op]] = made.get(names[call.op], 0) + call.count
+    return made
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays() -> Iterator[None]:
+    before = seams.dispatch_mode_count()
+    yield
+    assert seams.dispatch_mode_count() == before
+
+
+def on_a_thread(work: Callable[[], object]) -> object:
+    """What ``work`` gives or raises on a thread of its own."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()
+
+
+def test_a_decorated_function_is_recorded_on_every_thread_that_calls_it_in_turn() -> None:
+    tracer = DeterminismTracer()
+    step = tracer(torch.neg)
+    for _ in range(3):
+        on_a_thread(lambda: step(torch.ones(2)))
+    step(torch.ones(2))
+    assert counted(tracer) == {"neg": 4}
+
+
+def test_a_second_thread_is_refused_while_the_first_is_recorded() -> None:
+    tracer = DeterminismTracer()
+    with tracer:
+        with pytest.raises(UsageError, match=r"records thread \w+, and not \S+ at the same time; give each thread"):
+            on_a_thread(tracer.__enter__)
+        torch.neg(torch.ones(2))
+    assert counted(tracer) == {"neg": 1}
+    with tracer:
+        torch.neg(torch.ones(2))
+    assert counted(tracer) == {"neg": 2}
+
+
+def test_leaving_on_another_thread_is_refused_and_the_recording_goes_on() -> None:
+    tracer = DeterminismTracer()
+    with tracer:
+        with pytest.raises(UsageError, match="leave it on the thread that entered it"):
+            on_a_thread(lambda: tracer.__exit__(None, None, None))
+        torch.neg(torch.ones(2))
+    assert counted(tracer) == {"neg": 1}
+
+
+def test_an_error_that_passes_through_on_another_thread_stays_what_it_is() -> None:
+    tracer = DeterminismTracer()
+    with tracer:
+        on_a_thread(lambda: tracer.__exit__(ZeroDivisionError, ZeroDivisionError(), None))
+
+
+def test_a_thread_that_ends_inside_is_left_and_the_trace_says_so() -> None:
+    tracer = DeterminismTracer()
+
+    def work() -> None:
+        tracer.__enter__()
+        torch.neg(torch.ones(2))
+
+    on_a_thread(work)
+    assert counted(tracer) == {"neg": 1}
+    assert tracer.trace.partial == "its thread ended before it was left"
+    with pytest.raises(UsageError, match="left more often than entered"):
+        tracer.__exit__(None, None, None)
+    with tracer:
+        torch.neg(torch.ones(2))
+    assert counted(tracer) == {"neg": 2}
+
+
+class Empty(TorchDispatchMode):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("make", [DeterminismTracer, Empty])
+def test_what_was_entered_first_may_be_left_first(make: Callable[[], Any]) -> None:
+    tracer, other = DeterminismTracer(), make()
+    tracer.__enter__()
+    other.__enter__()
+    torch.neg(torch.ones(2))
+    tracer.__exit__(None, None, None)
+    torch.abs(torch.ones(2))
+    other.__exit__(None, None, None)
+    torch.sin(torch.ones(2))
+    assert counted(tracer) == {"neg": 1}
+    if isinstance(other, DeterminismTracer):
+        assert counted(other) == {"neg": 1, "abs": 1}
+
+
+def test_a_generator_is_recorded_while_it_runs() -> None:
+    tracer = DeterminismTracer()
+    ended = []
+
+    @tracer
+    def steps(x: torch.Tensor) -> Generator[torch.Tensor, torch.Tensor, str]:
+        try:
+            x = yield x.neg()
+            with contextlib.suppress(KeyError):
+                x = yield x.neg()
+            yield x.neg()
+        finally:
+            ended.append(x.neg())
+        return "whole"
+
+    running = steps(torch.ones(2))
+    given = next(running)
+    given.abs()
+    given = running.send(given)
+    given.abs()
+    running.throw(KeyError())
+    assert counted(tracer) == {"neg": 3}
+    running.close()
+    assert (counted(tracer), len(ended), tracer.trace.partial) == ({"neg": 4}, 1, "")
+
+    @tracer
+    def whole() -> Generator[int, None, str]:
+        yield from (1, 2)
+        return "whole"
+
+    def outer() -> Generator[int, None, str]:
+        return (yield from whole())
+
+    running_outer = outer()
+    assert [next(running_outer), next(running_outer)] == [1, 2]
+    with pytest.raises(StopIteration, match="whole"):
+        next(running_outer)
+
+
+def test_an_error_in_a_generator_comes_through_and_makes_the_trace_partial() -> None:
+    tracer = DeterminismTracer()
+
+    @tracer
+    def steps() -> Iterator[int]:
+        yield 1
+        raise ZeroDivisionError
+
+    running = steps()
+    next(running)
+    with pytest.raises(ZeroDivisionError):
+        next(running)
+    assert tracer.trace.partial == "ZeroDivisionError"
+
+
+def test_a_coroutine_is_recorded_while_it_runs_and_its_neighbours_are_not() -> None:
+    tracer = DeterminismTracer()
+
+    @tracer
+    async def step() -> str:
+        for _ in range(3):
+            torch.neg(torch.ones(2))
+            await asyncio.sleep(0)
+        return "whole"
+
+    async def neighbour() -> None:
+        for _ in range(5):
+            torch.abs(torch.ones(2))
+            await asyncio.sleep(0)
+
+    async def both() -> list[object]:
+        return await asyncio.gather(step(), neighbour(), step())
+
+    assert asyncio.run(both()) == ["whole", None, "whole"]
+    assert counted(tracer) == {"neg": 6}
+
+
+def test_an_asynchronous_generator_is_refused_as_it_is_decorated() -> None:
+    async def steps() -> AsyncIterator[int]:
+        yield 1
+
+    with pytest.raises(UsageError, match="use `with tracer:` inside it"):
+        DeterminismTracer()(steps)
+
+
+#: Programs that once aborted the interpreter as it ended, and those beside them.
+PROGRAMS = {
+    "a pool": """
+        from concurrent.futures import ThreadPoolExecutor
+        started = threading.Barrier(2, timeout=60)
+        inside = tracer(lambda: started.wait() and None)
+        def second():
+            try:
+                inside()
+            except Exception as problem:
+                print(type(problem).__name__)
+                started.wait()
+        with ThreadPoolExecutor(2) as pool:
+            for one in [pool.submit(second), pool.submit(second)]:
+                one.result()
+        """,
+    "a thread that ends inside": """
+        thread = threading.Thread(target=tracer.__enter__)
+        thread.start(); thread.join()
+        try:
+            tracer.__exit__(None, None, None)
+        except Exception as problem:
+            print(type(problem).__name__)
+        """,
+    "a tracer that is dropped inside": """
+        def work():
+            DeterminismTracer().__enter__(); gc.collect()
+        thread = threading.Thread(target=work)
+        thread.start(); thread.join()
+        print("UsageError")
+        """,
+    "left elsewhere": """
+        def work():
+            try:
+                tracer.__exit__(None, None, None)
+            except Exception as problem:
+                print(type(problem).__name__)
+        tracer.__enter__()
+        thread = threading.Thread(target=work)
+        thread.start(); thread.join()
+        """,
+    "with values": """
+        tracer = DeterminismTracer(values=True)
+        thread = threading.Thread(target=tracer.__enter__)
+        thread.start(); thread.join()
+        print("UsageError")
+        """,
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_interpreter_ends_as_it_should(program: str) -> None:
+    lines = [
+        "import gc, threading, torch",
+        "from tracer import DeterminismTracer",
+        "tracer = DeterminismTracer()",
+        *(line[8:] for line in PROGRAMS[program].splitlines()),
+    ]
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-c", "\n".join(lines)], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "UsageError\n", "")
+
+
+def test_two_tracers_on_two_threads_record_each_its_own_calls() -> None:
+    both = threading.Barrier(2, timeout=60)
+
+    def work(function: Callable[[torch.Tensor], torch.Tensor]) -> Made:
+        tracer = DeterminismTracer()
+        with tracer:
+            both.wait()
+            for _ in range(5):
+                function(torch.ones(2))
+            both.wait()
+        return counted(tracer)
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(work, [torch.neg, torch.abs])) == [{"neg": 5}, {"abs": 5}]
