@@ -98,7 +98,6 @@ def printed_by(module: Path) -> set[str]:
         "click.secho",
         "sys.stdout.write",
         "sys.stderr.write",
-        "os.write",
     }
 
 
