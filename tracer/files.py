@@ -7,6 +7,7 @@ import io
 import os
 import stat
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -67,7 +68,7 @@ def write_whole(path: str | os.PathLike[str], data: bytes, *, error: type[Tracer
             target.write_bytes(data)
             return target
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name[:20]}.", dir=target.parent)
+        handle, temporary = _created(target.parent, f".{target.name[:20]}.")
         try:
             with os.fdopen(handle, "wb") as stream:
                 stream.write(data)
@@ -98,8 +99,8 @@ def write_or_rescue(path: str | os.PathLike[str], data: bytes, *, suffix: str, e
 def _new_file(folder: Path | None, suffix: str, data: bytes) -> Path | None:
     """A new file in ``folder``, or among temporary ones, that holds ``data``; ``None`` where there cannot be one."""
     try:
-        place = None if folder is None else os.path.abspath(folder)
-        handle, name = tempfile.mkstemp(prefix="tracer-rescued-", suffix=suffix, dir=place)
+        place = Path(tempfile.gettempdir() if folder is None else os.path.abspath(folder))
+        handle, name = _created(place, "tracer-rescued-", suffix)
     except (OSError, ValueError):
         return None
     try:
@@ -110,6 +111,17 @@ def _new_file(folder: Path | None, suffix: str, data: bytes) -> Path | None:
             os.unlink(name)
         return None
     return Path(name)
+
+
+def _created(folder: Path, prefix: str, suffix: str = "") -> tuple[int, str]:
+    """A new file, open to be written, and its path.
+
+    Not ``tempfile.mkstemp``, which takes a lock: where a signal comes while somebody else holds it, the handler that
+    writes the trace would wait for ever.
+    """
+    name = os.path.join(folder, f"{prefix}{os.getpid()}-{time.monotonic_ns():x}{suffix}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+    return os.open(name, flags, 0o600), name
 
 
 def _mode_of(target: Path) -> int:

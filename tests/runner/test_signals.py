@@ -78,6 +78,24 @@ def test_a_script_whose_import_of_torch_failed_keeps_its_exit_code(tmp_path: Pat
     assert "torch was not imported" in done.stderr
 
 
+BUSY = """\
+import os, signal, tempfile
+import torch
+torch.ones(2) + 1
+find = tempfile._get_default_tempdir
+tempfile._get_default_tempdir = lambda: os.kill(os.getpid(), signal.SIGTERM) or find()
+tempfile._name_sequence = tempfile.tempdir = None
+tempfile.gettempdir()
+"""
+
+
+def test_a_signal_that_comes_while_python_looks_for_a_temporary_folder_leaves_the_trace(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(BUSY)
+    done = run(tmp_path)
+    assert done.returncode == -signal.SIGTERM, done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["script.py", "trace.json"]
+
+
 def in_a_fork(what: Callable[[], None]) -> int:
     """The exit code of a forked process that does ``what``; 0 where it comes to its end."""
     child = os.fork()
