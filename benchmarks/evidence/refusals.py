@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.evidence.made import SETS
 from benchmarks.evidence.nullgpu.recorded import RecordedSuite, keep, kept_suites, load, record
 from benchmarks.evidence.nullgpu.recording import FOLDER, Recording, Row, releases
 from benchmarks.evidence.nullgpu.recording import load as load_recording
@@ -47,8 +48,8 @@ UNTOLD: Mapping[str, str] = {
     "masked_cumprod": "as cumprod",
     "linalg_vander": "as cumprod, which it is made of",
 }
-#: Suites of samples that torch has, or that its database leaves out; all others were made up.
-_OF_TORCH = ("opinfo", "extra")
+#: Suites of calls that no rule had seen; the others are samples that torch has, or that its database leaves out.
+_UNSEEN = frozenset(made.suite for made in SETS if made.unseen)
 #: What the empty libraries themselves answer where they cannot: no refusal of torch's.
 _NOT_TORCHS = "null gpu error"
 #: What each mode of a recording is, to the judge; the device that it was made on is an sm_90.
@@ -236,7 +237,7 @@ def main(arguments: list[str] | None = None) -> int:
         if whole.total:
             print(_line(f"{suite}, all", whole))
             holds = holds and whole.accuses_nobody_and_calls_none_safe
-            pools["torch's own samples" if suite in _OF_TORCH else "calls made up"].add_all(whole)
+            pools["calls made up" if suite in _UNSEEN else "torch's own samples"].add_all(whole)
         if not options.brief:
             print("\n".join(disagreements(whole.wrong)))
     for name, pool in pools.items():

@@ -22,11 +22,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.evidence.made import SETS
 from benchmarks.evidence.nullgpu.builds import REPOSITORY, Build, BuildError, cache_folder, prepare
 from benchmarks.evidence.nullgpu.changes import changes
 from benchmarks.evidence.nullgpu.recording import FOLDER, Compiler, Recording, file_of, keep, load, releases
 
-SUITES = ("opinfo", "extra", "calls", "later", "unseen", "fresh", "last", "sixth")
+SUITES = ("opinfo", "extra", *(made.suite for made in SETS))
 
 
 def record(build: Build, suite: str, only: str = "") -> Recording:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
 from benchmarks.evidence.calls import made_up
-from benchmarks.evidence.calls.fresh import made_up_fresh
-from benchmarks.evidence.calls.last import made_up_last
-from benchmarks.evidence.calls.later import made_up_later
-from benchmarks.evidence.calls.sixth import made_up_sixth
-from benchmarks.evidence.calls.unseen import made_up_unseen
 from benchmarks.evidence.extra import left_out
+from benchmarks.evidence.made import SETS
 from tests.support.samples import Sample, operator_database, samples_of
 
 #: Samples of each entry by dtype: float32 tells most; integers, complex numbers and masks take other routes, and
@@ -46,20 +43,11 @@ def operators() -> Iterator[Sample]:
                 continue
 
 
-def extra() -> Iterator[Sample]:
-    """What the operator database leaves out, as ``benchmarks/evidence/extra.py`` has it."""
-    return left_out("cpu")
-
-
+#: Torch's own samples, what its database leaves out, and each set of calls made up.
 SUITES: Mapping[str, Callable[[], Iterator[Sample]]] = {
     "opinfo": operators,
-    "extra": extra,
-    "calls": made_up,
-    "later": made_up_later,
-    "unseen": made_up_unseen,
-    "fresh": made_up_fresh,
-    "last": made_up_last,
-    "sixth": made_up_sixth,
+    "extra": partial(left_out, "cpu"),
+    **{made.suite: partial(made_up, made) for made in SETS},
 }
 
 

@@ -10,21 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from benchmarks.evidence.calls.layers import leaf
-
-_Made = tuple[str, Callable[..., Any], tuple[Any, ...]]
-
-
-def made() -> Iterator[_Made]:
-    """Each call's name, function and tensors."""
-    yield from _by_dtype()
-    yield from _by_size()
-    yield from _by_switch()
-    yield from _by_gradient()
-    yield from _by_way()
+from benchmarks.evidence.calls.making import Call, leaf, made
+from benchmarks.evidence.made import FIFTH, SIXTH
 
 
-def _by_dtype() -> Iterator[_Made]:
+@made(FIFTH)
+def by_dtype() -> Iterator[Call]:
     image, volume, row = (1, 2, 6, 7), (1, 2, 4, 5, 4), (1, 2, 9)
     calls: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
         "reflect row": (partial(F.pad, pad=(2, 1), mode="reflect"), row),
@@ -57,7 +48,8 @@ def _by_dtype() -> Iterator[_Made]:
             yield f"kind {name} {word}", call, (leaf(*size, dtype=kind),)
 
 
-def _by_size() -> Iterator[_Made]:
+@made(FIFTH)
+def by_size() -> Iterator[Call]:
     for length in (1, 3, 33, 2050):
         i = torch.randint(0, 7, (length,))
         yield f"sized take {length}", lambda x, i: x[i], (leaf(7, 3), i)
@@ -99,7 +91,8 @@ def _by_size() -> Iterator[_Made]:
         )
 
 
-def _by_switch() -> Iterator[_Made]:
+@made(FIFTH)
+def by_switch() -> Iterator[Call]:
     q, image, x = leaf(2, 2, 6, 16), leaf(2, 4, 6, 6), leaf(5, 6)
     i = torch.tensor([0, 3, 3, 5, 1])
     for name in ("FLASH_ATTENTION", "EFFICIENT_ATTENTION", "MATH"):
@@ -182,7 +175,8 @@ def _saved(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
         return x.index_select(1, i).tanh() * 2
 
 
-def _by_gradient() -> Iterator[_Made]:
+@made(FIFTH)
+def by_gradient() -> Iterator[Call]:
     x, i, w = leaf(5, 4), torch.tensor([4, 0, 4]), leaf(3, 4)
     wide = i[:, None].expand(3, 4)
     image, grid = leaf(1, 2, 5, 5), leaf(1, 3, 3, 2)
@@ -213,7 +207,8 @@ def _by_gradient() -> Iterator[_Made]:
     yield "from leaves twice", lambda x, i, w: x[i] * w + x.index_select(0, i), (x, i, w)
 
 
-def _by_way() -> Iterator[_Made]:
+@made(FIFTH)
+def by_way() -> Iterator[Call]:
     x, image, volume = leaf(4, 6), leaf(2, 3, 6, 6), leaf(1, 2, 4, 4, 4)
     i = torch.tensor([0, 2, 2, 1])
     yield "way method sum", lambda x, i: x.new_zeros(3, 6).index_add_(0, i, x), (x, i)
@@ -251,3 +246,42 @@ def _item_sum(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
     for row, place in enumerate((0, 2, 2, 1)):
         out = out + F.pad(x[row : row + 1], (0, 0, place, 2 - place))
     return out
+
+
+@made(SIXTH)
+def switches() -> Iterator[Call]:
+    """Deterministic mode left for a call, as one does around an op that it refuses, and other switches of a step."""
+    x, image = leaf(6, 4), leaf(2, 3, 6, 6)
+    yield "switch left for a sum", lambda x: _left(lambda y: y.cumsum(0), x), (x,)
+    yield "switch left for a pool", lambda x: _left(nn.AdaptiveAvgPool2d(2), x), (image,)
+    yield "switch without cudnn", _layer_without_cudnn, (image,)
+    yield (
+        "switch without gradients",
+        torch.no_grad()(lambda x: F.interpolate(x, scale_factor=2, mode="bilinear")),
+        (image,),
+    )
+    yield "switch for inference", torch.inference_mode()(lambda x: x.cumsum(0)), (x.detach(),)
+    yield "switch precision", _precise, (x,)
+
+
+def _left(function: Callable[[torch.Tensor], Any], x: torch.Tensor) -> Any:
+    on, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(False)
+    try:
+        return function(x)
+    finally:
+        torch.use_deterministic_algorithms(on, warn_only=warns)
+
+
+def _layer_without_cudnn(image: torch.Tensor) -> Any:
+    with torch.backends.cudnn.flags(enabled=False):
+        return nn.Conv2d(3, 4, 3).to(image.device)(image)
+
+
+def _precise(x: torch.Tensor) -> Any:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        return x @ x.t()
+    finally:
+        torch.set_float32_matmul_precision(before)
