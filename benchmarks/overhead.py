@@ -38,6 +38,7 @@ from torch import nn
 if __package__ in (None, ""):  # run as a file
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.workloads import Workload, encoder_workload
 from tests.support.modes import CountingMode, EmptyMode
 from tracer import DeterminismTracer
 
@@ -56,32 +57,11 @@ UNWRITTEN = "tracer, a buffer stays unwritten"
 Observer = Callable[[], AbstractContextManager[Any]]
 
 
-@dataclass
-class Workload:
-    """A training step whose tensors are so small that dispatching is all that it costs."""
-
-    model: nn.Module
-    step: Callable[[], None]
-
-
 def make_workload() -> Workload:
-    """A six-layer transformer encoder with a head, a loss and AdamW."""
+    """A six-layer transformer encoder with a head, a loss and AdamW, so small that dispatching is all that it costs."""
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(WIDTH, nhead=2, dim_feedforward=2 * WIDTH, dropout=0.1, batch_first=True)
-    model = nn.Sequential(
-        nn.Embedding(64, WIDTH), nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False), nn.Linear(WIDTH, 64)
-    )
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    words = torch.randint(0, 64, (2, 8))
-    loss_of = nn.CrossEntropyLoss()
-
-    def step() -> None:
-        optimizer.zero_grad()
-        loss = loss_of(model(words).flatten(0, 1), words.flatten())
-        loss.backward()
-        optimizer.step()
-
-    return Workload(model, step)
+    return encoder_workload(layer, LAYERS, 64, (2, 8), lambda model: torch.optim.AdamW(model.parameters(), lr=1e-4))
 
 
 def calls_alone(model: nn.Module) -> DeterminismTracer:

@@ -39,7 +39,8 @@ from torch import nn
 if __package__ in (None, ""):  # run as a file
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.overhead import Workload, count_ops
+from benchmarks.overhead import count_ops
+from benchmarks.workloads import Workload, encoder_workload
 from tracer import DeterminismTracer
 from tracer.trace.values import read_values
 
@@ -71,23 +72,12 @@ DEBUG, HASHES = "DebugMode", "DebugMode with hashes"
 
 
 def make_workload(size: Size, batch: int) -> Workload:
-    """A transformer encoder with an embedding, a head, a loss and its optimizer."""
+    """A transformer encoder of that size, trained on ``batch`` rows of words."""
     torch.manual_seed(0)
-    width, dropout = size.width, size.dropout
-    layer = nn.TransformerEncoderLayer(width, nhead=4, dim_feedforward=4 * width, dropout=dropout, batch_first=True)
-    encoder = nn.TransformerEncoder(layer, size.layers, enable_nested_tensor=False)
-    model = nn.Sequential(nn.Embedding(WORDS, width), encoder, nn.Linear(width, WORDS))
-    optimizer = getattr(torch.optim, size.optimizer)(model.parameters(), lr=1e-4, foreach=True)
-    words = torch.randint(0, WORDS, (batch, LENGTH))
-    loss_of = nn.CrossEntropyLoss()
-
-    def step() -> None:
-        optimizer.zero_grad()
-        loss = loss_of(model(words).flatten(0, 1), words.flatten())
-        loss.backward()
-        optimizer.step()
-
-    return Workload(model, step)
+    width, kind = size.width, getattr(torch.optim, size.optimizer)
+    layer = nn.TransformerEncoderLayer(width, 4, dim_feedforward=4 * width, dropout=size.dropout, batch_first=True)
+    shape = (batch, LENGTH)
+    return encoder_workload(layer, size.layers, WORDS, shape, lambda net: kind(net.parameters(), lr=1e-4, foreach=True))
 
 
 def calibrated(size: Size) -> Workload:

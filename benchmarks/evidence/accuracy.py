@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from benchmarks.evidence.counts import Counts
 from benchmarks.evidence.extra import left_out
 from benchmarks.evidence.switching import Mode, deterministic_mode, is_refusal
 from tests.support.samples import Sample, dtypes_of, operator_database, samples_of
@@ -45,13 +46,9 @@ class Trial:
 
 
 @dataclass
-class Score:
-    """Refusals predicted and refusals met."""
+class Score(Counts):
+    """Refusals predicted and refusals met, and where they disagree."""
 
-    hits: int = 0
-    misses: int = 0
-    inventions: int = 0
-    quiet: int = 0
     failing: int = 0
     disagreements: list[Trial] = field(default_factory=list)
     refused: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -61,10 +58,7 @@ class Score:
     def add(self, trial: Trial) -> None:
         """Count one trial."""
         predicted = bool(trial.predicted)
-        self.hits += predicted and trial.refused
-        self.misses += trial.refused and not predicted
-        self.inventions += predicted and not trial.refused
-        self.quiet += not predicted and not trial.refused
+        self.count(predicted=predicted, refused=trial.refused)
         self.failing += trial.fails
         if predicted is not trial.refused:
             self.disagreements.append(trial)
@@ -73,28 +67,9 @@ class Score:
         self.unknown.update(trial.unknown)
 
     @property
-    def total(self) -> int:
-        """Samples tried."""
-        return self.hits + self.misses + self.inventions + self.quiet
-
-    @property
-    def precision(self) -> float:
-        """Of the refusals predicted, the share that happened."""
-        return _share(self.hits, self.hits + self.inventions)
-
-    @property
-    def recall(self) -> float:
-        """Of the refusals that happened, the share that was predicted."""
-        return _share(self.hits, self.hits + self.misses)
-
-    @property
     def is_perfect(self) -> bool:
         """Every refusal predicted, none invented, and at least one met."""
         return self.hits > 0 and not self.disagreements
-
-
-def _share(part: int, whole: int) -> float:
-    return part / whole if whole else 1.0
 
 
 def every_sample(count: int, only: str = "") -> Iterator[Sample]:

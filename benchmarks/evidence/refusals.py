@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.evidence.counts import Counts, share
 from benchmarks.evidence.made import SETS
 from benchmarks.evidence.nullgpu.recorded import RecordedSuite, keep, kept_suites, load, record
 from benchmarks.evidence.nullgpu.recording import FOLDER, Recording, Row, releases
@@ -81,15 +82,11 @@ class Prediction:
 
 
 @dataclass
-class Score:
-    """Refusals predicted and refusals met."""
+class Score(Counts):
+    """Refusals predicted and refusals met, and where they disagree."""
 
-    hits: int = 0
-    misses: int = 0
     unknown: int = 0
     """Of the misses, those that were answered ``unknown``."""
-    inventions: int = 0
-    quiet: int = 0
     unpaired: int = 0
     """Samples of a release that this CPU did not run, or that have other inputs there."""
     wrong: list[Prediction] = field(default_factory=list)
@@ -97,11 +94,8 @@ class Score:
     def add(self, one: Prediction) -> None:
         """Count one prediction."""
         predicted = bool(one.rules)
-        self.hits += predicted and one.refused
-        self.misses += one.refused and not predicted
+        self.count(predicted=predicted, refused=one.refused)
         self.unknown += one.refused and not predicted and bool(one.unknown)
-        self.inventions += predicted and not one.refused
-        self.quiet += not predicted and not one.refused
         if not one.is_right:
             self.wrong.append(one)
 
@@ -112,24 +106,9 @@ class Score:
         self.wrong += other.wrong
 
     @property
-    def total(self) -> int:
-        """Predictions."""
-        return self.hits + self.misses + self.inventions + self.quiet
-
-    @property
-    def precision(self) -> float:
-        """Of the refusals predicted, the share that happened."""
-        return _share(self.hits, self.hits + self.inventions)
-
-    @property
-    def recall(self) -> float:
-        """Of the refusals that happened, the share that was predicted."""
-        return _share(self.hits, self.hits + self.misses)
-
-    @property
     def called_safe(self) -> float:
         """Of the refusals that happened, the share on whose calls nothing was said, not even ``unknown``."""
-        return 1 - _share(self.hits + self.unknown, self.hits + self.misses)
+        return 1 - share(self.hits + self.unknown, self.hits + self.misses)
 
     @property
     def accuses_nobody_and_calls_none_safe(self) -> bool:
@@ -140,10 +119,6 @@ class Score:
     def reaches_the_target(self) -> bool:
         """What is asked of a pool of suites."""
         return self.precision >= TARGET and self.recall >= TARGET
-
-
-def _share(part: int, whole: int) -> float:
-    return part / whole if whole else 1.0
 
 
 def predictions(recorded: RecordedSuite, did: Recording) -> Iterator[Prediction | None]:
