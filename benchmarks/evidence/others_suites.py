@@ -5,7 +5,7 @@ inside the recorder, inside one that keeps values, and inside one that makes tri
 warnings or random generators are others than plain, and says whether an empty mode changes it too. What a recorder
 alone changes is a defect of ours: the exit code says so.
 
-    python benchmarks/others_suites.py [--tests N] [--blocks B[,B]] [--jobs N] [--folder FOLDER] [PACKAGE ...]
+    python -m benchmarks.evidence.others_suites [--tests N] [--blocks B[,B]] [--jobs N] [--folder FOLDER] [PACKAGE ...]
 
 The packages are installed below FOLDER, beside this environment's torch; einops brings its tests in its wheel, the
 others in their source distribution.
@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 #: What a test's body runs in, beside nothing at all and an empty mode.
 RECORDERS = ("recorder", "values", "trials")
 #: What is compared of a test.
@@ -86,7 +86,17 @@ def results_of(site: Path, tests: Path, block: str, most: int, but: str = "") ->
             "PYTHONHASHSEED": "0",
             "OMP_NUM_THREADS": "1",
         }
-        options = ["-q", "-p", "benchmarks.inside_a_block", "-p", "no:cacheprovider", "-o", "addopts=", "-k", but]
+        options = [
+            "-q",
+            "-p",
+            "benchmarks.evidence.inside_a_block",
+            "-p",
+            "no:cacheprovider",
+            "-o",
+            "addopts=",
+            "-k",
+            but,
+        ]
         command = [sys.executable, "-m", "pytest", *options, "--rootdir", str(tests), str(tests)]
         done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True)
         if not results.is_file():

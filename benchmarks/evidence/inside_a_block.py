@@ -1,6 +1,6 @@
 """A pytest plugin: each test's body runs in a block, and what became of it is written down, a line of JSON a test.
 
-``benchmarks/others_suites.py`` starts it. ``OTHERS_BLOCK`` names the block: plain, empty, recorder, values or trials.
+``others_suites.py`` starts it. ``OTHERS_BLOCK`` names the block: plain, empty, recorder, values or trials.
 """
 
 from __future__ import annotations
