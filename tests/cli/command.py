@@ -6,7 +6,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,9 +54,22 @@ class Command:
         return Finished(leaving.value.code, out, err)
 
 
+#: Seconds after which a process hangs; no test fails on less.
+PATIENCE = 300
+
+
 def process(*args: str | Path, cwd: Path, module: bool = False, **environ: str) -> Finished:
     """``python ARGS``, or ``python -m tracer ARGS``, as a process of its own."""
-    return _finished(_start([*(["-m", "tracer"] if module else []), *args], cwd, environ))
+    done = subprocess.run(
+        [sys.executable, *(["-m", "tracer"] if module else []), *map(str, args)],
+        cwd=cwd,
+        env={**PLAIN, **environ},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    return Finished(done.returncode, done.stdout, done.stderr)
 
 
 def tracer_process(*args: str | Path, cwd: Path, **environ: str) -> Finished:
@@ -70,29 +83,15 @@ def ranks(*args: str | Path, cwd: Path, count: int = 2) -> list[Finished]:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     job = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    line = ["-m", "tracer", *args]
-    started = [_start(line, cwd, {**job, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(count)]
-    return [_finished(rank) for rank in started]
+    with ThreadPoolExecutor(count) as started:
+        return list(
+            started.map(
+                lambda rank: tracer_process(*args, cwd=cwd, **job, RANK=str(rank), LOCAL_RANK=str(rank)), range(count)
+            )
+        )
 
 
 def both(cwd: Path, *line: str | Path, **environ: str) -> tuple[Finished, Finished]:
     """The same command line through Python itself and through ``tracer run``."""
     plain = process(*line, cwd=cwd, **environ)
     return plain, tracer_process("run", "-o", "t.json", *line, cwd=cwd, **environ)
-
-
-def _start(line: Sequence[str | Path], cwd: Path, environ: Mapping[str, str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, *map(str, line)],
-        cwd=cwd,
-        env={**PLAIN, **environ},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def _finished(started: subprocess.Popen[str]) -> Finished:
-    out, err = started.communicate(timeout=300)
-    return Finished(started.returncode, out, err)
