@@ -36,7 +36,7 @@ def full_document(**call: Any) -> dict[str, Any]:
     (event,) = document["events"]
     document["events"] = [event | {"kind": kind.value, "name": NAMES.get(kind, "text")} for kind in EventKind]
     environment = document["environment"]
-    environment["torch"] = "2.13.0"
+    environment |= {"torch": "2.13.0", "hip": None}  # with it, devices are AMD's
     environment["variables"][CUBLAS_VARIABLE] = ":4096:8"
     environment["settings"]["torch.backends.cudnn.conv.fp32_precision"] = "text"
     msgspec.convert(document, Trace)

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.build import call, trace
+from tests.build import call, environment, trace
 from tests.cli.command import Command
 from tracer.files import open_plain, read_text, read_within
 from tracer.gate.baseline import format_baseline
+from tracer.trace.records import CudaDevice, split_place
 
 
 def zeros(folder: Path) -> Path:
@@ -121,3 +122,33 @@ def test_a_lock_file_with_the_line_ends_of_another_system_is_read(tmp_path: Path
     path = tmp_path / "determinism.lock"
     path.write_bytes(format_baseline([]).replace("\n", "\r\n").encode())
     assert read_baseline(path) == ()
+
+
+@pytest.mark.parametrize(
+    ("location", "path", "line"),
+    [
+        ("train.py:10", "train.py", 10),
+        ("C:/x.py:1", "C:/x.py", 1),
+        ("train.py", "train.py", None),
+        (":3", ":3", None),
+        ("train.py:", "train.py:", None),
+        ("train.py:²", "train.py:²", None),
+        ("train.py:٣", "train.py:٣", None),
+        ("train.py:" + "9" * 5000, "train.py:" + "9" * 5000, None),
+        ("a\nb.py:7", "a\nb.py", 7),
+    ],
+)
+def test_a_place_is_a_path_and_a_line_of_few_digits(location: str, path: str, line: int | None) -> None:
+    assert split_place(location) == (path, line)
+
+
+@pytest.mark.parametrize("format_name", ["text", "html", "sarif", "markdown"])
+def test_numbers_that_are_none_make_no_command_fail(
+    format_name: str, tmp_path: Path, tracer: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    devices = (CudaDevice(name="a GPU", capability="²"), CudaDevice(name="another", capability="9" * 5000))
+    places = [call(location=f"train.py:{number}", called_from=f"run.py:{number}") for number in ("²", "9" * 5000)]
+    trace(*places, environment=environment(devices=devices)).save("t.json")
+    done = tracer("report", "t.json", "--backend", "cuda", "--format", format_name)
+    assert (done.code, done.err) == (0, "")

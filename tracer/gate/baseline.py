@@ -19,6 +19,7 @@ from tracer.errors import BaselineError, reason_of
 from tracer.files import read_text, write_whole
 from tracer.findings import Finding
 from tracer.names import SEVERITY, Verdict, Word
+from tracer.trace.records import split_place
 
 #: The lock file's first line; the number is its format's.
 HEADER = "# determinism.lock 1: findings that were looked at and accepted, one a line, sorted."
@@ -108,8 +109,7 @@ def risk_of(finding: Finding) -> Risk:
 
 def file_of(location: str) -> str:
     """``train.py:10`` without its line."""
-    path, colon, line = location.rpartition(":")
-    return path if colon and line.isdigit() else location
+    return split_place(location)[0]
 
 
 def compare(findings: Iterable[Finding], accepted: Iterable[Accepted], today: datetime.date) -> BaselineComparison:

@@ -19,8 +19,7 @@ from typing import NamedTuple
 
 from tracer.files import read_text
 from tracer.findings import Finding
-from tracer.gate.baseline import file_of
-from tracer.trace.records import CallGroup
+from tracer.trace.records import CallGroup, split_place
 
 _HOST = re.compile(r"#\s*tracer:\s*host\b")
 _COMMENT = re.compile(r"#\s*tracer:\s*ignore\[([^\]]*)\]\s*(.*)$")
@@ -71,9 +70,8 @@ class Suppressions:
         return any(_HOST.search(line) for line in self._lines_at(location))
 
     def _lines_at(self, location: str) -> tuple[str, ...]:
-        path = file_of(location)
-        number = location.removeprefix(f"{path}:")
-        return self._speaking_for(path).get(int(number), ()) if path and number.isdecimal() else ()
+        path, number = split_place(location)
+        return self._speaking_for(path).get(number, ()) if number is not None else ()
 
     def _at(self, location: str) -> Iterator[Comment]:
         for line in self._lines_at(location):

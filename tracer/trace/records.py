@@ -7,6 +7,7 @@ not the length of a run.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Union
 
@@ -53,6 +54,15 @@ class Place(NamedTuple):
     called_from: str = ""
     """``path:line`` of the user's own frame (outside ``site-packages``) that led to ``location``, where that is
     another; empty otherwise or where it was not taken."""
+
+
+_PLACE = re.compile(r"(.+):([0-9]{1,9})", re.DOTALL)
+
+
+def split_place(location: str) -> tuple[str, int | None]:
+    """Path and line of ``path:line``; all of it and ``None`` where it ends in no line's number."""
+    found = _PLACE.fullmatch(location)
+    return (found[1], int(found[2])) if found else (location, None)
 
 
 class _PlacedMeta(msgspec.StructMeta):

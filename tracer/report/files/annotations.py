@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tracer.findings import Finding
-from tracer.gate.baseline import file_of
 from tracer.names import Verdict
 from tracer.plain import one_line
 from tracer.report.naming import answer_of, counted, phase_of, runs_as_of, subject_of
+from tracer.trace.records import split_place
 
 #: Annotations of one kind that GitHub shows for a step.
 LIMIT = 10
@@ -60,13 +60,12 @@ def inert(line: str) -> str:
 
 def _annotation(kind: str, finding: Finding, root: str) -> str:
     place = finding.called_from or finding.location
-    path = file_of(place)
-    line = place.removeprefix(f"{path}:")
+    path, line = split_place(place)
     properties = {}
     if path:
         properties["file"] = os.path.join(root, path) if root else path
-        if line.isdecimal():
-            properties["line"] = line
+        if line is not None:
+            properties["line"] = str(line)
     properties["title"] = finding.rule
     spelled = ",".join(f"{name}={_property(one_line(value, _LONGEST))}" for name, value in properties.items())
     under_mode = f"under deterministic mode: {finding.deterministic_mode}"

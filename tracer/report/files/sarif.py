@@ -22,6 +22,7 @@ from tracer.report.naming import answer_of, counted, phase_of, runs_as_of, subje
 from tracer.report.sections.findings import of_this_run, rests_on_a_rule
 from tracer.report.site import page_of_rule, site_address
 from tracer.report.words import VERDICTS
+from tracer.trace.records import split_place
 
 if TYPE_CHECKING:
     from tracer.report.view import ReportView
@@ -189,11 +190,10 @@ def _result(finding: Finding, rule: int, script: str) -> dict[str, Any]:
 
 
 def _location(place: str, finding: Finding | None, root: str = "SRCROOT") -> dict[str, Any]:
-    path = file_of(place)
-    line = place.removeprefix(f"{path}:")
+    path, line = split_place(place)
     artifact = {"uri": _uri(path), "uriBaseId": root}
     # GitHub asks for a line wherever there is a file.
-    start = max(int(line), 1) if line.isdecimal() else 1
+    start = max(line or 1, 1)
     location: dict[str, Any] = {"physicalLocation": {"artifactLocation": artifact, "region": {"startLine": start}}}
     if finding is not None and (finding.module or finding.function):
         location["logicalLocations"] = [_logical(finding)]

@@ -11,6 +11,7 @@ from tracer.plain import visible
 from tracer.report.blocks import Badge, Code, Column, Paragraph, Picture, Reader, Section, Table, Tone, Width, Words
 from tracer.report.naming import is_call, subject_of
 from tracer.report.words import plural
+from tracer.trace.records import split_place
 
 if TYPE_CHECKING:
     from tracer.report.view import ReportView
@@ -122,7 +123,7 @@ def _by_file(lines: list[Line]) -> tuple[File, ...]:
 
 
 def _position(line: Line) -> tuple[int, str]:
-    return (int(line.line) if line.line.isascii() and line.line.isdigit() else 0, line.place)
+    return (split_place(line.place)[1] or 0, line.place)
 
 
 def _line(number: int, place: str, group: list[Finding], source: str) -> Line:

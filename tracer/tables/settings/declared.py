@@ -7,6 +7,7 @@ which rows alone speak needs no block here. Imports no torch: what is torch's is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -163,7 +164,10 @@ def _capability(environment: Environment) -> str | None:
     """
     if environment.hip is not None:
         return None
-    majors = {int(device.capability.partition(".")[0]) for device in environment.devices if device.capability}
+    found = {device.capability.partition(".")[0] for device in environment.devices if device.capability}
+    majors = [int(major) for major in found if re.fullmatch("[0-9]{1,3}", major)]
+    if len(majors) < len(found):
+        return None
     generations = {"below-8.0" if m < 8 else f"{m}.x" if m < 10 else "10-and-newer" for m in majors}
     return generations.pop() if len(generations) == 1 else None
 
