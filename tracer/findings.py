@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 import msgspec
@@ -59,6 +59,10 @@ class Condition(msgspec.Struct, frozen=True, gc=False):
     """Its answers, in the vocabulary's order; for ``torch`` the range of versions."""
 
 
+Met = tuple[tuple[str, tuple[FactValue, ...]], ...]
+"""A case's conditions as it met a call: each question with the answers for which the case holds."""
+
+
 class Deciding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What decided a finding's verdicts: the cases of its rule that held, each with its conditions.
 
@@ -68,6 +72,20 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
 
     as_is: tuple[tuple[Condition, ...], ...] = ()
     deterministic_mode: tuple[tuple[Condition, ...], ...] = ()
+
+    @classmethod
+    def of(cls, decided: Iterable[tuple[Met | None, Met | None]]) -> Deciding:
+        """What decided, of each case once, from the conditions that the tables' look-ups met both ways."""
+        both = list(dict.fromkeys(decided))
+        as_is, in_mode = (
+            tuple(
+                tuple(Condition(asks, holds_for) for asks, holds_for in met)
+                for met in dict.fromkeys(pair[way] for pair in both)
+                if met is not None
+            )
+            for way in (0, 1)
+        )
+        return cls(as_is=as_is, deterministic_mode=in_mode)
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):

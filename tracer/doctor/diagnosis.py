@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from tracer.findings import Evidence
-from tracer.judging.process.setting_rows import Read, is_worth_a_note, read_setting
+from tracer.judging.setting_findings import Read, is_worth_a_note, read_setting
 from tracer.names import SEVERITY, About, Backend, Differs, Settings, Verdict
 from tracer.plain import json_text
 from tracer.tables.conditions import BoundRule

@@ -6,11 +6,12 @@ deterministic, as things stand or in deterministic mode, is a finding at its op,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
-from tracer.findings import Judgement, Target
-from tracer.judging.banners import banners_of, process_banners, weak_banners
-from tracer.judging.calls.call_findings import (
+from tracer.findings import Finding, Judgement, Target
+from tracer.judging.bound_rows import TraceUnderSettings
+from tracer.judging.call_findings import (
+    GeneratedCode,
     JudgedCall,
     Unsafe,
     by_ruling,
@@ -19,15 +20,12 @@ from tracer.judging.calls.call_findings import (
     unnamed_calls,
     weakly_grounded,
 )
-from tracer.judging.calls.generated import GeneratedCode
-from tracer.judging.calls.host_code import HostCalls, host_banners
-from tracer.judging.calls.trials import TrialsHere
+from tracer.judging.host_code import HostCalls, host_banners
 from tracer.judging.minimal_settings import MinimalSettings, Sets, seeded_in_its_place, with_plan
-from tracer.judging.ordering import order_of
-from tracer.judging.process.observations import fill_cost
-from tracer.judging.process.process_findings import Process
-from tracer.judging.process.trace_under_target import TraceUnderSettings
-from tracer.names import Backend, Phase, Settings
+from tracer.judging.observations import fill_cost
+from tracer.judging.process_findings import Process
+from tracer.judging.trials import TrialsHere
+from tracer.names import SEVERITY, Backend, BlindSpotKind, Phase, SeedOrigin, Settings
 from tracer.tables.compilers import CompilerTable
 from tracer.tables.model import Table
 from tracer.tables.ruling.bound_table import RuleOutcome
@@ -39,8 +37,9 @@ from tracer.tables.settings.rows import EnvironmentTable
 from tracer.tables.settings.switches import Switches
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.translation import NO_TRANSLATIONS, Translations
+from tracer.tables.versions import reviewed_releases
 from tracer.trace.file import Trace
-from tracer.trace.records import FactValue
+from tracer.trace.records import NO_DEVICE, ORIGIN, FactValue
 
 
 def judge_trace(
@@ -214,3 +213,118 @@ class _TablesBySettings:
             )
             target_tables.look_ahead(self._forward)
         return target_tables
+
+
+def banners_of(
+    trace: Trace, target: Target, target_tables: TargetTables, strict: bool, meta_calls: int
+) -> Iterator[str]:
+    """What must be said of the trace and of the tables of backends; ``meta_calls``: those that computed nothing."""
+    if partial := trace.partial:
+        yield f"The trace is partial ({partial}): calls after that point are missing."
+    if any(source.eager for source in trace.sources):
+        yield (
+            "Recorded with compilation switched off (--eager): what torch.compile would have compiled ran op by op,"
+            " and its kernels are not judged."
+        )
+    fake = sum(source.fake_calls for source in trace.sources)
+    if fake:
+        yield (
+            f"Calls on fake tensors: {fake:,} of {trace.call_count:,}. They are judged as if they had run on the device"
+            " that the tensors claim; nothing was computed, so no data, digests or trials stand behind them."
+        )
+    if meta_calls:
+        yield (
+            f"Calls on `meta` tensors that computed nothing: {meta_calls:,}. What they would run on a device was not"
+            " seen: record the step on real tensors, or under torch's `FakeTensorMode`."
+        )
+    if any(source.values for source in trace.sources):
+        yield (
+            "Digests of what every call read and wrote were kept beside the trace: `tracer diff` holds them against"
+            " another run's."
+        )
+    for name in target_tables.missing():
+        yield f"There is no table for {name}: its calls are unknown."
+    for bound in target_tables.used():
+        name, reviewed = bound.table.backend, bound.table.reviewed
+        if bound.extrapolated:
+            newest = reviewed_releases(reviewed)[-1]
+            yield (
+                f"The {name} table was reviewed up to torch {newest}; for torch {target.torch} its verdicts are"
+                f" those of {newest}, extrapolated."
+            )
+        elif bound.place != "reviewed":
+            relation = "not among them" if bound.place == "between" else f"{bound.place} than those"
+            refused = " and strict judging does not extrapolate" if bound.place == "newer" and strict else ""
+            yield (
+                f"The {name} table was reviewed for torch {reviewed}; torch {target.torch} is {relation}"
+                f"{refused}: its calls are unknown."
+            )
+    elsewhere = sorted(target_tables.devices.difference(NO_DEVICE))
+    if target.backend is not Backend.RECORDED and elsewhere and target.backend.device not in elsewhere:
+        how = (
+            "calls that run as another op there are judged as that op"
+            if target_tables.was_translated
+            else "ops as recorded"
+        )
+        notes = "".join(f" {note.says}" for note in target_tables.notes())
+        yield f"Recorded on {' and '.join(elsewhere)}, judged for {target.backend}: {how}.{notes}"
+    unlinked = sum(s.count for s in trace.blind_spots if s.kind is BlindSpotKind.NO_FORWARD_LINK)
+    if unlinked:
+        yield f"Backward calls without a link to their forward line: {unlinked}."
+    if trace.differing_settings and target.settings is Settings.RECORDED:
+        names = ", ".join(trace.differing_settings)
+        yield f"The merged recordings differ in {names}; the first recording's settings were judged."
+
+
+def weak_banners(grounded: Mapping[Backend, tuple[int, int]]) -> Iterator[str]:
+    """What must be said where calls are deterministic by the weakest evidence alone; see ``calls.weakly_grounded``."""
+    for backend, (weak, every) in grounded.items():
+        yield (
+            f"Of the {every:,} calls that are deterministic on {backend}, {weak:,} are so by the vendor's list of"
+            " kernels alone, the weakest evidence: its list of APIs does not name them."
+        )
+
+
+def process_banners(trace: Trace) -> Iterator[str]:
+    """What the trace cannot say of the process."""
+    if trace.schema < 2:
+        yield (
+            "The trace was recorded by an older release: settings made late, seeds, memory and data loading were not"
+            " watched."
+        )
+    elif not trace.watched_from_start and any(draw.origin is SeedOrigin.UNSEEN for draw in trace.draws):
+        yield (
+            "Seeds were not watched from the start of the process: whether the program seeded a generator before"
+            " recording began is not known. `tracer run` sees it."
+        )
+
+
+_RANK = {verdict: rank for rank, verdict in enumerate(SEVERITY)}
+
+
+def order_of(finding: Finding) -> tuple[object, ...]:
+    """Worst first, then most calls; then by place and name, so that no two findings tie."""
+    return (
+        _RANK[finding.verdict],
+        finding.refuted is None,
+        finding.tried is None or not finding.tried.has_varied,
+        _RANK[finding.deterministic_mode],
+        -finding.count,
+        finding.location,
+        finding.op,
+        finding.rule,
+        finding.phase,
+        finding.module,
+        finding.function,
+        finding.called_from,
+        finding.backend,
+        finding.reason_detail,
+        finding.runs_as,
+        finding.why,
+        finding.remedy,
+        str(finding.facts.get("device")),
+        finding.subject,
+        str(finding.facts.get(ORIGIN)),
+        tuple(sorted(finding.sets)) if finding.sets else (),
+        finding.planned or (),
+    )

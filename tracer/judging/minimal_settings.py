@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from tracer.findings import Finding
-from tracer.judging.process.process_findings import Observed, Process, key_of
+from tracer.judging.process_findings import Observed, Process, key_of
 from tracer.names import REPEATABLE, GeneratorKind, Phase, SeedOrigin, Verdict
 from tracer.tables.ruling.bound_table import RuleOutcome
 from tracer.tables.ruling.target_tables import TargetTables

@@ -14,7 +14,7 @@ from tracer.trace.records import Allocation, BlindSpot, Draw, Environment, FactV
 
 if TYPE_CHECKING:
     from tracer.divergence.repeated import Repeated
-    from tracer.judging.calls.call_findings import JudgedCall
+    from tracer.judging.call_findings import JudgedCall
 
 
 class ReportView:

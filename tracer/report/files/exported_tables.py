@@ -16,7 +16,7 @@ from tracer.report.column import Cell, Column, Holds
 
 if TYPE_CHECKING:
     from tracer.findings import Target
-    from tracer.judging.calls.call_findings import JudgedCall
+    from tracer.judging.call_findings import JudgedCall
     from tracer.report.view import ReportView
     from tracer.trace.records import Draw, Kernel, Region
 

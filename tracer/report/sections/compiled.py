@@ -45,7 +45,7 @@ from tracer.report.words import plural
 from tracer.trace.records import Kernel, Region, Tried
 
 if TYPE_CHECKING:
-    from tracer.judging.calls.call_findings import JudgedCall
+    from tracer.judging.call_findings import JudgedCall
     from tracer.report.view import ReportView
 
 LANGUAGES: Mapping[KernelLanguage, str] = {

@@ -1,4 +1,8 @@
-"""Findings about calls: groups that one rule judges alike at one place, and the tally of all of them."""
+"""Findings about calls, and the tally of all calls.
+
+A finding is of groups that one rule judges alike at one place, with what the generated code shows of them. Its remedy
+is one that the reader can follow: a library's line is not theirs to edit, their own can be rewritten.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,29 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from tracer.findings import Deciding, Evidence, Finding, Tally
-from tracer.judging.calls.generated import Generated, GeneratedCode
-from tracer.judging.calls.own_remedy import in_ones_own_hands
-from tracer.judging.calls.trials import shown_by, shown_of
-from tracer.judging.deciding import deciding_of
 from tracer.judging.minimal_settings import Both
-from tracer.names import Backend, EvidenceKind, Phase, Verdict
+from tracer.judging.rewriting import rewritten
+from tracer.judging.trials import shown_by, shown_of
+from tracer.names import (
+    Backend,
+    Cause,
+    EvidenceKind,
+    KernelLanguage,
+    Phase,
+    Prerequisite,
+    RegionKind,
+    Rewriting,
+    Shown,
+    Verdict,
+)
 from tracer.tables.model import strongest
 from tracer.tables.ruling.bound_table import RuleOutcome
+from tracer.tables.ruling.compiled import Compilation
 from tracer.tables.settings.switches import Switches
-from tracer.trace.records import ORIGIN, CallGroup, FactValue
+from tracer.trace.records import ORIGIN, CallGroup, FactValue, Kernel
 
 
 class JudgedCall(NamedTuple):
@@ -114,7 +130,7 @@ def call_findings(
             evidence[id(ruling)] = tuple(Evidence(kind=row.kind, ref=row.ref) for row in ruling.evidence)
         rulings = (id(ruling),) if len(alike) == 1 else tuple(dict.fromkeys(id(call.ruling) for call in alike))
         if rulings not in deciding:
-            deciding[rulings] = deciding_of(call.ruling.decided for call in alike)
+            deciding[rulings] = Deciding.of(call.ruling.decided for call in alike)
         generated = code.behind((call.group for call in alike), ruling.shown, ruling.backend)
         found = _finding(alike, evidence[id(ruling)], deciding[rulings], generated)
         how = ruling.rule.rewriting if ruling.rule is not None else None
@@ -196,3 +212,151 @@ def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...], deciding: Deci
         data=data,
         planned=None if planned == (ruling.verdict, ruling.verdict_in_deterministic_mode) else planned,
     )
+
+
+_CALLED = (KernelLanguage.EXTERN, KernelLanguage.FALLBACK)
+#: So many kernels are named in a sentence.
+_MOST = 3
+
+
+class Generated(NamedTuple):
+    """What a finding says of the code that was generated for its calls."""
+
+    regions: tuple[str, ...] = ()
+    kernels: tuple[str, ...] = ()
+    """Those that show it, or all that the calls went into where none does."""
+    says: str = ""
+    """A sentence; empty where the code was not seen, or decided nothing."""
+    evidence: tuple[Evidence, ...] = ()
+
+
+class GeneratedCode:
+    """The regions and launched kernels of one trace."""
+
+    def __init__(self, compilation: Compilation) -> None:
+        self._compilation = compilation
+
+    def behind(self, groups: Iterable[CallGroup], shown: Shown | None, backend: Backend) -> Generated:
+        """What ``groups``, which are one finding, were compiled to; ``shown`` is what decided of it.
+
+        Kernels of another device than ``backend``'s are not named: there the op becomes others.
+        """
+        met = [group for group in groups if group.region is not None or group.kernels]
+        if not met:
+            return Generated()
+        regions = tuple(dict.fromkeys(group.region for group in met if group.region is not None))
+        device = backend.device
+        named = [one for one in dict.fromkeys(self._kernels(met, device)) if one[1].device in ("", device)]
+        showing = [(where, kernel) for where, kernel in named if _shows(kernel, shown)]
+        kernels = tuple(dict.fromkeys(kernel.name for _, kernel in showing or named))
+        if shown is None or not showing:
+            return Generated(regions, kernels)
+        evidence = (Evidence(kind=EvidenceKind.GENERATED, ref=self._ref(showing, shown)),)
+        return Generated(regions, kernels, _sentence(kernels, shown), evidence)
+
+    def _kernels(self, groups: Iterable[CallGroup], device: str) -> Iterator[tuple[str, Kernel]]:
+        """The id of the region that it was generated for, empty for one that was launched by itself, and the kernel."""
+        for group in groups:
+            region = self._compilation.regions.get(group.region or "")
+            if region is None or region.kind is RegionKind.CUDA_GRAPH:
+                launched = (self._compilation.launched.get(name) for name in group.kernels)
+                yield from (("", kernel.launched_on(device)) for kernel in launched if kernel is not None)
+                continue
+            known = {one.name: one for one in region.kernels}
+            for name in group.kernels:
+                if name in known:
+                    yield region.id, known[name]
+
+    def _ref(self, showing: list[tuple[str, Kernel]], shown: Shown) -> str:
+        where, kernel = showing[0]
+        region = self._compilation.regions.get(where)
+        more = f" and {len(showing) - 1} more" if len(showing) > 1 else ""
+        by = f"torch {self._compilation.torch}"
+        if region is None:
+            return f"{kernel.name}{more}, launched in this run under {by}: {_CLAIMS[shown]}"
+        place = f" at {region.location}" if region.location else ""
+        return (
+            f"{kernel.name}{more} in region {where} ({region.function or region.backend}{place}), compiled for"
+            f" {kernel.device or region.device} by {by} in this run: {_CLAIMS[shown]}"
+        )
+
+
+_CLAIMS = {
+    Shown.ADDS_ATOMICALLY: "it adds atomically",
+    Shown.NO_ATOMICS: "no two threads add to one number",
+    Shown.CALLED: "an eager kernel, called",
+    Shown.TIMED: "chosen by timing several",
+}
+
+
+def _shows(kernel: Kernel, shown: Shown | None) -> bool:
+    if shown is Shown.ADDS_ATOMICALLY:
+        return kernel.adds_in_any_order is True
+    if shown is Shown.CALLED:
+        return kernel.language in _CALLED
+    if shown is Shown.TIMED:
+        return kernel.rounds_by_choice
+    return shown is Shown.NO_ATOMICS
+
+
+def _sentence(kernels: tuple[str, ...], shown: Shown) -> str:
+    named = [f"`{name}`" for name in kernels[:_MOST]]
+    if len(kernels) > _MOST:
+        named.append(f"{len(kernels) - _MOST} more")
+    who = " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)
+    many = len(kernels) > 1
+    return {
+        Shown.ADDS_ATOMICALLY: f"{who} {'add' if many else 'adds'} atomically.",
+        Shown.NO_ATOMICS: f"{who} {'add' if many else 'adds'} nothing in an order that varies.",
+        Shown.CALLED: f"The compiled code calls {who}.",
+        Shown.TIMED: f"{who} {'were' if many else 'was'} chosen with a stopwatch.",
+    }[shown]
+
+
+_AT_RISK = (Verdict.RAISES, Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)
+
+
+def library_of(finding: Finding) -> str:
+    """The package whose line it is, where a frame of the user's own led there; empty for a line of the user's."""
+    package, slash, _ = finding.location.partition("/")
+    return package if finding.called_from and slash and package.isidentifier() else ""
+
+
+def in_ones_own_hands(
+    finding: Finding, rewriting: Rewriting | None, switches: Switches, lines: Mapping[str, str]
+) -> Finding:
+    """``finding`` with a remedy that its reader can follow; ``lines`` hold the text of the user's own, by place."""
+    library = library_of(finding)
+    if library:
+        return _of_library(finding, library, switches)
+    if rewriting is None or finding.called_from:
+        return finding
+    line = rewritten(lines.get(finding.location, ""), rewriting)
+    if not line:
+        return finding
+    if Prerequisite.DETERMINISTIC_MODE in finding.needs:
+        also = " with deterministic mode on"
+    else:
+        also = ", or switch deterministic mode on" if finding.deterministic_mode is Verdict.DETERMINISTIC else ""
+    return msgspec.structs.replace(finding, rewritten=line, remedy=f"Write `{line}`{also}.")
+
+
+def _of_library(finding: Finding, library: str, switches: Switches) -> Finding:
+    as_is, in_mode = finding.planned or (finding.verdict, finding.deterministic_mode)
+    is_left = as_is in _AT_RISK or in_mode in _AT_RISK
+    if not is_left or finding.cause is Cause.RNG:
+        return msgspec.structs.replace(finding, library=library)
+    switch = switches.find(library, finding.rule)
+    if switch is not None:
+        return msgspec.structs.replace(finding, library=library, remedy=switch.what, switch=switch.ref, needs=())
+    if switches.is_in_hand(finding.rule):
+        return msgspec.structs.replace(finding, library=library)
+    other = f"take another layer or option of {library} in your own code, or accept the finding"
+    if finding.deterministic_mode is Verdict.RAISES:
+        remedy = (
+            f"The line belongs to {library}: `torch.use_deterministic_algorithms(True, warn_only=True)` lets it run:"
+            f" it varies as without the mode; to have it repeat, {other}."
+        )
+    else:
+        remedy = f"The line belongs to {library}, and no switch is known that makes it repeat: {other}."
+    return msgspec.structs.replace(finding, library=library, remedy=remedy, needs=())

@@ -8,12 +8,9 @@ from typing import NamedTuple
 import msgspec
 
 from tracer.findings import Finding, Note
-from tracer.judging.process.bound_rows import BoundRows
-from tracer.judging.process.late_and_changed import changed_findings, late_findings
-from tracer.judging.process.observations import observed_findings
-from tracer.judging.process.setting_rows import setting_findings
-from tracer.judging.process.trace_under_target import Dependents, TraceUnderSettings
-from tracer.judging.process.whole_regions import region_findings
+from tracer.judging.bound_rows import BoundRows, Dependents, TraceUnderSettings
+from tracer.judging.observations import observed_findings
+from tracer.judging.setting_findings import changed_findings, late_findings, setting_findings
 from tracer.names import SEVERITY
 from tracer.tables.ruling.bound_table import RuleOutcome
 from tracer.tables.settings.rows import EnvironmentTable
@@ -67,7 +64,6 @@ class Process:
         notes: list[Note] = []
         told: list[Finding | Note] = [*setting_findings(bound)]
         told += (*late_findings(bound), *changed_findings(bound), *observed_findings(bound))
-        told += region_findings(scene)
         for statement in told:
             if isinstance(statement, Note):
                 notes.append(statement)

@@ -14,7 +14,7 @@ from fnmatch import translate
 import msgspec
 
 from tracer.findings import Target
-from tracer.judging.calls.call_findings import JudgedCall
+from tracer.judging.call_findings import JudgedCall
 from tracer.names import Backend, HostCode, Phase, Verdict
 from tracer.tables.ruling.target_tables import TargetTables
 from tracer.trace.records import CallGroup

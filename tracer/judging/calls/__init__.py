@@ -1,1 +1,0 @@
-"""What the tables say of each recorded call."""

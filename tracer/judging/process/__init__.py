@@ -1,1 +1,0 @@
-"""What the tables say of settings, seeds, memory and loaders."""
