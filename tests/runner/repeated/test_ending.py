@@ -139,6 +139,8 @@ def test_a_run_that_does_not_end_is_killed_with_what_it_started(repeat: Started,
 def test_when_repeat_is_killed_its_run_ends_with_what_it_started_and_no_folder_stays(
     repeat: Started, tmp_path: Path
 ) -> None:
+    (tmp_path / "repeat").mkdir()
+    (tmp_path / "repeat" / "repeat.json").write_text("of an earlier one")
     started = repeat(UNVARIED_IS_SHORT, "--vary", "environment")
     until((tmp_path / "pids").exists)
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
@@ -147,6 +149,7 @@ def test_when_repeat_is_killed_its_run_ends_with_what_it_started_and_no_folder_s
     assert started.wait(60) == -signal.SIGKILL
     until(lambda: not any(lives(pid) for pid in pids))
     until(lambda: not list((tmp_path / "tmp").glob("tracer-*")))
+    assert not (tmp_path / "repeat" / "repeat.json").exists()
 
 
 def test_when_the_guard_is_killed_its_script_ends_too(repeat: Started, tmp_path: Path) -> None:

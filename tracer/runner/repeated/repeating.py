@@ -215,6 +215,8 @@ def repeat_script(asked: Asked) -> Result:
 def _made(folder: Path) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        for earlier in ("repeat.json", "repeat.html"):  # would be taken for this one's, if it is killed
+            (folder / earlier).unlink(missing_ok=True)
     except OSError as problem:
         raise UsageError(f"cannot make {folder}: {problem.strerror}", hint="choose another folder with -o") from problem
     yield
