@@ -459,7 +459,7 @@ def scattered_third() -> Iterator[Call]:
     for how in ("sum", "mean", "prod", "amax", "amin"):
         reduce = partial(_scatter_reduce, reduce=how)
         yield f"scattering reduced {how}", reduce, (x, i, y)
-        yield f"scattering reduced {how} alone", partial(reduce, own=False), (x, i, y)
+        yield f"scattering reduced {how} alone", partial(reduce, include_self=False), (x, i, y)
         yield f"scattering reduced {how} vector", reduce, (leaf(4), i[0], leaf(5))
     yield "scattering reduced ints", partial(_scatter_reduce, reduce="amax"), (torch.zeros(4).long(), i[0], i[1])
     yield "scattering segments", partial(_segments, how="mean"), (leaf(6, 2), torch.tensor([2, 4]))
