@@ -12,6 +12,7 @@ from tests.divergence.recorded import Recorder, Run
 from tracer.divergence import Divergence, Root, RootCause, compare_recordings
 from tracer.errors import TraceError
 from tracer.names import NumberSource, NumberUse, Phase, Verdict
+from tracer.report.sections.reasons import why_of
 from tracer.trace.records import MachineNumber
 from tracer.trace.values import Mark, ValueKind
 
@@ -61,7 +62,7 @@ def test_a_kernel_that_does_not_repeat_itself(record: Recorder) -> None:
     assert seen(root) == ("kernel", "aten.index_put_.default", 2, "train.py:14")
     # the rest of that step, and the whole of the next but the first draw
     assert found.follows == root.follows == 3 + 6
-    assert "all that it read agrees" in root.why
+    assert "all that it read agrees" in why_of(root)
 
 
 def test_a_kernel_that_races_in_each_step_is_told_once(record: Recorder) -> None:
@@ -82,10 +83,10 @@ def test_what_the_tables_say_stands_beside_a_kernel(record: Recorder) -> None:
     first = record(trace=recorded)
     agreed = only(compare_recordings(first, record(kernel=2, trace=recorded), findings=[known]))
     assert (agreed.rule, agreed.verdict, agreed.contradicts) == ("cpu-index-put", Verdict.NONDETERMINISTIC, False)
-    assert "knows of it" in agreed.why
+    assert "knows of it" in why_of(agreed)
     wrong = only(compare_recordings(first, record(kernel=2, trace=recorded), findings=[]))
     assert (wrong.rule, wrong.verdict, wrong.contradicts) == ("", Verdict.DETERMINISTIC, True)
-    assert "wrong here" in wrong.why
+    assert "wrong here" in why_of(wrong)
     unasked = only(compare_recordings(first, record(kernel=2)))
     assert (unasked.verdict, unasked.contradicts) == (None, False)
 
@@ -128,7 +129,7 @@ def test_a_generator_that_nobody_seeded(record: Recorder) -> None:
     root = only(found)
     assert seen(root) == ("draw", "aten.rand.default", 0, "train.py:11")
     assert (root.name, root.earlier) == ("cpu", None)
-    assert "the clock, at train.py:2" in root.why
+    assert "the clock, at train.py:2" in why_of(root)
 
 
 def test_a_draw_too_many_is_told_as_the_draw_that_ran_ahead_and_the_draws_after_it_follow(record: Recorder) -> None:
@@ -136,7 +137,7 @@ def test_a_draw_too_many_is_told_as_the_draw_that_ran_ahead_and_the_draws_after_
     root = only(found)
     assert seen(root) == ("draw", "aten.rand.default", 1, "train.py:8")
     assert root.only_second
-    assert root.why == (
+    assert why_of(root) == (
         "only the second run draws here, so the generator cpu is in another state before the next draw of both,"
         " aten.rand.default at train.py:11"
     )
@@ -148,7 +149,7 @@ def test_a_draw_of_another_size_is_told_as_the_draw_that_ran_ahead(record: Recor
     root = only(compared(record, draw_size={1: 6}))
     assert seen(root) == ("draw", "aten.rand.default", 1, "train.py:11")
     assert (root.kind, root.name) == (ValueKind.GENERATOR, "cpu")
-    assert "it draws another number of values: size=[5] and size=[6], so the generator cpu" in root.why
+    assert "it draws another number of values: size=[5] and size=[6], so the generator cpu" in why_of(root)
     assert root.follows > 10
 
 
@@ -157,7 +158,7 @@ def test_a_generator_that_something_unseen_moved(record: Recorder) -> None:
     assert seen(root) == ("draw", "aten.native_dropout.default", 2, "train.py:12")
     assert root.earlier is not None
     assert (root.earlier.op, root.earlier.location, root.earlier.step) == ("aten.rand.default", "train.py:11", 2)
-    assert "aten.rand.default at train.py:11" in root.why
+    assert "aten.rand.default at train.py:11" in why_of(root)
 
 
 def test_a_generator_that_is_seeded_again_in_each_step_parts_once(record: Recorder) -> None:
@@ -200,20 +201,20 @@ def test_a_batch_that_differs_is_named_with_loader_and_position(record: Recorder
     root = only(compared(record, batches={2: "another"}))
     assert seen(root) == ("input-data", "aten.mm.default", 2, "train.py:10")
     assert (root.kind, root.name, root.first) == (ValueKind.BATCH, "DataLoader at train.py:5", "2")
-    assert "position 2" in root.why
+    assert "position 2" in why_of(root)
 
 
 def test_batches_in_another_order_are_told_as_such(record: Recorder) -> None:
     root = only(compared(record, batches={1: ("batch", 3), 3: ("batch", 1)}))
     assert (root.cause, root.step, root.first, root.second, root.same_cause) == (RootCause.INPUT_DATA, 1, "1", "3", 1)
-    assert "order" in root.why
+    assert "order" in why_of(root)
 
 
 def test_a_parameter_that_was_another_one_from_the_start(record: Recorder) -> None:
     root = only(compared(record, weight="other"))
     assert seen(root) == ("initial-state", "aten.mm.default", 0, "train.py:10")
     assert (root.kind, root.name) == (ValueKind.PARAMETER, "fc.weight")
-    assert "before the first step" in root.why
+    assert "before the first step" in why_of(root)
 
 
 def test_all_parameters_of_a_model_are_one_cause(record: Recorder) -> None:
@@ -229,7 +230,7 @@ def test_all_parameters_of_a_model_are_one_cause(record: Recorder) -> None:
 def test_a_number_among_the_arguments(record: Recorder) -> None:
     root = only(compared(record, {"alpha": {2: "alpha=1, dim=0"}}, alpha={2: "alpha=1.5, dim=0"}))
     assert seen(root) == ("argument", "aten.add.Tensor", 2, "train.py:15")
-    assert root.why.endswith("alpha=1 and alpha=1.5")
+    assert why_of(root).endswith("alpha=1 and alpha=1.5")
 
 
 @pytest.mark.parametrize("bend", [{"alpha": {2: "alpha=2"}}, {"extra_call": 1}])
@@ -242,16 +243,16 @@ def test_what_the_program_takes_of_the_machine_stands_beside_what_it_may_explain
     )
     recorded = trace(machine_numbers=(library, taken))
     root = only(compare_recordings(record(trace=recorded), record(trace=recorded, **bend)))
-    assert root.why.endswith("takes another number in every process: os.urandom at train.py:7")
+    assert why_of(root).endswith("takes another number in every process: os.urandom at train.py:7")
     kernel = only(compare_recordings(record(trace=recorded), record(trace=recorded, kernel=1)))
-    assert "urandom" not in kernel.why
+    assert "urandom" not in why_of(kernel)
 
 
 def test_a_generator_that_was_seeded_again_from_the_clock_names_the_line(record: Recorder) -> None:
     taken = MachineNumber(source=NumberSource.CLOCK, use=NumberUse.SEED, what="torch", location="train.py:2")
     root = only(compare_recordings(record(trace=trace(machine_numbers=(taken,))), record(moved=2)))
     assert root.cause is RootCause.DRAW
-    assert root.why.endswith("its seed came from the clock, at train.py:2")
+    assert why_of(root).endswith("its seed came from the clock, at train.py:2")
 
 
 def test_bytes_that_changed_while_no_op_wrote(record: Recorder) -> None:
@@ -310,7 +311,7 @@ def test_a_call_that_only_one_run_makes(record: Recorder, side: str) -> None:
 def test_a_run_that_ends_earlier_parts_there(record: Recorder) -> None:
     root = only(compared(record, steps=3))
     assert (root.cause, root.step) == (RootCause.STRUCTURE, 3)
-    assert "the second ends" in root.why
+    assert "the second ends" in why_of(root)
 
 
 def test_a_run_that_was_cut_off_is_compared_as_far_as_it_goes(record: Recorder, tmp_path: Path) -> None:

@@ -199,9 +199,9 @@ def _json(parted: Divergence | None, compared: Comparison | None) -> str:
     if compared is not None:
         told |= msgspec.to_builtins(compared)
     if parted is not None:
-        from tracer.divergence.json_form import json_form
+        from tracer.report.files.compared import divergence_json
 
-        values = json_form(parted)
+        values = divergence_json(parted)
         told = {**values, **told, "changed_settings": values["settings"]}
     return json_text(told)
 

@@ -134,7 +134,7 @@ def command(
     )
     with ENDING.noted():
         result = repeat_script(asked)
-        from tracer.report.repeat_files import write_repeated
+        from tracer.report.files.compared import write_repeated
 
         repeated = result.repeated
         written = write_repeated(repeated, result.report, folder, [one for one in wanted if one != "text"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tracer.names import Phase, Verdict, Word
+from tracer.names import NumberSource, Phase, Verdict, Word
 from tracer.trace.values import ValueKind
 
 
@@ -61,6 +61,104 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Its index in the recording that has it; -1 where it is not known."""
 
 
+class Shows(Word):
+    """What comparing shows at a root."""
+
+    KERNEL = "kernel"
+    """All that the call read agrees, and what it wrote differs."""
+    REGION = "region"
+    """The same of a compiled region."""
+    SETTINGS = "settings"
+    """The same, and settings differ."""
+    COLLECTIVE = "collective"
+    """What this process gave agrees, and what came back differs."""
+    RANKS = "ranks"
+    """An optimizer reads otherwise on two ranks."""
+    NOT_DIGESTED = "not-digested"
+    """It reads something that could not be digested."""
+    CHANGED_OUTSIDE = "changed-outside"
+    """The calls that wrote what it reads agree, and it reads other bytes."""
+    OTHER_LAYOUT = "other-layout"
+    """The same bytes, given as a view that lies otherwise in memory."""
+    ENTERED = "entered"
+    """It reads something that no recorded call wrote."""
+    BATCH = "batch"
+    """A loader gave another batch."""
+    OTHER_TENSORS = "other-tensors"
+    """It is given other tensors, or the same in another order."""
+    NUMBERS = "numbers"
+    """Numbers among its arguments, or the parts of tensors that it is given, are others."""
+    KEPT = "kept"
+    """A resumed run reads a state that was kept from the steps before."""
+    DRAW = "draw"
+    """The generator was in another state."""
+    DRAWN_AHEAD = "drawn-ahead"
+    """It draws otherwise, and the next draw of both finds the generator in another state."""
+    UNWRITTEN = "unwritten"
+    """It reads memory that nobody had written."""
+    STRUCTURE = "structure"
+    """The runs make other calls from here on."""
+
+
+class Changed(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting, variable or version that is not the same in both recordings."""
+
+    name: str
+    first: str
+    second: str
+
+
+class Seed(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a generator's seed came from."""
+
+    location: str = ""
+    source: NumberSource | None = None
+    """The number of the machine that it is; ``None`` for another."""
+    is_machines: bool = False
+    """Was the state left to the machine?"""
+
+
+class Taken(msgspec.Struct, frozen=True, kw_only=True):
+    """A number that is another one in every process, which the program takes."""
+
+    what: str
+    location: str
+    source: NumberSource | None = None
+    is_unseeded: bool = False
+    """Is it drawn from a generator that nobody seeded?"""
+
+
+class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the recordings show at a root, beside what the root itself says."""
+
+    shows: Shows
+    settings: tuple[Changed, ...] = ()
+    """Those that differ."""
+    is_first: bool = False
+    """Was it read before the first step was over?"""
+    position: int = -1
+    """Of a batch: which one; -1 where that is not known."""
+    elsewhere: int | None = None
+    """The position at which the first run has the second's batch."""
+    is_resumed: bool = False
+    """Is it where a resumed run goes on?"""
+    seed: Seed | None = None
+    next_draw: Place | None = None
+    """The draw at which the generator's other state shows."""
+    is_alone: bool = False
+    """Does only one run draw here?"""
+    goes_on: tuple[Place | None, Place | None] = (None, None)
+    """The next call of each run; ``None`` where it ends."""
+    only: tuple[int, int] = (0, 0)
+    """Calls that only the one or the other makes here."""
+    taken: tuple[Taken, ...] = ()
+    """Numbers of the machine that may be where it comes from."""
+    adding: tuple[str, ...] = ()
+    """Kernels of the region that add atomically."""
+    suspects: tuple[Place, ...] = ()
+    """Calls in the region that the tables hold for a risk, the worst first."""
+
+
 class Root(msgspec.Struct, frozen=True, kw_only=True):
     """A call at which two recordings part: nothing that it reads from other calls explains it."""
 
@@ -83,8 +181,8 @@ class Root(msgspec.Struct, frozen=True, kw_only=True):
     """What the tables say of the call as it stood; ``None`` where they were not asked."""
     contradicts: bool = False
     """Did a kernel differ that the tables call deterministic? Then the table is wrong here."""
-    why: str = ""
-    """The reason, in one sentence."""
+    reason: Reason | None = None
+    """What shows it."""
     kind: ValueKind | None = None
     """What it is that came in different, where something did."""
     name: str = ""
@@ -128,20 +226,23 @@ class Parting(msgspec.Struct, frozen=True, kw_only=True):
     """Do the runs part here? If not, it follows from what had parted before."""
 
 
-class Changed(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting, variable or version that is not the same in both recordings."""
-
-    name: str
-    first: str
-    second: str
-
-
 class NotRestored(msgspec.Struct, frozen=True, kw_only=True):
     """Something of a checkpoint that the resumed run did not have back."""
 
     kind: ValueKind
     name: str = ""
-    why: str = ""
+    """The first of its kind."""
+    count: int = 0
+    """How many of its kind are affected, or were there."""
+    has_none: bool = False
+    """Does the resumed run have nothing of the kind?"""
+    is_missing: bool = False
+    """Does it lack this one?"""
+    first: str = ""
+    """What it was, where that is known."""
+    second: str = ""
+    root: Root | None = None
+    """The call that showed it, where no state did."""
 
 
 class Resumed(msgspec.Struct, frozen=True, kw_only=True):

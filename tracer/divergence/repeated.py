@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from tracer.divergence.json_form import leading_fields
 from tracer.divergence.model import Divergence, Root
 from tracer.divergence.recordings import Recording
 from tracer.names import Word
@@ -177,38 +176,3 @@ def _firsts(divergences: Iterable[Divergence]) -> Iterator[Root]:
     """The first root of each comparison, the earliest first."""
     found = [divergence.roots[0] for divergence in divergences if divergence.roots]
     return iter(sorted(found, key=lambda root: (root.step, root.call)))
-
-
-def to_json(repeated: Repeated) -> bytes:
-    """The result as ``repeat.json`` holds it."""
-    return msgspec.json.format(msgspec.json.encode(_as_dict(repeated)), indent=2)
-
-
-def _as_dict(repeated: Repeated) -> dict[str, object]:
-    divergence = repeated.divergence
-    lead = leading_fields(
-        agrees=repeated.agrees,
-        runs=len([run for run in repeated.runs if run.arm is Arm.UNVARIED]),
-        calls_compared=repeated.calls_compared,
-        first=repeated.first,
-        roots=repeated.roots,
-        arms={arm.value: outcome for arm, outcome in repeated.arms.items()},
-    )
-    document: dict[str, object] = {
-        **lead,
-        "name": repeated.name,
-        "recordings": repeated.runs,
-        "partial": repeated.partial,
-        "ended_by": repeated.ended_by,
-        "not_followed": repeated.not_followed,
-        "not_digested": divergence.not_digested,
-        "follows": divergence.follows,
-        "structure": divergence.structure,
-        "settings": repeated.settings,
-        "sets": repeated.sets,
-    }
-    if repeated.not_restored:
-        document["not_restored"] = repeated.not_restored
-    if repeated.as_it_stands is not None:
-        document["as_it_stands"] = _as_dict(repeated.as_it_stands)
-    return document

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tracer.divergence.causes.reasons import parted
 from tracer.divergence.matching.pairing import Pairs
 from tracer.divergence.model import NotRestored, Resumed, Root, RootCause
 from tracer.errors import TraceError
@@ -93,7 +92,7 @@ def resumed(pairs: Pairs, begins: Begins, roots: Iterable[Root]) -> Resumed:
         if kind is None and root.cause is RootCause.INITIAL_STATE and root.kind is not None:
             kind = root.kind
         if kind is not None and not any(known is kind for known, _ in missing):
-            missing[kind, root.name] = NotRestored(kind=kind, name=root.name, why=root.why)
+            missing[kind, root.name] = NotRestored(kind=kind, name=root.name, root=root)
     return Resumed(
         first_step=begins.steps[0],
         second_step=begins.steps[1],
@@ -111,23 +110,18 @@ def _missing(pairs: Pairs, begins: Begins) -> Iterator[NotRestored]:
         lost = [name for name in names if (kind, name) not in theirs]
         other = [name for name in names if (kind, name) in theirs and theirs[kind, name][0] != ours[kind, name][0]]
         if lost and not there:
-            yield NotRestored(
-                kind=kind, name=names[0], why=f"the resumed run has none, and the other has {len(names):,}"
-            )
+            yield NotRestored(kind=kind, name=names[0], count=len(names), has_none=True)
         elif lost or other:
             name = (lost or other)[0]
+            (_, before), after = ours[kind, name], theirs.get((kind, name))
             yield NotRestored(
-                kind=kind, name=name, why=_why(ours[kind, name], theirs.get((kind, name)), len(lost + other))
+                kind=kind,
+                name=name,
+                count=len(lost + other),
+                is_missing=after is None,
+                first=before,
+                second="" if after is None else after[1],
             )
-
-
-def _why(ours: tuple[int, str], theirs: tuple[int, str] | None, count: int) -> str:
-    if theirs is None:
-        return f"the resumed run does not have it ({count:,} such)"
-    if ours[1] and theirs[1]:
-        one, two = parted(ours[1], theirs[1])
-        return f"it was {one}, and is {two} in the resumed run"
-    return f"the resumed run has another one ({count:,} such)"
 
 
 def _states(values: Values, step: int) -> _States:

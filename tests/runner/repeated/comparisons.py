@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tracer.divergence.model import Divergence, Root, RootCause, Span, State
+from tracer.divergence.model import Divergence, Reason, Root, RootCause, Shows, Span, State
 from tracer.divergence.repeated import Arm, Repeated, Run, outcomes, with_arms
 from tracer.names import Phase
 from tracer.runner.repeated.arms import SAID
@@ -21,7 +21,7 @@ def root(line: int = 41, cause: RootCause = RootCause.KERNEL, **fields: Any) -> 
         "module": "net.table",
         "location": f"train.py:{line}",
         "function": "forward",
-        "why": "all that it read agrees, and what it wrote differs",
+        "reason": Reason(shows=Shows.KERNEL),
         "other_call": line,
     }
     return Root(**given | fields)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from tracer.divergence.repeated import Arm, Repeated
+from tracer.report.sections.reasons import why_of
 from tracer.runner import Steps
 from tracer.runner.repeated.arms import parse_arms
 from tracer.runner.repeated.repeating import Asked, repeat_script
@@ -65,7 +66,7 @@ def seen(found: Repeated) -> dict[int, str]:
 
 def told(found: Repeated) -> str:
     """The roots, for a failure's message."""
-    return "; ".join(f"{root.location} {root.op} {root.cause} {root.arms}: {root.why}" for root in found.roots)
+    return "; ".join(f"{root.location} {root.op} {root.cause} {root.arms}: {why_of(root)}" for root in found.roots)
 
 
 def expect_parting(one: Program, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,10 @@ import pytest
 
 from tests.runner.repeated.comparisons import divergence, repeated, root
 from tracer.divergence.model import RootCause
-from tracer.divergence.repeated import Arm, to_json
+from tracer.divergence.repeated import Arm
 from tracer.errors import UsageError
+from tracer.plain import json_text
+from tracer.report.files.compared import repeated_json
 from tracer.report.sections.runs import repeated_headline, sensitive
 from tracer.runner.repeated.arms import CANNOT, SAID, parse_arms, variables_of
 from tracer.runner.repeated.launching import _apart
@@ -65,7 +67,7 @@ def test_runs_that_part_in_an_arm_alone_do_not_agree_and_the_headline_says_which
 
 def test_the_json_has_the_contracts_fields() -> None:
     found = repeated(divergence(root()), {Arm.TIME: divergence(root())})
-    told = json.loads(to_json(found))
+    told = json.loads(json_text(repeated_json(found)))
     assert {"schema": 1, "agrees": False, "runs": 2, "calls_compared": 120}.items() <= told.items()
     assert told["first"] == told["roots"][0]
     assert {

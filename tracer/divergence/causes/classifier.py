@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import msgspec
+import numpy as np
 
-from tracer.divergence.causes import reasons
 from tracer.divergence.causes.changed_settings import NO_KERNELS
 from tracer.divergence.causes.tables import Tables
 from tracer.divergence.matching.differing import lie_otherwise, reads_another
 from tracer.divergence.matching.following import Candidate, Way
 from tracer.divergence.matching.pairing import Pairs, texts_of
-from tracer.divergence.model import Changed, Place, Root, RootCause
+from tracer.divergence.model import Changed, Place, Reason, Root, RootCause, Seed, Shows, Taken
 from tracer.divergence.recordings import Recording
-from tracer.names import Phase
+from tracer.names import GeneratorKind, NumberUse, Phase, SeedOrigin
 from tracer.trace.values import Mark, ValueKind, Values
 
 #: What a thing that came in different makes a root.
@@ -53,7 +53,7 @@ class Classifier:
             Way.RANKS: self._of_ranks,
         }[one.way](one)
         if found.cause is RootCause.ARGUMENT or found.kind is ValueKind.OUTSIDE:
-            found = msgspec.structs.replace(found, why=found.why + reasons.of_machine(found, self.recordings))
+            found = self._with_machine(found)
         return self.tables.beside(found, self.pairs.first)
 
     def _plain(self, node: int) -> Root:
@@ -77,19 +77,65 @@ class Classifier:
         root = msgspec.structs.replace(root, cause=cause, kind=what.kind, name=what.name)
         is_first = root.step <= int(values.steps[1][0]) if len(values.steps[1]) else not root.step
         if what.kind is ValueKind.BATCH:
-            return reasons.with_batch(root, self.pairs.first, self.pairs.second, position)
-        return msgspec.structs.replace(root, why=reasons.of_entry(what.kind, what.name, root.step, is_first=is_first))
+            return self._batch(root, position)
+        return msgspec.structs.replace(root, reason=Reason(shows=Shows.ENTERED, is_first=is_first))
+
+    def _batch(self, root: Root, position: int) -> Root:
+        """A batch that differs: which loader and position, and whether the first run has it elsewhere."""
+        sides = [_batches(values, root.name) for values in (self.pairs.first, self.pairs.second)]
+        moved = _elsewhere(sides[0], sides[1], position)
+        return msgspec.structs.replace(
+            root,
+            reason=Reason(shows=Shows.BATCH, position=position, elsewhere=moved),
+            first=str(position) if position >= 0 else "",
+            second=str(moved) if moved is not None else "",
+        )
 
     def _drawn(self, one: Candidate) -> Root:
         first = self.pairs.first
         name = first.names[int(first.draws[1][one.row])].name
         earlier = place(first, int(self.pairs.at[0][one.earlier])) if one.earlier >= 0 else None
-        root = msgspec.structs.replace(
-            self._plain(one.node), cause=RootCause.DRAW, kind=ValueKind.GENERATOR, name=name, earlier=earlier
-        )
+        is_resumed = self.pairs.is_resumed and earlier is None
+        seed = None if is_resumed else self._machine_seed(name)
+        if seed is None and earlier is None and not is_resumed:
+            seed = _seeded(name, self.recordings[0])
+        reason = Reason(shows=Shows.DRAW, is_resumed=is_resumed, seed=seed)
         return msgspec.structs.replace(
-            root, why=reasons.of_draw(root, self.recordings, is_resumed=self.pairs.is_resumed)
+            self._plain(one.node),
+            cause=RootCause.DRAW,
+            kind=ValueKind.GENERATOR,
+            name=name,
+            earlier=earlier,
+            reason=reason,
         )
+
+    def _machine_seed(self, name: str) -> Seed | None:
+        """Where a seed came from that is another number in every process."""
+        names = (name, GeneratorKind.spelt(name).value)
+        for recording in self.recordings:
+            for number in recording.trace.machine_numbers if recording.trace is not None else ():
+                if number.use is NumberUse.SEED and number.what in names:
+                    return Seed(location=number.location, source=number.source)
+        return None
+
+    def _with_machine(self, root: Root) -> Root:
+        """With what the program takes that is another number in every process: it may be where this comes from."""
+        if root.reason is None:
+            return root
+        found = {
+            number.location: Taken(what=number.what, location=number.location, source=number.source)
+            for recording in self.recordings
+            for number in (recording.trace.machine_numbers if recording.trace is not None else ())
+            if number.use is not NumberUse.SEED and number.location and not number.by_library
+        }
+        for recording in self.recordings:
+            for draw in recording.trace.host_draws if recording.trace is not None else ():
+                if draw.origin is SeedOrigin.MACHINE and draw.location:
+                    taken = Taken(what=draw.op, location=draw.location, is_unseeded=True)
+                    found.setdefault(draw.location, taken)
+        here = [found[place] for place in (root.location, root.called_from) if place in found]
+        told = here[:1] or list(found.values())[:2]
+        return msgspec.structs.replace(root, reason=msgspec.structs.replace(root.reason, taken=tuple(told)))
 
     def _ahead(self, one: Candidate) -> Root:
         """It draws otherwise, and the draw that finds the generator in another state comes later."""
@@ -98,14 +144,11 @@ class Classifier:
         first = self.pairs.first
         name = first.names[int(first.draws[1][one.shows_in])].name
         shows = place(first, int(first.draws[0][one.shows_in]))
-        return msgspec.structs.replace(
-            root,
-            cause=RootCause.DRAW,
-            kind=ValueKind.GENERATOR,
-            name=name,
-            earlier=None,
-            why=reasons.of_ahead(root, name, shows, is_alone=is_gap) + reasons.of_machine(root, self.recordings),
+        reason = Reason(shows=Shows.DRAWN_AHEAD, next_draw=shows, is_alone=is_gap)
+        root = msgspec.structs.replace(
+            root, cause=RootCause.DRAW, kind=ValueKind.GENERATOR, name=name, earlier=None, reason=reason
         )
+        return self._with_machine(root)
 
     def _numbers(self, one: Candidate) -> Root:
         root = self._plain(one.node)
@@ -119,7 +162,7 @@ class Classifier:
             cause=RootCause.ARGUMENT,
             first=texts[0],
             second=texts[1],
-            why=reasons.of_numbers(texts[0], texts[1]),
+            reason=Reason(shows=Shows.NUMBERS),
         )
 
     def _read(self, one: Candidate) -> Root:
@@ -134,20 +177,21 @@ class Classifier:
         if one.row >= 0:
             return self._entered(one)
         if self._is_in_doubt(one.node, marks):
-            return msgspec.structs.replace(root, why=reasons.NOT_DIGESTED)
+            return msgspec.structs.replace(root, reason=Reason(shows=Shows.NOT_DIGESTED))
         if reads_another(self.pairs, one.node):
             return self._given_another(root)
         if lie_otherwise(self.pairs, [one.node]).any():
-            return msgspec.structs.replace(root, cause=RootCause.ARGUMENT, why=reasons.LIES_OTHERWISE)
-        return msgspec.structs.replace(root, cause=RootCause.OUTSIDE_CHANGE, why=reasons.CHANGED_OUTSIDE)
+            return msgspec.structs.replace(root, cause=RootCause.ARGUMENT, reason=Reason(shows=Shows.OTHER_LAYOUT))
+        return msgspec.structs.replace(root, cause=RootCause.OUTSIDE_CHANGE, reason=Reason(shows=Shows.CHANGED_OUTSIDE))
 
     def _given_another(self, root: Root) -> Root:
         """It is given other tensors, or the same in another order: no op shows why, Python chose them."""
         calls = ((self.pairs.first, root.call), (self.pairs.second, root.other_call))
         told = [_sources(values, call) for values, call in calls if call is not None]
         one, two = next(((one, two) for one, two in zip(*told, strict=False) if one != two), ("", ""))
-        why = reasons.of_another(one, two) + reasons.of_machine(root, self.recordings)
-        return msgspec.structs.replace(root, cause=RootCause.INPUT_DATA, first=one, second=two, why=why)
+        reason = Reason(shows=Shows.OTHER_TENSORS)
+        root = msgspec.structs.replace(root, cause=RootCause.INPUT_DATA, first=one, second=two, reason=reason)
+        return self._with_machine(root)
 
     def _kept_from(self, root: Root) -> Root:
         """A resumed run reads what was there before it went on, and it is another one: where it reads it says what."""
@@ -162,7 +206,7 @@ class Classifier:
             kind, cause, name = ValueKind.DATA_POSITION, RootCause.INPUT_DATA, ""
         else:
             kind, cause, name = ValueKind.BUFFER, RootCause.INITIAL_STATE, root.module
-        return msgspec.structs.replace(root, cause=cause, kind=kind, name=name, why=reasons.of_kept(kind))
+        return msgspec.structs.replace(root, cause=cause, kind=kind, name=name, reason=Reason(shows=Shows.KEPT))
 
     def _scaler_state(self, root: Root) -> str:
         """The name of a scaler's state that the call reads; empty for none."""
@@ -211,18 +255,18 @@ class Classifier:
         for read in trace.unwritten_reads if origin is None and trace is not None else ():
             if (read.op, read.location, read.module) == (root.op, root.location, root.module):
                 origin = Place(op=read.allocated_by, location=read.allocated_at, called_from=read.allocated_from)
-        why = reasons.of_unwritten(origin)
-        return msgspec.structs.replace(root, cause=RootCause.UNWRITTEN_MEMORY, earlier=origin, why=why)
+        reason = Reason(shows=Shows.UNWRITTEN)
+        return msgspec.structs.replace(root, cause=RootCause.UNWRITTEN_MEMORY, earlier=origin, reason=reason)
 
     def _wrote(self, one: Candidate) -> Root:
         """All that it read agrees, and what it wrote differs."""
         root, marks = self._plain(one.node), self._marks(one.node)
         if Mark.COLLECTIVE in marks:
-            return msgspec.structs.replace(root, cause=RootCause.COLLECTIVE, why=reasons.COLLECTIVE)
+            return msgspec.structs.replace(root, cause=RootCause.COLLECTIVE, reason=Reason(shows=Shows.COLLECTIVE))
         if Mark.READ_UNWRITTEN in marks:
             return self._unwritten(root, self._unwritten_origin(root.call))
         if Mark.INPUT_NOT_DIGESTED in marks:
-            return msgspec.structs.replace(root, why=reasons.NOT_DIGESTED)
+            return msgspec.structs.replace(root, reason=Reason(shows=Shows.NOT_DIGESTED))
         if self.settings:
             changed = self.settings[0]
             return msgspec.structs.replace(
@@ -231,13 +275,16 @@ class Classifier:
                 name=changed.name,
                 first=changed.first,
                 second=changed.second,
-                why=reasons.of_settings(self.settings),
+                reason=Reason(shows=Shows.SETTINGS, settings=self.settings),
             )
-        return msgspec.structs.replace(root, cause=RootCause.KERNEL, why=reasons.of_kernel(root, marks))
+        shows = Shows.REGION if Mark.COMPILED in marks else Shows.KERNEL
+        return msgspec.structs.replace(root, cause=RootCause.KERNEL, reason=Reason(shows=shows))
 
     def _of_ranks(self, one: Candidate) -> Root:
         """An optimizer that reads otherwise on two ranks."""
-        return msgspec.structs.replace(self._plain(one.node), cause=RootCause.COLLECTIVE, why=reasons.RANKS)
+        return msgspec.structs.replace(
+            self._plain(one.node), cause=RootCause.COLLECTIVE, reason=Reason(shows=Shows.RANKS)
+        )
 
     def _structure(self, one: Candidate) -> Root:
         gap = self.pairs.gaps[one.node - self.pairs.size]
@@ -252,14 +299,12 @@ class Classifier:
             for values, (start, _) in zip((first, second), at, strict=True)
         ]
         before = place(first, gap.first - 1) if gap.first > self.pairs.begins[0] else None
-        machine = reasons.of_machine(root, self.recordings)
-        return msgspec.structs.replace(
-            root,
-            earlier=before,
-            first=_word(nexts[0]),
-            second=_word(nexts[1]),
-            why=reasons.of_structure(before, nexts[0], nexts[1], gap) + machine,
+        only = (gap.first_end - gap.first, gap.second_end - gap.second)
+        reason = Reason(shows=Shows.STRUCTURE, goes_on=(nexts[0], nexts[1]), only=only)
+        root = msgspec.structs.replace(
+            root, earlier=before, first=_word(nexts[0]), second=_word(nexts[1]), reason=reason
         )
+        return self._with_machine(root)
 
 
 def place(values: Values, call: int) -> Place:
@@ -299,3 +344,34 @@ def _at(values: Values, call: int, **fields: object) -> Root:
         for name in ("op", "phase", "module", "location", "function", "called_from", "region")
     }
     return Root(step=values.step_of(call), call=call, **{**told, **fields})  # type: ignore[arg-type]
+
+
+def _batches(values: Values, name: str) -> dict[int, int]:
+    """Position -> digest of the batches of one loader, its first epoch."""
+    numbers = [at for at, one in enumerate(values.names) if one.kind is ValueKind.BATCH and one.name == name]
+    moments = values.moments
+    rows = np.flatnonzero(np.isin(moments.name, numbers)).tolist()
+    found: dict[int, int] = {}
+    for row in rows:
+        found.setdefault(int(moments.position[row]), int(moments.digest[row]))
+    return found
+
+
+def _elsewhere(first: dict[int, int], second: dict[int, int], position: int) -> int | None:
+    """Where the first run has the batch that the second has at ``position``."""
+    there = second.get(position)
+    if there is None:
+        return None
+    return next((at for at, digest in first.items() if digest == there and at != position), None)
+
+
+def _seeded(name: str, recording: Recording) -> Seed | None:
+    """Who seeded a generator, as the first run's trace has it."""
+    if recording.trace is None:
+        return None
+    for generator in recording.trace.generators:
+        if generator.name == name:
+            is_machines = generator.origin is SeedOrigin.MACHINE
+            if is_machines or generator.seeded_at:
+                return Seed(location=generator.seeded_at, is_machines=is_machines)
+    return None

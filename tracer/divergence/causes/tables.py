@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tracer.divergence.causes import reasons
-from tracer.divergence.model import Root, RootCause
+from tracer.divergence.model import Place, Root, RootCause
 from tracer.divergence.recordings import Recording
 from tracer.findings import Finding
 from tracer.names import SEVERITY, About, Verdict
@@ -58,8 +57,7 @@ class Tables:
             return self._in_region(root) if root.cause in _BY_KERNEL else root
         rule, verdict = self._of(values.groups[int(values.group[root.call])])
         contradicts = root.cause is RootCause.KERNEL and verdict in _CALM
-        root = msgspec.structs.replace(root, rule=rule, verdict=verdict, contradicts=contradicts)
-        return _with_words(root, reasons.of_tables(root)) if root.cause in _BY_KERNEL else root
+        return msgspec.structs.replace(root, rule=rule, verdict=verdict, contradicts=contradicts)
 
     def _of(self, group: Group) -> tuple[str, Verdict | None]:
         """Rule and verdict at these calls; no verdict where no table was asked about them."""
@@ -92,7 +90,11 @@ class Tables:
             verdict = inside[0].verdict if inside else Verdict.DETERMINISTIC
             contradicts = root.cause is RootCause.KERNEL and verdict in _CALM
             root = msgspec.structs.replace(root, verdict=verdict, contradicts=contradicts)
-        return _with_words(root, reasons.of_region(root, adding, suspects))
+        if root.reason is None:
+            return root
+        places = tuple(Place(op=finding.op, location=finding.location) for finding in suspects)
+        reason = msgspec.structs.replace(root.reason, adding=adding, suspects=places)
+        return msgspec.structs.replace(root, reason=reason)
 
 
 def _key(one: object) -> _Key:
@@ -101,7 +103,3 @@ def _key(one: object) -> _Key:
 
 def _severity(finding: Finding) -> int:
     return SEVERITY.index(finding.verdict)
-
-
-def _with_words(root: Root, words: str) -> Root:
-    return msgspec.structs.replace(root, why=root.why + words)

@@ -36,6 +36,7 @@ from tracer.report.blocks import (
     first,
 )
 from tracer.report.sections.calls_strip import picture_of
+from tracer.report.sections.reasons import lack_of, why_of
 from tracer.report.words import plural
 from tracer.trace.values import ValueKind
 
@@ -194,7 +195,7 @@ def _root(root: Root) -> Row:
     place = root.location or root.called_from or root.module or "a place that was not recorded"
     called = f" (called from {root.called_from})" if root.location and root.called_from else ""
     of = " of the second run" if root.only_second else ""
-    sentences = [f"{_capital(root.why)}." if root.why else "", f"{consequence(root)}."]
+    sentences = [f"{_capital(why)}." if (why := why_of(root)) else "", f"{consequence(root)}."]
     if root.arms and root.arms != (Arm.UNVARIED.value,):
         sentences.append(f"Seen in: {', '.join(root.arms)}. {sensitive(root)}")
     tables: Words = (Badge(root.verdict), " ", Code(root.rule)) if root.verdict is not None else ""
@@ -304,7 +305,7 @@ def not_restored(one: NotRestored) -> str:
     """``optimizer state: the resumed run has none (12 were there); exp_avg of fc.weight``."""
     kind = _NOT_RESTORED.get(one.kind, one.kind.value)
     name = f" ({one.name})" if one.name else ""
-    return f"{kind}{name}: {one.why}" if one.why else f"{kind}{name}"
+    return f"{kind}{name}: {why}" if (why := lack_of(one)) else f"{kind}{name}"
 
 
 def caveats(found: Divergence) -> list[str]:

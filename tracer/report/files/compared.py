@@ -1,0 +1,111 @@
+"""Runs that were compared, as JSON, and the files that several runs leave: ``repeat.json`` and ``repeat.html``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tracer.divergence.model import Divergence, NotRestored, Root
+from tracer.divergence.repeated import Arm, Outcome, Repeated
+from tracer.errors import ReportError
+from tracer.files import write_whole
+from tracer.plain import json_text
+from tracer.report.report import Report
+from tracer.report.sections.reasons import lack_of, why_of
+
+SCHEMA = 1
+
+
+def write_repeated(repeated: Repeated, report: Report | None, folder: Path, wanted: Iterable[str]) -> list[Path]:
+    """Write what is ``wanted`` of ``json`` and ``html`` into ``folder``, and return the paths.
+
+    Raises ``ReportError`` in one line for what cannot be written, and for a page where the first run left no trace.
+    """
+    written = []
+    for name in wanted:
+        path = folder / f"repeat.{name}"
+        if name == "json":
+            data = json_text(repeated_json(repeated)).encode("utf-8")
+        elif report is None:
+            raise ReportError("run 1 left no trace, so there is no page", hint="ask for --format text,json")
+        else:
+            report.tell_of(repeated)
+            data = report.to_html().encode("utf-8")
+        written.append(write_whole(path, data, error=ReportError))
+    return written
+
+
+def divergence_json(found: Divergence) -> dict[str, Any]:
+    """What stands in the JSON of two recordings: the fields that several runs have too, and the rest of what is
+    known."""
+    document = _leading(
+        agrees=found.agrees, runs=2, calls_compared=found.calls_compared, first=found.first, roots=found.roots, arms={}
+    )
+    rest: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(found, roots=()))
+    if found.resumed is not None:
+        rest["resumed"]["not_restored"] = [_not_restored(one) for one in found.resumed.not_restored]
+    return document | {name: value for name, value in rest.items() if name not in document}
+
+
+def repeated_json(repeated: Repeated) -> dict[str, Any]:
+    """The result of several runs, as ``repeat.json`` holds it."""
+    found = repeated.divergence
+    document = _leading(
+        agrees=repeated.agrees,
+        runs=len([run for run in repeated.runs if run.arm is Arm.UNVARIED]),
+        calls_compared=repeated.calls_compared,
+        first=repeated.first,
+        roots=repeated.roots,
+        arms={arm.value: _arm(outcome) for arm, outcome in repeated.arms.items()},
+    )
+    rest = {
+        "name": repeated.name,
+        "recordings": repeated.runs,
+        "partial": repeated.partial,
+        "ended_by": repeated.ended_by,
+        "not_followed": repeated.not_followed,
+        "not_digested": found.not_digested,
+        "follows": found.follows,
+        "structure": found.structure,
+        "settings": repeated.settings,
+        "sets": repeated.sets,
+        **({"not_restored": repeated.not_restored} if repeated.not_restored else {}),
+    }
+    document |= msgspec.to_builtins(rest)
+    if repeated.as_it_stands is not None:
+        document["as_it_stands"] = repeated_json(repeated.as_it_stands)
+    return document
+
+
+def _leading(
+    *, agrees: bool, runs: int, calls_compared: int, first: Root | None, roots: Iterable[Root], arms: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What the JSON of every comparison begins with."""
+    return {
+        "schema": SCHEMA,
+        "agrees": agrees,
+        "runs": runs,
+        "calls_compared": calls_compared,
+        "first": None if first is None else _root(first),
+        "roots": [_root(root) for root in roots],
+        "arms": dict(arms),
+    }
+
+
+def _root(root: Root) -> dict[str, Any]:
+    """A root with its reason as a sentence."""
+    fields: dict[str, Any] = msgspec.to_builtins(root)
+    fields.pop("reason")
+    return fields | {"why": why_of(root)}
+
+
+def _arm(outcome: Outcome) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(outcome)
+    return fields | {"first": None if outcome.first is None else _root(outcome.first)}
+
+
+def _not_restored(one: NotRestored) -> dict[str, str]:
+    return {"kind": one.kind.value, "name": one.name, "why": lack_of(one)}
