@@ -256,6 +256,17 @@ def test_a_circle_of_folders_is_seen_though_no_modules_make_one() -> None:
     assert circles_of_rooms({name: at_load(ast.parse(text)) for name, text in texts.items()}) == []
 
 
+def test_tests_import_nothing_of_the_benchmarks() -> None:
+    found = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for name in re.findall(
+            r"^\s*(?:from|import) (benchmarks\b[\w.]*)", path.read_text(encoding="utf-8"), re.MULTILINE
+        )
+    ]
+    assert not found, "\n".join(found)
+
+
 def test_few_modules_lie_loose_at_the_top() -> None:
     loose = [path.stem for path in PACKAGE.glob("*.py") if path.stem not in ("__init__", "__main__")]
     assert len(loose) <= LOOSE

@@ -10,7 +10,7 @@ from tests.tables.samples import HEAD, keys_of, rule_text, table
 from tracer.errors import TargetError, UsageError
 from tracer.names import Backend, DeterministicMode, Verdict
 from tracer.tables.conditions import BoundRule, wanted_values
-from tracer.tables.explaining import explain, rows_of, spans
+from tracer.tables.explaining import explain, spans
 from tracer.tables.loading import load_tables, parse_table
 from tracer.tables.lookup import find_rules, spelled
 from tracer.tables.model import Rule, Table
@@ -165,8 +165,9 @@ def test_rows_say_what_the_cases_say_of_every_call(holder: Table, rule: Rule) ->
         {tuple(value in wanted_values(case, key) for case in rule.case): value for value in DOMAINS[key]}.values()
         for key in keys
     ]
-    for version in (reviewed_releases(holder.reviewed)[0], reviewed_releases(holder.reviewed)[-1]):
-        rows = rows_of(rule, version)
+    oldest, *_, newest = reviewed_releases(holder.reviewed)
+    first, *_, last = (*spans(rule, holder.reviewed),) * 2
+    for version, rows in ((oldest, first.rows), (newest, last.rows)):
         for values in list(product(*choices))[:300]:
             call = dict(zip(keys, values, strict=True))
             (row,) = [row for row in rows if all(call[key] in wanted for key, wanted in row.when.items())]

@@ -141,15 +141,6 @@ def with_arms(compared: Mapping[Arm, Sequence[Divergence]]) -> tuple[Root, ...]:
     return tuple(sorted(roots, key=lambda root: (Arm.UNVARIED.value not in root.arms, root.step, root.call)))
 
 
-def told_with_arms(repeated: Repeated) -> Divergence:
-    """The comparison that parts first, whose roots say in which arms they were seen, where anything was varied."""
-    if set(repeated.arms) <= {Arm.UNVARIED}:
-        return repeated.divergence
-    arms = {_place(root): root.arms for root in repeated.roots}
-    roots = (msgspec.structs.replace(root, arms=arms.get(_place(root), ())) for root in repeated.divergence.roots)
-    return msgspec.structs.replace(repeated.divergence, roots=tuple(roots))
-
-
 def outcomes(
     compared: Mapping[Arm, Sequence[Divergence]],
     roots: Iterable[Root],

@@ -134,11 +134,6 @@ def spans(rule: Cased, reviewed: str) -> tuple[Span, ...]:
     return tuple(made)
 
 
-def rows_of(rule: Cased, version: str) -> tuple[Row, ...]:
-    """What the rule says for one release: sets of calls that leave no call out and share none."""
-    return _rows(_live(rule, version))
-
-
 def _live(rule: Cased, version: str) -> list[Case]:
     return [case for case in rule.case if speaks_of(case.torch, version)]
 
