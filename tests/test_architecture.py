@@ -25,6 +25,7 @@ FLOORS = {
     "literals": 0,
     "files": 1,
     "ops": 1,
+    "facts": 1,
     "trace": 2,
     "tables": 3,
     "findings": 3,

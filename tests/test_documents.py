@@ -23,6 +23,7 @@ from tests.documents.cases import Check, D, Document, RowCheck, S, Statement
 from tests.documents.notes import CUDNN_NOTE, NOTES
 from tests.documents.torch_pages import CURRENT, EARLY
 from tracer import Trace, judge
+from tracer.facts.fact import Value
 from tracer.names import SEVERITY, Backend, Settings
 from tracer.tables.conditions import BoundRule
 from tracer.tables.explaining import Row as Said
@@ -33,7 +34,7 @@ from tracer.tables.model import Rule
 from tracer.tables.settings.rows import Row, load_rows
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.versions import placed, release, reviewed_releases
-from tracer.tables.vocabulary import FORWARD_FACTS, UNNOTED, Value
+from tracer.tables.vocabulary import FORWARD_FACTS, UNNOTED
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = (ASCEND, EARLY, NOTES, CUDNN_NOTE, CURRENT)

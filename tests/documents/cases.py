@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from tracer.facts.fact import Value
 from tracer.names import Verdict
-from tracer.tables.vocabulary import Value
 from tracer.trace import Trace
 
 D, N, C, R, S = (

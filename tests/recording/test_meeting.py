@@ -11,14 +11,13 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracer.recording.calls.arguments import MISSING
-from tracer.recording.calls.facts import asked_readers
-from tracer.recording.calls.noted.meeting import (
+from tracer.facts.arguments import MISSING
+from tracer.facts.meetings import (
     adaptive_windows_of_one,
     fractional_windows_of_one,
-    meets_at_most_twice,
     windows_of_one,
 )
+from tracer.recording.calls.facts import asked_readers
 
 ATEN = torch.ops.aten
 KEY = "shape.meets_at_most_twice"
@@ -139,8 +138,7 @@ def test_pooling_with_a_kernel(op: Any, args: tuple[Any, ...], expected: bool) -
 
 
 def test_one_dimensional_adaptive_pooling_meets_twice_at_most_and_two_uneven_dimensions_do_not() -> None:
-    read = meets_at_most_twice(ATEN._adaptive_avg_pool2d_backward.default)
-    assert read is not None
+    (read,) = asked_readers(ATEN._adaptive_avg_pool2d_backward.default, ["shape.meets_at_most_twice"]).values()
     assert read((torch.empty(1, 1, 1, 3), torch.empty(1, 1, 1, 7)), {}) is True
     assert read((torch.empty(1, 1, 3, 3), torch.empty(1, 1, 7, 7)), {}) is MISSING
     assert met(lambda x: F.adaptive_avg_pool1d(x, 3), 1, 1, 7) == 2

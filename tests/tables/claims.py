@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 
 import torch
 
+from tracer.facts.fact import Value
 from tracer.names import Backend, Verdict
 from tracer.tables.conditions import BoundRule
 from tracer.tables.loading import load_table
 from tracer.tables.model import Rule
 from tracer.tables.versions import release
-from tracer.tables.vocabulary import DERIVED_FACTS, Value
+from tracer.tables.vocabulary import DERIVED_FACTS
 
 VERSIONS = ("1.13", "2.6", "2.13", "2.15")
 MODES = ("off", "warn", "on")

@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tables.samples import keys_of, rule_text, table
+from tracer.facts.fact import Value
 from tracer.names import UnknownReason, Verdict
 from tracer.tables.conditions import BoundRule
 from tracer.tables.loading import load_tables
 from tracer.tables.model import Rule
 from tracer.tables.versions import reviewed_releases
-from tracer.tables.vocabulary import DOMAINS, SETTINGS, UNNOTED, Value
+from tracer.tables.vocabulary import DOMAINS, SETTINGS, UNNOTED
 
 RULES = [(holder, rule) for holder in load_tables().values() for rule in holder.rule]
 RACE = (

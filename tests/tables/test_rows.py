@@ -15,6 +15,7 @@ from packaging.version import Version
 from tests.build import call, environment, trace
 from tests.tables.samples import keys_of, near_misses, satisfying, split
 from tracer import judge
+from tracer.facts.fact import Value
 from tracer.names import About, Backend, Cause, Differs, EventKind, Verdict
 from tracer.recording.process.settings import read_settings
 from tracer.report import Report
@@ -23,7 +24,7 @@ from tracer.tables.lint.row_lint import KEYS, field_type
 from tracer.tables.model import Case
 from tracer.tables.settings.rows import CATEGORIES, RESERVED, Row, load_rows
 from tracer.tables.versions import release, reviewed_releases, speaks_of
-from tracer.tables.vocabulary import PROCESS_FACTS, Value
+from tracer.tables.vocabulary import PROCESS_FACTS
 from tracer.trace.records import CallGroup, Environment, Event
 
 TABLE = load_rows()

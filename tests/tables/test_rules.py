@@ -9,6 +9,8 @@ import pytest
 
 from tests.build import call, trace
 from tests.tables.samples import keys_of, near_misses, releases_of, satisfying, split
+from tracer.facts.derived import COUNTING_NODES, SELECTING_NODES
+from tracer.facts.fact import Value
 from tracer.findings import Target
 from tracer.judging import judge_calls
 from tracer.names import Backend, Settings, Verdict
@@ -16,7 +18,7 @@ from tracer.tables.conditions import BoundRule
 from tracer.tables.loading import load_tables
 from tracer.tables.model import Rule, Table
 from tracer.tables.versions import release
-from tracer.tables.vocabulary import COUNTING_NODES, SELECTING_NODES, SETTINGS, Value
+from tracer.tables.vocabulary import SETTINGS
 
 HOLDERS = [pytest.param(holder, id=str(holder.backend)) for holder in load_tables().values()]
 

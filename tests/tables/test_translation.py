@@ -11,6 +11,7 @@ from tests.build import call, trace
 from tests.tables.samples import GOOD_REF, rule_text, satisfying, split, table
 from tests.tables.test_schemas import ELSEWHERE, overloads
 from tracer.errors import TableError
+from tracer.facts.fact import Value
 from tracer.findings import Judgement, Target
 from tracer.judging import judge_trace
 from tracer.names import Backend, Settings, Verdict
@@ -28,7 +29,7 @@ from tracer.tables.translation import (
     parse_translations,
 )
 from tracer.tables.versions import release, reviewed_releases, speaks_of
-from tracer.tables.vocabulary import DERIVED_FACTS, DOMAINS, SETTINGS, UNNOTED, Value
+from tracer.tables.vocabulary import DERIVED_FACTS, DOMAINS, SETTINGS, UNNOTED
 
 HEAD = 'schema = 1\nreviewed = ">=1.11,<=2.15"\n'
 ROW = """

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tracer.facts.fact import Value
 from tracer.findings import Deciding, Evidence, Finding, Note, Target
 from tracer.names import REPEATABLE, About, Backend, Differs, Phase, SeedOrigin, Settings, UnknownReason, Verdict
 from tracer.tables.conditions import BothWays, BoundRule, wanted_values
@@ -17,7 +18,6 @@ from tracer.tables.settings.declared import SEEDS
 from tracer.tables.settings.rows import EnvironmentTable, Group, Row
 from tracer.tables.settings.target_settings import effective_environment, settings_of
 from tracer.tables.versions import speaks_of
-from tracer.tables.vocabulary import Value
 from tracer.trace.file import Trace
 from tracer.trace.records import NO_DEVICE, CallGroup, Environment, FactValue, Placed
 

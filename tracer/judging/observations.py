@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from tracer.facts.fact import Value
 from tracer.findings import Evidence, FillCost, Finding, Note
 from tracer.judging.bound_rows import BoundRows, TraceUnderTarget, device_backend
 from tracer.judging.setting_findings import compiled_how, is_worth_a_note, read_setting, subject_of
@@ -38,7 +39,6 @@ from tracer.names import (
 )
 from tracer.tables.settings.declared import MODE, declared
 from tracer.tables.versions import release
-from tracer.tables.vocabulary import Value
 from tracer.trace.file import Trace
 from tracer.trace.records import Draw, Kernel, Loader, MachineNumber, Region, Tried
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from tracer.facts.fact import Value
 from tracer.findings import Finding, Note
 from tracer.judging.bound_rows import BoundRows
 from tracer.names import About, BlindSpotKind, DeterministicMode, Differs, EventKind, Subsystem
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, variable_line
 from tracer.tables.settings.rows import Row
-from tracer.tables.vocabulary import Value
 from tracer.trace.file import Trace
 from tracer.trace.records import Environment, Event
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from msgspec.structs import replace
 
+from tracer.facts.arguments import MISSING
 from tracer.names import BlindSpotKind
 from tracer.recording.blind_spots import BlindSpots
 from tracer.recording.calls import draws, facts
-from tracer.recording.calls.arguments import MISSING
 from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.formulas import changed_by_recording
 from tracer.recording.calls.groups import CallCounter, OverloadInfo

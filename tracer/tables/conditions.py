@@ -11,21 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from tracer.facts.derived import COUNTING_NODES, SELECTING_NODES
+from tracer.facts.fact import Value
 from tracer.names import Cause, DeterministicMode, UnknownReason, Verdict
 from tracer.tables.model import Case, Wanted
 from tracer.tables.settings.declared import MODE
 from tracer.tables.versions import speaks_of
-from tracer.tables.vocabulary import (
-    COUNTING_NODES,
-    DOMAINS,
-    FORWARD_FACTS,
-    SELECTING_NODES,
-    SETTINGS,
-    UNNOTED,
-    Value,
-    expand,
-    in_domain,
-)
+from tracer.tables.vocabulary import DOMAINS, FORWARD_FACTS, SETTINGS, UNNOTED, expand, in_domain
 
 
 class Conditioned(Protocol):

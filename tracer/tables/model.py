@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import msgspec
 
+from tracer.facts.fact import Value
 from tracer.names import OF_A_RUN, Backend, Cause, EvidenceKind, Prerequisite, Rewriting, Verdict
-from tracer.tables.vocabulary import Value
 
 #: The schema that this release reads.
 SCHEMA = 1

@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from tracer.errors import TableError
+from tracer.facts.fact import Value
 from tracer.tables.model import Wanted
 from tracer.tables.versions import specifiers
-from tracer.tables.vocabulary import DOMAINS, Value, allowed
+from tracer.tables.vocabulary import DOMAINS, allowed
 
 try:
     import tomli as toml  # compiled where a wheel exists: four times as fast as the standard library's

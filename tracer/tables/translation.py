@@ -15,10 +15,11 @@ from types import MappingProxyType
 
 import msgspec
 
+from tracer.facts.fact import Value
 from tracer.names import Backend
 from tracer.tables.model import SCHEMA, RuleEvidence, Table, Wanted
 from tracer.tables.reading import ID, OP, bad_range, misspelt_conditions, parse, read
-from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS, RECORDED_FACTS, Value, in_domain
+from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS, RECORDED_FACTS, in_domain
 
 #: Where the table lies.
 TRANSLATIONS = Path(__file__).parent / "translations.toml"

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
+from tracer.facts.arguments import MISSING, Getter, Reader, argument_getter, dropout_reader, training_reader
 from tracer.ops.rows import packet_of, row_of
-from tracer.recording.calls.arguments import MISSING, Getter, Reader, argument_getter, dropout_reader, training_reader
 from tracer.recording.origin.sites import spell
 from tracer.recording.randomness.generators import SEEDS, Drawn
 from tracer.recording.randomness.provenance import UNUSED

@@ -8,44 +8,28 @@ hashable values; they become the vocabulary's words once per group, when the tra
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from tracer.recording.calls.arguments import MISSING as MISSING
-from tracer.recording.calls.arguments import Getter, Reader, argument_getter, dropout_reader
-from tracer.recording.calls.distinct import writes_once
+from tracer.facts.arguments import MISSING as MISSING
+from tracer.facts.arguments import Reader
+from tracer.facts.declared import FACTS
+from tracer.facts.fact import ASK, Services
 from tracer.recording.calls.draws import DRAW, draw_reader
-from tracer.recording.calls.noted.marks import MARKS
-from tracer.recording.calls.noted.uncoalesced import meets_uncoalesced
-from tracer.recording.calls.shapes import SHAPES, index_is_mask, one_value
+from tracer.recording.origin.sites import is_torchs_own
 from tracer.recording.storage.indices import Indices
 from tracer.recording.torch_private import seams
-from tracer.tables.vocabulary import DOMAINS
 from tracer.trace.records import FactValue
 
-_REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
-_BAG_MODES = {0: "sum", 1: "mean", 2: "max"}
-_INTERPOLATIONS = {0: "bilinear", 1: "nearest", 2: "bicubic"}
-_PADDINGS = {0: "zeros", 1: "border", 2: "reflection"}
-_CODES: Mapping[str, Mapping[int, str]] = {
-    "arg.reduction": _REDUCTIONS,
-    "arg.mode": _BAG_MODES,
-    "arg.interpolation_mode": _INTERPOLATIONS,
-    "arg.padding_mode": _PADDINGS,
-}
 #: Products that take a sparse operand in a place other than the first.
 _PRODUCTS = frozenset({"addmm", "addmm_", "baddbmm", "baddbmm_", "addmv", "addmv_", "mm", "_sparse_addmm"})
 #: Scans convert their input to the dtype that they are asked for before they add.
 _SCANS = frozenset({"cumsum", "cumsum_", "cumprod", "cumprod_"})
-#: Facts that hang on which indices are known to be of distinct numbers.
-_OF_INDICES: Mapping[str, Callable[[Any, Indices], Reader | None]] = {
-    "index.distinct": writes_once,
-    "operands.uncoalesced": meets_uncoalesced,
-}
-_KNOWN_DTYPES = frozenset(DOMAINS["dtype"])
-_KNOWN_LAYOUTS = frozenset(DOMAINS["layout"])
-_KNOWN_DEVICES = frozenset(DOMAINS["device"])
+_KNOWN_DTYPES = frozenset(FACTS["dtype"].domain)
+_KNOWN_LAYOUTS = frozenset(FACTS["layout"].domain)
+_KNOWN_DEVICES = frozenset(FACTS["device"].domain)
+_OWN_FOLDER = __file__.rpartition("recording")[0]
 
 
 def primary_position(func: Any) -> int | None:
@@ -101,9 +85,9 @@ def asked_readers(func: Any, keys: Iterable[str], indices: Indices | None = None
         readers["layout"] = _any_sparse_layout
     if packet in _SCANS:
         readers["dtype"] = _dtype_asked_for
+    services = Services(indices or Indices(), seams.is_coalesced, seams.indices_of, _is_not_the_programs)
     for key in sorted(keys):
-        of_indices = _OF_INDICES.get(key)
-        reader = of_indices(func, indices or Indices()) if of_indices else _reader(func, key)
+        reader = FACTS[key].reader(func, services) if key in FACTS else None
         if reader is not None:
             readers[key] = reader
     draws = draw_reader(func)
@@ -112,84 +96,8 @@ def asked_readers(func: Any, keys: Iterable[str], indices: Indices | None = None
     return readers
 
 
-def _reader(func: Any, key: str) -> Reader | None:
-    kind, _, name = key.partition(".")
-    if key in MARKS:
-        return MARKS[key](func)
-    if kind == "shape":
-        maker = SHAPES.get(name)
-        return maker(func) if maker else None
-    if kind == "given":
-        optional = argument_getter(func, name)
-        return None if optional is None else lambda args, kwargs: optional(args, kwargs) is not None
-    if kind == "index":
-        return index_is_mask(func) if name == "is_mask" else one_value(func)
-    if key == "operands.both_sparse":
-        return _both_sparse
-    if key == "sdp.fused":
-        return _may_fuse_attention
-    if key == "conv.plain_forward":
-        return _plain_forward(func)
-    if kind != "arg":
-        return None
-    if name == "output_mask0":
-        mask = argument_getter(func, "output_mask", "grad_input_mask")
-        return None if mask is None else lambda args, kwargs: bool(mask(args, kwargs)[0])
-    if name == "dropout":
-        return dropout_reader(func, "p")
-    if name == "training":
-        mode = argument_getter(func, "training", "train")
-        return None if mode is None else lambda args, kwargs: mode(args, kwargs) is not False
-    if name == "reduce_op":
-        return _reduce_op(func)
-    found = argument_getter(func, name)
-    if found is None:
-        return None
-    get: Getter = found
-    codes = _CODES.get(key)
-    if codes is not None:
-        return lambda args, kwargs: codes.get(get(args, kwargs), MISSING)
-    domain = DOMAINS.get(key, ())
-    if "default" in domain:
-        return lambda args, kwargs: value if (value := get(args, kwargs) or "default") in domain else MISSING
-    if all(isinstance(value, bool) for value in domain):
-        return lambda args, kwargs: bool(get(args, kwargs))
-    allowed = frozenset(domain)
-    return lambda args, kwargs: value if (value := get(args, kwargs)) in allowed else MISSING
-
-
-def _plain_forward(func: Any) -> Reader | None:
-    """Noted of the forward of a convolution that is not transposed, which is what a transposed one's backward runs."""
-    name = str(func).split(".")[1]
-    if "backward" in name or "transpose" in name:
-        return None
-    transposed = argument_getter(func, "transposed")
-    if transposed is None:
-        return lambda args, kwargs: True
-    get: Getter = transposed
-    return lambda args, kwargs: MISSING if get(args, kwargs) else True
-
-
-def _reduce_op(func: Any) -> Reader | None:
-    """A collective's reduction; c10d's own ops hold it in an object that Python cannot look into."""
-    found = argument_getter(func, "reduce_op")
-    if found is None:
-        return None
-    get: Getter = found
-    known = frozenset(DOMAINS["arg.reduce_op"])
-    return lambda args, kwargs: word if (word := str(get(args, kwargs)).lower()) in known else MISSING
-
-
-def _both_sparse(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """Are both factors of a product sparse? They are its last two tensors; an addend comes before them."""
-    factors = [value for value in args if isinstance(value, torch.Tensor)][-2:]
-    return len(factors) == 2 and all(factor.layout is not torch.strided for factor in factors)
-
-
-def _may_fuse_attention(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """Is any fused backend of attention switched on here, where ``sdpa_kernel`` may have switched them off?"""
-    cuda = torch.backends.cuda
-    return any((cuda.flash_sdp_enabled(), cuda.mem_efficient_sdp_enabled(), cuda.cudnn_sdp_enabled()))
+def _is_not_the_programs(path: str) -> bool:
+    return is_torchs_own(path) or path.startswith(_OWN_FOLDER)
 
 
 def _dtype_asked_for(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -204,6 +112,51 @@ def _any_sparse_layout(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if isinstance(value, torch.Tensor) and value.layout is not torch.strided:
             return layout_word(value.layout) or MISSING
     return MISSING
+
+
+_STRIDED = torch.strided
+_Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
+_PLAIN = frozenset({int, float, bool, complex, type(None), str, torch.dtype})
+
+
+class PlainAnswers(NamedTuple):
+    """What readers answer for calls whose tensors are all strided and have elements: nearly all calls."""
+
+    answers: tuple[Any, ...]
+    """In the order of the readers."""
+    holds: Callable[[tuple[Any, ...]], bool]
+    """Are they those of a call with these arguments? False also where that is not certain."""
+
+
+def plain_answers(keys: Iterable[str]) -> PlainAnswers | None:
+    """For an overload that is asked these; ``None`` where one has to be read in any case, or nothing is asked."""
+    asked = tuple(keys)
+    answers = tuple(FACTS[key].on_plain if key in FACTS else ASK for key in asked)
+    if not asked or ASK in answers:
+        return None
+    return PlainAnswers(answers, _are_full if "shape.no_elements" in asked else _are_strided)
+
+
+def _are_strided(args: tuple[Any, ...]) -> bool:
+    for value in args:
+        kind = type(value)
+        if kind is _Tensor or kind is _Parameter:
+            if value.layout is not _STRIDED:
+                return False
+        elif kind not in _PLAIN:
+            return False
+    return True
+
+
+def _are_full(args: tuple[Any, ...]) -> bool:
+    for value in args:
+        kind = type(value)
+        if kind is _Tensor or kind is _Parameter:
+            if value.layout is not _STRIDED or not value.numel():
+                return False
+        elif kind not in _PLAIN:
+            return False
+    return True
 
 
 def common_facts(raw: tuple[Any, ...] | None) -> dict[str, FactValue]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from tracer.recording.calls import facts
-from tracer.recording.calls.noted.usual import usual_answers
 from tracer.recording.events import ORDER
 from tracer.recording.origin.origins import Origin
 from tracer.recording.storage.accesses import Access
@@ -53,9 +52,9 @@ class OverloadInfo:
         "mutates",
         "name",
         "observers",
+        "plain",
         "rare",
         "readers",
-        "usual",
     )
 
     def __init__(self, func: Any, asked: Mapping[str, frozenset[str]], indices: Indices | None = None) -> None:
@@ -70,8 +69,8 @@ class OverloadInfo:
         self.makes_tensors = schema is not None and self._position is None
         keys = asked.get(self.name, frozenset()) | asked.get(self.name.rpartition(".")[0], frozenset())
         self.readers = facts.asked_readers(func, keys, indices)
-        self.usual = usual_answers(self.readers)
-        """What they answer for most calls, where that needs no reading."""
+        self.plain = facts.plain_answers(self.readers)
+        """What they answer for nearly all calls, where that needs no reading."""
         self.is_composite = schema is not None and kernels.has_composite_kernel(func)
         self.decomposes = self.is_composite and kernels.can_call_composite(func)
         self.has_kernel_of_a_layout = self.is_composite and kernels.has_kernel_of_a_layout(func)
@@ -105,9 +104,9 @@ class OverloadInfo:
 
     def read(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> tuple[Any, ...]:
         """The asked facts of one call; what cannot be read is ``MISSING``."""
-        usual = self.usual
-        if usual is not None and usual.holds(args):
-            return usual.answers
+        plain = self.plain
+        if plain is not None and plain.holds(args):
+            return plain.answers
         values = []
         given = kwargs or {}
         for reader in self.readers.values():

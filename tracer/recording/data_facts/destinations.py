@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from tracer.facts.arguments import Getter, argument_getter
 from tracer.ops.op import Op, Writes
-from tracer.recording.calls.arguments import Getter, argument_getter
 
 
 class Places(NamedTuple):

@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 
+from tracer.facts.arguments import Getter, argument_getter
 from tracer.names import SETTLING_DATA, DataShown
 from tracer.ops.op import Op
 from tracer.ops.rows import row_of
-from tracer.recording.calls.arguments import Getter, argument_getter
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.data_facts import sums
 from tracer.recording.data_facts.destinations import Find, destinations_of, most_at_one_place

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
+from tracer.facts.arguments import Getter, argument_getter
 from tracer.names import DataShown
 from tracer.ops.op import Op, Orders
-from tracer.recording.calls.arguments import Getter, argument_getter
 
 Look = Callable[[tuple[Any, ...], Mapping[str, Any], Any], DataShown]
 

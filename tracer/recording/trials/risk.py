@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tracer.facts.fact import Value
 from tracer.names import Backend, DeterministicMode, Settings, Verdict
 from tracer.tables.compilers import load_compilers
 from tracer.tables.loading import load_tables
@@ -12,7 +13,6 @@ from tracer.tables.ruling.target_tables import TargetTables
 from tracer.tables.settings.declared import MODE
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.versions import release
-from tracer.tables.vocabulary import Value
 from tracer.trace.records import CallGroup, Environment, Region
 
 _SAFE = (Verdict.DETERMINISTIC, Verdict.SEEDED, Verdict.RAISES)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tracer.recording.calls.arguments import MISSING
+from tracer.facts.arguments import MISSING
 from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import OverloadInfo
 from tracer.recording.randomness.generators import state_of

@@ -6,12 +6,13 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 
+from tracer.facts.fact import Value
 from tracer.names import About, Differs, EventKind, Verdict
 from tracer.tables.lint.rule_lint import incomplete, repeated, unproven
 from tracer.tables.settings.declared import SEEDS
 from tracer.tables.settings.rows import RESERVED, EnvironmentTable, Row
 from tracer.tables.versions import reviewed_releases, speaks_of
-from tracer.tables.vocabulary import SETTINGS, Value
+from tracer.tables.vocabulary import SETTINGS
 from tracer.trace.records import Environment
 
 _LOADER = (

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Protocol
 
+from tracer.facts.fact import Value
 from tracer.names import OF_A_RUN, Backend, EvidenceKind, Verdict
 from tracer.tables.conditions import Cased, wanted_values
 from tracer.tables.model import Case, ClassTable, LibraryTable, Rule, RuleEvidence, Table
 from tracer.tables.versions import reviewed_releases, speaks_of
-from tracer.tables.vocabulary import DOMAINS, RECORDED_FACTS, Value
+from tracer.tables.vocabulary import DOMAINS, RECORDED_FACTS
 
 #: A product above this means that a rule asks too much at once and should be two.
 LIMIT = 100_000

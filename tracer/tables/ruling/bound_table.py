@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from tracer.facts.fact import Value
 from tracer.names import Backend, Cause, EvidenceKind, Prerequisite, Shown, UnknownReason, Verdict
 from tracer.tables.conditions import BothWays, Met, with_derived
 from tracer.tables.model import Rule, RuleEvidence, Table, Vouched
 from tracer.tables.versions import judged_as, placed, release
-from tracer.tables.vocabulary import Value
 
 #: Namespaces whose ops a deny list vouches for by not naming them.
 _VOUCHED_FOR = ("aten", "prims")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from tracer.facts.fact import Value
 from tracer.names import Backend, Cause, DeterministicMode, KernelLanguage, RegionKind, Shown, UnknownReason, Verdict
 from tracer.ops.rows import packet_of, row_of
 from tracer.tables.compilers import CompiledCase, CompiledRule, CompilerTable
@@ -20,7 +21,6 @@ from tracer.tables.model import Case
 from tracer.tables.ruling.bound_table import RuleOutcome, unknown_ruling
 from tracer.tables.settings.declared import MODE
 from tracer.tables.versions import judged_as, placed, release_or_text
-from tracer.tables.vocabulary import Value
 from tracer.trace.file import Trace
 from tracer.trace.records import CallGroup, Kernel, Region
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from tracer.facts.fact import Value
 from tracer.names import Backend, DeterministicMode, HostCode, Phase, UnknownReason
 from tracer.tables.conditions import DERIVATIONS, with_derived
 from tracer.tables.model import Table
@@ -23,7 +24,7 @@ from tracer.tables.ruling.run_evidence import (
 from tracer.tables.ruling.translating import BoundTranslation, Translator
 from tracer.tables.settings.declared import MODE
 from tracer.tables.translation import NO_TRANSLATIONS, RECORDED_ON, Note, Translations
-from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS, Value
+from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS
 from tracer.trace.records import GENERATOR, META, NO_DEVICE, ORIGIN, CallGroup, FactValue
 
 #: What the products of attention's math route are.

@@ -10,13 +10,14 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from tracer.facts.fact import Value
 from tracer.names import SEVERITY, Backend, DeterministicMode, UnknownReason, Verdict
 from tracer.tables.conditions import may_hold, wanted_values, with_derived
 from tracer.tables.ruling.bound_table import BoundTable, RuleOutcome
 from tracer.tables.settings.declared import MODE
 from tracer.tables.translation import STAYS, Candidate, Note, Translation, Translations
 from tracer.tables.versions import speaks_of
-from tracer.tables.vocabulary import SETTINGS, UNNOTED, Value, in_domain
+from tracer.tables.vocabulary import SETTINGS, UNNOTED, in_domain
 
 _RANK = {verdict: rank for rank, verdict in enumerate(SEVERITY)}
 _REMEDY_UNKNOWN = "Record the step on the target itself: its own ops are judged as they are."

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
+from tracer.facts.arguments import MISSING
 from tracer.recording.calls import draws, facts
-from tracer.recording.calls.arguments import MISSING
 from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import OverloadInfo
 from tracer.recording.compiled.graphs.distinct_numbers import GraphIndices

@@ -9,84 +9,26 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
-import torch
+from tracer.facts.arguments import Getter, Reader, argument_getter, getters
+from tracer.facts.fact import BOOL, Fact, Kind, Services, Test
+from tracer.facts.meetings import meets_at_most_twice
 
-from tracer.recording.calls.arguments import Getter, Reader, argument_getter, takes_lists
-from tracer.recording.calls.noted.meeting import meets_at_most_twice
-
-_LARGE = 32768
 _EXACT_COUNTS = 2**24
 """Up to here float32 counts one by one without rounding."""
 _FEW_ROWS = 3072
 _ROWS_A_THREAD = 10
 _WARP = 32
 _LARGEST_BLOCK = 1024
+_MAX_CHANNELS = 1024
+#: Every GPU with kernels that count arrivals has more SMs than this, MIG slices included, and those kernels take as
+#: many rows at least; none takes rows shorter than the second number.
+_FEW_ROWS_OF_TOPK = 8
+_SHORT_ROW = 128
+_VECTOR = 4
 _RADIX_KS = frozenset({64, 128, 256, 512, 1024})
-_MASKS = (torch.bool, torch.uint8)
 
 
-def _numel_is_large(func: Any) -> Reader | None:
-    """Does the loop that writes have at least 32,768 elements? That is what torch divides among threads."""
-    tensor, index = argument_getter(func, "self", "input"), argument_getter(func, "index")
-    indices, source = argument_getter(func, "indices"), argument_getter(func, "source")
-    if tensor is None:
-        return None
-    name = str(func)
-    if not any(word in name for word in ("put", "index_copy")):
-        return None  # the loop of another op is as long as something else
-    target: Getter = tensor
-    if indices is not None:
-        many: Getter = indices
-        return lambda args, kwargs: _written_through(target(args, kwargs), many(args, kwargs)) >= _LARGE
-    if "index_copy" in name and source is not None:
-        written: Getter = source
-    elif "put" in name and index is not None:
-        written = index
-    else:
-        written = target
-    return lambda args, kwargs: written(args, kwargs).numel() >= _LARGE
-
-
-def _written_through(tensor: Any, indices: Any) -> int:
-    """Elements that ``tensor[indices] = ...`` writes: the indices' broadcast shape times the dimensions left whole."""
-    shapes = []
-    whole = 1
-    dimension = 0
-    for index in indices:
-        if index is None:
-            whole *= tensor.shape[dimension]
-            dimension += 1
-        elif index.dtype in _MASKS:
-            # A mask takes as many dimensions as it has; how many elements it picks is not asked, as that would
-            # read its values: all of them at most.
-            shapes.append((index.numel(),))
-            dimension += index.ndim
-        else:
-            shapes.append(tuple(index.shape))
-            dimension += 1
-    for size in tensor.shape[dimension:]:
-        whole *= size
-    picked = 1
-    for size in torch.broadcast_shapes(*shapes) if shapes else ():
-        picked *= size
-    return whole * picked
-
-
-def index_is_mask(func: Any) -> Reader | None:
-    found = argument_getter(func, "indices")
-    if found is None:
-        return None
-    get: Getter = found
-    if not takes_lists(func, "indices"):
-        return lambda args, kwargs: get(args, kwargs).dtype in _MASKS
-
-    def read(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-        return all(index.dtype in _MASKS for index in get(args, kwargs) if index is not None)
-
-    return read
-
-
-def _scan_is_whole(func: Any) -> Reader | None:
+def _scan_is_whole(func: Any, services: Services) -> Reader | None:
     get, dim = argument_getter(func, "self", "input"), argument_getter(func, "dim")
     if "multinomial" in str(func):  # it scans the probabilities of each row
         dim = _last
@@ -104,7 +46,7 @@ def _last(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
     return -1
 
 
-def _windows_overlap(func: Any) -> Reader | None:
+def _windows_overlap(func: Any, services: Services) -> Reader | None:
     """Pooling: can one input element lie in two windows?"""
     kernel, stride = argument_getter(func, "kernel_size"), argument_getter(func, "stride")
     spread, output = argument_getter(func, "dilation"), argument_getter(func, "output_size")
@@ -140,7 +82,7 @@ def _fractional_windows_overlap(kernel: Getter, output: Getter, source: Getter) 
     return read
 
 
-def _unit_stride_unpadded(func: Any) -> Reader | None:
+def _unit_stride_unpadded(func: Any, services: Services) -> Reader | None:
     """Average pooling: every stride 1 and every padding 0, for which CUDA has a kernel that gathers."""
     kernel, stride = argument_getter(func, "kernel_size"), argument_getter(func, "stride")
     padding = argument_getter(func, "padding")
@@ -155,7 +97,7 @@ def _unit_stride_unpadded(func: Any) -> Reader | None:
     return read
 
 
-def _meets_thrice(func: Any) -> Reader | None:
+def _meets_thrice(func: Any, services: Services) -> Reader | None:
     """Padding: does some input element collect three gradients or more? Two give the same sum in either order."""
     padding, source = argument_getter(func, "padding"), argument_getter(func, "self")
     if padding is None or source is None:
@@ -183,7 +125,7 @@ def _replicated(size: int, left: int, right: int) -> int:
     return 1 + (left + right if size == 1 else max(left, right))
 
 
-def _divides_evenly(func: Any) -> Reader | None:
+def _divides_evenly(func: Any, services: Services) -> Reader | None:
     grad, tensor = argument_getter(func, "grad_output"), argument_getter(func, "self")
     if grad is None or tensor is None:
         return None
@@ -197,30 +139,31 @@ def _divides_evenly(func: Any) -> Reader | None:
     return read
 
 
-def _same_size(func: Any) -> Reader | None:
+def _same_size(func: Any, services: Services) -> Reader | None:
     output, source = argument_getter(func, "output_size"), argument_getter(func, "input_size")
     if output is None or source is None:
         return None
     return lambda args, kwargs: list(output(args, kwargs)) == list(source(args, kwargs))[2:]
 
 
-def _channels_last(func: Any) -> Reader | None:
+def _channels_last(func: Any, services: Services) -> Reader | None:
     """Is the input laid out in channels-last order, and not in the ordinary one as well?"""
     found = argument_getter(func, "self", "input")
     if found is None:
         return None
     get: Getter = found
+    from torch import channels_last
 
     def read(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
         tensor = get(args, kwargs)
         if tensor.dim() != 4 or tensor.is_contiguous():
             return False
-        return bool(tensor.is_contiguous(memory_format=torch.channels_last))
+        return bool(tensor.is_contiguous(memory_format=channels_last))
 
     return read
 
 
-def _counts_past_float(func: Any) -> Reader | None:
+def _counts_past_float(func: Any, services: Services) -> Reader | None:
     found = argument_getter(func, "self", "input")
     if found is None:
         return None
@@ -228,7 +171,7 @@ def _counts_past_float(func: Any) -> Reader | None:
     return lambda args, kwargs: get(args, kwargs).numel() > _EXACT_COUNTS
 
 
-def _rows_repeat_long(func: Any) -> Reader | None:
+def _rows_repeat_long(func: Any, services: Services) -> Reader | None:
     """Embedding: may CUDA take its kernel with atomics? It does for many more indices than rows.
 
     The sizes alone decide, but for the number of multiprocessors, which a recording elsewhere does not know.
@@ -250,7 +193,7 @@ def _rows_repeat_long(func: Any) -> Reader | None:
     return read
 
 
-def _topk_radix(func: Any) -> Reader | None:
+def _topk_radix(func: Any, services: Services) -> Reader | None:
     """Are ``k`` and ``dim`` among those that the kernels which count arrivals are built for?"""
     found = [argument_getter(func, name) for name in ("self", "k", "dim")]
     if None in found:
@@ -261,7 +204,7 @@ def _topk_radix(func: Any) -> Reader | None:
     )
 
 
-def _grows(func: Any) -> Reader | None:
+def _grows(func: Any, services: Services) -> Reader | None:
     """Resizing: does the new size need more memory than the tensor's storage has?"""
     source = argument_getter(func, "self")
     size, template = argument_getter(func, "size"), argument_getter(func, "the_template")
@@ -278,35 +221,66 @@ def _grows(func: Any) -> Reader | None:
     return read
 
 
-def one_value(func: Any) -> Reader | None:
-    """Indexed writing: is one single value written everywhere? Then no order of writes shows."""
-    found = argument_getter(func, "values", "source")
-    if found is None:
+def _has_many_channels(func: Any, services: Services) -> Test | None:
+    known = getters(func, "input")
+    if known is None:
         return None
-    get: Getter = found
-
-    def read(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-        held = get(args, kwargs)
-        if held.numel() == 1 or held.layout is not torch.strided:
-            return bool(held.numel() == 1)
-        # A number that was expanded, as `index_fill` becomes in a compiled graph, lies in memory once.
-        return all(size == 1 or stride == 0 for size, stride in zip(held.shape, held.stride(), strict=True))
-
-    return read
+    (source,) = known
+    return lambda args, kwargs: bool(source(args, kwargs).shape[1] > _MAX_CHANNELS)
 
 
-SHAPES: Mapping[str, Callable[[Any], Reader | None]] = {
-    "numel_ge_32768": _numel_is_large,
-    "scan_is_whole": _scan_is_whole,
-    "windows_overlap": _windows_overlap,
-    "divides_evenly": _divides_evenly,
-    "same_size": _same_size,
-    "unit_stride_unpadded": _unit_stride_unpadded,
-    "meets_thrice": _meets_thrice,
-    "channels_last": _channels_last,
-    "numel_gt_16777216": _counts_past_float,
-    "rows_repeat_long": _rows_repeat_long,
-    "topk_radix": _topk_radix,
-    "grows": _grows,
-    "meets_at_most_twice": meets_at_most_twice,
-}
+def _is_plain_topk(func: Any, services: Services) -> Test | None:
+    known = getters(func, "self", "dim")
+    if known is None:
+        return None
+    source, along = known
+
+    def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        tensor = source(args, kwargs)
+        length = tensor.size(along(args, kwargs)) if tensor.dim() else 1
+        rows = tensor.numel() // max(length, 1)
+        return bool(length < _SHORT_ROW or length % _VECTOR or rows < _FEW_ROWS_OF_TOPK)
+
+    return test
+
+
+def _asked(name: str, about: str, read: Callable[[Any, Services], Reader | None]) -> Fact:
+    return Fact(f"shape.{name}", BOOL, Kind.ASKED, about, read)
+
+
+FACTS = (
+    _asked("scan_is_whole", "Is it one scan over the whole tensor: numel == size(dim)?", _scan_is_whole),
+    _asked("windows_overlap", "Pooling: can one element lie in two windows?", _windows_overlap),
+    _asked("unit_stride_unpadded", "Pooling: is each stride 1 and nothing padded?", _unit_stride_unpadded),
+    _asked("channels_last", "Is the input laid out in channels-last order?", _channels_last),
+    _asked("meets_thrice", "Padding: does some element occur three times or more in the output?", _meets_thrice),
+    _asked("numel_gt_16777216", "Are there more elements than float32 can count one by one?", _counts_past_float),
+    _asked(
+        "rows_repeat_long", "Embedding: so many more indices than rows that CUDA may add by atomics?", _rows_repeat_long
+    ),
+    _asked("topk_radix", "topk: is k 64, 128, 256, 512 or 1024, along the last dimension?", _topk_radix),
+    _asked("grows", "Resizing: is the storage too small for the new size?", _grows),
+    _asked("divides_evenly", "Adaptive pooling: is each input size a multiple of its output size?", _divides_evenly),
+    _asked("same_size", "Resampling: does the output size equal the input size?", _same_size),
+    Fact(
+        "shape.meets_at_most_twice",
+        BOOL,
+        Kind.NOTED,
+        "Pooling, resampling: does no element collect more than two addends? Two give one sum in either order.",
+        meets_at_most_twice,
+    ),
+    Fact(
+        "shape.topk_plain",
+        BOOL,
+        Kind.NOTED,
+        "topk: do its sizes keep it off every kernel that counts arrivals, whatever the device?",
+        _is_plain_topk,
+    ),
+    Fact(
+        "shape.channels_gt_1024",
+        BOOL,
+        Kind.MARKED,
+        "Sampling: does the input have more than 1,024 channels?",
+        _has_many_channels,
+    ),
+)

@@ -59,3 +59,10 @@ def training_reader(func: Any) -> Reader | None:
         return None
     get: Getter = training
     return lambda args, kwargs: bool(get(args, kwargs))
+
+
+def getters(func: Any, *names: str) -> tuple[Getter, ...] | None:
+    """A getter for each of ``names``, or ``None`` where ``func`` lacks one."""
+    found = [argument_getter(func, name) for name in names]
+    known = tuple(get for get in found if get is not None)
+    return known if len(known) == len(found) else None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from tracer.recording.calls.arguments import MISSING
+from tracer.facts.arguments import MISSING
 from tracer.recording.calls.groups import OverloadInfo
 
 aten = torch.ops.aten
@@ -31,20 +31,20 @@ CALLS: list[tuple[Any, frozenset[str], tuple[Any, ...], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("func", "asked", "args", "is_usual"), CALLS, ids=[f"{i}-{c[0]}" for i, c in enumerate(CALLS)])
+@pytest.mark.parametrize(("func", "asked", "args", "is_plain"), CALLS, ids=[f"{i}-{c[0]}" for i, c in enumerate(CALLS)])
 def test_what_is_told_beforehand_is_what_the_readers_say(
-    func: Any, asked: frozenset[str], args: tuple[Any, ...], is_usual: bool
+    func: Any, asked: frozenset[str], args: tuple[Any, ...], is_plain: bool
 ) -> None:
     info = OverloadInfo(func, {str(func): asked})
-    assert info.usual is not None
-    assert info.usual.holds(args) is is_usual
+    assert info.plain is not None
+    assert info.plain.holds(args) is is_plain
     told = info.read(args, {})
-    info.usual = None
+    info.plain = None
     assert told == info.read(args, {})
-    assert is_usual or any(value is not MISSING and value is not False for value in told)
+    assert is_plain or any(value is not MISSING and value is not False for value in told)
 
 
 def test_what_asks_for_more_than_layouts_is_read_at_every_call() -> None:
     asked = frozenset({"operands.sparse", "arg.reduction"})
-    assert OverloadInfo(aten.nll_loss_backward.default, {"aten.nll_loss_backward": asked}).usual is None
-    assert OverloadInfo(aten.view.default, {}).usual is None
+    assert OverloadInfo(aten.nll_loss_backward.default, {"aten.nll_loss_backward": asked}).plain is None
+    assert OverloadInfo(aten.view.default, {}).plain is None

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from math import gcd, prod
 from typing import Any
 
-from tracer.recording.calls.arguments import MISSING, Getter, Reader, argument_getter
+from tracer.facts.arguments import argument_getter, getters
+from tracer.facts.fact import Services, Test
 
 #: Source positions are computed in floating point: what lies this close to an element counts as reaching it.
 _CLOSE = 1e-3
@@ -20,13 +21,13 @@ MANY = 3
 _Bounds = Callable[[tuple[Any, ...], Mapping[str, Any]], Sequence[int]]
 
 
-def meets_at_most_twice(func: Any) -> Reader | None:
-    """Noted where no element of the result of ``func`` collects more than two addends."""
+def meets_at_most_twice(func: Any, services: Services) -> Test | None:
+    """Does no element of the result of ``func`` collect more than two addends?"""
     found = _bounds_of(func)
     if found is None:
         return None
     bounds: _Bounds = found
-    return lambda args, kwargs: True if prod(bounds(args, kwargs)) <= 2 else MISSING
+    return lambda args, kwargs: prod(bounds(args, kwargs)) <= 2
 
 
 def _bounds_of(func: Any) -> _Bounds | None:
@@ -40,16 +41,9 @@ def _bounds_of(func: Any) -> _Bounds | None:
     return _windows(func)
 
 
-def _arguments(func: Any, *names: str) -> list[Getter] | None:
-    """A getter for each of ``names``, or ``None`` where ``func`` lacks one."""
-    found = [argument_getter(func, name) for name in names]
-    known = [get for get in found if get is not None]
-    return known if len(known) == len(found) else None
-
-
 def _windows(func: Any) -> _Bounds | None:
     """Pooling with a kernel: the windows that an element may lie in."""
-    known = _arguments(func, "grad_output", "kernel_size", "stride")
+    known = getters(func, "grad_output", "kernel_size", "stride")
     if known is None:
         return None
     gradient, kernel, stride = known
@@ -73,7 +67,7 @@ def windows_of_one(size: int, step: int, gap: int, count: int) -> int:
 
 
 def _adaptive_windows(func: Any, spatial: int) -> _Bounds | None:
-    known = _arguments(func, "grad_output", "self")
+    known = getters(func, "grad_output", "self")
     if known is None:
         return None
     gradient, source = known
@@ -93,7 +87,7 @@ def adaptive_windows_of_one(total: int, count: int) -> int:
 
 
 def _fractional_windows(func: Any) -> _Bounds | None:
-    known = _arguments(func, "self", "kernel_size", "output_size")
+    known = getters(func, "self", "kernel_size", "output_size")
     if known is None:
         return None
     source, kernel, output = known
@@ -113,7 +107,7 @@ def fractional_windows_of_one(total: int, size: int, count: int) -> int:
 
 
 def _resampled(func: Any, reach: Callable[[float, bool], int]) -> _Bounds | None:
-    known = _arguments(func, "output_size", "input_size", "align_corners")
+    known = getters(func, "output_size", "input_size", "align_corners")
     if known is None:
         return None
     output, source, aligned = known

@@ -1,0 +1,72 @@
+"""Adding a fact is one declaration: the vocabulary, the recorder, the lint and a table's conditions then know it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tracer.facts.declared import FACTS
+from tracer.facts.fact import Fact, Kind
+
+
+def test_a_declared_fact_is_known_to_the_vocabulary_and_read_by_the_recorder() -> None:
+    program = """
+import json
+from tracer.facts import sizes
+from tracer.facts.arguments import argument_getter
+from tracer.facts.fact import BOOL, Fact, Kind
+
+
+def read(func, services):
+    source = argument_getter(func, "self")
+    return None if source is None else lambda args, kwargs: source(args, kwargs).numel() == 7
+
+
+sizes.FACTS += (Fact("shape.has_seven", BOOL, Kind.NOTED, "Has the tensor seven elements?", read),)
+
+import torch
+from tracer.recording.recorder import Recorder
+from tracer.tables.vocabulary import DOMAINS, NOTED_FACTS, UNNOTED, in_words
+
+recorder = Recorder(
+    None, name="", library=(), variables=(), asked_compiled=dict,
+    asked={"aten.sin": frozenset({"shape.has_seven"})},
+)
+recorder.start()
+torch.ones(7).sin()
+torch.ones(6).sin()
+recorder.stop()
+print(json.dumps({
+    "domain": DOMAINS["shape.has_seven"],
+    "noted": "shape.has_seven" in NOTED_FACTS,
+    "absent": UNNOTED["shape.has_seven"],
+    "words": in_words("shape.has_seven", frozenset({True})),
+    "recorded": [call.facts.get("shape.has_seven") for call in recorder.trace("").calls if "sin" in call.op],
+}))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == {
+        "domain": [False, True],
+        "noted": True,
+        "absent": False,
+        "words": "shape.has_seven: true",
+        "recorded": [True, None],
+    }
+
+
+@pytest.mark.parametrize("fact", FACTS.values(), ids=lambda fact: fact.key)
+def test_a_declaration_is_whole(fact: Fact) -> None:
+    assert fact.about.endswith((".", "?"))
+    assert len(set(fact.domain)) == len(fact.domain) > 1
+    assert (fact.read is not None) == (fact.kind in (Kind.ASKED, Kind.NOTED, Kind.MARKED))
+    assert not fact.of_forward or FACTS[fact.of_forward].kind is Kind.MARKED
+
+
+def test_no_fact_is_declared_twice() -> None:
+    from tracer.facts import declared
+
+    keys = [fact.key for subject in declared._SUBJECTS for fact in subject.FACTS]
+    assert len(keys) == len(set(keys))

@@ -1,0 +1,101 @@
+"""A fact: its name, the values that it can have, and what reads it. Imports no torch.
+
+Domains are finite, so that the lint can prove by enumeration that a rule's cases neither overlap nor leave a gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum, auto
+from typing import Any, NamedTuple, Protocol
+
+from tracer.facts.arguments import MISSING, Reader
+
+Value = bool | int | str
+Test = Callable[[tuple[Any, ...], Mapping[str, Any]], bool]
+BOOL: tuple[Value, ...] = (False, True)
+
+
+class Kind(Enum):
+    """When a fact is recorded, and what its absence means."""
+
+    COMMON = auto()
+    """Of every call; an op without a tensor argument has ``none`` for each but ``device``."""
+    ASKED = auto()
+    """Of the ops whose rules ask for it. Absent: the verdict is ``unknown``, unless another key decides."""
+    NOTED = auto()
+    """Recorded where it holds, and speaks for a call: a trace that lacks it is judged as if it did not hold."""
+    MARKED = auto()
+    """Recorded where it holds, and may speak against a call: a trace that lacks it is judged as if it did not hold."""
+    DERIVED = auto()
+    """Worked out by the judge from what a call group says of itself; never missing."""
+    PROCESS = auto()
+    """Of the process, a generator or a loader: what rows of the table of settings ask."""
+
+
+class DistinctNumbers(Protocol):
+    """What is known of the numbers in a tensor."""
+
+    @property
+    def dim(self) -> int:
+        """No number occurs twice along it."""
+
+    @property
+    def has_no_negative(self) -> bool:
+        """Is no number negative?"""
+
+
+class KnownIndices(Protocol):
+    """The tensors that a recording knows to hold distinct numbers."""
+
+    def of(self, tensor: Any) -> DistinctNumbers | None:
+        """What is known of ``tensor``."""
+
+    def distinct_along(self, tensor: Any, dim: int) -> bool:
+        """Does no number occur twice along ``dim``?"""
+
+
+class Services(NamedTuple):
+    """What readers ask of the recorder."""
+
+    indices: KnownIndices
+    is_coalesced: Callable[[Any], bool]
+    indices_of: Callable[[Any], Any]
+    """The indices of a sparse tensor, read without dispatching anything."""
+    is_torchs_own: Callable[[str], bool]
+    """Is a source file torch's or the recorder's?"""
+
+
+class _Ask:
+    """Stands for an answer that is not known before the call is read."""
+
+
+ASK = _Ask()
+
+
+class Fact(NamedTuple):
+    """One thing that a condition may ask of a call."""
+
+    key: str
+    """What a condition calls it: ``shape.channels_last``."""
+    domain: tuple[Value, ...]
+    kind: Kind
+    about: str
+    """The question, in one sentence."""
+    read: Callable[[Any, Services], Reader | Test | None] | None = None
+    """Given an overload: what reads its calls, or ``None`` where the overload lacks what the question needs. A noted
+    or marked fact's gives whether it holds. ``None``: the judge derives it, or every call bears it."""
+    on_plain: Any = ASK
+    """What is read of a call whose tensors are all strided and have elements, where that is always the same."""
+    of_forward: str = ""
+    """A derived fact that its forward call tells: the key under which it does."""
+
+    def reader(self, func: Any, services: Services) -> Reader | None:
+        """What reads this fact of the calls of ``func``; its answers lie in ``domain``, or are ``MISSING``."""
+        if self.read is None:
+            return None
+        found = self.read(func, services)
+        if found is None or self.kind not in (Kind.NOTED, Kind.MARKED):
+            return found
+        holds = found
+        return lambda args, kwargs: True if holds(args, kwargs) else MISSING

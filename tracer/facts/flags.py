@@ -1,0 +1,94 @@
+"""Facts that an argument alone tells: flags, words, and whether an optional tensor was given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from tracer.facts.arguments import MISSING, Getter, Reader, argument_getter, dropout_reader
+from tracer.facts.fact import BOOL, Fact, Kind, Services, Value
+
+
+def _argument(
+    name: str, domain: tuple[Value, ...], codes: Mapping[int, str], func: Any, services: Services
+) -> Reader | None:
+    """The argument ``name``, as ``domain`` spells it: a flag, a word, or an integer code."""
+    found = argument_getter(func, name)
+    if found is None:
+        return None
+    get: Getter = found
+    if codes:
+        return lambda args, kwargs: codes.get(get(args, kwargs), MISSING)
+    if "default" in domain:
+        return lambda args, kwargs: value if (value := get(args, kwargs) or "default") in domain else MISSING
+    if domain == BOOL:
+        return lambda args, kwargs: bool(get(args, kwargs))
+    return lambda args, kwargs: value if (value := get(args, kwargs)) in domain else MISSING
+
+
+def _is_given(name: str, func: Any, services: Services) -> Reader | None:
+    optional = argument_getter(func, name)
+    return None if optional is None else lambda args, kwargs: optional(args, kwargs) is not None
+
+
+def _first_of_mask(func: Any, services: Services) -> Reader | None:
+    mask = argument_getter(func, "output_mask", "grad_input_mask")
+    return None if mask is None else lambda args, kwargs: bool(mask(args, kwargs)[0])
+
+
+def _drops(func: Any, services: Services) -> Reader | None:
+    return dropout_reader(func, "p")
+
+
+def _trains(func: Any, services: Services) -> Reader | None:
+    mode = argument_getter(func, "training", "train")
+    return None if mode is None else lambda args, kwargs: mode(args, kwargs) is not False
+
+
+_REDUCE_OPS = ("sum", "avg", "product", "premul_sum", "min", "max", "band", "bor", "bxor")
+
+
+def _reduce_op(func: Any, services: Services) -> Reader | None:
+    """c10d's own ops hold it in an object that Python cannot look into."""
+    found = argument_getter(func, "reduce_op")
+    if found is None:
+        return None
+    get: Getter = found
+    return lambda args, kwargs: word if (word := str(get(args, kwargs)).lower()) in _REDUCE_OPS else MISSING
+
+
+def _fact(name: str, about: str, domain: tuple[Value, ...] = BOOL, codes: Mapping[int, str] | None = None) -> Fact:
+    """An argument by its schema name."""
+    domain = tuple(codes.values()) if codes else domain
+    return Fact(f"arg.{name}", domain, Kind.ASKED, about, partial(_argument, name, domain, codes or {}))
+
+
+def _given(name: str, about: str) -> Fact:
+    """An optional tensor by its schema name."""
+    return Fact(f"given.{name}", BOOL, Kind.ASKED, about, partial(_is_given, name))
+
+
+FACTS = (
+    _fact("accumulate", "Is added to what stands there?"),
+    _fact("sparse", "Is the gradient sparse?"),
+    _fact("largest", "Are the largest chosen?"),
+    _fact("sorted", "Is the result sorted?"),
+    _fact("align_corners", "Are corners aligned?"),
+    _fact("deterministic", "Attention libraries: is the backward kernel's own switch on?"),
+    _fact("sequence", "Bucketizing: is the order inside a bucket kept?"),
+    _fact("max_unorm", "Is a limit set on the update's norm?"),
+    Fact("arg.training", BOOL, Kind.ASKED, "Does it run in training?", _trains),
+    _fact("reduce", "The reduction.", ("sum", "prod", "mean", "amax", "amin", "add", "multiply")),
+    Fact("arg.reduce_op", _REDUCE_OPS, Kind.ASKED, "A collective's reduction, where it is a string.", _reduce_op),
+    _fact("driver", "LAPACK's driver; default: torch picks it.", ("default", "gels", "gelsy", "gelsd", "gelss")),
+    _fact("reduction", "The loss's reduction.", codes={0: "none", 1: "mean", 2: "sum"}),
+    _fact("mode", "What an embedding bag computes.", codes={0: "sum", 1: "mean", 2: "max"}),
+    _fact("interpolation_mode", "The interpolation.", codes={0: "bilinear", 1: "nearest", 2: "bicubic"}),
+    _fact("padding_mode", "The padding.", codes={0: "zeros", 1: "border", 2: "reflection"}),
+    Fact("arg.output_mask0", BOOL, Kind.ASKED, "Is the input's gradient asked for?", _first_of_mask),
+    Fact("arg.dropout", BOOL, Kind.ASKED, "Is dropout asked for: a rate above 0, and not in evaluation?", _drops),
+    _given("attn_mask", "Was an attention mask given?"),
+    _given("weights", "Were weights given?"),
+    _given("generator", "Was a generator given?"),
+)
