@@ -25,6 +25,7 @@ from tracer.names import (
     Settings,
     Verdict,
 )
+from tracer.trace.arguments import TensorForm
 from tracer.trace.file import Trace
 from tracer.trace.records import (
     CallGroup,
@@ -41,6 +42,11 @@ from tracer.trace.records import (
 
 if TYPE_CHECKING:
     from tracer.report import Report
+
+
+def tensor(dtype: str, *shape: int, **fields: Any) -> TensorForm:
+    """A tensor among the arguments of a call."""
+    return TensorForm(dtype, shape, **fields)
 
 
 def call(op: str = "aten.index_add_.default", **fields: Any) -> CallGroup:

@@ -17,10 +17,10 @@ import msgspec
 from tracer import findings
 from tracer.gate import baseline
 from tracer.report.files import json_format
-from tracer.trace import differences, file, records
+from tracer.trace import arguments, differences, file, records
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
-_MODULES: tuple[ModuleType, ...] = (file, records, differences, findings, baseline, json_format)
+_MODULES: tuple[ModuleType, ...] = (file, arguments, records, differences, findings, baseline, json_format)
 
 
 def schemas() -> dict[str, str]:
@@ -52,7 +52,7 @@ def _explain(part: dict[str, Any]) -> None:
     for name, field in part.get("properties", {}).items():
         if name in said:
             field["description"] = _plain(said[name])
-        _close_keys(field, _KINDS[part["title"]][name])
+        _close_keys(field, _KINDS[part["title"]].get(name))
 
 
 def _close_keys(field: dict[str, Any], kind: Any) -> None:

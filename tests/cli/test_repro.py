@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.build import call, trace
+from tests.build import call, tensor, trace
 from tests.cli.command import Command
 from tests.one_call.running import run_program
 from tracer.trace import save_trace
 
-ARGUMENTS = "self=float32[10, 4], dim=0, index=int64[50], source=float32[50, 4], alpha=1"
+ARGUMENTS = {
+    "self": tensor("float32", 10, 4),
+    "dim": 0,
+    "index": tensor("int64", 50),
+    "source": tensor("float32", 50, 4),
+    "alpha": 1,
+}
 
 
 def recorded(folder: Path) -> Path:
     path = folder / "trace.json"
-    save_trace(trace(call(arguments=ARGUMENTS), call(arguments=ARGUMENTS, location="train.py:20")), path)
+    save_trace(trace(call(given=ARGUMENTS), call(given=ARGUMENTS, location="train.py:20")), path)
     return path
 
 

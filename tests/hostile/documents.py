@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tests.build import trace
+from tests.build import tensor, trace
 from tests.trace.filled import filled
 from tracer.names import EventKind
 from tracer.tables.settings.declared import CUBLAS_VARIABLE
@@ -26,7 +26,7 @@ def full_document(**call: Any) -> dict[str, Any]:
     (group,) = document["calls"]
     known: dict[str, Any] = {
         "op": "aten.index_add_.default",
-        "arguments": ADDS,
+        "given": msgspec.to_builtins(ADDS),
         "location": "train.py:10",
         "called_from": "run.py:3",
     }
@@ -44,7 +44,13 @@ def full_document(**call: Any) -> dict[str, Any]:
 
 
 NAMES = {EventKind.VARIABLE: CUBLAS_VARIABLE, EventKind.SETTING: "cudnn_benchmark", EventKind.FIRST_USE: "cublas"}
-ADDS = "self=float32[10, 4], dim=0, index=int64[500], source=float32[500, 4], alpha='text'"
+ADDS = {
+    "self": tensor("float32", 10, 4),
+    "dim": 0,
+    "index": tensor("int64", 500),
+    "source": tensor("float32", 500, 4),
+    "alpha": "text",
+}
 
 
 def texts(document: Any, at: Place = ()) -> Iterator[Place]:
@@ -53,7 +59,9 @@ def texts(document: Any, at: Place = ()) -> Iterator[Place]:
         yield at
     elif isinstance(document, dict):
         for name, value in document.items():
-            if name.isupper() or name == "text" or "." in name:  # an entry's name, not a field's
+            if (
+                name.isupper() or name == "text" or "." in name or at[-1:] == ("given",)
+            ):  # an entry's name, not a field's
                 yield (*at, name, KEY)
             yield from texts(value, (*at, name))
     elif isinstance(document, list):

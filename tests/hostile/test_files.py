@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.build import call, environment, trace
+from tests.build import call, environment, tensor, trace
 from tests.cli.command import Command
 from tracer.files import open_plain, read_text, read_within
 from tracer.gate.baseline import format_baseline
@@ -86,8 +86,8 @@ def test_every_command_refuses_it_in_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    given = "self=float32[10, 4], dim=0, index=int64[5], source=float32[5, 4]"
-    trace(call(arguments=given, inputs="1")).save("good.json")
+    given = {"self": tensor("float32", 10, 4), "dim": 0, "index": tensor("int64", 5), "source": tensor("float32", 5, 4)}
+    trace(call(given=given, inputs="1")).save("good.json")
     name, line = READ_BY[what]
     if kind == "sparse":
         Path(name).touch()

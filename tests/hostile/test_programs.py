@@ -28,7 +28,7 @@ from tracer.trace import Trace
 DOCUMENT = full_document()
 TEXTS = [place for place in texts(DOCUMENT) if place[:2] != ("calls", 1)]
 ANY_TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
-#: No text of this kind is an op, or a list of arguments: what is well formed makes another program, rightly.
+#: No text of this kind is an op: what is well formed makes another program, rightly.
 MALFORMED = ANY_TEXT.map(lambda text: f'"{text}') | st.sampled_from(
     [text for name, text in PAYLOADS.items() if name not in ("dunder", "loads", "empty", "spaces")]
 )
@@ -80,8 +80,8 @@ def test_any_text_of_a_trace_changes_constants_alone(backend: str, place: Place,
         assert is_harmless(program, backend, place), spelled(place)
 
 
-#: Where a text of these is no harm but another call: an op's name, no argument, no region.
-OTHERS = {("op", "dunder"), ("op", "loads"), ("arguments", "spaces"), ("arguments", "empty"), ("region", "empty")}
+#: Where a text of these is no harm but another call: an op's name, no region.
+OTHERS = {("op", "dunder"), ("op", "loads"), ("region", "empty")}
 
 
 @pytest.mark.parametrize("name", slow_unless(["python string", "docstring", "comment"], PAYLOADS))
@@ -97,21 +97,38 @@ def test_each_known_payload_changes_constants_alone(name: str) -> None:
     assert not wrong, wrong
 
 
-PIECES = st.sampled_from(
-    [
-        *("self=", "float32", "[", "]", "10", ", ", "4", "(", ")", "torch", ".", "load", "'x'", "os", "__import__"),
-        *("lambda: 0", "-", "inf", "j", "+", "*", "**", "=", "x", ":", "...", "None", "f'{1}'", "b'1'", '"', "#"),
-        *("device", "uint8", "cpu", "sparse_coo", "1e999", "~", "await ", "yield", ":=", "@", "index=int64[500]"),
-        *("dim=0", "\n", "{"),
-    ]
+WORDS = (
+    st.sampled_from(["float32", "uint8", "sparse_coo", "cpu", "os", "torch", "load", "Generator", "inf", "1e999"])
+    | ANY_TEXT
+)
+SIZES = st.lists(st.none() | st.integers(-3, 2**70), max_size=3)
+ITEMS = (
+    (
+        st.none()
+        | st.booleans()
+        | st.integers(-(2**70), 2**70)
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | WORDS
+    )
+    | st.fixed_dictionaries(
+        {"is": st.just("tensor"), "dtype": WORDS, "shape": SIZES},
+        optional={"stride": SIZES, "layout": WORDS, "device": WORDS},
+    )
+    | st.builds(lambda name: {"is": "torch", "name": name}, WORDS)
+    | st.builds(lambda name: {"is": "device", "type": name}, WORDS)
+    | st.builds(lambda text: {"is": "number", "text": text}, WORDS)
+    | st.just({"is": "not-kept"})
+)
+NAMES = (
+    st.sampled_from(["self", "dim", "index", "source", "alpha", "class", "__import__", "x=1", "**self", ""]) | ANY_TEXT
 )
 
 
-@given(st.lists(PIECES, max_size=12).map("".join) | st.text(max_size=30))
-def test_whatever_arguments_say_a_program_names_what_programs_name(text: str) -> None:
+@given(st.dictionaries(NAMES, ITEMS | st.lists(ITEMS, max_size=3), max_size=3))
+def test_whatever_arguments_say_a_program_names_what_programs_name(arguments: dict[str, Any]) -> None:
     named = names("\n".join(programs(DOCUMENT, "recorded")))
-    for arguments in (text, f"self=float32[10, 4], dim=0, index=int64[500], source={text}"):
-        for program in programs(changed(DOCUMENT, ("calls", 0, "arguments"), arguments), "recorded"):
+    for every in (arguments, DOCUMENT["calls"][0]["given"] | arguments):
+        for program in programs(changed(DOCUMENT, ("calls", 0, "given"), every), "recorded"):
             assert names(program) - named <= OURS
 
 
@@ -137,48 +154,48 @@ def names(program: str) -> set[str]:
     }
 
 
+def form(**fields: Any) -> dict[str, Any]:
+    return {"is": "tensor", "dtype": "float32", "shape": [3]} | fields
+
+
 @pytest.mark.parametrize(
-    "arguments",
+    "value",
     [
-        "self=float32['a']",
-        "self=-'x'",
-        "self=-float32[3]",
-        "self=float32[3]['a']",
-        "self=float32[3.5]",
-        "self=float32[3][1, 1]",
-        "self=float32[3][1][1]",
-        "self=float32[-1].os",
-        "self=torch.load('evil')",
-        "self=torch.seed()",
-        "self=torch.hub",
-        "self=os[3]",
-        "self=x + 1",
-        "self='a' + 1j",
-        "self={1: 2}",
-        "self=(1, 2)",
-        "self=lambda: 0",
-        "self=f'{1}'",
-        "self=" + "9" * 4000,
-        "self=0x" + "f" * 9000,
-        "self=" + "[" * 9000,
-        "self=" + "-" * 90_000 + "1",
-        "self=" + "a." * 20_000 + "b",
-        "self=1)(x=2",
-        "self=1).x(",
-        "*self",
-        "**self",
-        "1",
-        "self=\0",
+        form(dtype="os"),
+        form(dtype=""),
+        form(layout="os"),
+        form(device="cuda:0"),
+        form(shape=[-1]),
+        form(shape=[2**63]),
+        form(stride=[1, 1]),
+        {"is": "torch", "name": "load('evil')"},
+        {"is": "torch", "name": "hub"},
+        {"is": "device", "type": "x'); import os; ('"},
+        {"is": "number", "text": "__import__('os')"},
+        {"is": "number", "text": "9" * 4000},
+        {"is": "number", "text": "0x" + "f" * 9000},
+        2**70,
+        [form(dtype="os")],
     ],
-    ids=lambda arguments: arguments[:20],
+    ids=str,
 )
-def test_odd_arguments_get_one_line(arguments: str) -> None:
-    report = judge(msgspec.convert(changed(DOCUMENT, ("calls", 0, "arguments"), arguments), Trace), backend="recorded")
+@pytest.mark.parametrize("name", ["self", "*self", "", "1", "self=1)(x", "a.b"])
+def test_odd_arguments_get_one_line(name: str, value: Any) -> None:
+    document = changed(DOCUMENT, ("calls", 0, "given"), {name: value})
+    report = judge(msgspec.convert(document, Trace), backend="recorded")
     for finding in report.findings:
         if finding.about is About.CALL and not finding.op.startswith("mine."):
             with pytest.raises(UsageError) as refused:
                 program_of(report, finding)
             assert len(str(refused.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "value", [{"is": "code"}, {}, form(shape="a"), form(shape=[3.5]), {"is": "torch", "name": 1}, [[1]], {1: 2}]
+)
+def test_arguments_of_another_kind_are_no_traces(value: Any) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(changed(DOCUMENT, ("calls", 0, "given"), {"self": value}), Trace)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +219,7 @@ def test_a_device_that_torch_does_not_name_gets_one_line(device: str) -> None:
 
 def test_an_op_that_opens_a_file_is_not_made_again() -> None:
     document = changed(DOCUMENT, ("calls", 0, "op"), "aten.from_file.default")
-    document["calls"][0]["arguments"] = "filename='x', shared=True, size=10"
+    document["calls"][0]["given"] = {"filename": "x", "shared": True, "size": 10}
     assert programs(document, "recorded") == programs(document, "npu") == []
 
 

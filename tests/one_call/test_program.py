@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tests.build import call, environment, finding, trace
+from tests.build import call, environment, finding, tensor, trace
 from tests.one_call.running import run_program
 from tests.racing import MANY, additions
 from tracer import DeterminismTracer
@@ -38,9 +38,11 @@ def written(step: Callable[[], Any], name: str, backend: str = "cpu") -> str:
     return program_of(report, report.findings[place]).text
 
 
-def described(arguments: str, op: str = "aten.index_add_.default", backend: str = "cuda", **fields: Any) -> str:
+def described(
+    arguments: dict[str, Any], op: str = "aten.index_add_.default", backend: str = "cuda", **fields: Any
+) -> str:
     """The program of a call that a trace describes so."""
-    report = judge(trace(call(op, arguments=arguments, **fields)), backend=backend)
+    report = judge(trace(call(op, given=arguments, **fields)), backend=backend)
     return program_of(report, next(one for one in report.findings if one.about is About.CALL)).text
 
 
@@ -49,7 +51,13 @@ def adds_to_the_same_places() -> torch.Tensor:
     return torch.zeros(5000).index_put((places,), values, accumulate=True)
 
 
-INDEX_ADD = "self=float32[10, 4], dim=0, index=int64[500], source=float32[500, 4][1, 500], alpha=2"
+INDEX_ADD = {
+    "self": tensor("float32", 10, 4),
+    "dim": 0,
+    "index": tensor("int64", 500),
+    "source": tensor("float32", 500, 4, stride=(1, 500)),
+    "alpha": 2,
+}
 
 
 def test_a_call_that_varies_here_ends_with_1_and_says_in_which_mode() -> None:
@@ -99,7 +107,7 @@ def test_repeats_are_made_where_the_recording_does_not_know_and_the_program_says
 
 def test_an_index_of_distinct_numbers_stays_one() -> None:
     text = described(
-        "self=float32[10, 4], dim=0, index=int64[7], src=float32[7, 4]",
+        {"self": tensor("float32", 10, 4), "dim": 0, "index": tensor("int64", 7), "src": tensor("float32", 7, 4)},
         op="aten.scatter_add_.default",
         backend="npu",
         facts={"device": "cpu", "dtype": "float32", "index.distinct": True},
@@ -111,37 +119,49 @@ def test_an_index_of_distinct_numbers_stays_one() -> None:
 
 
 def test_data_that_were_looked_at_are_of_the_same_kind() -> None:
-    def text(op: str, arguments: str, *shown: DataShown) -> str:
-        group = call(op, arguments=arguments, data=dict.fromkeys(shown, 1))
+    def text(op: str, arguments: dict[str, Any], *shown: DataShown) -> str:
+        group = call(op, given=arguments, data=dict.fromkeys(shown, 1))
         report = judge(trace(group), backend="cpu")
         return " ".join(_Writer(report, finding(), group, 1, "r.py", "", ()).program().text.split())
 
-    few = "self=float32[10, 4], dim=0, index=int64[7], source=float32[7, 4]"
+    few = {"self": tensor("float32", 10, 4), "dim": 0, "index": tensor("int64", 7), "source": tensor("float32", 7, 4)}
     assert "once_each(" in text("aten.index_add_.default", few, DataShown.DISTINCT)
     assert "numbers repeat, as in the recording" in text("aten.index_add_.default", few, DataShown.DUPLICATES)
     assert "once_each(" not in text("aten.index_add_.default", few, DataShown.DISTINCT, DataShown.DUPLICATES)
-    topk = "self=float32[100], k=5"
+    topk = {"self": tensor("float32", 100), "k": 5}
     assert "tied(" not in text("aten.topk.default", topk, DataShown.NO_TIES)
     assert "some elements are equal, as in the recording" in text("aten.topk.default", topk, DataShown.TIES)
 
 
 def test_no_index_reaches_past_what_it_counts_through() -> None:
-    def made(op: str, arguments: str) -> dict[str, Any]:
+    def made(op: str, arguments: dict[str, Any]) -> dict[str, Any]:
         space: dict[str, Any] = {}
         exec(compile(described(arguments, op=op, backend="npu"), "repro.py", "exec"), space)
         space["DEVICE"] = "cpu"
         given: dict[str, Any] = space["arguments"]()
         return given
 
-    lengths = "input_lengths=[200, 200], target_lengths=[50, 50]"
-    scores = made("aten._ctc_loss.default", f"log_probs=float32[200, 2, 30], targets=int64[2, 50], {lengths}")
+    scores = made(
+        "aten._ctc_loss.default",
+        {
+            "log_probs": tensor("float32", 200, 2, 30),
+            "targets": tensor("int64", 2, 50),
+            "input_lengths": [200, 200],
+            "target_lengths": [50, 50],
+        },
+    )
     assert scores["targets"].min() >= 1
     assert scores["targets"].max() < 30
-    unknown = made("mine.gathers.default", "x=float32[40, 3], index=int64[500]")
+    unknown = made("mine.gathers.default", {"x": tensor("float32", 40, 3), "index": tensor("int64", 500)})
     assert unknown["index"].max() < 3
     pooled = made(
         "aten.max_pool2d_with_indices_backward.default",
-        "grad_output=float32[1, 1, 2, 3], self=float32[1, 1, 4, 6], kernel_size=[2, 2], indices=int64[1, 1, 2, 3]",
+        {
+            "grad_output": tensor("float32", 1, 1, 2, 3),
+            "self": tensor("float32", 1, 1, 4, 6),
+            "kernel_size": [2, 2],
+            "indices": tensor("int64", 1, 1, 2, 3),
+        },
     )
     assert pooled["indices"].max() < 24
 
@@ -201,8 +221,13 @@ def test_a_recurrent_layer_is_made_whole() -> None:
 
 
 def test_a_compiled_call_is_compiled_again() -> None:
-    given = "self=float32[10], indices=[int64[50]], values=float32[50], accumulate=True"
-    group = call("aten.index_put.default", region="0/0 forward", arguments=given)
+    given = {
+        "self": tensor("float32", 10),
+        "indices": [tensor("int64", 50)],
+        "values": tensor("float32", 50),
+        "accumulate": True,
+    }
+    group = call("aten.index_put.default", region="0/0 forward", given=given)
     report = judge(trace(group), backend="cuda")
     text = _Writer(report, finding(), group, 1, "r.py", "", ()).program().text
     assert "compiled = torch.compile(call, dynamic=False)" in text
@@ -210,7 +235,7 @@ def test_a_compiled_call_is_compiled_again() -> None:
 
 
 def test_an_op_that_nothing_registers_is_said_to_be_missing() -> None:
-    text = described("x=float32[4]", op="mine_alone.race.default", backend="cpu")
+    text = described({"x": tensor("float32", 4)}, op="mine_alone.race.default", backend="cpu")
     done = run_program(text)
     assert done.code == 2
     assert "import here what does" in done.err
@@ -247,7 +272,7 @@ def test_a_finding_is_named_by_number_rule_op_line_or_both() -> None:
 
 
 def test_settings_of_the_recorded_run_are_made_where_they_are_not_torchs_own() -> None:
-    recorded = trace(call(arguments=INDEX_ADD), environment=environment(cudnn_benchmark=True))
+    recorded = trace(call(given=INDEX_ADD), environment=environment(cudnn_benchmark=True))
     report = judge(recorded, backend="cuda")
     found: Finding = next(one for one in report.findings if one.about is About.CALL)
     assert "torch.backends.cudnn.benchmark = True" in program_of(report, found).text

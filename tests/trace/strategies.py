@@ -16,6 +16,7 @@ from tracer.names import (
     TrialArm,
     Untried,
 )
+from tracer.trace.arguments import DeviceType, NotKept, Number, TensorForm, TorchWord
 from tracer.trace.file import Trace
 from tracer.trace.records import (
     ArmTrials,
@@ -49,6 +50,18 @@ trials = st.builds(
     arms=st.dictionaries(st.sampled_from(TrialArm), arms, max_size=2),
     untried=st.dictionaries(st.sampled_from(Untried), counts, max_size=2),
 )
+sizes = st.lists(st.none() | st.integers(0, 2**53), max_size=3).map(tuple)
+items = (
+    (
+        st.none()
+        | st.booleans()
+        | st.integers(-(2**53), 2**53)
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | texts
+    )
+    | st.builds(TensorForm, dtype=texts, shape=sizes, stride=st.none() | sizes, layout=texts, device=texts)
+    | (st.builds(TorchWord, texts) | st.builds(DeviceType, texts) | st.builds(Number, texts) | st.builds(NotKept))
+)
 call_groups = st.builds(
     CallGroup,
     op=texts,
@@ -59,7 +72,7 @@ call_groups = st.builds(
     called_from=texts,
     count=counts,
     node=texts,
-    arguments=texts,
+    given=st.dictionaries(texts, items | st.lists(items, max_size=3), max_size=3),
     facts=facts,
     region=st.none() | texts,
     kernels=st.lists(texts, max_size=2).map(tuple),

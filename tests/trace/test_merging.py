@@ -19,6 +19,7 @@ from tracer import judge
 from tracer.errors import TraceError
 from tracer.names import BlindSpotKind, DataShown, DeterministicMode, EventKind, TrialArm, Untried
 from tracer.trace import ArmTrials, BlindSpot, CudaDevice, Environment, Trace, TraceSource, Tried, merge_traces
+from tracer.trace.arguments import Argument
 from tracer.trace.merging import WHOLE, declare, merged
 from tracer.trace.records import Event
 
@@ -178,7 +179,7 @@ def structs_in(kind: Any) -> Iterator[type[msgspec.Struct]]:
 
 
 #: What a merged trace keeps one by one, or takes from its first recording.
-KEPT_WHOLE = {Trace, TraceSource, Environment, CudaDevice}
+KEPT_WHOLE = {Trace, TraceSource, Environment, CudaDevice, *structs_in(Argument)}
 MERGED = sorted({*structs_in(Trace)} - KEPT_WHOLE, key=lambda record: record.__name__)
 
 

@@ -66,6 +66,6 @@ _SHARED = ("op", "phase", "module", "location", "function", "called_from")
 
 def _elements(group: CallGroup) -> int:
     try:
-        return sum(one.numel for one in tensors_in(given_by(group.arguments)))
+        return sum(one.numel for one in tensors_in(given_by(group.given)))
     except ValueError:
         return -1

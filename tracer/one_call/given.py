@@ -1,12 +1,11 @@
-"""What a trace says that a call was given, read from its text by Python's own parser."""
+"""What a trace says that a call was given, as far as torch has it: it becomes part of a program."""
 
 from __future__ import annotations
 
-import ast
-import warnings
-from collections.abc import Iterator
-from keyword import iskeyword
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
+
+from tracer.trace.arguments import Argument, DeviceType, NotKept, Number, TensorForm, TorchWord
 
 #: Stands in for a size that was not fixed in compiled code.
 UNFIXED = 16
@@ -73,38 +72,20 @@ LAYOUTS = words("strided sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc 
 #: As a tensor's form names them.
 _NAMED_LAYOUTS = frozenset(name.removeprefix("_") for name in LAYOUTS)
 MEMORY_FORMATS = words("contiguous_format channels_last channels_last_3d preserve_format")
-_WORDS = frozenset(
-    (
-        *(f"torch.{name}" for name in DTYPES | LAYOUTS | MEMORY_FORMATS),
-        *(f"torch.device('{name}')" for name in DEVICES),
-        "torch.Generator()",
-    )
-)
-_NUMBERS = {"inf": float("inf"), "nan": float("nan")}
-#: A fused optimizer's lists take a few thousand characters.
-_LONGEST = 1 << 18
+_WORDS = DTYPES | LAYOUTS | MEMORY_FORMATS | {"Generator"}
 _LARGEST = 2**63 - 1
 
 
-def given_by(text: str) -> dict[str, Any]:
-    """The arguments that ``CallGroup.arguments`` spells, by name. Raises ``ValueError`` for a text of another form.
+def given_by(given: Mapping[str, Argument]) -> dict[str, Any]:
+    """``CallGroup.given`` as a program may write it. Raises ``ValueError`` for what torch has not.
 
     What is returned becomes part of a program: plain values, tensors of dtypes, layouts and devices that torch has, and
     words of closed lists.
     """
-    if len(text) > _LONGEST:
-        raise ValueError("are longer than those of any op")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of an escape that Python does not know
-            call = ast.parse(f"call({text})", mode="eval").body
-        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
-            raise ValueError("is no list of named arguments")
-        if any(one.arg is None for one in call.keywords):
-            raise ValueError("is no list of named arguments")
-        return {_name(one.arg or ""): _read(one.value) for one in call.keywords}
-    except (SyntaxError, RecursionError, MemoryError) as problem:
-        raise ValueError(f"cannot be read: {problem}") from problem
+    odd = next((name for name in given if not name.isidentifier()), None)
+    if odd is not None:
+        raise ValueError(f"are named {odd!r}, which is no name")
+    return {name: _checked(value) for name, value in given.items()}
 
 
 def tensors_in(given: dict[str, Any]) -> Iterator[Tensor]:
@@ -120,70 +101,46 @@ def has_unknown(value: Any) -> bool:
     return isinstance(value, Unknown) or (isinstance(value, list) and any(map(has_unknown, value)))
 
 
-def _name(name: str) -> str:
-    """As the schema has it: a keyword of Python's was written with ``_`` behind it."""
-    stem = name.removesuffix("_")
-    return stem if iskeyword(stem) else name
+def _checked(value: Argument) -> Any:
+    if isinstance(value, list):
+        return [_checked(one) for one in value]
+    if isinstance(value, TensorForm):
+        return _tensor(value)
+    if isinstance(value, TorchWord | DeviceType):
+        known = _WORDS if isinstance(value, TorchWord) else DEVICES
+        if (value.name if isinstance(value, TorchWord) else value.type) not in known:
+            raise ValueError(f"holds {value}, which is no word of torch")
+        return Word(str(value))
+    if isinstance(value, Number):
+        return _number(value.text)
+    return Unknown() if isinstance(value, NotKept) else value
 
 
-def _read(node: ast.expr) -> Any:
-    if isinstance(node, ast.Constant):
-        return Unknown() if node.value is ... else node.value
-    if isinstance(node, ast.List):
-        return [_read(one) for one in node.elts]
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        value = _read(node.operand)
-        if type(value) not in (int, float, complex):
-            raise ValueError(f"holds {ast.unparse(node)}, which is no number")
-        return -value
-    if isinstance(node, ast.Name) and node.id in _NUMBERS:
-        return _NUMBERS[node.id]
-    if isinstance(node, ast.BinOp):  # a complex number
-        return ast.literal_eval(node)
-    if isinstance(node, ast.Call) or (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)):
-        text = ast.unparse(node)
-        if text not in _WORDS:
-            raise ValueError(f"holds {text}, which is no word of torch")
-        return Word(text)
-    return _tensor(node)
+def _number(text: str) -> complex:
+    for kind in (int, float, complex):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    raise ValueError(f"holds {text}, which is no number")
 
 
-def _tensor(node: ast.expr) -> Tensor:
-    """``float32[10, 4][1, 10].sparse_coo.cpu``."""
-    words = []
-    while isinstance(node, ast.Attribute):
-        words.append(node.attr)
-        node = node.value
-    sizes: list[tuple[int | None, ...]] = []
-    while isinstance(node, ast.Subscript):
-        sizes.insert(0, _sizes(node.slice))
-        node = node.value
-    if not isinstance(node, ast.Name) or node.id not in DTYPES or len(sizes) not in (1, 2):
-        raise ValueError(f"holds {ast.unparse(node)}, which is no tensor")
-    unknown = next((word for word in words if word not in DEVICES and word not in _NAMED_LAYOUTS), None)
-    if unknown is not None:
-        raise ValueError(f"holds a tensor of {unknown}, which is no layout and no device")
-    shape, stride = sizes[0], sizes[1] if len(sizes) > 1 else None
-    if stride is not None and len(stride) != len(shape):
+def _tensor(form: TensorForm) -> Tensor:
+    unknown = [(form.layout, _NAMED_LAYOUTS), (form.device, DEVICES), (form.dtype, DTYPES)]
+    odd = next((word for word, known in unknown if word not in known and (word or known is DTYPES)), None)
+    if odd is not None:
+        raise ValueError(f"holds a tensor of {odd}, which is no dtype, no layout and no device")
+    stride = form.stride
+    if stride is not None and len(stride) != len(form.shape):
         raise ValueError("holds a tensor with another number of strides than sizes")
-    unfixed = None in shape
-    if unfixed or (stride is not None and None in stride):
-        stride = None
+    if any(size is not None and not 0 <= size <= _LARGEST for size in (*form.shape, *(stride or ()))):
+        raise ValueError("holds a tensor whose sizes are no numbers")
+    is_unfixed = None in form.shape
     return Tensor(
-        node.id,
-        tuple(UNFIXED if size is None else size for size in shape),
-        None if stride is None else tuple(step for step in stride if step is not None),
-        next((word for word in words if word not in DEVICES), ""),
-        next((word for word in words if word in DEVICES), ""),
-        unfixed,
+        form.dtype,
+        tuple(UNFIXED if size is None else size for size in form.shape),
+        None if stride is None or is_unfixed or None in stride else tuple(step for step in stride if step is not None),
+        form.layout,
+        form.device,
+        is_unfixed,
     )
-
-
-def _sizes(node: ast.expr) -> tuple[int | None, ...]:
-    sizes: list[int | None] = []
-    for part in node.elts if isinstance(node, ast.Tuple) else [node]:
-        size = part.value if isinstance(part, ast.Constant) else part
-        if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size > _LARGEST):
-            raise ValueError("holds a tensor whose sizes are no numbers")
-        sizes.append(size)
-    return tuple(sizes)

@@ -27,6 +27,7 @@ from tracer.plain import one_line
 from tracer.report import Report
 from tracer.report.render.assets import template_folder
 from tracer.tables.settings.declared import DECLARED, MODE, held
+from tracer.trace.arguments import spelled
 from tracer.trace.records import CallGroup, Environment
 
 #: Calls in each mode: an op that varies in one of ten calls is missed once in 40,000 times.
@@ -74,7 +75,7 @@ def program_of(
     if finding.about is not About.CALL:
         raise UsageError(f"{finding.rule} is about the process, not about a call", hint="choose another finding")
     calls = calls_of(report, finding)
-    group = group_with_data(calls) if values else next((one for one in calls if one.arguments), None)
+    group = group_with_data(calls) if values else next((one for one in calls if one.given), None)
     if group is None:
         unseen = "op runs functions or" if finding.op.startswith("higher_order") else "recording"
         raise UsageError(
@@ -122,7 +123,7 @@ class _Writer:
         self._file = file
         self._values = values
         self._imports = imports
-        self._given = given_by(group.arguments)
+        self._given = given_by(group.given)
         self._route = route_of(finding, group.op, self._given)
         self._sizes = Sizes(() if values else tensors_in(self._route.given))  # recorded data have the recorded sizes
         self._makers: set[str] = set()
@@ -214,7 +215,7 @@ class _Writer:
         recorded = f"determinism-tracer {__version__} recorded it with torch {self._report.environment.torch}"
         yield from _wrapped(f"One call of {place}{module}, {finding.phase}, as {recorded}:")
         yield ""
-        yield from _wrapped(f"{group.op}({group.arguments})", "    ")
+        yield from _wrapped(f"{group.op}({spelled(group.given)})", "    ")
         yield ""
         verdicts = f"{finding.verdict}; under deterministic mode {finding.deterministic_mode}"
         yield from _wrapped(f"The table's word for {finding.backend} ({finding.rule}): {verdicts}. {finding.why}")
@@ -259,7 +260,7 @@ class _Writer:
         environment = self._report.environment
         device = environment.devices[0].name if environment.devices else str(self._group.facts.get("device", "cpu"))
         place = self._group.location or "no known line"
-        given = self._group.arguments
+        given = spelled(self._group.given)
         said = {"torch": f"torch {environment.torch}", "device": device, "arguments": given, "at": place}
         return "".join(f"    {literal(name)}: {literal(one_line(value))},\n" for name, value in said.items())
 

@@ -20,7 +20,7 @@ from tracer.recording.calls.formulas import changed_by_recording
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.compiled.executions import RUNS, Executions
 from tracer.recording.compiled.listing import RegionList
-from tracer.recording.inputs.forms import spelled
+from tracer.recording.inputs.forms import named_arguments
 from tracer.recording.launched.record import LaunchedRecord
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.mode import RecordingMode
@@ -286,7 +286,7 @@ class Recorder:
             node=counter.node,
             forward_unknown=not counter.origin.is_linked,
             facts=self._facts(info, counter),
-            arguments=spelled(info.func, counter.form, "" if counter.raw is None else counter.raw[1].type),
+            given=named_arguments(info.func, counter.form, "" if counter.raw is None else counter.raw[1].type),
             host=counter.origin.scope.host if counter.raw is None or counter.raw[1].type == "cpu" else None,
         )
 

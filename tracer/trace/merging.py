@@ -132,7 +132,7 @@ declare(
     CallGroup,
     f"op phase module {_PLACE} node forward_unknown host region kernels facts",
     count=_added,
-    arguments=_first,
+    given=_first,
     inputs=_first,
     tried=_tried_after("count"),
     data=_summed,

@@ -34,6 +34,7 @@ from tracer.names import (
     TrialArm,
     Untried,
 )
+from tracer.trace.arguments import Argument
 
 #: The schema that this release writes, and the newest that it reads. 2: settings, events, generators, memory, loaders.
 #: 3: regions; a reader of 2 would take compiled calls for eager ones.
@@ -186,11 +187,8 @@ class CallGroup(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     facts: dict[str, FactValue] = {}
     """What conditions may read of the call: ``device``, ``dtype``, ``layout``, ``ndim`` of what it works on,
     ``arg.*``, ``given.*``, ``shape.*`` for the ops whose rules ask, ``subclass`` for a tensor subclass."""
-    arguments: str = ""
-    """What the first of the calls was called with, by the names of the op's schema, written as Python writes a call:
-    ``self=float32[10, 4], dim=0, index=int64[500], source=float32[500, 4][1, 500]``. A tensor is its dtype, its shape
-    and, where it has gaps or another order, its strides; then its layout and its device where they are not the usual
-    ones. ``...`` is what was not kept, ``None`` among sizes one that is not fixed. Empty where nobody looked."""
+    given: dict[str, Argument] = {}
+    """What the first of the calls was called with, by the names of the op's schema; empty where nobody looked."""
     inputs: str = ""
     """The name under which the data of the first call lie in the file of inputs beside the trace; empty where they were
     not kept (``tracer run --keep-inputs``)."""

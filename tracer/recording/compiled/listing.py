@@ -21,6 +21,7 @@ from tracer.recording.compiled.insides import Inside, Insides
 from tracer.recording.compiled.program_lines import Frame, FunctionNames, Step
 from tracer.recording.origin.sites import LIBRARY, NOWHERE, USER, Site, Sites, spell
 from tracer.recording.torch_private import compile_seams
+from tracer.trace.arguments import Argument
 from tracer.trace.records import CallGroup, FactValue, Kernel, Region, UnwrittenRead
 
 #: What Inductor takes for a product or a convolution, whichever it found the faster.
@@ -139,7 +140,7 @@ class RegionList:
             node=step.node if step is not None else "",
             forward_unknown=step is not None and step.is_of_gradient_call,
             facts=self._with_device(inside.facts[number], run.code),
-            arguments=_arguments(node, str(inside.facts[number].get("device", ""))),
+            given=_arguments(node, str(inside.facts[number].get("device", ""))),
             region=self._ids[id(run.code)],
             kernels=inside.matching.kernels.get(node.name, ()),
         )
@@ -305,11 +306,11 @@ def _unwritten(read: CallGroup, count: int, op: str, location: str, called_from:
     )
 
 
-def _arguments(node: Node, device: str) -> str:
+def _arguments(node: Node, device: str) -> dict[str, Argument]:
     try:
         return arguments_of(node, device)
     except Exception:  # a text of a form that nobody foresaw costs what it says, and no trace
-        return ""
+        return {}
 
 
 def _all_keep_apart(kernels: Iterable[KernelText]) -> bool:

@@ -1,19 +1,19 @@
 """What a group's first call was called with: shapes, strides, dtypes and numbers, and no value of any tensor.
 
-Read once a group, as raw values; it becomes text when the trace is built. The text is Python's, so that Python's own
-parser reads it: ``self=float32[10, 4], dim=0, index=int64[500], source=float32[500, 4][1, 500], alpha=2``.
+Read once a group, as torch has them; they get the trace's types when it is built.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from keyword import iskeyword
+from math import isfinite
 from typing import Any, NamedTuple
 
 import torch
 from torch.nn.parameter import is_lazy
 
 from tracer.recording.torch_private import seams
+from tracer.trace.arguments import Argument, DeviceType, NotKept, Number, TensorForm, TorchWord
 
 #: A list of more tensors is cut: a fused optimizer is handed hundreds.
 MOST = 32
@@ -22,8 +22,8 @@ _PLAIN = (int, float, bool, complex, type(None))
 _WORDS = (torch.dtype, torch.layout, torch.memory_format)
 
 
-class TensorForm(NamedTuple):
-    """A tensor without its data."""
+class RawForm(NamedTuple):
+    """A tensor without its data, as torch answers."""
 
     dtype: Any
     shape: tuple[Any, ...]
@@ -76,53 +76,51 @@ def _answered(tensor: torch.Tensor) -> Any:
     stride = tensor.stride() if layout is torch.strided else None
     if stride is not None and tensor.is_contiguous():
         stride = None
-    return TensorForm(tensor.dtype, tuple(tensor.shape), stride, tensor.device.type, layout)
+    return RawForm(tensor.dtype, tuple(tensor.shape), stride, tensor.device.type, layout)
 
 
-def spelled(func: Any, form: tuple[Any, ...] | None, device: str) -> str:
-    """``form`` in words, each argument by its name in the schema of ``func``; empty where there is none.
+def named_arguments(func: Any, form: tuple[Any, ...] | None, device: str) -> dict[str, Argument]:
+    """``form`` as a trace has it, each argument by its name in the schema of ``func``; empty where there is none.
 
     ``device``: what a tensor lies on of which nothing else is said.
     """
     schema = getattr(func, "_schema", None)
     if schema is None or form is None:
-        return ""
+        return {}
     given, named = form
     names = [argument.name for argument in schema.arguments]
-    pairs = [*zip(names, given, strict=False), *named]
-    return ", ".join(f"{_name(name)}={_word(value, device)}" for name, value in pairs)
+    return {name: _argument(value, device) for name, value in (*zip(names, given, strict=False), *named)}
 
 
-def _name(name: str) -> str:
-    """As Python takes it: ``from`` becomes ``from_``."""
-    return f"{name}_" if iskeyword(name) else name
-
-
-def _word(value: Any, device: str) -> str:
-    if value is ...:
-        return "..."
-    if isinstance(value, TensorForm):
-        return _tensor_word(value, device)
+def _argument(value: Any, device: str) -> Any:
+    if isinstance(value, RawForm):
+        return TensorForm(
+            _word(value.dtype),
+            _sizes(value.shape),
+            None if value.stride is None else _sizes(value.stride),
+            "" if value.layout is torch.strided else _word(value.layout).removeprefix("_"),
+            "" if value.device == device else value.device,
+        )
     if isinstance(value, list):
-        return f"[{', '.join(_word(one, device) for one in value)}]"
+        return [_argument(one, device) for one in value]
+    if value is ...:
+        return NotKept()
     if isinstance(value, torch.device):
-        return f"torch.device({value.type!r})"
+        return DeviceType(value.type)
     if value is torch.Generator:
-        return "torch.Generator()"
-    return str(value) if type(value) in _WORDS else repr(value)
+        return TorchWord("Generator")
+    if type(value) in _WORDS:
+        return TorchWord(_word(value))
+    is_json = isfinite(value) if type(value) is float else type(value) is not complex
+    if type(value) is int:
+        is_json = -(2**63) <= value < 2**64
+    return value if is_json else Number(repr(value))
 
 
-def _tensor_word(form: TensorForm, device: str) -> str:
-    text = f"{str(form.dtype).removeprefix('torch.')}[{_sizes(form.shape)}]"
-    if form.stride is not None:
-        text += f"[{_sizes(form.stride)}]"
-    if form.layout is not torch.strided:
-        text += f".{str(form.layout).removeprefix('torch.').removeprefix('_')}"
-    if form.device != device:
-        text += f".{form.device}"
-    return text
+def _word(value: Any) -> str:
+    return str(value).removeprefix("torch.")
 
 
-def _sizes(sizes: tuple[Any, ...]) -> str:
-    """Sizes between brackets; one that is not fixed is ``None``."""
-    return ", ".join(str(size) if type(size) is int else "None" for size in sizes) or "()"
+def _sizes(sizes: tuple[Any, ...]) -> tuple[int | None, ...]:
+    """Sizes; ``None`` for one that is not fixed."""
+    return tuple(size if type(size) is int else None for size in sizes)

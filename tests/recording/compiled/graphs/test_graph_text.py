@@ -8,6 +8,7 @@ from tracer.recording.compiled.graphs.graph_arguments import arguments_of
 from tracer.recording.compiled.graphs.graph_facts import GraphFacts
 from tracer.recording.compiled.graphs.graph_text import Place, Value, read_graph
 from tracer.recording.compiled.program_lines import Frame, Module, ProgramLines, Step, read_module, with_neighbours
+from tracer.trace.arguments import spelled
 
 TEXT = """
 class GraphModule(torch.nn.Module):
@@ -69,7 +70,7 @@ def test_a_device_in_a_text_is_read_whether_or_not_this_build_has_it(device: str
     (node,) = read_graph(text).nodes
     assert isinstance(GraphFacts(dict, "").of(node), dict)
     if "odd" not in device:
-        assert arguments_of(node, "cuda").startswith("size=[8], fill_value=0.5")
+        assert spelled(arguments_of(node, "cuda")).startswith("size=[8], fill_value=0.5")
 
 
 def test_rows_of_an_index_are_distinct_where_there_is_one_and_not_where_each_is_a_number() -> None:

@@ -1,4 +1,4 @@
-"""What a call of a compiled graph is called with, spelled as for an eager call."""
+"""What a call of a compiled graph is called with, as for an eager call."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from typing import Any
 import torch
 
 from tracer.recording.compiled.graphs.graph_text import Name, Node, Value
-from tracer.recording.inputs.forms import MOST, TensorForm, spelled
+from tracer.recording.inputs.forms import MOST, RawForm, named_arguments
 from tracer.recording.torch_private import compile_seams
+from tracer.trace.arguments import Argument
 
 _DEVICE = re.compile(r"""device\((?:type ?= ?)?['"](?P<kind>[a-z]+)(?::\d+)?['"](?:, (?:index ?= ?)?\d+)?\)""")
 """``device(type='cuda', index=0)``, as a graph's text spells it: a call made again takes the device that is there."""
 _CONSTANTS = {"inf": float("inf"), "nan": float("nan")}
 
 
-def arguments_of(node: Node, device: str) -> str:
-    """``CallGroup.arguments`` of one call on ``device``; empty for an op that this process has not loaded."""
+def arguments_of(node: Node, device: str) -> dict[str, Argument]:
+    """``CallGroup.given`` of one call on ``device``; empty for an op that this process has not loaded."""
     func = compile_seams.overload(node.op)
     if func is None:
-        return ""
+        return {}
     form = (tuple(map(_form, node.args)), tuple((name, _form(value)) for name, value in node.kwargs.items()))
-    return spelled(func, form, device)
+    return named_arguments(func, form, device)
 
 
 def _form(value: Any) -> Any:
@@ -44,7 +45,7 @@ def _tensor(value: Value) -> Any:
         return ...
     usual = value.stride is None or value.stride == _strides(value.shape)
     device = "".join(letter for letter in value.device if letter.isalpha())
-    return TensorForm(dtype, value.shape, None if usual else value.stride, device, torch.strided)
+    return RawForm(dtype, value.shape, None if usual else value.stride, device, torch.strided)
 
 
 def _strides(shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
