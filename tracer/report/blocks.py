@@ -300,6 +300,25 @@ class Reader(msgspec.Struct, frozen=True, kw_only=True):
 #: The page, where rows fold and scripts filter.
 PAGE = Reader(detail=Detail.WHOLE, rows=200, changes=100, findings=200)
 
+# --- in fewer words ---------------------------------------------------------------------------------------
+
+
+def lead(words: Words) -> Paragraph:
+    """What a section begins with."""
+    return Paragraph(words, Tone.LEAD)
+
+
+def quiet(words: Words) -> Paragraph:
+    """A paragraph of less weight."""
+    return Paragraph(words, Tone.QUIET)
+
+
+def columns(*heads: str, brief: str = "", long: str = "", figures: Sequence[str] = ()) -> tuple[Column, ...]:
+    """A column a head; those that are named again are of that width."""
+    widths = {brief: Width.BRIEF, long: Width.LONG, **dict.fromkeys(figures, Width.FIGURE)}
+    return tuple(Column(head, widths.get(head, Width.USUAL)) for head in heads)
+
+
 Item = TypeVar("Item")
 
 

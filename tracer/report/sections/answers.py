@@ -13,7 +13,8 @@ from tracer.findings import Change, Finding, Judgement, Target
 from tracer.names import SEVERITY, About, EvidenceKind, Verdict
 from tracer.plain import one_line
 from tracer.plan import Step, is_mode_on, name_of, place_of, step_of
-from tracer.report.blocks import Block, Card, Cards, Figure, Paragraph, Reader, Section, Tone
+from tracer.report import blocks as said
+from tracer.report.blocks import Reader, Section
 from tracer.report.naming import is_call, of_the_process
 from tracer.report.sections.headline import NOTHING_COMPUTED, WITHOUT_TRAINING, condition, draws_repeat, met
 from tracer.report.sections.plan import is_suggestion
@@ -38,13 +39,13 @@ _IN_ITS_PLACE = (About.LATE, About.CHANGED, About.LOADER)
 
 def questions(report: ReportView, reader: Reader) -> Section:
     """The three questions with their answers."""
-    blocks: tuple[Block, ...] = (Cards(answers(report)),)
+    blocks: tuple[said.Block, ...] = (said.Cards(answers(report)),)
     if reader.is_whole:
-        blocks += (Paragraph(GUARANTEE, Tone.QUIET),)
+        blocks += (said.quiet(GUARANTEE),)
     return Section(anchor="answers", title="", label="Answers", blocks=blocks)
 
 
-def answers(report: ReportView) -> tuple[Card, Card, Card]:
+def answers(report: ReportView) -> tuple[said.Card, said.Card, said.Card]:
     """The answers to the three questions, in the user's order."""
     return _can_runs_differ(report), _what_does_the_mode_do(report), _what_to_change(report)
 
@@ -77,8 +78,8 @@ def unnamed_sentence(judgement: Judgement) -> str:
     )
 
 
-def _can_runs_differ(report: ReportView) -> Card:
-    return Card(
+def _can_runs_differ(report: ReportView) -> said.Card:
+    return said.Card(
         "Can two runs of my step differ, and because of which lines of mine?",
         _can_differ_sentence(report),
         (
@@ -153,7 +154,7 @@ def _with_verdict(report: ReportView, *verdicts: Verdict, calls: bool = True) ->
     return [finding for finding in report.findings if is_call(finding) is calls and finding.verdict in verdicts]
 
 
-def _what_does_the_mode_do(report: ReportView) -> Card:
+def _what_does_the_mode_do(report: ReportView) -> said.Card:
     question = "If I switch deterministic mode on, what becomes deterministic, and what raises?"
     fixed = [finding for finding in report.findings if _changes_to(finding, Verdict.DETERMINISTIC)]
     raising = [finding for finding in report.findings if finding.deterministic_mode is Verdict.RAISES]
@@ -163,12 +164,12 @@ def _what_does_the_mode_do(report: ReportView) -> Card:
         if finding.deterministic_mode in (*_RISK, Verdict.UNKNOWN) and finding.verdict is not Verdict.DETERMINISTIC
     ]
     figures = (
-        Figure(_calls(fixed), "become deterministic", Verdict.DETERMINISTIC, _sites(fixed)),
-        Figure(_calls(raising), "raise", Verdict.RAISES, _sites(raising)),
-        Figure(_calls(stays), "stay at risk or unknown", Verdict.UNKNOWN, _sites(stays)),
+        said.Figure(_calls(fixed), "become deterministic", Verdict.DETERMINISTIC, _sites(fixed)),
+        said.Figure(_calls(raising), "raise", Verdict.RAISES, _sites(raising)),
+        said.Figure(_calls(stays), "stay at risk or unknown", Verdict.UNKNOWN, _sites(stays)),
     )
     sentence = _mode_sentence(report.target, fixed, raising, stays) if met(report) else _NOTHING
-    return Card(question, sentence, figures)
+    return said.Card(question, sentence, figures)
 
 
 def _mode_sentence(target: Target, fixed: list[Finding], raising: list[Finding], stays: list[Finding]) -> str:
@@ -206,7 +207,7 @@ def _calls_and_things(findings: list[Finding], *, sites: bool = False) -> str:
     return joined([*calls, *of_the_process(findings)])
 
 
-def _what_to_change(report: ReportView) -> Card:
+def _what_to_change(report: ReportView) -> said.Card:
     closing = [change for change in report.plan if not is_suggestion(change)]
     open_ones = [change for change in closing if _only_finds_out(change, report)]
     to_make = [change for change in closing if _is_setting(change, report)]
@@ -229,13 +230,13 @@ def _what_to_change(report: ReportView) -> Card:
             f"{f' ({repeating:,} more repeat as they are)' if repeating else ''}; "
             f"the proof is two runs from one seed, compared bit by bit."
         )
-    return Card(
+    return said.Card(
         "What exactly do I change so that it is reproducible, and is the proof there?",
         sentence,
         (
-            Figure(len(to_make), "lines of settings" if len(to_make) != 1 else "line of settings"),
-            Figure(by_hand, "code edits" if by_hand != 1 else "code edit"),
-            Figure(unknown, "findings to find out" if unknown != 1 else "finding to find out"),
+            said.Figure(len(to_make), "lines of settings" if len(to_make) != 1 else "line of settings"),
+            said.Figure(by_hand, "code edits" if by_hand != 1 else "code edit"),
+            said.Figure(unknown, "findings to find out" if unknown != 1 else "finding to find out"),
         ),
     )
 
@@ -260,19 +261,19 @@ def _lines(settings: int, by_hand: int) -> str:
     return " and ".join(parts)
 
 
-def _verdict_figures(report: ReportView, verdict: Verdict, *, only_if_any: bool = False) -> tuple[Figure, ...]:
+def _verdict_figures(report: ReportView, verdict: Verdict, *, only_if_any: bool = False) -> tuple[said.Figure, ...]:
     if only_if_any and not report.tally[verdict]:
         return ()
-    return (Figure(report.tally[verdict], verdict.value, verdict, _sites(_with_verdict(report, verdict))),)
+    return (said.Figure(report.tally[verdict], verdict.value, verdict, _sites(_with_verdict(report, verdict))),)
 
 
-def _process_figures(report: ReportView) -> tuple[Figure, ...]:
+def _process_figures(report: ReportView) -> tuple[said.Figure, ...]:
     """How much beside the calls puts a run at risk, where anything does."""
     found = _with_verdict(report, Verdict.RAISES, *_RISK, calls=False)
     if not found:
         return ()
     worst = min((finding.verdict for finding in found), key=SEVERITY.index)
-    return (Figure(len(found), "of the process", worst),)
+    return (said.Figure(len(found), "of the process", worst),)
 
 
 def _most(risky: list[Finding]) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tracer.names import SEVERITY, Phase, Verdict
 from tracer.report import blocks as said
-from tracer.report.blocks import Column, Heading, Paragraph, Picture, Reader, Section, Table, Tone, Width
+from tracer.report.blocks import Reader, Section
 from tracer.report.sections.headline import tally_of
 from tracer.report.words import VERDICTS, by_severity
 
@@ -111,7 +111,7 @@ def calls(report: ReportView, reader: Reader) -> Section:
     """Every recorded call, counted once."""
     tally = tally_of(report)
     lead = f"Every recorded call is counted once: {tally.total:,} in all, as the settings stand."
-    blocks: list[said.Block] = [Paragraph(lead, Tone.LEAD)] if reader.is_whole else []
+    blocks: list[said.Block] = [said.lead(lead)] if reader.is_whole else []
     blocks.append(tally)
     phases = report.tally.by_phase
     ran = [(phase, counts) for phase in Phase if (counts := phases.get(phase)) and any(counts.values())]
@@ -120,15 +120,15 @@ def calls(report: ReportView, reader: Reader) -> Section:
         drawn = model_map(report.tally.by_module)
         levels = 1 + max((block.depth for block in drawn), default=0)
         by_phase = tuple(_bar(phase.value, phases[phase]) for phase in Phase if phase in phases)
-        figures: tuple[said.Block, ...] = (Heading("By phase"), _bars("phase", by_phase))
+        figures: tuple[said.Block, ...] = (said.Heading("By phase"), _bars("phase", by_phase))
         if modules := _module_bars(report):
-            figures += (Heading("Modules, worst first"), _bars("module", modules))
-        blocks.append(Heading("By phase and module"))
-        blocks += [Picture("map", Map(strip, drawn, levels)), said.Fold("The same in figures", figures)]
+            figures += (said.Heading("Modules, worst first"), _bars("module", modules))
+        blocks.append(said.Heading("By phase and module"))
+        blocks += [said.Picture("map", Map(strip, drawn, levels)), said.Fold("The same in figures", figures)]
     return Section(anchor="calls", title="Calls by verdict", label="Calls", blocks=tuple(blocks))
 
 
-def _bars(what: str, rows: tuple[Bar, ...]) -> Picture:
+def _bars(what: str, rows: tuple[Bar, ...]) -> said.Picture:
     cells = tuple(
         (
             bar.label,
@@ -137,8 +137,12 @@ def _bars(what: str, rows: tuple[Bar, ...]) -> Picture:
         )
         for bar in rows
     )
-    table = Table((Column(what.capitalize()), Column("Verdicts"), Column("Calls", Width.FIGURE)), cells, noun=what)
-    return Picture("bars", Bars(f"Calls by {what} and verdict", what.capitalize(), rows), (table,))
+    table = said.Table(
+        (said.Column(what.capitalize()), said.Column("Verdicts"), said.Column("Calls", said.Width.FIGURE)),
+        cells,
+        noun=what,
+    )
+    return said.Picture("bars", Bars(f"Calls by {what} and verdict", what.capitalize(), rows), (table,))
 
 
 def _bar(label: str, counts: Mapping[Verdict, int]) -> Bar:

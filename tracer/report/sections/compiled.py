@@ -20,27 +20,8 @@ from tracer.names import (
 )
 from tracer.plain import one_line
 from tracer.plan import name_of
-from tracer.report.blocks import (
-    Badge,
-    Block,
-    Code,
-    Column,
-    Fold,
-    Heading,
-    Lines,
-    Paragraph,
-    Reader,
-    Row,
-    Rows,
-    Section,
-    Soft,
-    Strong,
-    Table,
-    Tone,
-    Width,
-    Words,
-    first,
-)
+from tracer.report import blocks as said
+from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.words import plural
 from tracer.trace.records import Kernel, Region, Tried
 
@@ -157,9 +138,9 @@ def compiled(report: ReportView, reader: Reader) -> Section | None:
         return None
     shown, left_out = first(rows, min(_REGIONS, reader.rows))
     regions = (
-        Row(
-            (Badge(row.verdict), " ", Code(row.id)),
-            aside=Code(row.title),
+        said.Row(
+            (said.Badge(row.verdict), " ", said.Code(row.id)),
+            aside=said.Code(row.title),
             blocks=(
                 *_told_of(row),
                 *(_inside(row, is_open=number == 0 and row.varies) if reader.is_whole else _telling(row)),
@@ -168,12 +149,12 @@ def compiled(report: ReportView, reader: Reader) -> Section | None:
         for number, row in enumerate(shown)
     )
     sentence = regions_sentence(report)
-    blocks: tuple[Block, ...] = (Paragraph(sentence, Tone.LEAD),) if sentence else ()
-    blocks += (Rows(tuple(regions), anchor="region", left_out=left_out), Paragraph(_HINT, Tone.QUIET))
+    blocks: tuple[said.Block, ...] = (said.lead(sentence),) if sentence else ()
+    blocks += (said.Rows(tuple(regions), anchor="region", left_out=left_out), said.quiet(_HINT))
     return Section(anchor="compiled", title="Compiled code", blocks=blocks)
 
 
-def whole_region(report: ReportView, region: str) -> tuple[Block, ...]:
+def whole_region(report: ReportView, region: str) -> tuple[said.Block, ...]:
     """One region whole: its kernels, its ops, what varies, and the lines of its code where the trace holds them.
 
     Raises ``ReportError`` in one line for an id that the trace does not have.
@@ -186,66 +167,70 @@ def whole_region(report: ReportView, region: str) -> tuple[Block, ...]:
             hint=f"the trace has {known}" if known else "nothing was compiled while recording",
         )
     row = rows[region]
-    blocks: tuple[Block, ...] = (
-        Paragraph((Badge(row.verdict), f" Region {row.id}: ", Code(row.title)), Tone.STRONG),
+    blocks: tuple[said.Block, ...] = (
+        said.Paragraph((said.Badge(row.verdict), f" Region {row.id}: ", said.Code(row.title)), said.Tone.STRONG),
         *_told_of(row),
     )
     if row.kernels:
-        blocks += (Heading(f"Kernels ({len(row.kernels):,})"), _kernels(row.kernels, None))
+        blocks += (said.Heading(f"Kernels ({len(row.kernels):,})"), _kernels(row.kernels, None))
     if row.ops:
-        blocks += (Heading(f"Ops ({sum(op.calls for op in row.ops):,} calls)"), _ops(row.ops, None))
+        blocks += (said.Heading(f"Ops ({sum(op.calls for op in row.ops):,} calls)"), _ops(row.ops, None))
     return blocks
 
 
-def _told_of(row: RegionRow) -> tuple[Block, ...]:
-    gap = (Paragraph(f"{row.gap}."),) if row.gap else ()
-    return (Paragraph(row.told, Tone.QUIET), *gap)
+def _told_of(row: RegionRow) -> tuple[said.Block, ...]:
+    gap = (said.Paragraph(f"{row.gap}."),) if row.gap else ()
+    return (said.quiet(row.told), *gap)
 
 
-def _telling(row: RegionRow) -> tuple[Block, ...]:
+def _telling(row: RegionRow) -> tuple[said.Block, ...]:
     """The kernels of which there is something to say."""
     telling = [kernel for kernel in row.kernels if kernel.varies or kernel.choice]
     return (_kernels(telling, _TELLING),) if telling else ()
 
 
-def _inside(row: RegionRow, *, is_open: bool) -> tuple[Block, ...]:
+def _inside(row: RegionRow, *, is_open: bool) -> tuple[said.Block, ...]:
     if not row.kernels and not row.ops:
         return ()
     summary = f"{plural(len(row.kernels), 'kernel')}, {plural(len(row.ops), 'op and place', 'ops and places')}"
-    tables: tuple[Block, ...] = (_kernels(row.kernels, _IN_REGION),) if row.kernels else ()
+    tables: tuple[said.Block, ...] = (_kernels(row.kernels, _IN_REGION),) if row.kernels else ()
     tables += (_ops(row.ops, _IN_REGION),) if row.ops else ()
-    return (Fold(summary, tables, is_open=is_open),)
+    return (said.Fold(summary, tables, is_open=is_open),)
 
 
-def _kernels(kernels: Sequence[KernelRow], most: int | None) -> Table:
+def _kernels(kernels: Sequence[KernelRow], most: int | None) -> said.Table:
     shown, left_out = first(kernels, most)
-    columns = (Column("Kernel"), Column("What it is"), Column("Made of"))
-    return Table(columns, tuple(map(_kernel_cells, shown)), noun="kernel", left_out=left_out)
+    columns = said.columns("Kernel", "What it is", "Made of")
+    return said.Table(columns, tuple(map(_kernel_cells, shown)), noun="kernel", left_out=left_out)
 
 
 def _kernel_cells(kernel: KernelRow) -> tuple[Words, ...]:
-    adds: Words = Soft(Strong(kernel.adds), is_faint=False) if kernel.varies else Soft(kernel.adds)
-    times = Soft(f"called {plural(kernel.calls, 'time')} a run" if kernel.calls != 1 else "")
+    adds: Words = said.Soft(said.Strong(kernel.adds), is_faint=False) if kernel.varies else said.Soft(kernel.adds)
+    times = said.Soft(f"called {plural(kernel.calls, 'time')} a run" if kernel.calls != 1 else "")
     return (
-        (Code(kernel.name), Lines("\n".join(kernel.lines))),
-        (kernel.made_of, times, adds, Soft(kernel.choice)),
-        Code(kernel.ops),
+        (said.Code(kernel.name), said.Lines("\n".join(kernel.lines))),
+        (kernel.made_of, times, adds, said.Soft(kernel.choice)),
+        said.Code(kernel.ops),
     )
 
 
-def _ops(ops: Sequence[OpRow], most: int | None) -> Table:
+def _ops(ops: Sequence[OpRow], most: int | None) -> said.Table:
     shown, left_out = first(ops, most)
-    columns = (Column("Op"), Column("Verdict"), Column("Into"), Column("Place", Width.LONG))
-    return Table(columns, tuple(map(_op_cells, shown)), noun="op", left_out=left_out, elsewhere="`--table calls` has")
+    columns = said.columns("Op", "Verdict", "Into", "Place", long="Place")
+    return said.Table(
+        columns, tuple(map(_op_cells, shown)), noun="op", left_out=left_out, elsewhere="`--table calls` has"
+    )
 
 
 def _op_cells(op: OpRow) -> tuple[Words, ...]:
-    then: Words = Soft(("→ ", Badge(op.in_mode), " under the mode"), " ") if op.in_mode is not op.verdict else ""
+    then: Words = (
+        said.Soft(("→ ", said.Badge(op.in_mode), " under the mode"), " ") if op.in_mode is not op.verdict else ""
+    )
     return (
-        (Code(op.op), f" {op.phase}, {plural(op.calls, 'call')}"),
-        (Badge(op.verdict), then),
-        Code(op.kernels),
-        (Code(op.place), Soft(("in ", Code(op.module)) if op.module else "")),
+        (said.Code(op.op), f" {op.phase}, {plural(op.calls, 'call')}"),
+        (said.Badge(op.verdict), then),
+        said.Code(op.kernels),
+        (said.Code(op.place), said.Soft(("in ", said.Code(op.module)) if op.module else "")),
     )
 
 

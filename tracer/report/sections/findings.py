@@ -16,40 +16,10 @@ import msgspec
 import tracer
 from tracer.findings import Finding, Judgement
 from tracer.gate.baseline import Acceptance, AcceptedBy
-from tracer.names import (
-    OF_A_RUN,
-    SEVERITY,
-    About,
-    Cause,
-    Detail,
-    EvidenceKind,
-    Phase,
-    UnknownReason,
-    Verdict,
-    Word,
-)
+from tracer.names import OF_A_RUN, SEVERITY, About, Cause, Detail, EvidenceKind, Phase, UnknownReason, Verdict, Word
 from tracer.plan import name_of, place_of
-from tracer.report.blocks import (
-    Badge,
-    Block,
-    Code,
-    Column,
-    Heading,
-    Paragraph,
-    Picture,
-    Reader,
-    Row,
-    Rows,
-    Sample,
-    Section,
-    Soft,
-    Strong,
-    Table,
-    Tone,
-    Width,
-    Words,
-    first,
-)
+from tracer.report import blocks as said
+from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.finding_columns import backend_of
 from tracer.report.naming import calls_by_op, compiled_in, is_call, ops_behind, phase_of, subject_of
 from tracer.report.sections.answers import evidence_counts, unnamed_sentence
@@ -81,11 +51,14 @@ _NO_PROOF = (
     " table's rule or, where no rule names its op, what its builds launch or its documentation. "
 )
 _UNKNOWN_LEAD = "Unknown is an answer: these calls may be safe or not, and nothing that the tables hold decides it."
-_COLUMNS = (
-    Column("Now, then under the mode", Width.BRIEF),
-    Column("Calls", Width.FIGURE),
-    Column("Op and place", Width.LONG),
-    Column("What to do"),
+_COLUMNS = said.columns(
+    "Now, then under the mode",
+    "Calls",
+    "Op and place",
+    "What to do",
+    brief="Now, then under the mode",
+    long="Op and place",
+    figures=("Calls",),
 )
 
 
@@ -105,68 +78,68 @@ def refuted(report: ReportView, reader: Reader) -> Section | None:
     found = refuted_by_trials(report.judgement)
     if not found:
         return None
-    sample = Sample(to_report(report.judgement, found), "the report")
-    return Section(
-        anchor="refuted", title=REFUTED, label="Refuted", blocks=(Paragraph(REFUTED_LEAD, Tone.LEAD), sample)
-    )
+    sample = said.Sample(to_report(report.judgement, found), "the report")
+    return Section(anchor="refuted", title=REFUTED, label="Refuted", blocks=(said.lead(REFUTED_LEAD), sample))
 
 
 def findings(report: ReportView, reader: Reader) -> Section:
     """Every finding, worst first."""
     found, unnamed = report.findings, unnamed_sentence(report.judgement)
-    blocks: list[Block] = []
+    blocks: list[said.Block] = []
     if found:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in evidence_counts(found))
         counted = plural(len(found), "finding")
         lead = (
             f"{counted}, worst first, as the settings stand and with deterministic mode on. Evidence at best: {kinds}."
         )
-        blocks.append(Paragraph(f"{lead} {unnamed}".rstrip(), Tone.LEAD))
+        blocks.append(said.lead(f"{lead} {unnamed}".rstrip()))
     else:
-        blocks.append(Paragraph((Badge(Verdict.DETERMINISTIC, "No finding"), f"{_NO_PROOF}{unnamed}".rstrip())))
+        blocks.append(
+            said.Paragraph((said.Badge(Verdict.DETERMINISTIC, "No finding"), f"{_NO_PROOF}{unnamed}".rstrip()))
+        )
     if gate := gate_in_words(report):
-        blocks.append(Paragraph(gate))
+        blocks.append(said.Paragraph(gate))
     if any(judgement.findings for judgement in targets_shown(report)):
-        blocks.append(Picture("findings", _filters(report, has_gate=bool(gate)), _tables(report, reader)))
+        blocks.append(said.Picture("findings", _filters(report, has_gate=bool(gate)), _tables(report, reader)))
     return Section(anchor="findings", title="Findings", blocks=tuple(blocks), count=len(found))
 
 
-def _tables(report: ReportView, reader: Reader) -> tuple[Block, ...]:
+def _tables(report: ReportView, reader: Reader) -> tuple[said.Block, ...]:
     """The findings as tables: those that nobody accepted and, where there is room, those that a gate accepted."""
     taken = report.spoken_for
     left = tuple(one for number, one in enumerate(report.findings) if number not in taken)
     blocks = _table(left, reader)
     if taken and reader.detail is not Detail.BRIEF:
         accepted = tuple(report.findings[number] for number in taken)
-        blocks += (Heading("Accepted"), *_table(accepted, reader))
+        blocks += (said.Heading("Accepted"), *_table(accepted, reader))
     return blocks + _reasons(report.findings, reader.rows) if reader.is_whole else blocks
 
 
-def _table(found: tuple[Finding, ...], reader: Reader) -> tuple[Block, ...]:
+def _table(found: tuple[Finding, ...], reader: Reader) -> tuple[said.Block, ...]:
     if not found:
         return ()
     rows = found if reader.is_whole else rows_of(found)
     shown, left_out = first(rows, reader.findings)
     elsewhere = "the HTML, CSV and JSON reports have"
-    table = Table(_COLUMNS, tuple(map(_cells, shown)), "finding", left_out, elsewhere, is_grid=True)
-    return (table,) if len(rows) == len(found) else (table, Paragraph(_FOLDED, Tone.QUIET))
+    table = said.Table(_COLUMNS, tuple(map(_cells, shown)), "finding", left_out, elsewhere, is_grid=True)
+    return (table,) if len(rows) == len(found) else (table, said.quiet(_FOLDED))
 
 
 def _cells(one: Finding) -> tuple[Words, ...]:
-    under: Words = ("→ ", Badge(one.deterministic_mode)) if one.deterministic_mode is not one.verdict else ""
+    under: Words = ("→ ", said.Badge(one.deterministic_mode)) if one.deterministic_mode is not one.verdict else ""
     where = one.module if one.module and (one.location or one.called_from) else ""
     phase = phase_of(one)
     return (
-        (Badge(one.verdict), Soft(under, " ", is_faint=False)),
+        (said.Badge(one.verdict), said.Soft(under, " ", is_faint=False)),
         f"{one.count:,}",
         (
-            Strong(Code(subject_of(one))),
+            said.Strong(said.Code(subject_of(one))),
             f" {phase}" if phase else "",
-            Soft(Code(place_of(one)), is_faint=False),
-            Soft(("runs as ", Code(name_of(one.runs_as))) if one.runs_as else "", is_faint=False),
-            Soft(compiled_in(one), is_faint=False),
-            Soft(f"for {calls_by_op(one.ops, 3)}" if ops_behind(one) else ""),
-            Soft(Code(where)),
+            said.Soft(said.Code(place_of(one)), is_faint=False),
+            said.Soft(("runs as ", said.Code(name_of(one.runs_as))) if one.runs_as else "", is_faint=False),
+            said.Soft(compiled_in(one), is_faint=False),
+            said.Soft(f"for {calls_by_op(one.ops, 3)}" if ops_behind(one) else ""),
+            said.Soft(said.Code(where)),
         ),
         _advice(one),
     )
@@ -198,23 +171,23 @@ def _met(words: Iterable[Word], met: Iterable[Word | None]) -> tuple[Word, ...]:
     return tuple(word for word in words if word in occurring)
 
 
-def _reasons(found: Iterable[Finding], most: int) -> tuple[Block, ...]:
+def _reasons(found: Iterable[Finding], most: int) -> tuple[said.Block, ...]:
     """Why each rule says what it says, with its evidence: once, however many findings bear it."""
     told: dict[tuple[str, str], Finding] = {}
     for finding in found:
         told.setdefault((finding.rule, finding.why), finding)
     shown, left_out = first(tuple(told.values()), most)
     rows = tuple(
-        Row(
-            Code(finding.rule or "no rule"),
+        said.Row(
+            said.Code(finding.rule or "no rule"),
             blocks=(
-                *((Paragraph(why),) if (why := finding.why or _reason(finding)) else ()),
-                *(Paragraph(str(row), Tone.QUIET) for row in finding.evidence),
+                *((said.Paragraph(why),) if (why := finding.why or _reason(finding)) else ()),
+                *(said.quiet(str(row)) for row in finding.evidence),
             ),
         )
         for finding in shown
     )
-    return (Heading("Why, and the evidence"), Rows(rows, left_out=left_out)) if rows else ()
+    return (said.Heading("Why, and the evidence"), said.Rows(rows, left_out=left_out)) if rows else ()
 
 
 def _reason(finding: Finding) -> str:
@@ -228,14 +201,14 @@ def settled(report: ReportView, reader: Reader) -> Section | None:
         return None
     shown, left_out = first(observed, reader.rows)
     rows = tuple(
-        Row(
-            (Badge(one.verdict), " ", Code(name_of(one.op)), f" {one.phase}"),
+        said.Row(
+            (said.Badge(one.verdict), " ", said.Code(name_of(one.op)), f" {one.phase}"),
             aside=plural(one.count, "call"),
-            blocks=(Paragraph(Code(place_of(one))), Paragraph(of_this_run(one), Tone.QUIET)),
+            blocks=(said.Paragraph(said.Code(place_of(one))), said.quiet(of_this_run(one))),
         )
         for one in shown
     )
-    blocks = (Paragraph(SETTLED_LEAD, Tone.LEAD), Rows(rows, left_out=left_out))
+    blocks = (said.lead(SETTLED_LEAD), said.Rows(rows, left_out=left_out))
     return Section(anchor="settled", title=SETTLED, label="Settled by data", blocks=blocks, count=len(observed))
 
 
@@ -248,21 +221,21 @@ def unknown(report: ReportView, reader: Reader) -> Section | None:
     if not groups:
         return None
     rows = tuple(_unknown(reason, group) for reason, group in groups.items())
-    blocks = (Paragraph(_UNKNOWN_LEAD, Tone.LEAD), Rows(rows, anchor="unknown"))
+    blocks = (said.lead(_UNKNOWN_LEAD), said.Rows(rows, anchor="unknown"))
     return Section(anchor="unknown", title="Unknown, and why", label="Unknown", blocks=blocks)
 
 
-def _unknown(reason: UnknownReason | None, group: list[Finding]) -> Row:
+def _unknown(reason: UnknownReason | None, group: list[Finding]) -> said.Row:
     calls = sum(finding.count for finding in group if is_call(finding))
     ops = [op for op, _ in Counter(subject_of(finding) for finding in group).most_common(8)]
     details = list(dict.fromkeys(finding.reason_detail for finding in group if finding.reason_detail))[:8]
-    return Row(
-        Badge(Verdict.UNKNOWN, reason.value if reason else "no reason given"),
+    return said.Row(
+        said.Badge(Verdict.UNKNOWN, reason.value if reason else "no reason given"),
         aside=plural(len(group), "finding") + (f", {plural(calls, 'call')}" if calls else ""),
         blocks=(
-            Paragraph(UNKNOWN_REASONS[reason] if reason else "The table does not say why."),
-            Paragraph(Code(", ".join(ops))),
-            *((Paragraph(", ".join(details), Tone.QUIET),) if details else ()),
+            said.Paragraph(UNKNOWN_REASONS[reason] if reason else "The table does not say why."),
+            said.Paragraph(said.Code(", ".join(ops))),
+            *((said.quiet(", ".join(details)),) if details else ()),
         ),
     )
 

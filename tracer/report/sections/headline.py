@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tracer.names import SEVERITY, About, BlindSpotKind, Cause, RegionInside, Training, Verdict
 from tracer.plan import Step, step_of
-from tracer.report.blocks import Figure, Head, Tally
+from tracer.report import blocks as said
 from tracer.report.naming import is_call
 from tracer.report.sections.targets import mode_effect
 from tracer.report.words import GUARANTEE, by_severity, plural, target_words
@@ -59,7 +59,7 @@ NOTHING_COMPUTED = "Nothing was computed: the step was recorded on meta tensors"
 _NEARLY_ALL = 90
 
 
-def head_of(report: ReportView) -> Head:
+def head_of(report: ReportView) -> said.Head:
     """What stands above all sections."""
     judgement = report.judgement
     verdict, line = headline(report)
@@ -70,7 +70,7 @@ def head_of(report: ReportView) -> Head:
         ("raises", Verdict.RAISES, effect.raises),
         ("no effect", Verdict.UNKNOWN, effect.no_effect),
     )
-    head = Head(
+    head = said.Head(
         verdict=verdict,
         headline=line,
         kicker="Determinism report",
@@ -86,7 +86,7 @@ def head_of(report: ReportView) -> Head:
             ),
         ),
         tally=tally_of(report),
-        in_mode=tuple(Figure(counts.calls, label, verdict, counts.sites) for label, verdict, counts in effects),
+        in_mode=tuple(said.Figure(counts.calls, label, verdict, counts.sites) for label, verdict, counts in effects),
         findings=len(report.findings),
         guarantee=GUARANTEE,
         banners=report.banners,
@@ -98,9 +98,9 @@ def head_of(report: ReportView) -> Head:
     return head_of_runs(head, report.repeated)
 
 
-def tally_of(report: ReportView) -> Tally:
+def tally_of(report: ReportView) -> said.Tally:
     """Every recorded call, counted once."""
-    return Tally(tuple(by_severity(report.tally.as_is)), report.tally.total)
+    return said.Tally(tuple(by_severity(report.tally.as_is)), report.tally.total)
 
 
 def _traced(report: ReportView) -> str:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from tracer.findings import Finding
 from tracer.names import SEVERITY, Verdict
 from tracer.plain import visible
-from tracer.report.blocks import Badge, Code, Column, Paragraph, Picture, Reader, Section, Table, Tone, Width, Words
+from tracer.report import blocks as said
+from tracer.report.blocks import Reader, Section, Words
 from tracer.report.naming import is_call, subject_of
 from tracer.report.words import plural
 from tracer.trace.records import split_place
@@ -82,20 +83,25 @@ def own_lines(report: ReportView, reader: Reader) -> Section | None:
         return None
     lead = "The lines of your code that led to the findings, and the library lines between."
     how = "" if lines.has_source else " `tracer run --with-source` keeps their text."
-    columns = (Column("Line"), Column("Worst", Width.BRIEF), Column("Ops"), Column("Through"))
+    columns = said.columns("Line", "Worst", "Ops", "Through", brief="Worst")
     rows = tuple(_cells(line) for file in (*lines.open, *lines.folded) for line in file.lines)
-    table = Table(columns, rows, noun="line", left_out=lines.left_out, elsewhere="the table of findings has")
-    blocks = (Paragraph(f"{lead}{how}", Tone.LEAD), Picture("lines", lines, (table,)))
+    table = said.Table(columns, rows, noun="line", left_out=lines.left_out, elsewhere="the table of findings has")
+    blocks = (said.lead(f"{lead}{how}"), said.Picture("lines", lines, (table,)))
     return Section(anchor="lines", title="Your lines", blocks=blocks)
 
 
 def _cells(line: Line) -> tuple[Words, ...]:
     counted = plural(line.findings, "finding") + (f", {plural(line.calls, 'call')}" if line.calls else "")
-    return (Code(line.place), (Badge(line.verdict), f" {counted}"), _named(line.ops, line.ops_more), line.led_through)
+    return (
+        said.Code(line.place),
+        (said.Badge(line.verdict), f" {counted}"),
+        _named(line.ops, line.ops_more),
+        line.led_through,
+    )
 
 
 def _named(names: tuple[str, ...], more: int) -> Words:
-    return (Code(", ".join(names)), f" and {more:,} more" if more else "")
+    return (said.Code(", ".join(names)), f" and {more:,} more" if more else "")
 
 
 def user_lines(report: ReportView) -> Lines:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from tracer.findings import Change, Need
 from tracer.names import Prerequisite
-from tracer.report.blocks import Block, Paragraph, Reader, Section, Step, Steps, Tone, first
+from tracer.report import blocks as said
+from tracer.report.blocks import Reader, Section, first
 from tracer.report.words import plural
 
 if TYPE_CHECKING:
@@ -23,15 +24,15 @@ def plan(report: ReportView, reader: Reader) -> Section | None:
         return None
     shown, left_out = first(report.plan, reader.changes)
     lead = _FEWEST if any(change.closes for change in report.plan) else f"{_NOTHING}; what follows is a suggestion."
-    blocks: tuple[Block, ...] = (Paragraph(lead if shown else f"{_NOTHING}.", Tone.LEAD),) if reader.is_whole else ()
+    blocks: tuple[said.Block, ...] = (said.lead(lead if shown else f"{_NOTHING}."),) if reader.is_whole else ()
     if shown:
-        blocks += (Steps(tuple(map(step_of_plan, shown)), left_out),)
+        blocks += (said.Steps(tuple(map(step_of_plan, shown)), left_out),)
     return Section(anchor="plan", title="What to change", label="Plan", blocks=blocks)
 
 
-def step_of_plan(change: Change) -> Step:
+def step_of_plan(change: Change) -> said.Step:
     """A change, with what it needs and is worth in words."""
-    return Step(
+    return said.Step(
         number=change.number,
         title=change.title,
         remedy=change.remedy,

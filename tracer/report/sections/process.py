@@ -9,26 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tracer.findings import FillCost, Judgement
 from tracer.names import About, SeedOrigin, Verdict
 from tracer.plan import name_of, place_of
-from tracer.report.blocks import (
-    Badge,
-    Block,
-    Code,
-    Column,
-    Fold,
-    Heading,
-    Link,
-    Paragraph,
-    Reader,
-    Row,
-    Rows,
-    Section,
-    Soft,
-    Table,
-    Tone,
-    Width,
-    Words,
-    first,
-)
+from tracer.report import blocks as said
+from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.naming import calls_by_op, ops_behind, subject_of
 from tracer.report.words import ABOUT, SEED_ORIGINS, joined, plural, size
 from tracer.trace.records import Allocation, Draw, Generator, Loader
@@ -39,25 +21,25 @@ if TYPE_CHECKING:
 
 def settings(report: ReportView, reader: Reader) -> Section | None:
     """What holds for the whole process, and what differs between machines alone."""
-    blocks: list[Block] = []
+    blocks: list[said.Block] = []
     if found := _findings(report, reader, About.SETTING, About.LATE, About.CHANGED, About.COMPILED):
         lead = "What holds for the whole process, and the recorded calls that make it matter."
-        blocks += [Paragraph(lead, Tone.LEAD), *found]
+        blocks += [said.lead(lead), *found]
     if report.notes:
         differ = "differs" if len(report.notes) == 1 else "differ"
         same = "Two runs on one machine agree whatever these are; other machines or versions may give other bits."
         rows = tuple(
-            Row(
-                Code(note.subject),
+            said.Row(
+                said.Code(note.subject),
                 blocks=_said(note.why, note.remedy)
                 + _quiet("Calls that depend on it: ", calls_by_op(note.ops) if note.ops else ""),
             )
             for note in report.notes
         )
         blocks.append(
-            Fold(
+            said.Fold(
                 f"{plural(len(report.notes), 'setting')} that {differ} between machines only",
-                (Paragraph(same, Tone.QUIET), Rows(rows)),
+                (said.quiet(same), said.Rows(rows)),
                 brief=joined([note.subject for note in report.notes[: reader.rows]]),
             )
         )
@@ -74,102 +56,98 @@ def draws(report: ReportView, reader: Reader) -> Section | None:
         "Every generator that the step drew from, and where its state came from. Draws repeat in two runs only where"
         " the program set that state."
     )
-    blocks: list[Block] = [Paragraph(lead, Tone.LEAD)] if reader.is_whole else []
+    blocks: list[said.Block] = [said.lead(lead)] if reader.is_whole else []
     if rows:
         shown, left_out = first(rows, reader.rows)
-        columns = (Column("Generator"), Column("State", Width.LONG), Column("Set at"), Column("Drawn by", Width.FIGURE))
-        blocks.append(Table(columns, tuple(map(_generator_cells, shown)), noun="generator", left_out=left_out))
+        columns = said.columns("Generator", "State", "Set at", "Drawn by", long="State", figures=("Drawn by",))
+        blocks.append(said.Table(columns, tuple(map(_generator_cells, shown)), noun="generator", left_out=left_out))
     blocks += _quiet("Not drawn from: ", ", ".join(untouched_generators(report.judgement)), ".")
     blocks += _quiet("", unseen)
     blocks += found
     if report.draws and reader.is_whole:
         ledger, left_out = first(_ledger(report.draws), reader.rows)
-        heads = (
-            Column("Op or function"),
-            Column("Phase", Width.BRIEF),
-            Column("Module"),
-            Column("Place"),
-            Column("Generator"),
-            Column("Calls", Width.FIGURE),
+        heads = said.columns(
+            "Op or function", "Phase", "Module", "Place", "Generator", "Calls", brief="Phase", figures=("Calls",)
         )
-        blocks += [Heading("What drew"), Table(heads, ledger, noun="place", left_out=left_out)]
+        blocks += [said.Heading("What drew"), said.Table(heads, ledger, noun="place", left_out=left_out)]
     return Section(anchor="draws", title="Random draws", blocks=tuple(blocks))
 
 
 def memory(report: ReportView, reader: Reader) -> Section | None:
     """Memory that was given without being written, and what filling it costs."""
     found = _findings(report, reader, About.MEMORY, About.OVERLAP)
-    blocks: list[Block] = [] if report.fill is None else [Paragraph(fill_words(report.fill), Tone.LEAD)]
+    blocks: list[said.Block] = [] if report.fill is None else [said.lead(fill_words(report.fill))]
     blocks += found
     if report.allocations and reader.is_whole:
         largest = sorted(report.allocations, key=lambda one: -one.bytes)
         shown, left_out = first(largest, reader.rows)
-        heads = (
-            Column("Op"),
-            Column("Phase", Width.BRIEF),
-            Column("Module"),
-            Column("Place"),
-            Column("Calls", Width.FIGURE),
-            Column("Followed", Width.FIGURE),
-            Column("To fill", Width.FIGURE),
+        heads = said.columns(
+            "Op",
+            "Phase",
+            "Module",
+            "Place",
+            "Calls",
+            "Followed",
+            "To fill",
+            brief="Phase",
+            figures=("Calls", "Followed", "To fill"),
         )
-        blocks.append(Heading("Memory that was given without being written"))
-        blocks.append(Table(heads, tuple(map(_allocation_cells, shown)), noun="place", left_out=left_out))
+        blocks.append(said.Heading("Memory that was given without being written"))
+        blocks.append(said.Table(heads, tuple(map(_allocation_cells, shown)), noun="place", left_out=left_out))
     return Section(anchor="memory", title="Memory", blocks=tuple(blocks)) if blocks else None
 
 
 def loading(report: ReportView, reader: Reader) -> Section | None:
     """Each ``DataLoader`` that was iterated."""
     found = _findings(report, reader, About.LOADER)
-    blocks: list[Block] = []
+    blocks: list[said.Block] = []
     if report.loaders:
         shown, left_out = first(loader_rows(report.loaders), reader.rows)
-        columns = (
-            Column("Place"),
-            Column("Workers"),
-            Column("Order"),
-            Column("Drawn from"),
-            Column("Iterated", Width.FIGURE),
-        )
+        columns = said.columns("Place", "Workers", "Order", "Drawn from", "Iterated", figures=("Iterated",))
         if reader.is_whole:
-            blocks.append(Paragraph("Each DataLoader that was iterated, by the line that made it.", Tone.LEAD))
-        blocks.append(Table(columns, tuple(map(_loader_cells, shown)), noun="loader", left_out=left_out))
+            blocks.append(said.lead("Each DataLoader that was iterated, by the line that made it."))
+        blocks.append(said.Table(columns, tuple(map(_loader_cells, shown)), noun="loader", left_out=left_out))
     blocks += found
     return Section(anchor="loading", title="Data loading", blocks=tuple(blocks)) if blocks else None
 
 
-def _findings(report: ReportView, reader: Reader, *about: About) -> tuple[Block, ...]:
+def _findings(report: ReportView, reader: Reader, *about: About) -> tuple[said.Block, ...]:
     """The findings of a section, where all is told; else the table of findings alone has them."""
     found = [(number, one) for number, one in enumerate(report.findings, 1) if one.about in about]
     if not found or not reader.is_whole:
         return ()
     shown, left_out = first(found, reader.rows)
     rows = (
-        Row(
-            Code(subject_of(one)),
+        said.Row(
+            said.Code(subject_of(one)),
             aside=(ABOUT[one.about].label, " · ", place_of(one)),
             blocks=(
-                Paragraph((Badge(one.verdict), Link(f"Finding {number:,}", f"finding-{number}"))),
+                said.Paragraph((said.Badge(one.verdict), said.Link(f"Finding {number:,}", f"finding-{number}"))),
                 *_said(one.why),
                 *_quiet("Matters for these calls: ", calls_by_op(ops_behind(one))),
             ),
         )
         for number, one in shown
     )
-    return (Rows(tuple(rows), left_out=left_out, elsewhere="the table of findings has"),)
+    return (said.Rows(tuple(rows), left_out=left_out, elsewhere="the table of findings has"),)
 
 
-def _said(*sentences: str) -> tuple[Block, ...]:
-    return tuple(Paragraph(sentence) for sentence in sentences if sentence)
+def _said(*sentences: str) -> tuple[said.Block, ...]:
+    return tuple(said.Paragraph(sentence) for sentence in sentences if sentence)
 
 
-def _quiet(lead: str, text: str, end: str = "") -> tuple[Block, ...]:
-    return (Paragraph(f"{lead}{text}{end}", Tone.QUIET),) if text else ()
+def _quiet(lead: str, text: str, end: str = "") -> tuple[said.Block, ...]:
+    return (said.quiet(f"{lead}{text}{end}"),) if text else ()
 
 
 def _generator_cells(row: GeneratorRow) -> tuple[Words, ...]:
     origin = SEED_ORIGINS[row.origin]
-    return Code(row.name), (Badge(row.verdict, origin.label), Soft(origin.said)), Code(row.seeded_at), row.draws
+    return (
+        said.Code(row.name),
+        (said.Badge(row.verdict, origin.label), said.Soft(origin.said)),
+        said.Code(row.seeded_at),
+        row.draws,
+    )
 
 
 def _ledger(draws: Iterable[Draw]) -> list[tuple[Words, ...]]:
@@ -180,11 +158,11 @@ def _ledger(draws: Iterable[Draw]) -> list[tuple[Words, ...]]:
         counts[(name_of(draw.op), draw.phase, draw.module, _place(draw), draw.generator, draw.origin)] += draw.count
     return [
         (
-            Code(op),
+            said.Code(op),
             phase.value,
-            Code(module),
-            Code(place),
-            (Code(generator), " ", Badge(SEED_ORIGINS[origin].verdict, SEED_ORIGINS[origin].label)),
+            said.Code(module),
+            said.Code(place),
+            (said.Code(generator), " ", said.Badge(SEED_ORIGINS[origin].verdict, SEED_ORIGINS[origin].label)),
             f"{calls:,}",
         )
         for (op, phase, module, place, generator, origin), calls in counts.items()
@@ -193,17 +171,17 @@ def _ledger(draws: Iterable[Draw]) -> list[tuple[Words, ...]]:
 
 def _allocation_cells(one: Allocation) -> tuple[Words, ...]:
     followed = f"{one.count - one.unfollowed:,}"
-    places = (Code(name_of(one.op)), one.phase.value, Code(one.module), Code(_place(one)))
+    places = (said.Code(name_of(one.op)), one.phase.value, said.Code(one.module), said.Code(_place(one)))
     return (*places, f"{one.count:,}", followed, size(one.bytes))
 
 
 def _loader_cells(row: LoaderRow) -> tuple[Words, ...]:
     origin = None if row.origin is None else SEED_ORIGINS[row.origin]
     return (
-        Code(row.place),
-        (row.workers, Soft("; ".join(row.further))),
+        said.Code(row.place),
+        (row.workers, said.Soft("; ".join(row.further))),
         row.order,
-        ("" if origin is None else Badge(origin.verdict, origin.label), Soft(row.drawn_from)),
+        ("" if origin is None else said.Badge(origin.verdict, origin.label), said.Soft(row.drawn_from)),
         plural(row.iterations, "time"),
     )
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tracer.plan import name_of
-from tracer.report.blocks import Block, Bullets, Heading, Paragraph, Reader, Section, Tone, first
+from tracer.report import blocks as said
+from tracer.report.blocks import Reader, Section, first
 from tracer.report.words import joined, plural
 from tracer.trace.differences import RankCalls, RankComparison, RankDraws, RankSetting
 
@@ -21,10 +22,10 @@ def ranks(report: ReportView, reader: Reader) -> Section | None:
     """The section, where several ranks were compared."""
     if report.ranks is None:
         return None
-    blocks: list[Block] = [Paragraph(agreement(report.ranks), Tone.LEAD)]
+    blocks: list[said.Block] = [said.lead(agreement(report.ranks))]
     for title, rows in differences(report.ranks):
         shown, left_out = first(rows, min(ROWS, reader.rows))
-        blocks += [Heading(title), Bullets(shown, left_out)]
+        blocks += [said.Heading(title), said.Bullets(shown, left_out)]
     return Section(anchor="ranks", title="Ranks", blocks=tuple(blocks))
 
 

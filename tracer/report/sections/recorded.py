@@ -6,22 +6,8 @@ import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tracer.report.blocks import (
-    Beside,
-    Block,
-    Code,
-    Heading,
-    Pairs,
-    Paragraph,
-    Reader,
-    Row,
-    Rows,
-    Sample,
-    Section,
-    Strong,
-    Tone,
-    Words,
-)
+from tracer.report import blocks as said
+from tracer.report.blocks import Reader, Section, Words
 from tracer.report.words import plural
 from tracer.tables.settings.declared import DECLARED
 from tracer.trace.records import Environment, TraceSource
@@ -31,7 +17,7 @@ if TYPE_CHECKING:
     from tracer.report.view import ReportView
 
 #: Merged recordings disagree in it; the first one's value is shown.
-_DIFFERS = Strong("differs between recordings")
+_DIFFERS = said.Strong("differs between recordings")
 
 
 def not_seen(report: ReportView, reader: Reader) -> Section | None:
@@ -40,14 +26,17 @@ def not_seen(report: ReportView, reader: Reader) -> Section | None:
         return None
     lead = "This ran without passing the recorder, or only in part; nothing is said about it."
     rows = tuple(
-        Row(
+        said.Row(
             spot.kind.value,
             aside=plural(spot.count, "time"),
-            blocks=(Paragraph(spot.detail), *((Paragraph(Code(spot.location)),) if spot.location else ())),
+            blocks=(
+                said.Paragraph(spot.detail),
+                *((said.Paragraph(said.Code(spot.location)),) if spot.location else ()),
+            ),
         )
         for spot in report.blind_spots
     )
-    blocks: tuple[Block, ...] = (Paragraph(lead, Tone.LEAD), Rows(rows, anchor="not-seen"))
+    blocks: tuple[said.Block, ...] = (said.lead(lead), said.Rows(rows, anchor="not-seen"))
     return Section(anchor="blind-spots", title="What was not seen", label="Not seen", blocks=blocks)
 
 
@@ -55,19 +44,21 @@ def environment(report: ReportView, reader: Reader) -> Section:
     """Versions, settings and recordings, and the command that judges again."""
     judgement = report.judgement
     recorded = tuple(_settings(report.environment, judgement.differing_settings))
-    beside: tuple[Block, ...] = (Pairs(recorded, "Versions and settings of the recorded process", "environment"),)
+    beside: tuple[said.Block, ...] = (
+        said.Pairs(recorded, "Versions and settings of the recorded process", "environment"),
+    )
     if judgement.sources:
-        beside += (Pairs(tuple(map(_source, judgement.sources)), "Recordings"),)
+        beside += (said.Pairs(tuple(map(_source, judgement.sources)), "Recordings"),)
     lead = "As recorded: when recording began or, for a script, when its first recorded optimizer step began."
     again = command(report, judgement.target)
     return Section(
         anchor="environment",
         title="Environment",
         blocks=(
-            Paragraph(lead, Tone.LEAD),
-            Beside(beside),
-            Heading("This judgement again"),
-            Sample(again, "the command that judges again"),
+            said.lead(lead),
+            said.Beside(beside),
+            said.Heading("This judgement again"),
+            said.Sample(again, "the command that judges again"),
         ),
     )
 
@@ -90,7 +81,7 @@ def _source(source: TraceSource) -> tuple[str, Words]:
     of = "" if source.world_size is None else f" of {source.world_size}"
     rank = "" if source.rank is None else f", rank {source.rank}{of}"
     steps = f"{plural(source.optimizer_steps, 'optimizer step')}, {plural(source.calls, 'call')}"
-    partial: Words = (" ", Strong(f"partial: {source.partial}")) if source.partial else ""
+    partial: Words = (" ", said.Strong(f"partial: {source.partial}")) if source.partial else ""
     return f"{source.name or 'unnamed'}{rank}", (steps, partial)
 
 

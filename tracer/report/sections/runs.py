@@ -11,30 +11,8 @@ from tracer.divergence.model import Changed, Divergence, NotRestored, Parting, P
 from tracer.divergence.repeated import Arm, Outcome, Repeated
 from tracer.names import Phase, Verdict
 from tracer.plan import name_of
-from tracer.report.blocks import (
-    Badge,
-    Block,
-    Bullets,
-    Code,
-    Column,
-    Fold,
-    Head,
-    Heading,
-    Pairs,
-    Paragraph,
-    Picture,
-    Reader,
-    Row,
-    Rows,
-    Section,
-    Soft,
-    Strong,
-    Table,
-    Tone,
-    Width,
-    Words,
-    first,
-)
+from tracer.report import blocks as said
+from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.sections.calls_strip import picture_of
 from tracer.report.sections.reasons import lack_of, why_of
 from tracer.report.words import plural
@@ -74,7 +52,7 @@ _ARMS = (
 _MOST = 60
 
 
-def head_of_runs(head: Head, repeated: Repeated) -> Head:
+def head_of_runs(head: said.Head, repeated: Repeated) -> said.Head:
     """The head of a report on the first of several runs: what they showed, then what the tables say of it."""
     shown = _shown(repeated)
     agrees = repeated.agrees and shown is repeated
@@ -94,16 +72,16 @@ def what_happened(repeated: Repeated, reader: Reader) -> Section:
     return Section(anchor="parting", title="What happened", blocks=tuple(_repeated(repeated, reader)))
 
 
-def repeated_blocks(repeated: Repeated, reader: Reader) -> tuple[Block, ...]:
+def repeated_blocks(repeated: Repeated, reader: Reader) -> tuple[said.Block, ...]:
     """The same without a report on the first run: what happened stands first."""
-    return (Paragraph(f"{repeated_headline(repeated)}.", Tone.STRONG), *_repeated(repeated, reader))
+    return (said.Paragraph(f"{repeated_headline(repeated)}.", said.Tone.STRONG), *_repeated(repeated, reader))
 
 
-def divergence_blocks(found: Divergence, reader: Reader) -> tuple[Block, ...]:
+def divergence_blocks(found: Divergence, reader: Reader) -> tuple[said.Block, ...]:
     """What comparing two recordings showed."""
     return (
-        Paragraph(parting_headline(found), Tone.STRONG),
-        Paragraph(f"{_capital(_counts(found))}."),
+        said.Paragraph(parting_headline(found), said.Tone.STRONG),
+        said.Paragraph(f"{_capital(_counts(found))}."),
         *_compared(found, found.roots, ("the first run", "the second run"), reader),
     )
 
@@ -113,32 +91,32 @@ def _shown(repeated: Repeated) -> Repeated:
     return repeated.as_it_stands if repeated.agrees and repeated.as_it_stands is not None else repeated
 
 
-def _repeated(repeated: Repeated, reader: Reader) -> Iterable[Block]:
+def _repeated(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
     shown = _shown(repeated)
     found = shown.divergence
     if repeated.agrees:
-        yield Paragraph(NO_PROOF, Tone.LEAD)
+        yield said.lead(NO_PROOF)
     else:
-        yield from (Paragraph(f"{_capital(clause)}.") for clause in reservations(repeated))
+        yield from (said.Paragraph(f"{_capital(clause)}.") for clause in reservations(repeated))
     if sentence := settings_sentence(repeated):
-        yield Paragraph(sentence, Tone.LEAD)
+        yield said.lead(sentence)
     if repeated.not_restored:
-        yield Paragraph(f"Not restored between the runs: {'; '.join(repeated.not_restored)}.", Tone.LEAD)
+        yield said.lead(f"Not restored between the runs: {'; '.join(repeated.not_restored)}.")
     if not shown.agrees and not reader.is_whole:
-        yield Paragraph(f"{_capital(_counts(found))}.")
+        yield said.Paragraph(f"{_capital(_counts(found))}.")
     picture = picture_of(found, shown.second) if reader.is_whole else None
     if picture is not None:
-        yield Picture("calls-strip", picture)
+        yield said.Picture("calls-strip", picture)
     if not shown.agrees:
         yield from _compared(found, _in_order(shown), ("run 1", shown.second), reader)
     elif found.settings:
         yield _changed(found.settings)
     if set(repeated.arms) != {Arm.UNVARIED}:
-        yield Heading("Under other circumstances")
+        yield said.Heading("Under other circumstances")
         if reader.is_whole:
-            yield Paragraph(_ARMS, Tone.QUIET)
-        columns = (Column("Arm", Width.BRIEF), Column("Changed"), Column("Showed", Width.LONG))
-        yield Table(columns, tuple(_arm(arm, one) for arm, one in repeated.arms.items()), noun="arm")
+            yield said.quiet(_ARMS)
+        columns = said.columns("Arm", "Changed", "Showed", brief="Arm", long="Showed")
+        yield said.Table(columns, tuple(_arm(arm, one) for arm, one in repeated.arms.items()), noun="arm")
 
 
 def _in_order(repeated: Repeated) -> list[Root]:
@@ -162,35 +140,39 @@ def _counts(found: Divergence) -> str:
     return "; ".join(parts)
 
 
-def _compared(found: Divergence, roots: Sequence[Root], names: tuple[str, str], reader: Reader) -> Iterable[Block]:
+def _compared(found: Divergence, roots: Sequence[Root], names: tuple[str, str], reader: Reader) -> Iterable[said.Block]:
     """Everything of one comparison below its headline."""
-    yield from (Paragraph(caveat) for caveat in caveats(found))
+    yield from (said.Paragraph(caveat) for caveat in caveats(found))
     if found.resumed is not None:
         resumed = found.resumed
         how = "found by its parameters" if resumed.by_itself else "as asked"
-        yield Paragraph(f"Step {resumed.second_step} of {names[1]} was held against step {resumed.first_step} ({how}).")
+        yield said.Paragraph(
+            f"Step {resumed.second_step} of {names[1]} was held against step {resumed.first_step} ({how})."
+        )
         if resumed.not_restored:
-            yield Heading("Not restored")
-            yield Bullets(tuple(map(not_restored, resumed.not_restored)))
+            yield said.Heading("Not restored")
+            yield said.Bullets(tuple(map(not_restored, resumed.not_restored)))
     if roots:
         shown, left_out = first(roots, min(_MOST, reader.rows))
-        yield Heading("Where they part")
+        yield said.Heading("Where they part")
         if reader.is_whole:
-            yield Paragraph(_IN_ORDER, Tone.QUIET)
-        yield Rows(tuple(map(_root, shown)), anchor="root", left_out=left_out, is_numbered=True)
+            yield said.quiet(_IN_ORDER)
+        yield said.Rows(tuple(map(_root, shown)), anchor="root", left_out=left_out, is_numbered=True)
     places = [parting for parting in found.structure if parting.is_root]
     if places:
         shown_places, left_out = first(places, min(_MOST, reader.rows))
-        yield Heading("Calls that only one has")
-        yield Rows(tuple(_parting(parting, names) for parting in shown_places), left_out=left_out)
+        yield said.Heading("Calls that only one has")
+        yield said.Rows(tuple(_parting(parting, names) for parting in shown_places), left_out=left_out)
     others = tuple(_parting(parting, names) for parting in found.structure if not parting.is_root)
     if others and reader.is_whole:
-        yield Fold(f"{plural(len(others), 'further place')} at which the sequences of calls part", (Rows(others),))
+        yield said.Fold(
+            f"{plural(len(others), 'further place')} at which the sequences of calls part", (said.Rows(others),)
+        )
     if found.settings:
         yield _changed(found.settings)
 
 
-def _root(root: Root) -> Row:
+def _root(root: Root) -> said.Row:
     """A root: its place, how the runs part there, the evidence, and what the tables say of the call."""
     place = root.location or root.called_from or root.module or "a place that was not recorded"
     called = f" (called from {root.called_from})" if root.location and root.called_from else ""
@@ -198,29 +180,29 @@ def _root(root: Root) -> Row:
     sentences = [f"{_capital(why)}." if (why := why_of(root)) else "", f"{consequence(root)}."]
     if root.arms and root.arms != (Arm.UNVARIED.value,):
         sentences.append(f"Seen in: {', '.join(root.arms)}. {sensitive(root)}")
-    tables: Words = (Badge(root.verdict), " ", Code(root.rule)) if root.verdict is not None else ""
-    return Row(
-        (Code(f"{place}{called}"), " ", Code(short_call_of(root))),
+    tables: Words = (said.Badge(root.verdict), " ", said.Code(root.rule)) if root.verdict is not None else ""
+    return said.Row(
+        (said.Code(f"{place}{called}"), " ", said.Code(short_call_of(root))),
         aside=(
             f"step {root.step}{of}, {root.phase}, call {root.call:,}",
-            Soft(("in ", Code(root.module)) if root.module else ""),
+            said.Soft(("in ", said.Code(root.module)) if root.module else ""),
         ),
         blocks=(
-            Paragraph(Strong(f"Parts {CAUSES[root.cause]}.")),
-            *(Paragraph(sentence) for sentence in dict.fromkeys(sentences) if sentence),
-            *((Paragraph(("In the tables: ", tables)),) if tables else ()),
+            said.Paragraph(said.Strong(f"Parts {CAUSES[root.cause]}.")),
+            *(said.Paragraph(sentence) for sentence in dict.fromkeys(sentences) if sentence),
+            *((said.Paragraph(("In the tables: ", tables)),) if tables else ()),
         ),
     )
 
 
-def _parting(parting: Parting, names: tuple[str, str]) -> Row:
+def _parting(parting: Parting, names: tuple[str, str]) -> said.Row:
     """A place at which the sequences of calls part, and how both go on."""
     sides = zip(names, (parting.first, parting.second), (parting.only_first, parting.only_second), strict=True)
-    return Row(
+    return said.Row(
         f"Step {parting.step}",
         aside=("after ", _call(parting.after)) if parting.after is not None else "at the beginning",
         blocks=tuple(
-            Paragraph(
+            said.Paragraph(
                 (
                     f"{_capital(name)} goes on with ",
                     _goes_on(places),
@@ -238,21 +220,23 @@ def _goes_on(places: Sequence[Place]) -> Words:
 
 
 def _call(place: Place) -> Words:
-    return (Code(place.op), " at ", Code(place.location)) if place.location else Code(place.op)
+    return (said.Code(place.op), " at ", said.Code(place.location)) if place.location else said.Code(place.op)
 
 
-def _changed(settings: Sequence[Changed]) -> Fold:
+def _changed(settings: Sequence[Changed]) -> said.Fold:
     """Settings and versions that are not the same in both."""
     are = "is" if len(settings) == 1 else "are"
     summary = f"{plural(len(settings), 'setting or version', 'settings or versions')} that {are} not the same in both"
     pairs: tuple[tuple[str, Words], ...] = tuple((one.name, f"{one.first} → {one.second}") for one in settings)
     brief = "; ".join(f"{one.name}: {one.first} → {one.second}" for one in settings[:20])
-    return Fold(summary, (Pairs(pairs, "The first run, then the other"),), brief)
+    return said.Fold(summary, (said.Pairs(pairs, "The first run, then the other"),), brief)
 
 
 def _arm(arm: Arm, one: Outcome) -> tuple[Words, ...]:
-    verdict = Badge(Verdict.DETERMINISTIC, "agrees") if one.agrees else Badge(Verdict.NONDETERMINISTIC, "parts")
-    return Strong(arm.value), (one.changed, Soft(one.note)), (verdict, " ", _said(one))
+    verdict = (
+        said.Badge(Verdict.DETERMINISTIC, "agrees") if one.agrees else said.Badge(Verdict.NONDETERMINISTIC, "parts")
+    )
+    return said.Strong(arm.value), (one.changed, said.Soft(one.note)), (verdict, " ", _said(one))
 
 
 # --- sentences --------------------------------------------------------------------------------------------

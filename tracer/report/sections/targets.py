@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from tracer.findings import Finding, Judgement
 from tracer.names import SEVERITY, Verdict
 from tracer.plan import place_of
-from tracer.report.blocks import Badge, Column, Paragraph, Picture, Reader, Section, Table, Tone, Width, Words
+from tracer.report import blocks as said
+from tracer.report.blocks import Reader, Section, Words
 from tracer.report.naming import is_call
 from tracer.report.words import VERDICTS, number, plural
 
@@ -67,17 +68,17 @@ def targets(report: ReportView, reader: Reader) -> Section | None:
         return None
     lead = f"The same recording judged for {plural(len(shown.rows), 'target')}, under the same settings."
     heads = (
-        Column("Target"),
-        Column("Findings", Width.FIGURE),
-        *(Column(VERDICTS[one].label) for one in shown.columns),
+        said.Column("Target"),
+        said.Column("Findings", said.Width.FIGURE),
+        *(said.Column(VERDICTS[one].label) for one in shown.columns),
     )
-    table = Table((*heads, Column("With mode on")), tuple(map(_cells, shown.rows)), noun="target")
-    blocks = (Paragraph(lead, Tone.LEAD), Picture("targets", shown, (table,)))
+    table = said.Table((*heads, said.Column("With mode on")), tuple(map(_cells, shown.rows)), noun="target")
+    blocks = (said.lead(lead), said.Picture("targets", shown, (table,)))
     return Section(anchor="targets", title="Portability of determinism", label="Other targets", blocks=blocks)
 
 
 def _cells(row: TargetRow) -> tuple[Words, ...]:
-    name = (f"{row.backend}, torch {row.torch} ", Badge(row.verdict))
+    name = (f"{row.backend}, torch {row.torch} ", said.Badge(row.verdict))
     return (name, number(row.findings), *map(number, row.calls), row.in_mode)
 
 
