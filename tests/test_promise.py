@@ -20,7 +20,7 @@ from tracer.bundled.training_step import make_training
 from tracer.names import Backend, DeterministicMode, Phase, SeedOrigin, Verdict
 from tracer.plan import identity_of, make_plan, planned_settings, promised
 from tracer.report import Report
-from tracer.report.sections.headline import headline
+from tracer.report.sections.answers import headline
 from tracer.session import DeterminismTracer
 from tracer.tables.loading import load_tables
 from tracer.tables.model import LibraryRule, Rule

@@ -7,7 +7,7 @@ import pytest
 from tests.build import call, trace
 from tracer import Report, judge
 from tracer.names import UnknownReason, Verdict
-from tracer.report.sections.headline import headline
+from tracer.report.sections.answers import headline
 from tracer.trace.records import CallGroup
 
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from tracer import DeterminismTracer, judge
 from tracer.names import Verdict
-from tracer.report.sections.headline import headline
+from tracer.report.sections.answers import headline
 
 
 class Net(nn.Module):

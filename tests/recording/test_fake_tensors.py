@@ -21,7 +21,7 @@ from torch.utils.checkpoint import checkpoint
 from tests.build import call, environment, trace
 from tracer import DeterminismTracer, Report, Trace, judge
 from tracer.names import BlindSpotKind, Untried, Verdict
-from tracer.report.sections.headline import headline
+from tracer.report.sections.answers import headline
 from tracer.trace.merging import merge_traces
 from tracer.trace.records import TraceSource
 

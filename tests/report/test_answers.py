@@ -12,8 +12,7 @@ from tests.test_plan import ANYTHING
 from tracer.findings import Finding
 from tracer.names import SEVERITY, About, BlindSpotKind, Training, Verdict
 from tracer.report import Report
-from tracer.report.sections.answers import answers, evidence_counts
-from tracer.report.sections.headline import headline
+from tracer.report.sections.answers import answers, evidence_counts, headline
 from tracer.trace import BlindSpot
 
 NOT_JUDGED = "(not judged: orders of sets and hashes)"

@@ -25,8 +25,8 @@ from tracer.names import (
 )
 from tracer.report import Report
 from tracer.report.render.terminal import drawn, printed
+from tracer.report.sections.answers import headline
 from tracer.report.sections.compiled import region_rows, regions_sentence, whole_region
-from tracer.report.sections.headline import headline
 from tracer.trace import Trace
 
 PUT = "aten.index_put.default"

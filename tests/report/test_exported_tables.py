@@ -17,9 +17,9 @@ from tracer import judge
 from tracer.errors import ReportError
 from tracer.names import SEVERITY
 from tracer.report import Report
-from tracer.report.column import Holds
 from tracer.report.files import formats
 from tracer.report.files.exported_tables import TABLES
+from tracer.report.finding_columns import Holds
 
 HEADERS = {
     "findings": "backend,torch,rule,op,phase,module,location,function,called_from,count,verdict,"

@@ -7,9 +7,9 @@ import json
 from tests.build import finding, report
 from tracer.findings import Finding
 from tracer.gate.baseline import Acceptance, AcceptedBy
-from tracer.report.naming import runs_as_of
 from tracer.report.render.page_data import findings_json
 from tracer.report.sections.findings import rows_of
+from tracer.report.words import runs_as_of
 
 
 def draw(layer: int, **fields: object) -> Finding:

@@ -11,9 +11,8 @@ import pytest
 from tests.build import finding, report
 from tests.report.browser import Browser, Opened
 from tracer.report import finding_columns
-from tracer.report.column import Holds
 from tracer.report.files import formats
-from tracer.report.finding_columns import Detail, FindingColumn, Look, Part
+from tracer.report.finding_columns import Detail, FindingColumn, Holds, Look, Part
 
 ADDED = (
     FindingColumn(

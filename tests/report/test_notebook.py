@@ -13,9 +13,9 @@ from tests.report.samples import HOSTILE, full_report, hostile_process_report, h
 from tracer import judge
 from tracer.plain import one_line
 from tracer.report import Report
-from tracer.report.naming import subject_of
-from tracer.report.sections.headline import headline
+from tracer.report.sections.answers import headline
 from tracer.report.sections.plan import worth
+from tracer.report.words import subject_of
 
 #: What the fragment is made of; a name that became markup would add another, or an attribute.
 TAGS = {

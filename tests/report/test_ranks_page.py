@@ -9,7 +9,7 @@ from tests.report.samples import HOSTILE
 from tests.report.test_hostile import Page
 from tracer.report import Report
 from tracer.report.render import page as html
-from tracer.report.sections.ranks import ROWS
+from tracer.report.sections.recorded import ROWS
 from tracer.trace import TraceSource, compare_ranks
 
 

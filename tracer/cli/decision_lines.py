@@ -77,7 +77,7 @@ def _lines(decision: Decision, detail: Detail) -> Iterator[Line]:
 
 def _said(one: Finding) -> str:
     """``train.py:10: cuda-index-add: aten.index_add_.default forward in net.fc is nondeterministic``."""
-    from tracer.report.naming import answer_of, runs_as_of
+    from tracer.report.words import answer_of, runs_as_of
 
     if one.subject and not one.location:
         return f"{one.rule}: {one.subject} {answer_of(one)}"

@@ -219,7 +219,7 @@ def _globs(wanted: dict[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _told(failing: Any) -> str:
-    from tracer.report.naming import answer_of
+    from tracer.report.words import answer_of
 
     lines = [f"{len(failing):,} determinism finding{'s' * (len(failing) != 1)}:"]
     for finding in failing[:_SHOWN]:

@@ -7,17 +7,47 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from tracer.findings import Condition, Deciding, Evidence, Finding, Judgement
 from tracer.names import Backend, Word
 from tracer.plan import name_of, place_of
-from tracer.report.column import Cell, Column, Holds
-from tracer.report.naming import is_call, ops_behind, phase_of, subject_of
-from tracer.report.words import ABOUT, EVIDENCE_STRENGTH, HOST_CODE, UNKNOWN_REASONS, VERDICTS
+from tracer.report.words import (
+    ABOUT,
+    EVIDENCE_STRENGTH,
+    HOST_CODE,
+    UNKNOWN_REASONS,
+    VERDICTS,
+    is_call,
+    ops_behind,
+    phase_of,
+    subject_of,
+)
 from tracer.tables.vocabulary import in_words
 from tracer.trace.records import FactValue
+
+Cell = str | int | bool
+Row = TypeVar("Row")
+
+
+class Holds(Enum):
+    """What the cells of a column are."""
+
+    TEXT = str
+    NUMBER = int
+    FLAG = bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column(Generic[Row]):
+    """One column of a table that programs read."""
+
+    name: str
+    """As headers and programs spell it; it never changes."""
+    cell: Callable[[Row], Cell]
+    holds: Holds = Holds.TEXT
 
 
 class Judged(NamedTuple):

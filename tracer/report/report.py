@@ -46,19 +46,19 @@ class Report(ReportView):
     def to_dataframe(self, table: str = "findings") -> pd.DataFrame:
         """One row a finding, or an entry of another ``table``, with the CSV's columns; what a finding about the process
         speaks of is in ``findings``, ``op`` is empty there."""
-        from tracer.report.files.frame import table_frame
+        from tracer.report.files.exported_tables import table_frame
 
         return table_frame(self, table)
 
     def pivot_by_phase(self) -> pd.DataFrame:
         """Calls by phase (rows) and verdict (columns, worst first), every recorded call counted once."""
-        from tracer.report.files.frame import phase_pivot
+        from tracer.report.files.exported_tables import phase_pivot
 
         return phase_pivot(self.tally)
 
     def pivot_by_module(self) -> pd.DataFrame:
         """Calls by module path (rows, worst first) and verdict (columns), every call counted once."""
-        from tracer.report.files.frame import module_pivot
+        from tracer.report.files.exported_tables import module_pivot
 
         return module_pivot(self.tally)
 

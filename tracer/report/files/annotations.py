@@ -13,7 +13,7 @@ from pathlib import Path
 from tracer.findings import Finding
 from tracer.names import Verdict
 from tracer.plain import one_line
-from tracer.report.naming import answer_of, counted, phase_of, runs_as_of, subject_of
+from tracer.report.words import answer_of, counted, phase_of, runs_as_of, subject_of
 from tracer.trace.records import split_place
 
 #: Annotations of one kind that GitHub shows for a step.

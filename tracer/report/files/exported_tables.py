@@ -1,26 +1,33 @@
-"""The tables that CSV, Parquet and data frames hold: columns that other programs read, and their rows.
+"""The tables that CSV, Parquet and data frames hold: columns that other programs read, their rows, and the three.
 
 A table's columns keep their names and their order; a new column is added behind the others.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracer.errors import ReportError
-from tracer.names import SEVERITY, Verdict
+from tracer.names import SEVERITY, Phase, Verdict
+from tracer.plain import encodable, visible
 from tracer.report import finding_columns
-from tracer.report.column import Cell, Column, Holds
+from tracer.report.finding_columns import Cell, Column, Holds
 
 if TYPE_CHECKING:
-    from tracer.findings import Target
+    import pandas as pd
+
+    from tracer.findings import Tally, Target
     from tracer.judging.call_findings import JudgedCall
     from tracer.report.view import ReportView
     from tracer.trace.records import Draw, Kernel, Region
 
 FINDINGS = "findings"
+#: What a spreadsheet takes for the start of a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 #: Facts of a call that have a column of their own.
 _OWN_COLUMNS = ("device", "dtype")
@@ -244,3 +251,79 @@ TABLES: Mapping[str, ExportedTable] = {
     "draws": ExportedTable(lambda: DRAWS, _draws),
     "regions": ExportedTable(lambda: REGIONS, _regions),
 }
+
+
+# --- formats ----------------------------------------------------------------------------------------------
+
+
+def render(report: ReportView, table: str = FINDINGS) -> str:
+    """CSV: the header and a row an entry, lines ended by ``\\n``, cells quoted where they need it."""
+    chosen = table_named(table)
+    lines = io.StringIO()
+    writer = csv.writer(lines, lineterminator="\n")
+    writer.writerow(chosen.header)
+    writer.writerows([_cell(value) for value in row] for row in chosen.cells(report))
+    return lines.getvalue()
+
+
+def _cell(value: Cell) -> str | int:
+    """``value`` with an apostrophe before what would be a formula, and without control characters."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return value
+    text = visible(value)
+    return f"'{text}" if value.startswith(_FORMULA) else text
+
+
+def encode(report: ReportView, table: str = FINDINGS) -> bytes:
+    """The table as a Parquet file: text, whole numbers, flags.
+
+    What UTF-8 cannot hold, a lone surrogate in a file's name, is written out.
+    """
+    frame = table_frame(report, table)
+    for name in frame.columns:
+        if frame[name].dtype == object:
+            frame[name] = frame[name].map(encodable).astype("string[pyarrow]")
+    stream = io.BytesIO()
+    frame.to_parquet(stream, engine="pyarrow", index=False)
+    return stream.getvalue()
+
+
+def table_frame(report: ReportView, table: str = FINDINGS) -> pd.DataFrame:
+    """One of the exported tables: the CSV's columns, plain strings, integer counts, boolean flags.
+
+    Strings are Python's own: a pyarrow-backed column refuses the lone surrogates that a file name can hold.
+    """
+    import pandas as pd
+
+    chosen = table_named(table)
+    frame: pd.DataFrame = pd.DataFrame(list(chosen.cells(report)), columns=chosen.header, dtype=object)
+    for name in chosen.holding(Holds.NUMBER):
+        frame[name] = frame[name].astype("int64")
+    for name in chosen.holding(Holds.FLAG):
+        frame[name] = frame[name].astype("bool")
+    return frame
+
+
+def phase_pivot(tally: Tally) -> pd.DataFrame:
+    """Calls by phase and verdict; phases in the order of a step, only those that occurred."""
+    counts = {phase.value: tally.by_phase[phase] for phase in Phase if phase in tally.by_phase}
+    return _pivot(counts, "phase")
+
+
+def module_pivot(tally: Tally) -> pd.DataFrame:
+    """Calls by module path and verdict; the module with the most of the worst verdict first."""
+    order = sorted(tally.by_module, key=lambda module: (_badness(tally.by_module[module]), module))
+    return _pivot({module: tally.by_module[module] for module in order}, "module")
+
+
+def _pivot(counts: Mapping[str, Mapping[Verdict, int]], index: str) -> pd.DataFrame:
+    """A row a key, a column a verdict, zero where nothing was counted."""
+    import pandas as pd
+
+    columns = pd.Index([verdict.value for verdict in SEVERITY], name="verdict")
+    values = [[row.get(verdict, 0) for verdict in SEVERITY] for row in counts.values()]
+    keys = pd.Index(list(counts), name=index, dtype=object)
+    pivot: pd.DataFrame = pd.DataFrame(values, index=keys, columns=columns, dtype="int64")
+    return pivot

@@ -32,16 +32,18 @@ class Format(NamedTuple):
     """A package that is not always installed; the extra of that format's name brings it."""
 
 
+_TABLES = "tracer.report.files.exported_tables"
+
 #: Formats by the name that ``--format`` takes.
 FORMATS: Mapping[str, Format] = {
     "text": Format(".txt", "tracer.report.render.terminal"),
     "html": Format(".html", "tracer.report.render.page"),
-    "csv": Format(".csv", "tracer.report.files.csv_format", has_tables=True),
+    "csv": Format(".csv", _TABLES, has_tables=True),
     "json": Format(".json", "tracer.report.files.json_format"),
     "markdown": Format(".md", "tracer.report.render.markdown"),
     "sarif": Format(".sarif", "tracer.report.files.sarif"),
     "junit": Format(".xml", "tracer.report.files.junit"),
-    "parquet": Format(".parquet", "tracer.report.files.parquet", is_binary=True, has_tables=True, needs="pyarrow"),
+    "parquet": Format(".parquet", _TABLES, is_binary=True, has_tables=True, needs="pyarrow"),
 }
 
 

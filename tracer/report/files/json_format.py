@@ -10,7 +10,7 @@ import tracer
 from tracer.findings import Change, Judgement
 from tracer.gate.baseline import Acceptance
 from tracer.plain import json_text
-from tracer.report.sections.headline import headline
+from tracer.report.sections.answers import headline
 from tracer.trace.differences import RankComparison
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from tracer.gate.baseline import Acceptance, file_of
 from tracer.names import Verdict
 from tracer.plain import one_line, visible
 from tracer.plan import place_of
-from tracer.report.naming import answer_of, counted, phase_of, runs_as_of, subject_of
+from tracer.report.words import answer_of, counted, phase_of, runs_as_of, subject_of
 
 if TYPE_CHECKING:
     from tracer.report.view import ReportView

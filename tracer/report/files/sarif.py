@@ -18,10 +18,9 @@ from tracer.findings import Finding
 from tracer.gate.baseline import Acceptance, AcceptedBy, file_of, risk_of
 from tracer.names import Verdict
 from tracer.plain import one_line, visible
-from tracer.report.naming import answer_of, counted, phase_of, runs_as_of, subject_of
 from tracer.report.sections.findings import of_this_run, rests_on_a_rule
 from tracer.report.site import page_of_rule, site_address
-from tracer.report.words import VERDICTS
+from tracer.report.words import VERDICTS, answer_of, counted, phase_of, runs_as_of, subject_of
 from tracer.trace.records import split_place
 
 if TYPE_CHECKING:

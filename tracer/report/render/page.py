@@ -21,8 +21,8 @@ from tracer.report import blocks as said
 from tracer.report.blocks import PAGE, Reader, Words, flat
 from tracer.report.render.assets import datatables_script, template_folder
 from tracer.report.render.page_data import findings_json
+from tracer.report.sections.answers import head_of
 from tracer.report.sections.calls import model_map
-from tracer.report.sections.headline import head_of
 from tracer.report.sections.order import sections_of
 from tracer.report.sections.targets import MOST_ROWS_ELSEWHERE, targets_shown
 from tracer.report.words import VERDICTS, plural

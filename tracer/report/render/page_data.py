@@ -17,8 +17,7 @@ import msgspec
 from tracer.findings import Finding, Judgement
 from tracer.names import SEVERITY, Phase
 from tracer.plain import visible
-from tracer.report.column import Holds
-from tracer.report.finding_columns import Judged, Part, details, on_page, rows
+from tracer.report.finding_columns import Holds, Judged, Part, details, on_page, rows
 from tracer.report.sections.calls import Block, worst_inside
 from tracer.report.sections.findings import accepted_in_words, groups_of
 from tracer.report.sections.recorded import command

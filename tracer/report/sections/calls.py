@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tracer.names import SEVERITY, Phase, Verdict
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section
-from tracer.report.sections.headline import tally_of
+from tracer.report.sections.answers import tally_of
 from tracer.report.words import VERDICTS, by_severity
 
 if TYPE_CHECKING:

@@ -21,10 +21,19 @@ from tracer.plan import name_of, place_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.finding_columns import backend_of
-from tracer.report.naming import calls_by_op, compiled_in, is_call, ops_behind, phase_of, subject_of
 from tracer.report.sections.answers import evidence_counts, unnamed_sentence
 from tracer.report.sections.targets import targets_shown
-from tracer.report.words import ABOUT, UNKNOWN_REASONS, plural
+from tracer.report.words import (
+    ABOUT,
+    UNKNOWN_REASONS,
+    calls_by_op,
+    compiled_in,
+    is_call,
+    ops_behind,
+    phase_of,
+    plural,
+    subject_of,
+)
 
 if TYPE_CHECKING:
     from tracer.report.view import ReportView

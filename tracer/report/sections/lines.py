@@ -10,8 +10,7 @@ from tracer.names import SEVERITY, Verdict
 from tracer.plain import visible
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words
-from tracer.report.naming import is_call, subject_of
-from tracer.report.words import plural
+from tracer.report.words import is_call, plural, subject_of
 from tracer.trace.records import split_place
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from tracer.report.sections.findings import findings, refuted, settled, unknown
 from tracer.report.sections.lines import own_lines
 from tracer.report.sections.plan import plan
 from tracer.report.sections.process import draws, loading, memory, settings
-from tracer.report.sections.ranks import ranks
-from tracer.report.sections.recorded import environment, not_seen
+from tracer.report.sections.recorded import environment, not_seen, ranks
 from tracer.report.sections.targets import targets
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from tracer.names import About, SeedOrigin, Verdict
 from tracer.plan import name_of, place_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
-from tracer.report.naming import calls_by_op, ops_behind, subject_of
-from tracer.report.words import ABOUT, SEED_ORIGINS, joined, plural, size
+from tracer.report.words import ABOUT, SEED_ORIGINS, calls_by_op, joined, ops_behind, plural, size, subject_of
 from tracer.trace.records import Allocation, Draw, Generator, Loader
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from tracer.names import SEVERITY, Verdict
 from tracer.plan import place_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words
-from tracer.report.naming import is_call
-from tracer.report.words import VERDICTS, number, plural
+from tracer.report.words import VERDICTS, is_call, number, plural
 
 if TYPE_CHECKING:
     from tracer.report.view import ReportView
