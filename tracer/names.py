@@ -167,25 +167,43 @@ class DeterministicMode(Word):
 
 
 class BlindSpotKind(Word):
-    """A part of the program that a dispatch mode cannot see, sees only in part, or changes."""
+    """A part of the program that a dispatch mode cannot see, sees only in part, or changes; all that is said of it.
 
-    COMPILED = "compiled-region"
-    COMPILE_FELL_BACK = "compile-fell-back"
+    Each is declared by its name in traces and reports, what the headline lists as not seen (empty where every call was
+    seen), what is lost, as the end of a sentence, and a report's banner, which a count follows.
+    """
+
+    _value_: str
+    headline: str
+    loses: str
+    banner: str
+
+    OTHER_PROCESS = "other-process", "other processes", "its ops are not seen"
+    OTHER_THREAD = "other-thread", "other threads", "ops that it dispatches are not seen"
+    DATALOADER = "dataloader-workers", "loader workers", "what they run is not seen"
+    COMPILED = "compiled-region", "compiled code", "only ops that its kernels hand back to torch are seen"
+    COMPILE_FELL_BACK = "compile-fell-back", "compiled code"
     """Compiled code ran eagerly because a dispatch mode was active."""
-    SCRIPTED = "scripted-function"
-    TRITON = "triton-kernel"
-    CUDA_GRAPH = "cuda-graph-replay"
-    DATALOADER = "dataloader-workers"
-    OTHER_THREAD = "other-thread"
-    OTHER_PROCESS = "other-process"
-    HIGHER_ORDER = "higher-order-body"
-    """A higher-order op whose body did not run through the dispatcher."""
-    SUBCLASS = "tensor-subclass"
-    """A tensor subclass whose inner calls could not be seen."""
-    NO_FORWARD_LINK = "no-forward-link"
-    """Backward calls whose forward line is not known."""
+    SCRIPTED = "scripted-function", "scripted functions", "ops that the interpreter fuses are not seen"
+    TRITON = "triton-kernel", "Triton kernels"
+    CUDA_GRAPH = "cuda-graph-replay", "CUDA graphs", "what is in it is not known"
+    HIGHER_ORDER = "higher-order-body", "bodies of higher-order ops", "its body did not run through the dispatcher"
+    SUBCLASS = "tensor-subclass", "tensor subclasses", "no call that it made was seen"
+    NO_FORWARD_LINK = "no-forward-link", "", "", "Backward calls without a link to their forward line"
     CHANGED_BY_RECORDING = "changed-by-recording"
-    """A call that was seen, and whose result can be another than without the recorder."""
+    """A call that was seen, and whose result can differ from that without the recorder."""
+
+    def __new__(cls, name: str, headline: str = "", lost: str = "", banner: str = "") -> BlindSpotKind:
+        """Declare one kind."""
+        kind = str.__new__(cls, name)
+        kind._value_ = name
+        kind.headline, kind.loses, kind.banner = headline, lost, banner
+        return kind
+
+    def of(self, code: str, lost: str = "") -> str:
+        """What is said of ``code``: ``scripted function gelu: ops that the interpreter fuses are not seen``."""
+        lost = lost or self.loses
+        return f"{code}: {lost}" if lost else code
 
 
 class Training(Word):

@@ -6,6 +6,7 @@ deterministic, as things stand or in deterministic mode, is a finding at its op,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 from tracer.findings import Finding, Judgement, Target
@@ -268,9 +269,10 @@ def banners_of(
         )
         notes = "".join(f" {note.says}" for note in target_tables.notes())
         yield f"Recorded on {' and '.join(elsewhere)}, judged for {target.backend}: {how}.{notes}"
-    unlinked = sum(s.count for s in trace.blind_spots if s.kind is BlindSpotKind.NO_FORWARD_LINK)
-    if unlinked:
-        yield f"Backward calls without a link to their forward line: {unlinked}."
+    counts: Counter[BlindSpotKind] = Counter()
+    for spot in trace.blind_spots:
+        counts[spot.kind] += spot.count
+    yield from (f"{kind.banner}: {counts[kind]}." for kind in BlindSpotKind if kind.banner and counts[kind])
     if trace.differing_settings and target.settings is Settings.RECORDED:
         names = ", ".join(trace.differing_settings)
         yield f"The merged recordings differ in {names}; the first recording's settings were judged."

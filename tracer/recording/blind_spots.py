@@ -43,16 +43,16 @@ class BlindSpots:
         """Called before code runs that may write to any tensor."""
 
     def note(
-        self, kind: BlindSpotKind, detail: str, frame: FrameType | None = None, *, count: int = 1, whose: Any = None
+        self, kind: BlindSpotKind, code: str, frame: FrameType | None = None, *, lost: str = "", whose: Any = None
     ) -> None:
-        """Count one blind spot of ``whose``, at the line of ``frame`` that is outside torch."""
+        """Count one blind spot: ``code`` of the object ``whose``, at the line of ``frame`` that is outside torch."""
         if kind is BlindSpotKind.DATALOADER:
             if whose in self._loaders:
                 return
             self._loaders.add(whose)
         location = spell(self._sites.innermost(frame), self._working_directory) if frame is not None else ""
-        key = (kind, detail, location)
-        self._noted[key] = self._noted.get(key, 0) + count
+        key = (kind, kind.of(code, lost), location)
+        self._noted[key] = self._noted.get(key, 0) + 1
         if kind is not BlindSpotKind.DATALOADER:  # what it shares is given away by a method that is watched
             self.on_unseen()
 
@@ -65,10 +65,7 @@ class BlindSpots:
         WATCHES.discard(self)
         for thread in threading.enumerate():
             if thread.ident not in (get_ident(), threading.main_thread().ident) and self._may_compute(thread):
-                self.note(
-                    BlindSpotKind.OTHER_THREAD,
-                    "another Python thread was alive while recording: ops that it dispatched are not seen",
-                )
+                self.note(BlindSpotKind.OTHER_THREAD, "another Python thread was alive while recording")
 
     def _may_compute(self, thread: threading.Thread) -> bool:
         """Not so a daemon of a library's: progress bars and the pinning of memory are such."""
@@ -81,14 +78,13 @@ class BlindSpots:
     def thread_starts(self, call: Call) -> None:
         """A Python thread is about to start."""
         if self._may_compute(call.args[0]):
-            detail = "a Python thread was started: ops that it dispatches are not seen"
-            self.note(BlindSpotKind.OTHER_THREAD, detail, call.frame, whose=call.first)
+            self.note(BlindSpotKind.OTHER_THREAD, "a Python thread was started", call.frame, whose=call.first)
 
     def module_met(self, module: torch.nn.Module) -> None:
         """A module ran for the first time: is it compiled or scripted?"""
         if isinstance(module, torch.jit.ScriptModule):
             name = getattr(module, "original_name", type(module).__name__)
-            self.note(BlindSpotKind.SCRIPTED, f"scripted module {name}: ops that the interpreter fuses are not seen")
+            self.note(BlindSpotKind.SCRIPTED, f"scripted module {name}")
         if seams.is_generated_module(module):
             self.compiled_code_ran()
         self.look_again()
@@ -110,20 +106,15 @@ class BlindSpots:
     def region_unseen(self, code: CompiledCode, frame: FrameType | None) -> None:
         """A compiled region ran whose inside is not known."""
         if code.origin is RegionOrigin.EARLIER:
-            detail = (
-                "code that was compiled before recording began: only ops that its kernels hand back to torch are seen"
-            )
+            self.note(BlindSpotKind.COMPILED, "code that was compiled before recording began", frame)
         else:
-            detail = (
-                "compiled code whose graph torch did not tell: only ops that its kernels hand back to torch are seen"
-            )
-        self.note(BlindSpotKind.COMPILED, detail, frame)
+            self.note(BlindSpotKind.COMPILED, "compiled code whose graph torch did not tell", frame)
 
     def module_on_other_thread(self, module: torch.nn.Module) -> None:
         """A module ran on a thread that is not recorded."""
         self.note(
             BlindSpotKind.OTHER_THREAD,
-            "modules ran on a Python thread other than the recorded one: their ops are not seen",
+            "modules ran on a Python thread other than the recorded one",
             sys._getframe(1),
         )
 
@@ -147,7 +138,7 @@ def _compiled(name: str, backend: str = compile_seams.INDUCTOR) -> tuple[BlindSp
     if backend in compile_seams.DISPATCHING or (backend == compile_seams.INDUCTOR and compile_seams.SEES_REGIONS):
         return None
     by = "" if backend == compile_seams.INDUCTOR else f" by the backend {backend}"
-    return BlindSpotKind.COMPILED, f"{name} is compiled{by}: only ops that its kernels hand back to torch are seen"
+    return BlindSpotKind.COMPILED, f"{name} is compiled{by}"
 
 
 def _called_in(frame: FrameType) -> Any | None:
@@ -178,24 +169,21 @@ def _on_loader(call: Call) -> tuple[BlindSpotKind, str] | None:
     workers = getattr(call.args[0], "_num_workers", 0)
     if not workers:
         return None
-    return (
-        BlindSpotKind.DATALOADER,
-        f"a DataLoader with {workers} worker processes: what they run is not seen",
-    )
+    return BlindSpotKind.DATALOADER, f"a DataLoader with {workers} worker processes"
 
 
 def _on_scripted(call: Call) -> tuple[BlindSpotKind, str]:
     name = call.args[0].name
-    return BlindSpotKind.SCRIPTED, f"scripted function {name}: ops that the interpreter fuses are not seen"
+    return BlindSpotKind.SCRIPTED, f"scripted function {name}"
 
 
 def _traced(trace: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """``torch.jit.trace`` fails under any dispatch mode: a number that an op takes becomes a tensor of the mode's."""
     with without_recording() as stepped_aside:
         if stepped_aside:
-            frame = sys._getframe(1)
+            frame, lost = sys._getframe(1), "the recorder stepped aside while it ran"
             for listener in WATCHES.listeners:
-                listener.note(BlindSpotKind.SCRIPTED, "torch.jit.trace: the recorder stepped aside while it ran", frame)
+                listener.note(BlindSpotKind.SCRIPTED, "torch.jit.trace", frame, lost=lost)
         return trace(*args, **kwargs)
 
 

@@ -348,14 +348,14 @@ class Recorder:
             if name == "subclass":
                 yield BlindSpot(
                     kind=BlindSpotKind.SUBCLASS,
-                    detail=f"{info.name} on {value}: no call that it made was seen",
+                    detail=BlindSpotKind.SUBCLASS.of(f"{info.name} on {value}"),
                     location=spell(counter.origin.site, self._working_directory),
                     count=counter.count,
                 )
             else:
                 yield BlindSpot(
                     kind=BlindSpotKind.HIGHER_ORDER,
-                    detail=f"{info.name}: its body did not run through the dispatcher",
+                    detail=BlindSpotKind.HIGHER_ORDER.of(info.name),
                     location=spell(counter.origin.site, self._working_directory),
                     count=counter.count,
                 )

@@ -96,7 +96,7 @@ class Captures:
             capture = known[1]
         capture.replays += 1
         if not capture.is_seen:
-            detail = "a CUDA graph that was captured before recording began was replayed: what is in it is not known"
+            detail = "a CUDA graph that was captured before recording began was replayed"
             self.on_unseen(BlindSpotKind.CUDA_GRAPH, detail, call.frame)
 
     def _new(self, graph: Any, site: Site, called_from: Site, *, is_seen: bool) -> Capture:

@@ -52,7 +52,7 @@ class ChildLog:
             for process in loaded.active_children() if loaded is not None else ():
                 if process not in self._processes and not _is_loader_worker(process):
                     self._processes.add(process)
-                    self._note("a process was alive as recording began: its ops are not seen", None)
+                    self._note("a process was alive as recording began", None)
 
     def stop(self) -> None:
         """Watch no more: what starts now computes nothing that was recorded."""
@@ -68,7 +68,7 @@ class ChildLog:
         """A ``multiprocessing`` process starts, of a pool or of ``mp.spawn`` too."""
         if not _is_loader_worker(call.first):
             self._processes.add(call.first)
-            self._note("a process was started: its ops are not seen", call.frame)
+            self._note("a process was started", call.frame)
 
     def program_starts(self, call: Call) -> None:
         """``subprocess`` starts a program: those count that run Python, and not for torch itself."""
@@ -86,16 +86,16 @@ class ChildLog:
 
     def _program_starts(self, command: Any, frame: FrameType) -> None:
         if runs_python(command) and not _is_torchs(frame):
-            self._note("another Python program was started: its ops are not seen", frame)
+            self._note("another Python program was started", frame)
 
     def forks(self, frame: FrameType) -> None:
         """The program called ``os.fork``."""
-        self._note("the process was forked: the child's ops are not seen", frame)
+        self._note("the process was forked", frame, lost="the child's ops are not seen")
 
-    def _note(self, detail: str, frame: FrameType | None) -> None:
+    def _note(self, process: str, frame: FrameType | None, *, lost: str = "") -> None:
         """Count one process, at the line of ``frame`` that is outside the standard library and torch."""
         location = spell(self._sites.innermost(frame), self._working_directory) if frame is not None else ""
-        self._noted[detail, location] += 1
+        self._noted[BlindSpotKind.OTHER_PROCESS.of(process, lost), location] += 1
 
 
 def _is_loader_worker(process: Any) -> bool:

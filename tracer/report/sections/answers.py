@@ -46,21 +46,6 @@ WITHOUT_TRAINING = {
     " nothing is known of a training",
 }
 
-#: What went by unseen, in the fewest words; what a backward call came from is no part of it.
-_UNSEEN = {
-    BlindSpotKind.OTHER_PROCESS: "other processes",
-    BlindSpotKind.OTHER_THREAD: "other threads",
-    BlindSpotKind.DATALOADER: "loader workers",
-    BlindSpotKind.COMPILED: "compiled code",
-    BlindSpotKind.COMPILE_FELL_BACK: "compiled code",
-    BlindSpotKind.SCRIPTED: "scripted functions",
-    BlindSpotKind.TRITON: "Triton kernels",
-    BlindSpotKind.CUDA_GRAPH: "CUDA graphs",
-    BlindSpotKind.HIGHER_ORDER: "bodies of higher-order ops",
-    BlindSpotKind.SUBCLASS: "tensor subclasses",
-}
-
-
 #: What differs between processes and shows in no op.
 _NOT_JUDGED = "orders of sets and hashes"
 
@@ -204,7 +189,7 @@ def unseen(report: ReportView) -> tuple[str, ...]:
     if any(region.executions and region.inside in _NOT_SEEN for region in report.judgement.regions):
         kinds.add(BlindSpotKind.COMPILED)
     before = ("what ran before recording",) if report.judgement.watched_from_start is False else ()
-    return (*before, *dict.fromkeys(words for kind, words in _UNSEEN.items() if kind in kinds))
+    return (*before, *dict.fromkeys(kind.headline for kind in BlindSpotKind if kind.headline and kind in kinds))
 
 
 def met(report: ReportView) -> set[Verdict]:
