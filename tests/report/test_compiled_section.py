@@ -26,7 +26,7 @@ from tracer.names import (
 from tracer.report import Report
 from tracer.report.render.terminal import drawn, printed
 from tracer.report.sections.answers import headline
-from tracer.report.sections.compiled import region_rows, regions_sentence, whole_region
+from tracer.report.sections.compiled import adding_of, regions_inside, regions_sentence, whole_region
 from tracer.trace import Trace
 
 PUT = "aten.index_put.default"
@@ -79,17 +79,17 @@ def section(made: Report) -> str:
 
 
 def test_the_worst_region_stands_first_with_its_kernels_and_ops(made: Report) -> None:
-    first, second = region_rows(made)
-    assert (first.id, first.verdict, first.gap) == ("0/0 forward", Verdict.NONDETERMINISTIC, "")
-    assert [(kernel.name, kernel.adds) for kernel in first.kernels] == [
+    first, second = regions_inside(made)
+    assert (first.region.id, first.verdict, first.gap) == ("0/0 forward", Verdict.NONDETERMINISTIC, "")
+    assert [(kernel.name, adding_of(kernel)) for kernel in first.kernels] == [
         (KERNEL, "adds atomically"),
         ("extern_kernels.mm", ""),
     ]
-    assert [(op.op, op.calls, op.verdict) for op in first.ops] == [
-        ("aten.index_put", 30, Verdict.NONDETERMINISTIC),
-        ("aten.mm", 60, Verdict.DETERMINISTIC),
+    assert [(call.group.op, call.group.count, call.ruling.verdict) for call in first.calls] == [
+        (PUT, 30, Verdict.NONDETERMINISTIC),
+        ("aten.mm.default", 60, Verdict.DETERMINISTIC),
     ]
-    assert (second.verdict, second.ops) == (Verdict.UNKNOWN, ())
+    assert (second.verdict, second.calls) == (Verdict.UNKNOWN, ())
     assert second.gap == "Its inside was not seen: it was compiled before recording began"
     assert regions_sentence(made) == (
         "2 regions of compiled code, the inside of 1 seen, 1 with a kernel that adds atomically."

@@ -14,7 +14,7 @@ from tracer.findings import Change, FillCost, Note
 from tracer.names import SeedOrigin, Verdict
 from tracer.report import Report
 from tracer.report.files.json_format import Document
-from tracer.report.sections.process import fill_words, generator_rows, loader_rows, untouched_generators
+from tracer.report.sections.process import fill_words, generator_rows, untouched_generators
 from tracer.report.words import size
 from tracer.trace.records import Allocation, Draw, Generator, Loader
 
@@ -250,15 +250,12 @@ def test_allocations_stand_by_site_the_largest_first() -> None:
 
 
 def test_a_loader_is_told_by_its_line_workers_order_and_generator() -> None:
-    first, second = loader_rows(process_report().loaders)
-    assert first.workers == "4, started by fork, without worker_init_fn"
-    assert first.order == "drawn at random (RandomSampler)"
-    assert first.drawn_from.startswith("the default generator, left to the machine")
-    assert first.further == ("its workers drew from numpy",)
+    shown = section(process_report(), "loading")
+    assert "4, started by fork, without worker_init_fn its workers drew from numpy" in shown
+    assert "drawn at random (RandomSampler) ≠not seeded the default generator, left to the machine" in shown
+    assert "none fixed (SequentialSampler) nothing 1 time" in shown
     on_a_rank = Loader(shuffles=True, sampler="DistributedSampler", epoch_set=False, origin=SeedOrigin.FIXED)
-    (spread,) = loader_rows([on_a_rank])
-    assert spread.drawn_from.startswith("its sampler's own generator, never seeded")
-    assert (second.workers, second.drawn_from, second.origin) == ("none", "nothing", None)
+    assert "its sampler's own generator, never seeded" in section(report(loaders=(on_a_rank,)), "loading")
     text = text_of(process_report(), 200)
     assert "train.py:30: workers 4, started by fork, without worker_init_fn" in text
 
@@ -275,10 +272,13 @@ def test_what_else_a_loader_hangs_on_is_said() -> None:
         epoch_set=False,
         workers_seen=False,
     )
-    (row,) = loader_rows([odd])
-    assert row.drawn_from == "its own generator, seeded by the program, at a.py:1"
-    assert len(row.further) == 4
-    assert "with worker_init_fn" in row.workers
+    shown = section(report(loaders=(odd,)), "loading")
+    assert "its own generator, seeded by the program, at a.py:1" in shown
+    assert "with worker_init_fn" in shown
+    assert (
+        "batches as they come (in_order=False); persistent workers; set_epoch was never called;"
+        " its workers could not be watched"
+    ) in shown
 
 
 # --- sizes ------------------------------------------------------------------------------------------------

@@ -60,61 +60,24 @@ _INSIDE: Mapping[RegionInside, str] = {
 }
 
 
-class KernelRow(NamedTuple):
-    """One kernel of a region."""
+class Inside(NamedTuple):
+    """One region with what is known of its inside."""
 
-    name: str
-    made_of: str
-    """What it is: generated C++, a template, an eager kernel."""
-    adds: str
-    """``adds atomically``, ``adds nothing atomically``, or nothing where no source is there to read."""
-    ops: str
-    """The ops that went into it."""
-    calls: int
-    choice: str
-    """What autotuning chose, and whether with a stopwatch."""
-    lines: tuple[str, ...]
-    """Its source's lines that show it, where the trace holds them."""
-
-    @property
-    def varies(self) -> bool:
-        """Does it add atomically, on several threads?"""
-        return self.adds == ADDS
-
-
-class OpRow(NamedTuple):
-    """Calls of one op at one place of a region."""
-
-    op: str
-    phase: str
-    place: str
-    module: str
-    calls: int
-    verdict: Verdict
-    in_mode: Verdict
-    kernels: str
-
-
-class RegionRow(NamedTuple):
-    """One region."""
-
-    id: str
-    title: str
-    """What was compiled, and where it begins."""
-    told: str
-    """How often it ran, for what and by what it was compiled, what is in it."""
-    gap: str
-    """What of it was not seen, and why; empty for one that was seen whole."""
+    region: Region
     verdict: Verdict
     """The worst of its calls; unknown where they were not seen."""
-    kernels: tuple[KernelRow, ...]
-    ops: tuple[OpRow, ...]
+    calls: tuple[JudgedCall, ...]
     """Worst first; empty for a report without its trace."""
+    kernels: tuple[Kernel, ...]
+    """Those that add in any order first."""
+    gap: str
+    """What was not seen, and why; empty for one that was seen whole."""
 
     @property
-    def varies(self) -> bool:
-        """Does a kernel of it add atomically?"""
-        return any(kernel.varies for kernel in self.kernels)
+    def title(self) -> str:
+        """What was compiled, and where it begins."""
+        what = self.region.function or "compiled code"
+        return f"{what} at {self.region.location}" if self.region.location else what
 
 
 ADDS = "adds atomically"
@@ -133,20 +96,17 @@ _HINT = "`tracer report TRACE --region ID` shows one region whole."
 
 def compiled(report: ReportView, reader: Reader) -> Section | None:
     """The regions of compiled code, the worst first."""
-    rows = region_rows(report)
-    if not rows:
+    insides = regions_inside(report)
+    if not insides:
         return None
-    shown, left_out = first(rows, min(_REGIONS, reader.rows))
+    shown, left_out = first(insides, min(_REGIONS, reader.rows))
     regions = (
         said.Row(
-            (said.Badge(row.verdict), " ", said.Code(row.id)),
-            aside=said.Code(row.title),
-            blocks=(
-                *_told_of(row),
-                *(_inside(row, is_open=number == 0 and row.varies) if reader.is_whole else _telling(row)),
-            ),
+            (said.Badge(one.verdict), " ", said.Code(one.region.id)),
+            aside=said.Code(one.title),
+            blocks=(*_told_of(one), *(_folded(one, number == 0) if reader.is_whole else _telling(one))),
         )
-        for number, row in enumerate(shown)
+        for number, one in enumerate(shown)
     )
     sentence = regions_sentence(report)
     blocks: tuple[said.Block, ...] = (said.lead(sentence),) if sentence else ()
@@ -159,94 +119,127 @@ def whole_region(report: ReportView, region: str) -> tuple[said.Block, ...]:
 
     Raises ``ReportError`` in one line for an id that the trace does not have.
     """
-    rows = {row.id: row for row in region_rows(report)}
-    if region not in rows:
-        known = one_line(", ".join(rows), 240)
+    insides = {one.region.id: one for one in regions_inside(report)}
+    if region not in insides:
+        known = one_line(", ".join(insides), 240)
         raise ReportError(
             f"there is no region {region!r}",
             hint=f"the trace has {known}" if known else "nothing was compiled while recording",
         )
-    row = rows[region]
-    blocks: tuple[said.Block, ...] = (
-        said.Paragraph((said.Badge(row.verdict), f" Region {row.id}: ", said.Code(row.title)), said.Tone.STRONG),
-        *_told_of(row),
-    )
-    if row.kernels:
-        blocks += (said.Heading(f"Kernels ({len(row.kernels):,})"), _kernels(row.kernels, None))
-    if row.ops:
-        blocks += (said.Heading(f"Ops ({sum(op.calls for op in row.ops):,} calls)"), _ops(row.ops, None))
+    one = insides[region]
+    title = (said.Badge(one.verdict), f" Region {region}: ", said.Code(one.title))
+    blocks: tuple[said.Block, ...] = (said.Paragraph(title, said.Tone.STRONG), *_told_of(one))
+    if one.kernels:
+        blocks += (said.Heading(f"Kernels ({len(one.kernels):,})"), _kernels(one.kernels, None))
+    if one.calls:
+        counted = sum(call.group.count for call in one.calls)
+        blocks += (said.Heading(f"Ops ({counted:,} calls)"), _ops(one.calls, None))
     return blocks
 
 
-def _told_of(row: RegionRow) -> tuple[said.Block, ...]:
-    gap = (said.Paragraph(f"{row.gap}."),) if row.gap else ()
-    return (said.quiet(row.told), *gap)
+def _told_of(one: Inside) -> tuple[said.Block, ...]:
+    told = said.quiet("; ".join(filter(None, _facts(one.region))))
+    return (told, said.Paragraph(f"{one.gap}.")) if one.gap else (told,)
 
 
-def _telling(row: RegionRow) -> tuple[said.Block, ...]:
+def _telling(one: Inside) -> tuple[said.Block, ...]:
     """The kernels of which there is something to say."""
-    telling = [kernel for kernel in row.kernels if kernel.varies or kernel.choice]
+    telling = [kernel for kernel in one.kernels if kernel.adds_in_any_order or kernel.choice or kernel.by_stopwatch]
     return (_kernels(telling, _TELLING),) if telling else ()
 
 
-def _inside(row: RegionRow, *, is_open: bool) -> tuple[said.Block, ...]:
-    if not row.kernels and not row.ops:
+def _folded(one: Inside, is_first: bool) -> tuple[said.Block, ...]:
+    if not one.kernels and not one.calls:
         return ()
-    summary = f"{plural(len(row.kernels), 'kernel')}, {plural(len(row.ops), 'op and place', 'ops and places')}"
-    tables: tuple[said.Block, ...] = (_kernels(row.kernels, _IN_REGION),) if row.kernels else ()
-    tables += (_ops(row.ops, _IN_REGION),) if row.ops else ()
-    return (said.Fold(summary, tables, is_open=is_open),)
+    summary = f"{plural(len(one.kernels), 'kernel')}, {plural(len(one.calls), 'op and place', 'ops and places')}"
+    tables: tuple[said.Block, ...] = (_kernels(one.kernels, _IN_REGION),) if one.kernels else ()
+    tables += (_ops(one.calls, _IN_REGION),) if one.calls else ()
+    varies = any(kernel.adds_in_any_order for kernel in one.kernels)
+    return (said.Fold(summary, tables, is_open=is_first and varies),)
 
 
-def _kernels(kernels: Sequence[KernelRow], most: int | None) -> said.Table:
+def _kernels(kernels: Sequence[Kernel], most: int | None) -> said.Table:
     shown, left_out = first(kernels, most)
     columns = said.columns("Kernel", "What it is", "Made of")
-    return said.Table(columns, tuple(map(_kernel_cells, shown)), noun="kernel", left_out=left_out)
+    return said.Table(columns, tuple(map(_kernel, shown)), noun="kernel", left_out=left_out)
 
 
-def _kernel_cells(kernel: KernelRow) -> tuple[Words, ...]:
-    adds: Words = said.Soft(said.Strong(kernel.adds), is_faint=False) if kernel.varies else said.Soft(kernel.adds)
-    times = said.Soft(f"called {plural(kernel.calls, 'time')} a run" if kernel.calls != 1 else "")
+def _kernel(kernel: Kernel) -> tuple[Words, ...]:
+    adds = adding_of(kernel)
+    choice = kernel.choice
+    if kernel.by_stopwatch:
+        choice = f"{choice}, chosen with a stopwatch" if choice else "chosen with a stopwatch"
+    times = f"called {plural(kernel.calls, 'time')} a run" if kernel.calls != 1 else ""
+    made_of = ", ".join(dict.fromkeys(name_of(op) for op in kernel.original_ops or kernel.ops))
     return (
         (said.Code(kernel.name), said.Lines("\n".join(kernel.lines))),
-        (kernel.made_of, times, adds, said.Soft(kernel.choice)),
-        said.Code(kernel.ops),
+        (
+            LANGUAGES[kernel.language],
+            said.Soft(times),
+            said.Soft(said.Strong(adds), is_faint=False) if adds == ADDS else said.Soft(adds),
+            said.Soft(choice),
+        ),
+        said.Code(made_of),
     )
 
 
-def _ops(ops: Sequence[OpRow], most: int | None) -> said.Table:
-    shown, left_out = first(ops, most)
+def adding_of(kernel: Kernel) -> str:
+    """``adds atomically``, ``adds nothing atomically``, or nothing where no source is there to read."""
+    if kernel.atomic and not kernel.adds_in_any_order:
+        return _APART if kernel.keeps_apart else _ONE_THREAD
+    return "" if kernel.atomic is None else ADDS if kernel.adds_in_any_order else _ADDS_NOTHING
+
+
+def _ops(calls: Sequence[JudgedCall], most: int | None) -> said.Table:
+    shown, left_out = first(calls, most)
     columns = said.columns("Op", "Verdict", "Into", "Place", long="Place")
-    return said.Table(
-        columns, tuple(map(_op_cells, shown)), noun="op", left_out=left_out, elsewhere="`--table calls` has"
-    )
+    return said.Table(columns, tuple(map(_op, shown)), "op", left_out, "`--table calls` has")
 
 
-def _op_cells(op: OpRow) -> tuple[Words, ...]:
-    then: Words = (
-        said.Soft(("→ ", said.Badge(op.in_mode), " under the mode"), " ") if op.in_mode is not op.verdict else ""
-    )
+def _op(call: JudgedCall) -> tuple[Words, ...]:
+    group, ruling = call
+    in_mode = ruling.verdict_in_deterministic_mode
+    under: Words = ("→ ", said.Badge(in_mode), " under the mode") if in_mode is not ruling.verdict else ""
     return (
-        (said.Code(op.op), f" {op.phase}, {plural(op.calls, 'call')}"),
-        (said.Badge(op.verdict), then),
-        said.Code(op.kernels),
-        (said.Code(op.place), said.Soft(("in ", said.Code(op.module)) if op.module else "")),
+        (said.Code(name_of(group.op)), f" {group.phase}, {plural(group.count, 'call')}"),
+        (said.Badge(ruling.verdict), said.Soft(under, " ")),
+        said.Code(", ".join(group.kernels)),
+        (
+            said.Code(group.location or "place not recorded"),
+            said.Soft(("in ", said.Code(group.module)) if group.module else ""),
+        ),
     )
 
 
-def region_rows(report: ReportView) -> list[RegionRow]:
+def regions_inside(report: ReportView) -> list[Inside]:
     """The regions, the worst first, then those that ran most often."""
     by_region: dict[str, list[JudgedCall]] = {}
     for call in report.calls if report.has_calls else ():
         if call.group.region is not None:
             by_region.setdefault(call.group.region, []).append(call)
     of_whole = {name: one.verdict for one in report.findings if one.about is About.COMPILED for name in one.regions}
-    rows = [
-        (region, _row(region, by_region.get(region.id, []), of_whole.get(region.id)))
-        for region in report.judgement.regions
+    insides = [
+        _inside(region, by_region.get(region.id, []), of_whole.get(region.id)) for region in report.judgement.regions
     ]
-    rows.sort(key=lambda row: (SEVERITY.index(row[1].verdict), -row[0].executions, row[0].id))
-    return [row for _, row in rows]
+    return sorted(insides, key=lambda one: (SEVERITY.index(one.verdict), -one.region.executions, one.region.id))
+
+
+def _inside(region: Region, calls: list[JudgedCall], of_whole: Verdict | None) -> Inside:
+    """``of_whole``: the verdict of a finding that is about the region and none of its calls."""
+    verdicts = {call.ruling.verdict for call in calls}
+    gap = _gap(region)
+    if not verdicts:
+        verdicts = {Verdict.UNKNOWN if gap and region.inside is not RegionInside.DISPATCHED else Verdict.DETERMINISTIC}
+    if not calls and any(kernel.adds_in_any_order for kernel in region.kernels):
+        verdicts = {Verdict.NONDETERMINISTIC}
+    verdicts |= set() if of_whole is None else {of_whole}
+    return Inside(
+        region,
+        min(verdicts, key=SEVERITY.index),
+        tuple(sorted(calls, key=lambda call: (SEVERITY.index(call.ruling.verdict), -call.group.count, call.group.op))),
+        tuple(sorted(region.kernels, key=lambda kernel: not kernel.adds_in_any_order)),
+        gap,
+    )
 
 
 def regions_sentence(report: ReportView) -> str:
@@ -265,39 +258,9 @@ def regions_sentence(report: ReportView) -> str:
     return f"{', '.join(parts)}."
 
 
-def _row(region: Region, calls: list[JudgedCall], of_whole: Verdict | None) -> RegionRow:
-    """``of_whole``: the verdict of a finding that is about the region and none of its calls."""
-    verdicts = {call.ruling.verdict for call in calls}
-    gap = _gap(region)
-    if not verdicts:
-        verdicts = {Verdict.UNKNOWN if gap and region.inside is not RegionInside.DISPATCHED else Verdict.DETERMINISTIC}
-    if not calls and any(kernel.adds_in_any_order for kernel in region.kernels):
-        verdicts = {Verdict.NONDETERMINISTIC}
-    verdicts |= set() if of_whole is None else {of_whole}
-    ops = sorted((_op(call) for call in calls), key=lambda row: (SEVERITY.index(row.verdict), -row.calls, row.op))
-    return RegionRow(
-        region.id,
-        _title(region),
-        _told(region),
-        gap,
-        min(verdicts, key=SEVERITY.index),
-        tuple(_kernel(kernel) for kernel in sorted(region.kernels, key=lambda one: not one.adds_in_any_order)),
-        tuple(ops),
-    )
-
-
-def _title(region: Region) -> str:
-    what = region.function or "compiled code"
-    return f"{what} at {region.location}" if region.location else what
-
-
 def _trials(tried: Tried) -> str:
     every = plural(tried.trials, "trial")
     return f"{tried.varied:,} of {every}" if tried.varied else every
-
-
-def _told(region: Region) -> str:
-    return "; ".join(filter(None, _facts(region)))
 
 
 def _facts(region: Region) -> Iterator[str]:
@@ -329,28 +292,3 @@ def _gap(region: Region) -> str:
     said = _INSIDE[region.inside]
     why = _GAPS[region.why] if region.why is not None else ""
     return f"{said}: {why}" if said and why else said
-
-
-def _kernel(kernel: Kernel) -> KernelRow:
-    adds = "" if kernel.atomic is None else ADDS if kernel.adds_in_any_order else _ADDS_NOTHING
-    if kernel.atomic and not kernel.adds_in_any_order:
-        adds = _APART if kernel.keeps_apart else _ONE_THREAD
-    choice = kernel.choice
-    if kernel.by_stopwatch:
-        choice = f"{choice}, chosen with a stopwatch" if choice else "chosen with a stopwatch"
-    made_of = ", ".join(dict.fromkeys(name_of(op) for op in kernel.original_ops or kernel.ops))
-    return KernelRow(kernel.name, LANGUAGES[kernel.language], adds, made_of, kernel.calls, choice, kernel.lines)
-
-
-def _op(call: JudgedCall) -> OpRow:
-    group, ruling = call
-    return OpRow(
-        name_of(group.op),
-        group.phase.value,
-        group.location or "place not recorded",
-        group.module,
-        group.count,
-        ruling.verdict,
-        ruling.verdict_in_deterministic_mode,
-        ", ".join(group.kernels),
-    )

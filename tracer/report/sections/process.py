@@ -101,11 +101,11 @@ def loading(report: ReportView, reader: Reader) -> Section | None:
     found = _findings(report, reader, About.LOADER)
     blocks: list[said.Block] = []
     if report.loaders:
-        shown, left_out = first(loader_rows(report.loaders), reader.rows)
+        shown, left_out = first(report.loaders, reader.rows)
         columns = said.columns("Place", "Workers", "Order", "Drawn from", "Iterated", figures=("Iterated",))
         if reader.is_whole:
             blocks.append(said.lead("Each DataLoader that was iterated, by the line that made it."))
-        blocks.append(said.Table(columns, tuple(map(_loader_cells, shown)), noun="loader", left_out=left_out))
+        blocks.append(said.Table(columns, tuple(map(loader_cells, shown)), noun="loader", left_out=left_out))
     blocks += found
     return Section(anchor="loading", title="Data loading", blocks=tuple(blocks)) if blocks else None
 
@@ -174,17 +174,6 @@ def _allocation_cells(one: Allocation) -> tuple[Words, ...]:
     return (*places, f"{one.count:,}", followed, size(one.bytes))
 
 
-def _loader_cells(row: LoaderRow) -> tuple[Words, ...]:
-    origin = None if row.origin is None else SEED_ORIGINS[row.origin]
-    return (
-        said.Code(row.place),
-        (row.workers, said.Soft("; ".join(row.further))),
-        row.order,
-        ("" if origin is None else said.Badge(origin.verdict, origin.label), said.Soft(row.drawn_from)),
-        plural(row.iterations, "time"),
-    )
-
-
 def _place(one: Draw | Allocation) -> str:
     if one.called_from:
         return f"{one.location} (called from {one.called_from})" if one.location else f"called from {one.called_from}"
@@ -201,20 +190,6 @@ class GeneratorRow(NamedTuple):
     seeded_at: str
     verdict: Verdict
     """The verdict whose colour it bears."""
-
-
-class LoaderRow(NamedTuple):
-    """One ``DataLoader`` in words."""
-
-    place: str
-    workers: str
-    order: str
-    drawn_from: str
-    """Which generator its order and its workers' seeds come from, and whether that was seeded."""
-    origin: SeedOrigin | None
-    """``None`` where it draws nothing."""
-    further: tuple[str, ...]
-    iterations: int
 
 
 def generator_rows(judgement: Judgement) -> list[GeneratorRow]:
@@ -294,22 +269,17 @@ def _fill_need(fill: FillCost) -> str:
     )
 
 
-def loader_rows(loaders: Iterable[Loader]) -> list[LoaderRow]:
-    """Each ``DataLoader`` that was iterated, in the order of the trace."""
-    return [_loader(loader) for loader in loaders]
-
-
-def _loader(one: Loader) -> LoaderRow:
+def loader_cells(one: Loader) -> tuple[Words, ...]:
+    """One ``DataLoader``: its place, workers and order, which generator these come from, how often it was iterated."""
     draws = one.shuffles or one.workers > 0
+    origin = SEED_ORIGINS[one.origin]
     place = one.location or "place not recorded"
-    return LoaderRow(
-        f"{place} (called from {one.called_from})" if one.called_from else place,
-        _workers(one),
+    return (
+        said.Code(f"{place} (called from {one.called_from})" if one.called_from else place),
+        (_workers(one), said.Soft("; ".join(_further(one)))),
         f"{'drawn at random' if one.shuffles else 'fixed'}{f' ({one.sampler})' if one.sampler else ''}",
-        _source(one) if draws else "nothing",
-        one.origin if draws else None,
-        tuple(_further(one)),
-        one.iterations,
+        (said.Badge(origin.verdict, origin.label), said.Soft(_source(one))) if draws else said.Soft("nothing"),
+        plural(one.iterations, "time"),
     )
 
 
