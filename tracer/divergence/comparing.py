@@ -7,9 +7,7 @@ from collections.abc import Hashable, Iterator, Sequence
 import msgspec
 import numpy as np
 
-from tracer.divergence.causes.changed_settings import changed_settings
-from tracer.divergence.causes.classifier import Classifier, place
-from tracer.divergence.causes.tables import Tables
+from tracer.divergence.causes import Classifier, Tables, changed_settings, place
 from tracer.divergence.matching.differing import Differences, differences
 from tracer.divergence.matching.following import Candidate, Following, Way, follow
 from tracer.divergence.matching.pairing import Pairs, pair

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tracer.divergence.matching.alignment import Gap, Match, align, gaps_of
-from tracer.divergence.matching.anchoring import align_steps
+from tracer.divergence.matching.alignment import Gap, Match, align, align_steps, gaps_of
 from tracer.names import Phase
 from tracer.trace.values import Values
 from tracer.trace.values.model import Group, Name

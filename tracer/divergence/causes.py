@@ -1,21 +1,21 @@
-"""From a root as it shows itself to its cause, with what the recordings say of it."""
+"""The cause of a root: what the recordings show at it, what the tables say beside it, which settings differ."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
-from tracer.divergence.causes.changed_settings import NO_KERNELS
-from tracer.divergence.causes.tables import Tables
 from tracer.divergence.matching.differing import lie_otherwise, reads_another
 from tracer.divergence.matching.following import Candidate, Way
 from tracer.divergence.matching.pairing import Pairs, texts_of
 from tracer.divergence.model import Changed, Place, Reason, Root, RootCause, Seed, Shows, Taken
 from tracer.divergence.recordings import Recording
-from tracer.names import GeneratorKind, NumberUse, Phase, SeedOrigin
-from tracer.trace.values import Mark, ValueKind, Values
+from tracer.findings import Finding
+from tracer.names import SEVERITY, About, EventKind, GeneratorKind, NumberUse, Phase, SeedOrigin, Verdict
+from tracer.trace.records import Environment, Region
+from tracer.trace.values import Group, Mark, ValueKind, Values
 
 #: What a thing that came in different makes a root.
 _OF_KIND = {
@@ -375,3 +375,150 @@ def _seeded(name: str, recording: Recording) -> Seed | None:
             if is_machines or generator.seeded_at:
                 return Seed(location=generator.seeded_at, is_machines=is_machines)
     return None
+
+
+# --- what the tables say ----------------------------------------------------------------------------------
+
+#: Verdicts under which a kernel that differs is no surprise.
+_CALM = (Verdict.DETERMINISTIC, Verdict.SEEDED)
+_BY_KERNEL = (RootCause.KERNEL, RootCause.SETTING)
+_VARIES = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL, Verdict.RAISES)
+
+_Key = tuple[str, ...]
+
+
+class Tables:
+    """What the tables say of the first recording's calls."""
+
+    def __init__(self, recording: Recording, findings: Sequence[Finding] | None) -> None:
+        self.worst: dict[_Key, Finding] = {}
+        self.judged: frozenset[_Key] = frozenset()
+        self._regions: dict[str, Region] = {}
+        self._seen: frozenset[str] = frozenset()
+        """Regions whose ops were judged."""
+        self._inside: dict[str, list[Finding]] = {}
+        """By region: what was found in it, the worst first."""
+        trace = recording.trace
+        if trace is None:
+            return
+        self._regions = {region.id: region for region in trace.regions}
+        if findings is None:
+            return
+        self.judged = frozenset(_key(call) for call in trace.calls if call.region is None)
+        self._seen = frozenset(call.region for call in trace.calls if call.region is not None)
+        for finding in findings:
+            if finding.about is not About.CALL:
+                continue
+            for region in finding.regions:
+                self._inside.setdefault(region, []).append(finding)
+            known = self.worst.get(_key(finding))
+            if known is None or _severity(finding) < _severity(known):
+                self.worst[_key(finding)] = finding
+        for several in self._inside.values():
+            several.sort(key=_severity)
+
+    def beside(self, root: Root, values: Values) -> Root:
+        """The root with what the tables say of its call."""
+        if root.region:
+            return self._in_region(root) if root.cause in _BY_KERNEL else root
+        rule, verdict = self._of(values.groups[int(values.group[root.call])])
+        contradicts = root.cause is RootCause.KERNEL and verdict in _CALM
+        return msgspec.structs.replace(root, rule=rule, verdict=verdict, contradicts=contradicts)
+
+    def _of(self, group: Group) -> tuple[str, Verdict | None]:
+        """Rule and verdict at these calls; no verdict where no table was asked about them."""
+        found = self.worst.get(_key(group))
+        if found is not None:
+            return found.rule, found.verdict
+        return "", Verdict.DETERMINISTIC if _key(group) in self.judged else None
+
+    # --- compiled regions ---
+
+    def _in_region(self, root: Root) -> Root:
+        """With the line in it that is suspected, and its kernels that add atomically."""
+        region = self._regions.get(root.region)
+        inside = self._inside.get(root.region, [])
+        adding = () if region is None else tuple(one.name for one in region.kernels if one.adds_in_any_order)
+        varying = [finding for finding in inside if finding.verdict in _VARIES]
+        suspects = [finding for finding in varying if set(finding.kernels) & set(adding)] or varying
+        if suspects:
+            worst = suspects[0]
+            root = msgspec.structs.replace(
+                root,
+                module=worst.module or root.module,
+                location=worst.location or root.location,
+                function=worst.function or root.function,
+                called_from=worst.called_from if worst.location else root.called_from,
+                rule=worst.rule,
+                verdict=worst.verdict,
+            )
+        elif not adding and root.region in self._seen:
+            verdict = inside[0].verdict if inside else Verdict.DETERMINISTIC
+            contradicts = root.cause is RootCause.KERNEL and verdict in _CALM
+            root = msgspec.structs.replace(root, verdict=verdict, contradicts=contradicts)
+        if root.reason is None:
+            return root
+        places = tuple(Place(op=finding.op, location=finding.location) for finding in suspects)
+        reason = msgspec.structs.replace(root.reason, adding=adding, suspects=places)
+        return msgspec.structs.replace(root, reason=reason)
+
+
+def _key(one: object) -> _Key:
+    return tuple(str(getattr(one, name)) for name in ("op", "phase", "module", "location", "called_from"))
+
+
+def _severity(finding: Finding) -> int:
+    return SEVERITY.index(finding.verdict)
+
+
+# --- settings that differ ---------------------------------------------------------------------------------
+
+#: Fields that say how the generators stood: another seed is a draw's matter.
+_SEEDS = ("torch_seed", "cuda_seed")
+#: Variables that no kernel reads: they make other orders of sets, other bytes in fresh memory.
+NO_KERNELS = frozenset({"PYTHONHASHSEED", "MALLOC_PERTURB_", "RANK", "LOCAL_RANK"})
+_ABSENT = "not set"
+
+
+def changed_settings(first: Recording, second: Recording) -> tuple[Changed, ...]:
+    """Everything of the environments that differs, and what the programs set otherwise while they ran."""
+    ours, theirs = first.environment, second.environment
+    if ours is None or theirs is None:
+        return ()
+    found = {one.name: one for one in (*_of_environments(ours, theirs), *_of_events(first, second))}
+    return tuple(found.values())
+
+
+def _of_environments(ours: Environment, theirs: Environment) -> Iterator[Changed]:
+    sides = [msgspec.to_builtins(one) for one in (ours, theirs)]
+    for name in Environment.__struct_fields__:
+        if name in _SEEDS:
+            continue
+        one, two = (side.get(name) for side in sides)
+        if name not in ("variables", "settings"):
+            if one != two and None not in (one, two):  # what could not be read on one side is not known to differ
+                yield Changed(name=name, first=_text(one), second=_text(two))
+            continue
+        one, two = one or {}, two or {}
+        for key in sorted({*one, *two} if name == "variables" else {*one} & {*two}):
+            if one.get(key) != two.get(key):
+                yield Changed(name=key, first=_text(one.get(key)), second=_text(two.get(key)))
+
+
+def _of_events(first: Recording, second: Recording) -> Iterator[Changed]:
+    """Settings that one program made, and the other not, or to another value."""
+    if first.trace is None or second.trace is None:
+        return
+    kinds = (EventKind.SETTING, EventKind.VARIABLE)
+    sides = [
+        {(event.name, event.location): event.value for event in trace.events if event.kind in kinds}
+        for trace in (first.trace, second.trace)
+    ]
+    for key in dict.fromkeys((*sides[0], *sides[1])):
+        one, two = sides[0].get(key), sides[1].get(key)
+        if one != two:
+            yield Changed(name=key[0], first=_text(one), second=_text(two))
+
+
+def _text(value: object) -> str:
+    return _ABSENT if value is None else str(value)

@@ -1,1 +1,0 @@
-"""The cause of a root, with what the recordings and the tables say of it."""
