@@ -207,12 +207,16 @@ def judgement(*findings: Finding, clean: int = 100, **fields: Any) -> Judgement:
         "target": target(),
         "findings": ordered,
         "tally": counted,
-        "environment": environment(),
-        "sources": (TraceSource(name="train.py", optimizer_steps=1, calls=counted.total),),
         "tables": {"cuda": ">=1.11,<=2.15"},
         "planned": {name: value for one in ordered for name, value in one.sets.items()},
     }
-    return Judgement(**made | fields)
+    recorded: dict[str, Any] = {
+        "environment": environment(),
+        "sources": (TraceSource(name="train.py", optimizer_steps=1, calls=counted.total),),
+    }
+    of_trace = [name for name in fields if name not in Judgement.__struct_fields__]
+    recorded |= {name: fields.pop(name) for name in of_trace}
+    return Judgement(trace=Trace(**recorded), **made | fields)
 
 
 def _settled(one: Finding, judged_for: Target) -> Finding:

@@ -23,18 +23,12 @@ from tracer.names import (
     UnknownReason,
     Verdict,
 )
+from tracer.trace.file import Trace
 from tracer.trace.records import (
-    Allocation,
-    BlindSpot,
     Draw,
-    Environment,
     FactValue,
-    Generator,
-    Loader,
     Place,
     Placed,
-    Region,
-    TraceSource,
     Tried,
 )
 
@@ -289,31 +283,24 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """A trace held against tables for one target."""
 
+    trace: Trace
+    """What was judged: the environment, the recordings, what could not be seen."""
     target: Target
     findings: tuple[Finding, ...]
     """Worst first; then by calls, most first; then by location and op."""
     tally: Tally
     banners: tuple[str, ...] = ()
     """What every reader must know first: an extrapolated table, a partial trace, a missing forward link."""
-    environment: Environment
-    blind_spots: tuple[BlindSpot, ...] = ()
-    sources: tuple[TraceSource, ...] = ()
-    differing_settings: tuple[str, ...] = ()
     tables: Mapping[str, str] = {}
     """Tables that were used: backend to the versions of torch that its table was reviewed for."""
     notes: tuple[Note, ...] = ()
     """Settings that matter between machines only."""
     draws: tuple[Draw, ...] = ()
     """The ledger of random draws."""
-    generators: tuple[Generator, ...] = ()
-    allocations: tuple[Allocation, ...] = ()
     fill: FillCost | None = None
     """``None`` where nothing was allocated without being written, or nobody looked."""
-    loaders: tuple[Loader, ...] = ()
     planned: dict[str, FactValue] = {}
     """The settings and seeds that together settle every finding that settings can settle."""
-    source_lines: dict[str, str] = {}
-    """The text of the user's own lines by ``path:line``, where the trace holds it."""
     observed: tuple[Finding, ...] = ()
     """What the tables accuse and the data of this run settle: deterministic for these data, and for no other. In the
     tally they count as deterministic; they are none of ``findings`` where deterministic mode takes them too."""
@@ -325,7 +312,5 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """Deterministic calls of ops that no rule names, by the evidence for them."""
     training: Training = Training.UNKNOWN
     """Does the recording hold an optimizer's step?"""
-    regions: tuple[Region, ...] = ()
-    """What was compiled, or captured in CUDA graphs, with the kernels that it came to."""
     watched_from_start: bool | None = None
     """Was the process watched from its start, so that every seed was seen? ``None``: not known."""

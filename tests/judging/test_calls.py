@@ -464,8 +464,8 @@ def test_what_is_missing_is_said_first() -> None:
     assert [b.split()[0] for b in judgement.banners] == ["The", "Recorded", "Backward", "The"]
     assert "interrupted" in judgement.banners[0]
     assert "cudnn_benchmark" in judgement.banners[3]
-    assert judgement.blind_spots == recorded.blind_spots
-    assert judgement.sources == recorded.sources
+    assert judgement.trace.blind_spots == recorded.blind_spots
+    assert judgement.trace.sources == recorded.sources
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tests.cli.command import process
 from tests.report.samples import full_report, process_report
 from tracer.errors import ReportError
 from tracer.report.files.formats import FORMATS, encoded, render
-from tracer.report.files.json_format import REPORT_SCHEMA, Document
+from tracer.report.files.json_format import REPORT_SCHEMA, Document, JudgementForm
 from tracer.report.render import assets
 from tracer.report.render import page as html
 
@@ -41,7 +41,7 @@ def test_the_page_reads_as_it_did(golden: Golden, monkeypatch: pytest.MonkeyPatc
 def test_json_reads_back_into_the_same_judgement_and_plan() -> None:
     made = full_report()
     document = msgspec.json.decode(made.to_json(), type=Document)
-    assert document.judgement == made.judgement
+    assert document.judgement == JudgementForm.of(made.judgement)
     assert document.plan == made.plan
     assert document.schema == REPORT_SCHEMA
 

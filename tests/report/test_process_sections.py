@@ -13,7 +13,7 @@ from tests.report.samples import SEED_WORKER, process_report
 from tracer.findings import Change, FillCost, Note
 from tracer.names import SeedOrigin, Verdict
 from tracer.report import Report
-from tracer.report.files.json_format import Document
+from tracer.report.files.json_format import Document, JudgementForm
 from tracer.report.sections.process import fill_words, generator_rows, untouched_generators
 from tracer.report.words import size
 from tracer.trace.records import Allocation, Draw, Generator, Loader
@@ -112,7 +112,7 @@ def test_a_csv_row_about_the_process_has_no_op_under_the_same_header() -> None:
 def test_json_holds_everything_and_reads_back() -> None:
     made = process_report()
     document = msgspec.json.decode(made.to_json(), type=Document)
-    assert document.judgement == made.judgement
+    assert document.judgement == JudgementForm.of(made.judgement)
     assert document.plan == made.plan
     assert document.judgement.draws
     assert document.judgement.loaders
@@ -120,8 +120,10 @@ def test_json_holds_everything_and_reads_back() -> None:
 
 def test_the_report_offers_what_the_judgement_holds() -> None:
     made = process_report()
-    for name in ("notes", "draws", "generators", "loaders", "allocations", "fill"):
+    for name in ("notes", "draws", "fill"):
         assert getattr(made, name) is getattr(made.judgement, name)
+    for name in ("generators", "loaders", "allocations", "environment"):
+        assert getattr(made, name) is getattr(made.judgement.trace, name)
         assert getattr(made, name)
 
 

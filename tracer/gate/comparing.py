@@ -99,7 +99,7 @@ def compare_judgements(
         after=after.target,
         differences=tuple(sorted(found, key=_order)),
         same=same,
-        settings=tuple(_settings(before.environment, after.environment)),
+        settings=tuple(_settings(before.trace.environment, after.trace.environment)),
         tally_before=before.tally.as_is,
         tally_after=after.tally.as_is,
         draws=tuple(_sentence(*draw) for draw in draws),

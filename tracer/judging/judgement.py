@@ -124,6 +124,7 @@ def judge_calls(
     findings = [*call_findings(calls, code, switches, trace.source_lines), *with_plan(observed.findings, settled)]
     on_meta = meta_calls(groups)
     judgement = Judgement(
+        trace=trace,
         target=target,
         findings=tuple(sorted(findings, key=order_of)),
         tally=tally_of(counted, calls_by_ruling, rulings),
@@ -135,25 +136,16 @@ def judge_calls(
             *process.banners(),
             *(process_banners(trace) if rows is not None else ()),
         ),
-        environment=trace.environment,
-        blind_spots=trace.blind_spots,
-        sources=trace.sources,
-        differing_settings=trace.differing_settings,
         tables={str(bound.table.backend): bound.table.reviewed for bound in target_tables.used()},
         notes=tuple(sorted(observed.notes, key=lambda note: (-sum(note.ops.values()), note.rule, note.subject))),
         draws=trace.draws,
-        generators=trace.generators,
-        allocations=trace.allocations,
         fill=fill_cost(trace, settings.under({})),
-        loaders=trace.loaders,
         planned=settled.planned,
-        source_lines=trace.source_lines,
         training=trace.training,
         observed=tuple(sorted(call_findings(kept, code, switches, trace.source_lines), key=order_of)),
         meta_calls=on_meta,
         nothing_computed=on_meta > 0 and not has_computed_step(groups),
         unnamed=unnamed_calls(calls_by_ruling, rulings),
-        regions=trace.regions,
         watched_from_start=trace.watched_from_start,
     )
     return judgement, tuple(judged)

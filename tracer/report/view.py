@@ -109,12 +109,12 @@ class ReportView:
     @property
     def environment(self) -> Environment:
         """The recorded process's versions and settings."""
-        return self.judgement.environment
+        return self.judgement.trace.environment
 
     @property
     def blind_spots(self) -> tuple[BlindSpot, ...]:
         """What ran and was not seen, or seen only in part."""
-        return self.judgement.blind_spots
+        return self.judgement.trace.blind_spots
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -131,18 +131,18 @@ class ReportView:
     def generators(self) -> tuple[Generator, ...]:
         """The process's own generators over the recorded region: where their state came from, and whether the region
         drew from them."""
-        return self.judgement.generators
+        return self.judgement.trace.generators
 
     @property
     def loaders(self) -> tuple[Loader, ...]:
         """Each ``DataLoader`` that was iterated, by the line that made it."""
-        return self.judgement.loaders
+        return self.judgement.trace.loaders
 
     @property
     def allocations(self) -> tuple[Allocation, ...]:
         """Calls that gave memory without writing it, by op and site, with the bytes that deterministic mode would
         fill."""
-        return self.judgement.allocations
+        return self.judgement.trace.allocations
 
     @property
     def fill(self) -> FillCost | None:

@@ -186,7 +186,7 @@ def test_regions_that_vary_when_they_run_again_say_so_of_their_one_suspect_and_e
 ) -> None:
     varying, exact = tried(whole=False)[0], tried(whole=True)[0]
     for report, does_vary in ((varying, True), (exact, False)):
-        regions = [region.tried for region in report.judgement.regions]
+        regions = [region.tried for region in report.judgement.trace.regions]
         assert len(regions) == 2
         assert [one is not None and (one.trials, one.varied > 0, one.together) for one in regions] == [
             (6, does_vary, 1)

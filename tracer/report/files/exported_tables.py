@@ -122,7 +122,7 @@ def _badness(counts: Mapping[Verdict, int]) -> tuple[int, ...]:
 
 
 def _settings(report: ReportView) -> Iterator[_Setting]:
-    environment, differing = report.environment, report.judgement.differing_settings
+    environment, differing = report.environment, report.judgement.trace.differing_settings
     for field in environment.__struct_fields__:
         value = getattr(environment, field)
         if value is None:
@@ -151,7 +151,7 @@ def _draws(report: ReportView) -> Iterator[Draw]:
 
 
 def _regions(report: ReportView) -> Iterator[_Kernel]:
-    for region in report.judgement.regions:
+    for region in report.judgement.trace.regions:
         yield from (_Kernel(region, kernel) for kernel in region.kernels or (None,))
 
 

@@ -2,22 +2,70 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 
 import tracer
-from tracer.findings import Change, Judgement
+from tracer.findings import Change, FillCost, Finding, Judgement, Note, Tally, Target
 from tracer.gate.baseline import Acceptance
+from tracer.names import EvidenceKind, Training
 from tracer.plain import json_text
 from tracer.report.sections.answers import headline
 from tracer.trace.differences import RankComparison
+from tracer.trace.records import (
+    Allocation,
+    BlindSpot,
+    Draw,
+    Environment,
+    FactValue,
+    Generator,
+    Loader,
+    Region,
+    TraceSource,
+)
 
 if TYPE_CHECKING:
     from tracer.report.view import ReportView
 
 #: Raised when a field is renamed, removed or changes its meaning; a new optional field does not raise it.
 REPORT_SCHEMA = 1
+
+
+class JudgementForm(msgspec.Struct, frozen=True, kw_only=True):
+    """``Judgement``, and what a report says of the trace that was judged; each field as it is documented there."""
+
+    target: Target
+    findings: tuple[Finding, ...]
+    tally: Tally
+    banners: tuple[str, ...] = ()
+    environment: Environment
+    blind_spots: tuple[BlindSpot, ...] = ()
+    sources: tuple[TraceSource, ...] = ()
+    differing_settings: tuple[str, ...] = ()
+    tables: Mapping[str, str] = {}
+    notes: tuple[Note, ...] = ()
+    draws: tuple[Draw, ...] = ()
+    generators: tuple[Generator, ...] = ()
+    allocations: tuple[Allocation, ...] = ()
+    fill: FillCost | None = None
+    loaders: tuple[Loader, ...] = ()
+    planned: dict[str, FactValue] = {}
+    source_lines: dict[str, str] = {}
+    observed: tuple[Finding, ...] = ()
+    meta_calls: int = 0
+    nothing_computed: bool = False
+    unnamed: dict[EvidenceKind, int] = {}
+    training: Training = Training.UNKNOWN
+    regions: tuple[Region, ...] = ()
+    watched_from_start: bool | None = None
+
+    @classmethod
+    def of(cls, judgement: Judgement) -> JudgementForm:
+        """The fields of ``judgement``, and of its trace those that it has not itself."""
+        own, trace = Judgement.__struct_fields__, judgement.trace
+        return cls(**{name: getattr(judgement if name in own else trace, name) for name in cls.__struct_fields__})
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +76,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     """The release that wrote the file."""
     headline: str = ""
     """The report in one sentence, as every other format opens with it."""
-    judgement: Judgement
+    judgement: JudgementForm
     """Target, findings, tally, banners, environment, blind spots, sources and tables."""
     plan: tuple[Change, ...]
     """The numbered changes."""
@@ -45,7 +93,7 @@ def render(report: ReportView) -> str:
     document = Document(
         tracer_version=tracer.__version__,
         headline=headline(report)[1],
-        judgement=report.judgement,
+        judgement=JudgementForm.of(report.judgement),
         plan=report.plan,
         accepted=msgspec.UNSET if report.accepted is None else report.accepted,
         failing=msgspec.UNSET if report.failing is None else tuple(sorted(report.failing)),

@@ -35,7 +35,7 @@ def render(report: ReportView) -> str:
     made = [_case(report, rule, path, places) for (rule, path), places in cases.items()]
     counts = {"tests": str(len(made)), "failures": _count(made, "failure"), "errors": "0"}
     root = ElementTree.Element("testsuites", {"name": "determinism", "time": "0", **counts})
-    is_fake = any(source.fake_calls for source in report.judgement.sources)
+    is_fake = any(source.fake_calls for source in report.judgement.trace.sources)
     name = _text(f"determinism on {report.target.backend}{', recorded on fake tensors' if is_fake else ''}")
     suite = ElementTree.SubElement(
         root, "testsuite", {"name": name, **counts, "skipped": _count(made, "skipped"), "time": "0"}

@@ -116,7 +116,7 @@ def _script(report: ReportView) -> str:
     files = [
         file_of(place) for finding in report.findings for place in (finding.called_from, finding.location) if place
     ]
-    names = [source.name for source in report.judgement.sources if source.name.endswith(".py")]
+    names = [source.name for source in report.judgement.trace.sources if source.name.endswith(".py")]
     for name in names:
         if name in files:
             return name

@@ -118,7 +118,7 @@ def tally_of(report: ReportView) -> said.Tally:
 
 def _traced(report: ReportView) -> str:
     """What was recorded, in one line: recordings, ranks, optimizer steps, calls."""
-    sources = report.judgement.sources
+    sources = report.judgement.trace.sources
     names = list(dict.fromkeys(source.name for source in sources if source.name))
     ranks = len({source.rank for source in sources if source.rank is not None})
     steps = max((source.optimizer_steps for source in sources), default=0)
@@ -140,10 +140,10 @@ def headline(report: ReportView) -> tuple[Verdict, str]:
     seen or judged; where no optimizer stepped, that comes first. A recording on fake tensors is always called one.
     """
     verdict, line = _headline(report)
-    fake = sum(source.fake_calls for source in report.judgement.sources)
+    fake = sum(source.fake_calls for source in report.judgement.trace.sources)
     if not fake:
         return verdict, line
-    calls = sum(source.calls for source in report.judgement.sources)
+    calls = sum(source.calls for source in report.judgement.trace.sources)
     told = "" if fake * 100 >= calls * _NEARLY_ALL else f" in {fake:,} of {calls:,} calls"
     return verdict, f"{line}; recorded on fake tensors{told}"
 
@@ -186,7 +186,7 @@ def _headline(report: ReportView) -> tuple[Verdict, str]:
 def unseen(report: ReportView) -> tuple[str, ...]:
     """What of the program went by unseen, a few words each: a seed may lie in it, or a whole step."""
     kinds = {spot.kind for spot in report.blind_spots}
-    if any(region.executions and region.inside in _NOT_SEEN for region in report.judgement.regions):
+    if any(region.executions and region.inside in _NOT_SEEN for region in report.judgement.trace.regions):
         kinds.add(BlindSpotKind.COMPILED)
     before = ("what ran before recording",) if report.judgement.watched_from_start is False else ()
     return (*before, *dict.fromkeys(kind.headline for kind in BlindSpotKind if kind.headline and kind in kinds))

@@ -219,7 +219,8 @@ def regions_inside(report: ReportView) -> list[Inside]:
             by_region.setdefault(call.group.region, []).append(call)
     of_whole = {name: one.verdict for one in report.findings if one.about is About.COMPILED for name in one.regions}
     insides = [
-        _inside(region, by_region.get(region.id, []), of_whole.get(region.id)) for region in report.judgement.regions
+        _inside(region, by_region.get(region.id, []), of_whole.get(region.id))
+        for region in report.judgement.trace.regions
     ]
     return sorted(insides, key=lambda one: (SEVERITY.index(one.verdict), -one.region.executions, one.region.id))
 
@@ -244,7 +245,7 @@ def _inside(region: Region, calls: list[JudgedCall], of_whole: Verdict | None) -
 
 def regions_sentence(report: ReportView) -> str:
     """How much was compiled, and how much of it was seen; empty where nothing was."""
-    regions = [region for region in report.judgement.regions if region.kind is RegionKind.COMPILED]
+    regions = [region for region in report.judgement.trace.regions if region.kind is RegionKind.COMPILED]
     if not regions:
         return ""
     seen = sum(region.inside in (RegionInside.OPS_AND_KERNELS, RegionInside.OPS) for region in regions)

@@ -296,7 +296,7 @@ def rests_on_a_rule(finding: Finding) -> bool:
 
 def to_report(judgement: Judgement, found: Sequence[Finding]) -> str:
     """The text to paste into an issue: where it ran, which calls, what the table says, what was seen."""
-    environment = judgement.environment
+    environment = judgement.trace.environment
     on = ", ".join(dict.fromkeys(device.name for device in environment.devices)) or environment.platform
     versions = [f"torch {environment.torch}"]
     versions += [f"CUDA {environment.cuda}"] if environment.cuda else []

@@ -110,7 +110,7 @@ def user_lines(report: ReportView) -> Lines:
         if place := line_of(finding):
             found.setdefault(place, []).append(finding)
     ordered = sorted(found.items(), key=lambda item: (_worst(item[1]), -_calls(item[1]), item[0]))
-    sources = report.judgement.source_lines
+    sources = report.judgement.trace.source_lines
     lines = [
         _line(number, place, group, sources.get(place, ""))
         for number, (place, group) in enumerate(ordered[:MOST_LINES], 1)

@@ -205,7 +205,7 @@ def generator_rows(judgement: Judgement) -> list[GeneratorRow]:
     drawn = {name for name, _, _ in draws}
     rows += [
         _uncounted(generator)
-        for generator in judgement.generators
+        for generator in judgement.trace.generators
         if generator.name not in drawn and generator.drew is not False
     ]
     order = (Verdict.NONDETERMINISTIC, Verdict.UNKNOWN, Verdict.SEEDED)
@@ -225,13 +225,15 @@ def untouched_generators(judgement: Judgement) -> tuple[str, ...]:
     """Generators that the step did not draw from."""
     drawn = {draw.generator for draw in judgement.draws}
     return tuple(
-        generator.name for generator in judgement.generators if generator.drew is False and generator.name not in drawn
+        generator.name
+        for generator in judgement.trace.generators
+        if generator.drew is False and generator.name not in drawn
     )
 
 
 def unseen_generators(judgement: Judgement) -> str:
     """Which generators nobody can watch, where the process had loaded what makes them; empty where it had not."""
-    if not any(generator.name == "numpy" for generator in judgement.generators):
+    if not any(generator.name == "numpy" for generator in judgement.trace.generators):
         return ""
     return (
         "NumPy's Generator objects (numpy.random.default_rng) cannot be seen: whether the step draws from one, and "

@@ -45,12 +45,12 @@ def not_seen(report: ReportView, reader: Reader) -> Section | None:
 def environment(report: ReportView, reader: Reader) -> Section:
     """Versions, settings and recordings, and the command that judges again."""
     judgement = report.judgement
-    recorded = tuple(_settings(report.environment, judgement.differing_settings))
+    recorded = tuple(_settings(report.environment, judgement.trace.differing_settings))
     beside: tuple[said.Block, ...] = (
         said.Pairs(recorded, "Versions and settings of the recorded process", "environment"),
     )
-    if judgement.sources:
-        beside += (said.Pairs(tuple(map(_source, judgement.sources)), "Recordings"),)
+    if judgement.trace.sources:
+        beside += (said.Pairs(tuple(map(_source, judgement.trace.sources)), "Recordings"),)
     lead = "As recorded: when recording began or, for a script, when its first recorded optimizer step began."
     again = command(report, judgement.target)
     return Section(
