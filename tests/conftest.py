@@ -10,6 +10,17 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Pytest rewrites the asserts of test modules alone; these are called by them, and assert too.
+pytest.register_assert_rewrite(
+    "tests.planted.planting",
+    "tests.recording.compiled.programs",
+    "tests.recording.values.reading",
+    "tests.report.browser",
+    "tests.runner.random_signals",
+    "tests.runner.repeated.planting",
+    "tests.support",
+    "tests.tables.claims",
+)
 # Inductor compiles three programs to learn what the processor can do: fifteen seconds in each process that compiles.
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
 # No test fails on a time: a machine that others use too is slow now and then.

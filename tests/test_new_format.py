@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.shell_completion import ShellComplete
 
-from tests.build import call, report, trace
-from tests.cli.command import Command
+from tests.support.build import call, report, trace
+from tests.support.command import Command
 from tracer.cli.completion import VARIABLE
 from tracer.cli.main import tracer
 from tracer.integrations.chosen_steps import ChosenSteps

@@ -6,7 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
-from tests.cli.command import process
+from tests.support.command import process
 from tracer.tables import loading
 
 RULE = """
@@ -34,7 +34,7 @@ from tracer.tables import loading
 loading._FOLDER = Path(sys.argv[1])
 
 from docs.making.rule_pages import rule_pages
-from tests.build import call, trace
+from tests.support.build import call, trace
 from tracer import judge
 from tracer.cli.main import main
 from tracer.tables.lint.proving import faults_of_tables

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.cli.command import process
+from tests.support.command import process
 from tracer.tables.settings.rows import ROWS
 
 KEY = "torch.backends.mkldnn.deterministic"

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.build import call, trace
+from tests.support.build import call, trace
 from tracer import judge
 from tracer.errors import TargetError
 from tracer.names import Backend

@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.recording.lines import one
+from tests.support.lines import one
 from tracer import DeterminismTracer, Trace, judge
 from tracer.errors import TargetError, UsageError
 from tracer.names import Verdict

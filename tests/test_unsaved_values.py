@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import PLAIN
+from tests.support.command import PLAIN
 
 BEGIN = """\
 import gc, os, sys

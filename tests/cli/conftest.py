@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Command
+from tests.support.command import Command
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.build import call, trace
-from tests.cli.command import Command, tracer_process
+from tests.support.build import call, trace
+from tests.support.command import Command, tracer_process
 from tracer.cli.main import main
 
 Line = list[str | Path]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.build import call, environment, trace
-from tests.cli.command import Command
+from tests.support.build import call, environment, trace
+from tests.support.command import Command
 from tracer.gate.baseline import HEADER, LEGEND
 from tracer.names import BlindSpotKind, Verdict
 from tracer.trace import BlindSpot, TraceSource

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.build import call, finding, trace
-from tests.cli.command import Command
 from tests.report.samples import HOSTILE
+from tests.support.build import call, finding, trace
+from tests.support.command import Command
 from tracer.cli.writing import SUMMARY
 from tracer.gate.baseline import HEADER, LEGEND
 from tracer.report.files.annotations import LIMIT, annotated, inert

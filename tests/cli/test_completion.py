@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.shell_completion import ShellComplete
 
-from tests.cli.command import PLAIN, Command, process
+from tests.support.command import PLAIN, Command, process
 from tracer.cli.completion import INSTALL, SHELLS, VARIABLE
 from tracer.cli.main import COMMANDS, tracer
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.cli.command import Command, tracer_process
+from tests.support.command import Command, tracer_process
 from tracer.bundled.training_step import make_training
 from tracer.trace import Trace
 

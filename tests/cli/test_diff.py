@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.build import call, environment, finding, judgement, trace
-from tests.cli.command import Command
+from tests.support.build import call, environment, finding, judgement, trace
+from tests.support.command import Command
 from tracer.gate.comparing import Kind, compare_judgements
 from tracer.names import Phase
 from tracer.trace.records import Draw

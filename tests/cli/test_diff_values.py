@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.build import call, environment, trace
-from tests.cli.command import Command
 from tests.divergence.recorded import Run, program
+from tests.support.build import call, environment, trace
+from tests.support.command import Command
 from tracer.trace import Trace
 from tracer.trace.values import ValueKind
 

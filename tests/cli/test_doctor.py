@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Command, process, tracer_process
+from tests.support.command import Command, process, tracer_process
 
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Command, process
+from tests.support.command import Command, process
 from tracer import __version__
 from tracer.cli.main import COMMANDS
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.build import call, trace
-from tests.cli.command import PLAIN, Command
+from tests.support.build import call, trace
+from tests.support.command import PLAIN, Command
 from tests.trace.filled import filled
 from tracer.names import SeedOrigin
 from tracer.plain import visible

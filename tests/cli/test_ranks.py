@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.build import call, environment, trace
-from tests.cli.command import SCRIPTS, Command, ranks
 from tests.report.samples import HOSTILE
+from tests.support.build import call, environment, trace
+from tests.support.command import SCRIPTS, Command, ranks
 from tracer.trace import Trace, TraceSource
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import PLAIN, Command, ranks
+from tests.support.command import PLAIN, Command, ranks
 from tracer.divergence import RootCause, compare_recordings, read_recording
 
 ROOT = Path(__file__).parents[2]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.build import call, trace
-from tests.cli.command import Command, process, tracer_process
 from tests.report.test_compiled_section import compiled_trace
+from tests.support.build import call, trace
+from tests.support.command import Command, process, tracer_process
 from tracer.report.files.formats import FORMATS
 from tracer.trace import Trace, TraceSource
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Command
+from tests.support.command import Command
 from tests.test_portability import page_data, two_calls
 from tracer.tables.loading import existing_tables
 

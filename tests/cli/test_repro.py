@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.build import call, tensor, trace
-from tests.cli.command import Command
 from tests.one_call.running import run_program
+from tests.support.build import call, tensor, trace
+from tests.support.command import Command
 from tracer.trace import save_trace
 
 ARGUMENTS = {

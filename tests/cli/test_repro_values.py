@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Command
 from tests.one_call.running import run_program
 from tests.recording.inputs.test_keeping import recorded
+from tests.support.command import Command
 
 
 def test_a_program_with_values_reads_them_and_says_what_is_missing(tracer: Command, tmp_path: Path) -> None:

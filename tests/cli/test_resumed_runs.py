@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Command, process
+from tests.support.command import Command, process
 from tests.support.slow import slow_unless
 from tracer.divergence import Divergence, compare_recordings, read_recording
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import SCRIPTS, both, process, tracer_process
+from tests.support.command import SCRIPTS, both, process, tracer_process
 from tracer.trace import Trace
 
 #: Ends at once, before a trace is written: that would import torch, which takes seconds.

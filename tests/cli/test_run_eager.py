@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.cli.command import Command
+from tests.support.command import Command
 from tracer.names import BlindSpotKind
 from tracer.session import judge
 from tracer.trace import Trace

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import tracer_process
+from tests.support.command import tracer_process
 from tracer.trace import Trace
 from tracer.trace.values import read_values
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import SCRIPTS, Command, process, tracer_process
+from tests.support.command import SCRIPTS, Command, process, tracer_process
 from tracer.trace import Trace
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.command import SCRIPTS, Command, process
 from tests.cli.test_run_written_early import training
 from tests.recording.values.reading import entries, moments, rows
+from tests.support.command import SCRIPTS, Command, process
 from tracer.trace import Trace
 from tracer.trace.values import Values, read_values
 

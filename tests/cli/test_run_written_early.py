@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import SCRIPTS, tracer_process
+from tests.support.command import SCRIPTS, tracer_process
 from tracer.runner.outcome import ScriptRecording
 from tracer.runner.steps import Steps
 from tracer.trace import Trace

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from tests.cli.command import Command, process
+from tests.support.command import Command, process
 from tests.tables.samples import HEAD, rule_text
 from tests.tables.test_from_trials import recorded
 from tracer.names import Backend

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.build import call, trace
-from tests.cli.command import Command, tracer_process
+from tests.support.build import call, trace
+from tests.support.command import Command, tracer_process
 
 OP = "aten.index_add_.default"
 MANY = 60

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.build import call, environment, finding, trace
 from tests.divergence.recorded import Recorder, Run
+from tests.support.build import call, environment, finding, trace
 from tracer.divergence import Divergence, Root, RootCause, compare_recordings
 from tracer.errors import TraceError
 from tracer.names import NumberSource, NumberUse, Phase, Verdict

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.recording.lines import line_of
+from tests.support.lines import line_of
 from tracer import DeterminismTracer
 from tracer.divergence import Divergence, RootCause, compare_recordings
 from tracer.divergence.recordings import read_recording

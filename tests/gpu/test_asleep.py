@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.cli.command import process
+from tests.support.command import process
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU is here: none can be started")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from tests.bits import bits
+from tests.support.bits import bits
 from tracer import DeterminismTracer
 from tracer.names import DataShown, TrialArm
 from tracer.trace.records import Tried

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.bits import bits
 from tests.recording.values.reading import recorded, rows
+from tests.support.bits import bits
 from tracer.recording.values.digesting import mix
 from tracer.trace.values import Mark
 

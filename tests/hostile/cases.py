@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tests.build import finding
 from tests.divergence.recorded import Run, program
 from tests.hostile.documents import Place, changed, full_document, texts
 from tests.hostile.payloads import PAYLOADS
+from tests.support.build import finding
 from tracer.gate.baseline import format_baseline, updated
 from tracer.trace.values import blocks
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tests.build import tensor, trace
+from tests.support.build import tensor, trace
 from tests.trace.filled import filled
 from tracer.names import EventKind
 from tracer.tables.settings.declared import CUBLAS_VARIABLE

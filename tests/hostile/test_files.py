@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.build import call, environment, tensor, trace
-from tests.cli.command import Command
+from tests.support.build import call, environment, tensor, trace
+from tests.support.command import Command
 from tracer.files import open_plain, read_text, read_within
 from tracer.gate.baseline import format_baseline
 from tracer.trace.records import CudaDevice, split_place

@@ -22,9 +22,9 @@ from xml.etree import ElementTree
 import pytest
 from safetensors.torch import load
 
-from tests.cli.command import Finished, tracer_process
 from tests.hostile.cases import CASES, KINDS, LOCK, Files, good_files, mutated
 from tests.report.test_hostile import Page
+from tests.support.command import Finished, tracer_process
 from tracer.cli.main import main
 from tracer.report.render import page as html
 

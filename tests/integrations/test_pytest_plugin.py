@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.cli.command import process
+from tests.support.command import process
 
 TESTS = """
 import pytest

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.build import call, environment, trace
+from tests.support.build import call, environment, trace
 from tests.tables.samples import HEAD, rule_text, table
 from tracer.errors import TargetError
 from tracer.findings import Finding, Judgement

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests import build
+from tests.support import build
 from tracer import judge
 from tracer.findings import Finding
 from tracer.names import (

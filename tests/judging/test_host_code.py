@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from tests.build import call, trace
+from tests.support.build import call, trace
 from tracer import DeterminismTracer, Trace, judge
 from tracer.gate.suppressions import host_lines
 from tracer.names import HostCode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.build import call, trace
+from tests.support.build import call, trace
 from tracer import Report, judge
 from tracer.names import UnknownReason, Verdict
 from tracer.report.sections.answers import headline

@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.build import call, finding, judgement, trace
+from tests.support.build import call, finding, judgement, trace
 from tracer.judging.call_findings import in_ones_own_hands, library_of
 from tracer.judging.rewriting import rewritten
 from tracer.names import Prerequisite, Rewriting

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.build import call, draw, environment, event, generator, loader, read, trace
+from tests.support.build import call, draw, environment, event, generator, loader, read, trace
 from tracer import judge
 from tracer.errors import TargetError
 from tracer.findings import Finding

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.build import call, environment, region, trace
+from tests.support.build import call, environment, region, trace
 from tracer.findings import Finding
 from tracer.names import About, DeterministicMode, EvidenceKind, TrialArm, Untried, Verdict
 from tracer.report import Report

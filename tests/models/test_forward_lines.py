@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from tests.bits import seed_everything
 from tests.models import graphs
 from tests.models.oracle import Named, count_unlinked, lines_by_anomaly_mode, lines_of_trace
 from tests.models.workloads import IN_EVERY_RUN, MAKERS, make
+from tests.support.bits import seed_everything
 from tests.support.slow import slow_unless
 from tracer import DeterminismTracer, Trace
 from tracer.names import BlindSpotKind, Phase

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import torch
 
-from tests.bits import bits, random_state
 from tests.models.workloads import IN_EVERY_RUN, MAKERS, RECOMPUTES, Training, make
+from tests.support.bits import bits, random_state
 from tests.support.modes import CountingMode
 from tests.support.slow import slow_unless
 from tracer import DeterminismTracer, Trace

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from tests.bits import seed_everything
 from tests.models.graphs import Scale
+from tests.support.bits import seed_everything
 
 
 @dataclass

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tests.bits import seed_everything
 from tests.models.graphs import GRAPHS
 from tests.models.workloads import MAKERS, make
 from tests.one_call.running import Ran, run_program
+from tests.support.bits import seed_everything
 from tracer import DeterminismTracer
 from tracer.names import About, Verdict
 from tracer.one_call import program_of

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.build import tensor
+from tests.support.build import tensor
 from tracer.one_call.given import Tensor, Unknown, Word, given_by, has_unknown
 from tracer.trace.arguments import Argument, DeviceType, NotKept, Number, TensorForm, TorchWord, spelled
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tests.build import call, environment, finding, tensor, trace
 from tests.one_call.running import run_program
-from tests.racing import MANY, additions
+from tests.support.build import call, environment, finding, tensor, trace
+from tests.support.racing import MANY, additions
 from tracer import DeterminismTracer
 from tracer.errors import UsageError
 from tracer.findings import Finding

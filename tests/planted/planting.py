@@ -24,7 +24,7 @@ import torch
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from tests.cli.command import Command, process
+from tests.support.command import Command, process
 from tests.support.slow import slow_unless
 from tracer import Trace, judge
 from tracer.names import Verdict

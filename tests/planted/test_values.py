@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import process
+from tests.support.command import process
 from tracer.divergence import Divergence, compare_recordings, read_recording
 
 SCRIPT = """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.cli.command import Command
 from tests.planted.planting import CLEAN, FAULTS, expect_found, expect_nothing, of
+from tests.support.command import Command
 
 
 @of("writes", FAULTS)

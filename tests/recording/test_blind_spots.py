@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.recording.lines import groups, line_of, one, record
+from tests.support.lines import groups, line_of, one, record
 from tracer import DeterminismTracer
 from tracer.names import BlindSpotKind, RegionInside
 from tracer.recording import blind_spots

@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from tests.build import call, environment, trace
+from tests.support.build import call, environment, trace
 from tracer import DeterminismTracer, Report, Trace, judge
 from tracer.names import BlindSpotKind, Untried, Verdict
 from tracer.report.sections.answers import headline

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from tests.bits import bits, random_state, seed_everything, shape_of
+from tests.support.bits import bits, random_state, seed_everything, shape_of
 from tests.support.modes import CountingMode, EmptyMode
 from tests.support.samples import copied, operator_database, sample_inputs, tensors
 from tests.support.slow import slow_unless

@@ -11,7 +11,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests.recording.lines import groups, one, record
+from tests.support.lines import groups, one, record
 from tracer import DeterminismTracer
 from tracer.names import BlindSpotKind
 

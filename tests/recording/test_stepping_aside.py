@@ -13,7 +13,7 @@ from torch import nn
 from torch.library import Library
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests.recording.lines import line_of
+from tests.support.lines import line_of
 from tracer import DeterminismTracer
 from tracer.names import BlindSpotKind
 

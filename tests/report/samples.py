@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from tests.build import environment, evidence, finding, process_finding, report, target
+from tests.support.build import environment, evidence, finding, process_finding, report, target
 from tracer.findings import Change, FillCost, Note
 from tracer.names import BlindSpotKind, Phase, SeedOrigin, UnknownReason
 from tracer.report import Report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.build import finding, report
+from tests.support.build import finding, report
 from tracer.gate.baseline import Acceptance, AcceptedBy
 from tracer.report.sections.findings import accepted_in_words, gate_in_words
 

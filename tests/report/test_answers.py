@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.build import finding, judgement, process_finding, report, target
-from tests.test_plan import ANYTHING
+from tests.plan.test_plan import ANYTHING
+from tests.support.build import finding, judgement, process_finding, report, target
 from tracer.findings import Finding
 from tracer.names import SEVERITY, About, BlindSpotKind, Training, Verdict
 from tracer.report import Report

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from tests.build import finding, report
 from tests.report.samples import full_report
+from tests.support.build import finding, report
 from tracer.report.render import assets
 from tracer.report.render import page as html
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.build import call, finding, report, trace
 from tests.report.browser import CONTRAST, Browser, Opened
 from tests.report.samples import (
     HOSTILE,
@@ -17,6 +16,7 @@ from tests.report.samples import (
     hostile_report,
     process_report,
 )
+from tests.support.build import call, finding, report, trace
 from tests.support.slow import slow_unless
 from tracer.gate.baseline import Acceptance, AcceptedBy
 from tracer.portability import judge_targets, targets_named

@@ -10,7 +10,7 @@ from html import unescape
 
 import pytest
 
-from tests import build
+from tests.support import build
 from tracer import judge
 from tracer.errors import ReportError
 from tracer.names import (

@@ -7,8 +7,8 @@ import io
 
 import pytest
 
-from tests.build import evidence, finding, report
 from tests.report.samples import full_report
+from tests.support.build import evidence, finding, report
 from tracer.names import SEVERITY
 
 HEADER = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.build import call, environment, finding, trace
+from tests.support.build import call, environment, finding, trace
 from tracer import Report, judge
 from tracer.findings import Condition, Finding
 from tracer.names import About

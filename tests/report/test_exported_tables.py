@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.build import call, draw, environment, region, report, trace
 from tests.report.samples import HOSTILE, full_report, hostile_process_report, process_report
+from tests.support.build import call, draw, environment, region, report, trace
 from tracer import judge
 from tracer.errors import ReportError
 from tracer.names import SEVERITY

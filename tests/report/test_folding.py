@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.build import finding, report
+from tests.support.build import finding, report
 from tracer.findings import Finding
 from tracer.gate.baseline import Acceptance, AcceptedBy
 from tracer.report.render.page_data import findings_json

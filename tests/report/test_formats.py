@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.build import finding, report
-from tests.cli.command import process
 from tests.report.samples import full_report, process_report
+from tests.support.build import finding, report
+from tests.support.command import process
 from tracer.errors import ReportError
 from tracer.report.files.formats import FORMATS, encoded, render
 from tracer.report.files.json_format import REPORT_SCHEMA, Document, JudgementForm
@@ -96,7 +96,7 @@ def test_the_templates_of_an_installed_wheel_are_found_first(tmp_path: Path, mon
 
 LOADED = """
 import sys
-from tests.build import finding, report
+from tests.support.build import finding, report
 made = report(finding())
 {act}
 print([name for name in ("torch", "pandas", "numpy", "jinja2", "rich", "itables") if name in sys.modules])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from jinja2 import Environment, FileSystemBytecodeCache
 
-from tests.build import finding, report
+from tests.support.build import finding, report
 from tracer.report.render import page as html
 
 

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from junitparser import JUnitXml
 from markdown_it import MarkdownIt
 
-from tests.build import finding, report
 from tests.report.machine_rules import github_faults, junit_faults
 from tests.report.samples import HOSTILE, full_report, process_report
+from tests.support.build import finding, report
 from tracer.gate.baseline import Acceptance, AcceptedBy
 from tracer.names import About, Verdict
 from tracer.report import Report

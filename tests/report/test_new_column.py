@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.build import finding, report
 from tests.report.browser import Browser, Opened
+from tests.support.build import finding, report
 from tracer.report import finding_columns
 from tracer.report.files import formats
 from tracer.report.finding_columns import Detail, FindingColumn, Holds, Look, Part

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.build import finding, report
+from tests.support.build import finding, report
 from tracer.names import Detail, Verdict
 from tracer.report.blocks import Badge, Code, Column, Fold, Paragraph, Reader, Section, Table, Tone
 from tracer.report.files.formats import render

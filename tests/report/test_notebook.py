@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from tests.build import call, trace
 from tests.report.samples import HOSTILE, full_report, hostile_process_report, hostile_report, process_report
+from tests.support.build import call, trace
 from tracer import judge
 from tracer.plain import one_line
 from tracer.report import Report

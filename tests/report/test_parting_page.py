@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.build import finding, judgement
 from tests.report.browser import CONTRAST, Browser, Opened
 from tests.runner.repeated.comparisons import divergence, repeated, root
+from tests.support.build import finding, judgement
 from tracer.divergence.model import RootCause, Span, State
 from tracer.divergence.repeated import Arm
 from tracer.names import Phase

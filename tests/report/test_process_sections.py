@@ -8,8 +8,8 @@ from html import unescape
 import msgspec
 import pytest
 
-from tests.build import finding, process_finding, report
 from tests.report.samples import SEED_WORKER, process_report
+from tests.support.build import finding, process_finding, report
 from tracer.findings import Change, FillCost, Note
 from tracer.names import SeedOrigin, Verdict
 from tracer.report import Report

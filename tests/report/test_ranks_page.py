@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.build import call, draw, environment, report, trace
 from tests.report.samples import HOSTILE
 from tests.report.test_hostile import Page
+from tests.support.build import call, draw, environment, report, trace
 from tracer.report import Report
 from tracer.report.render import page as html
 from tracer.report.sections.recorded import ROWS

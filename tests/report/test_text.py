@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.build import finding, report
-from tests.cli.command import process
 from tests.report.samples import full_report
+from tests.support.build import finding, report
+from tests.support.command import process
 from tracer.plain import breaks
 
 WIDE = 120

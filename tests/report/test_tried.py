@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.build import call, environment, trace
+from tests.support.build import call, environment, trace
 from tracer.names import DataShown, EvidenceKind, TrialArm
 from tracer.report import Report
 from tracer.session import judge

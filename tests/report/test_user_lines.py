@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import unescape
 
-from tests.build import finding, process_finding, report
+from tests.support.build import finding, process_finding, report
 from tracer.names import Verdict
 from tracer.report.sections.lines import MOST_LINES, OPEN_LINES, user_lines
 

@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.cli.command import PLAIN
+from tests.support.command import PLAIN
 from tracer.errors import TracerError
 from tracer.trace import Trace
 from tracer.trace.values import read_values

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import PLAIN
 from tests.runner.random_signals import COMMANDS, SOON, Trial, duration, send, trials
+from tests.support.command import PLAIN
 from tracer.runner.interrupts import interrupt_held
 from tracer.runner.outcome import ScriptRecording
 from tracer.runner.signals import trace_before_dying

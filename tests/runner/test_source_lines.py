@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.build import call, trace
-from tests.cli.command import tracer_process
+from tests.support.build import call, trace
+from tests.support.command import tracer_process
 from tracer.runner import source_lines as module
 from tracer.runner.source_lines import LONGEST, source_lines
 from tracer.trace import Trace, merge_traces

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Command, tracer_process
+from tests.support.command import Command, tracer_process
 from tracer import Trace
 from tracer.names import EventKind
 from tracer.trace.records import Event

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.build import call
+from tests.support.build import call
 from tracer.names import Backend, Cause, Verdict
 from tracer.tables.loading import load_tables
 from tracer.tables.ruling.target_tables import ForwardCalls, TargetTables

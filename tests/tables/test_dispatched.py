@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.build import call
+from tests.support.build import call
 from tracer.names import Backend, EvidenceKind, Verdict
 from tracer.tables.lint.rule_lint import lint_dispatched
 from tracer.tables.loading import load_dispatched, load_table, with_dispatched

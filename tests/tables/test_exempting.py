@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.build import call, trace
+from tests.support.build import call, trace
 from tests.tables.samples import HEAD, RULE
 from tracer import judge
 from tracer.errors import TableError

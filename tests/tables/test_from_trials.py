@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.build import call, environment, trace
+from tests.support.build import call, environment, trace
 from tracer.errors import TableError
 from tracer.names import Backend, DeterministicMode
 from tracer.tables.lint.from_trials import measurement_of

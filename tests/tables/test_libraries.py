@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from tests.build import call, trace
+from tests.support.build import call, trace
 from tests.tables.samples import GOOD_REF, HEAD, keys_of, near_misses, releases_of, rule_text, satisfying, split
 from tracer import DeterminismTracer, judge
 from tracer.errors import TableError

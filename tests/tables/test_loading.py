@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import process
+from tests.support.command import process
 from tests.tables.samples import HEAD, rule_text, table
 from tracer.errors import TableError
 from tracer.names import Backend, Verdict

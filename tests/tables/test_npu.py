@@ -11,8 +11,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.build import call, trace
-from tests.cli.command import Command
+from tests.support.build import call, trace
+from tests.support.command import Command
 from tracer import DeterminismTracer, Trace, judge
 from tracer.findings import Finding
 from tracer.names import About, Backend, Cause, EvidenceKind, UnknownReason, Verdict

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.build import call, environment, trace
+from tests.support.build import call, environment, trace
 from tracer.findings import Finding
 from tracer.judging import judge_trace, make_target
 from tracer.names import Backend, Cause, EvidenceKind, UnknownReason

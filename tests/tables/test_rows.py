@@ -12,7 +12,7 @@ import pytest
 import torch
 from packaging.version import Version
 
-from tests.build import call, environment, trace
+from tests.support.build import call, environment, trace
 from tests.tables.samples import keys_of, near_misses, satisfying, split
 from tracer import judge
 from tracer.facts.fact import Value

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.build import call, trace
+from tests.support.build import call, trace
 from tests.tables.samples import keys_of, near_misses, releases_of, satisfying, split
 from tracer.facts.derived import COUNTING_NODES, SELECTING_NODES
 from tracer.facts.fact import Value

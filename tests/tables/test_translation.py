@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.build import call, trace
+from tests.support.build import call, trace
 from tests.tables.samples import GOOD_REF, rule_text, satisfying, split, table
 from tests.tables.test_schemas import ELSEWHERE, overloads
 from tracer.errors import TableError

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.build import call, trace
+from tests.support.build import call, trace
 from tracer.names import GeneratorKind, Phase, SeedOrigin
 from tracer.trace.differences import compare_draws
 from tracer.trace.file import Trace

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.build import call, trace
+from tests.support.build import call, trace
 from tests.trace.strategies import traces
 from tracer.errors import TraceError
 from tracer.trace import SCHEMA, Trace

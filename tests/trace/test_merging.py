@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.build import call, environment, kernel, region, trace
+from tests.support.build import call, environment, kernel, region, trace
 from tests.trace.strategies import traces
 from tracer import judge
 from tracer.errors import TraceError

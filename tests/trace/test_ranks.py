@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from tests.build import call, draw, environment, trace
+from tests.support.build import call, draw, environment, trace
 from tests.trace.strategies import traces
 from tracer.report.sections.recorded import agreement, call_rows, draw_rows, ranks_named, setting_rows
 from tracer.trace import RankComparison, Trace, TraceSource, compare_ranks

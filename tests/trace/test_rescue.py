@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.build import call, trace
+from tests.support.build import call, trace
 from tracer.errors import TraceError
 from tracer.trace import Trace, load_trace, save_trace
 

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from benchmarks.evidence.unknown import AT_MOST, Share, golden_steps, main, operator_samples, rows, share_of
-from tests.build import call, trace
+from tests.support.build import call, trace
 from tracer import Trace
 from tracer.names import Backend
 

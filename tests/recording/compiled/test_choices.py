@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.recording.lines import record
+from tests.support.lines import record
 from tracer.names import KernelLanguage
 from tracer.recording.compiled.choices import Choice, configurations, was_timed
 from tracer.recording.compiled.generated.kernel_text import read_kernels

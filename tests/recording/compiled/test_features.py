@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from tests.recording.lines import line_of
+from tests.support.lines import line_of
 from tracer import DeterminismTracer
 from tracer.names import BlindSpotKind, Phase, RegionInside
 from tracer.trace import Trace

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.recording.lines import line_of, record
+from tests.support.lines import line_of, record
 from tracer.names import EventKind, Subsystem
 from tracer.recording.compiled import inductor as compiled
 from tracer.recording.compiled.inductor import InductorWatch

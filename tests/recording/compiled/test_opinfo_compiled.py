@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch.utils._pytree import tree_flatten
 
-from tests.bits import bits
+from tests.support.bits import bits
 from tests.support.samples import operator_database
 from tracer import DeterminismTracer, judge
 from tracer.names import RegionInside, Verdict

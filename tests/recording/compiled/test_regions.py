@@ -163,7 +163,7 @@ def test_lines_of_generated_code_are_kept_where_source_is_and_nowhere_else(compi
 
 
 def test_code_that_was_compiled_before_recording_began_is_named_and_its_kernels_are_read(moved: Ran) -> None:
-    from tests.recording.lines import record
+    from tests.support.lines import record
 
     function = torch.compile(moved.net)
     rows, targets = torch.randint(0, 64, (512,)), torch.randint(0, 8, (512,))
@@ -176,7 +176,7 @@ def test_code_that_was_compiled_before_recording_began_is_named_and_its_kernels_
 
 
 def test_a_module_with_a_hook_of_its_own_is_not_compiled_anew_at_every_call() -> None:
-    from tests.recording.lines import record
+    from tests.support.lines import record
     from tracer.recording.compiled.hidden_hooks import HOOKS
 
     torch._dynamo.reset()

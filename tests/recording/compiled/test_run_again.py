@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.bits import bits, random_state
+from tests.support.bits import bits, random_state
 from tracer import DeterminismTracer
 
 

@@ -11,9 +11,9 @@ import torch
 from torch._dynamo import compiled_autograd
 from torch._dynamo.backends.common import aot_autograd
 
-from tests.build import call, trace
 from tests.recording.compiled.programs import ran
-from tests.recording.lines import line_of
+from tests.support.build import call, trace
+from tests.support.lines import line_of
 from tracer import DeterminismTracer, judge
 from tracer.names import BlindSpotKind, Phase
 from tracer.recording.compiled.traced import Detail, detail_of

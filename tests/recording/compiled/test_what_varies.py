@@ -14,7 +14,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests import build
+from tests.support import build
 from tracer import DeterminismTracer, judge
 from tracer.divergence import Recording, RootCause, compare_recordings
 from tracer.findings import Finding
@@ -22,7 +22,7 @@ from tracer.names import DeterministicMode, EvidenceKind, Shown, Verdict
 from tracer.report import Report
 from tracer.trace.values import read_values
 
-ROWS, SLOTS, WIDTH = 250_000, 8, 8  # work for tens of milliseconds, as in tests.racing
+ROWS, SLOTS, WIDTH = 250_000, 8, 8  # work for tens of milliseconds, as in tests.support.racing
 RUNS = 30
 
 

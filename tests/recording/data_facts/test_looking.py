@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.bits import bits
+from tests.support.bits import bits
 from tracer import DeterminismTracer
 from tracer.names import About, Cause, DataShown, Verdict
 

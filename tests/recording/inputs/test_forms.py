@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tests.bits import bits
+from tests.support.bits import bits
 from tracer import DeterminismTracer, Trace
 from tracer.trace.arguments import NotKept, spelled
 

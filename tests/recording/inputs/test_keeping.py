@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 
-from tests.bits import bits
+from tests.support.bits import bits
 from tracer import DeterminismTracer
 from tracer.trace import merge_traces
 

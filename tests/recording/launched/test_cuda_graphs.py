@@ -9,8 +9,8 @@ import pytest
 import torch
 from msgspec.structs import replace
 
-from tests import build
-from tests.recording.lines import groups, line_of, record
+from tests.support import build
+from tests.support.lines import groups, line_of, record
 from tracer import DeterminismTracer, judge
 from tracer.names import BlindSpotKind, RegionInside, RegionKind
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.recording.lines import groups, line_of, record
+from tests.support.lines import groups, line_of, record
 from tracer import DeterminismTracer, judge
 from tracer.names import BlindSpotKind, KernelLanguage, Phase, Verdict
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from tests.racing import MANY, additions
 from tests.recording.trials.test_trying import define
+from tests.support.racing import MANY, additions
 from tests.support.samples import UNWRITTEN, Sample, operator_database, samples_of
 from tracer import DeterminismTracer
 from tracer.recording.values.digesting.digests import digest

@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests.bits import bits, random_state
-from tests.racing import additions
+from tests.support.bits import bits, random_state
+from tests.support.racing import additions
 from tracer import DeterminismTracer
 from tracer.errors import UsageError
 from tracer.names import TrialArm, Untried

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.bits import bits
+from tests.support.bits import bits
 from tracer.recording.storage.registry import StorageRegistry
 from tracer.recording.values.digest_table import DigestTable
 from tracer.recording.values.digesting import layouts, mix

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.cli.command import process
+from tests.support.command import process
 from tracer import DeterminismTracer
 from tracer.runner.repeated.circumstances import memory
 

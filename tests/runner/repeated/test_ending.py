@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import PLAIN
+from tests.support.command import PLAIN
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are listed in /proc")
 #: Says where it stands by files, and its process ids with it; starts a process that never ends by itself.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Command, process
+from tests.support.command import Command, process
 
 PARTS = """\
 import os, torch

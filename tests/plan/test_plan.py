@@ -1,0 +1,200 @@
+"""The plan closes every finding exactly once, the cheapest change first."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.build import finding, judgement, process_finding, target
+from tracer.findings import Change, Finding, Need
+from tracer.names import Cause, Prerequisite, UnknownReason, Verdict
+from tracer.plan import Step, make_plan, step_of
+from tracer.plan.imports import importing_once
+from tracer.report.sections.plan import needs_in_words, step_of_plan
+
+ANYTHING = st.builds(
+    finding,
+    rule=st.sampled_from(["cuda-a", "cuda-b"]),
+    location=st.sampled_from(["", "train.py:1", "train.py:2"]),
+    verdict=st.sampled_from(list(Verdict)),
+    deterministic_mode=st.sampled_from(list(Verdict)),
+    cause=st.sampled_from([None, *Cause]),
+    reason=st.sampled_from([None, *UnknownReason]),
+    count=st.integers(1, 9),
+)
+
+
+def raising(**fields: object) -> Finding:
+    return finding("cuda-put", op="aten.put_.default", deterministic_mode="raises", **fields)
+
+
+def test_nothing_found_needs_no_change() -> None:
+    assert make_plan(judgement()) == ()
+
+
+def test_one_line_of_settings_comes_first_and_closes_all_that_it_fixes() -> None:
+    plan = make_plan(
+        judgement(
+            raising(count=50),
+            finding(count=2),
+            finding(location="train.py:20", verdict="conditional", count=3),
+        )
+    )
+    assert plan[0].code == "import torch\n\ntorch.use_deterministic_algorithms(True)"
+    assert (plan[0].number, plan[0].closes, plan[0].calls) == (1, 2, 5)
+    assert "before" in plan[0].where
+    assert plan[1].number == 2
+
+
+def test_lines_pasted_in_the_order_of_the_plan_run_and_import_each_module_once() -> None:
+    pasted = list(
+        importing_once(
+            [
+                "torch.use_deterministic_algorithms(True)",
+                "import torch\n\ntorch.backends.cudnn.benchmark = False",
+                "export OMP_DYNAMIC=FALSE",
+                "torch.manual_seed(0)\nrandom.seed(0)\nnumpy.random.seed(0)",
+                "from torch.utils.data import DataLoader\n\nos.getcwd()",
+            ]
+        )
+    )
+    assert pasted[0].startswith("import torch\n\n")
+    assert pasted[1] == "torch.backends.cudnn.benchmark = False"
+    assert pasted[2] == "export OMP_DYNAMIC=FALSE"
+    assert pasted[3].startswith("import random\nimport numpy\n\n")
+    assert pasted[4] == "import os\nfrom torch.utils.data import DataLoader\n\nos.getcwd()"
+
+
+def test_all_random_draws_are_closed_by_one_seed() -> None:
+    draws = [
+        finding("cuda-rng", op=f"aten.{op}.default", verdict="seeded", deterministic_mode="seeded")
+        for op in ("bernoulli", "rand", "randn")
+    ]
+    (change,) = make_plan(judgement(*draws))
+    assert change.code == "import torch\n\ntorch.manual_seed(0)"
+    assert change.closes == 3
+
+
+def test_what_raises_is_named_by_site_with_its_remedy() -> None:
+    plan = make_plan(
+        judgement(
+            raising(location="a.py:1", remedy="Use index_put."),
+            raising(location="a.py:1", phase="backward", remedy="Use index_put."),
+            raising(location="b.py:2", remedy="Use index_put.", called_from="train.py:9"),
+        )
+    )
+    assert [change.where for change in plan] == ["a.py:1", "b.py:2 (called from train.py:9)"]
+    assert plan[0].closes == 2
+    assert "aten.put_" in plan[0].title
+    assert plan[0].remedy == "Use index_put."
+
+
+def test_the_workspace_variable_is_asked_for_until_it_is_set() -> None:
+    gemm = finding("cuda-cublas", cause="workspace", verdict="conditional", deterministic_mode="raises")
+    (change,) = make_plan(judgement(gemm))
+    assert "CUBLAS_WORKSPACE_CONFIG" in change.code
+    (change,) = make_plan(judgement(gemm, target=target(conditions={"cublas_workspace": "set"})))
+    assert "CUBLAS_WORKSPACE_CONFIG" not in change.code
+
+
+def test_the_workspace_is_one_that_every_rule_takes() -> None:
+    usual = finding("cuda-cublas", cause="workspace", remedy="Set `CUBLAS_WORKSPACE_CONFIG=:4096:8`.")
+    either = finding("cuda-bmm", cause="workspace", remedy="Set it to `:4096:8` or `:16:8`.")
+    recurrent = finding("cuda-rnn", cause="workspace", remedy="Set it to `:16:8` (or `:4096:2`).")
+    (change,) = make_plan(judgement(usual, either))
+    assert '":4096:8"' in change.code
+    (change,) = make_plan(judgement(usual, either, recurrent))
+    assert '":16:8"' in change.code
+
+
+def test_a_mode_that_only_warns_is_to_be_made_strict() -> None:
+    (change,) = make_plan(judgement(finding(), target=target(conditions={"deterministic_mode": "warn"})))
+    assert change.title == "Turn deterministic mode on without warn_only"
+
+
+def test_the_autotuner_is_switched_off_only_where_it_is_on() -> None:
+    convolution = finding("cuda-autotune", cause="autotune", deterministic_mode="nondeterministic")
+    (change,) = make_plan(judgement(convolution, target=target(conditions={"cudnn_benchmark": True})))
+    assert change.code == "import torch\n\ntorch.backends.cudnn.benchmark = False"
+    (change,) = make_plan(judgement(convolution))
+    assert "does not fix" in change.title
+
+
+def test_the_unknown_comes_last_and_says_how_to_find_out() -> None:
+    opaque = [
+        finding(f"cuda-{op}", op=f"mylib.{op}.default", verdict="unknown", deterministic_mode="unknown")
+        for op in "abcdefghijklmnopq"
+    ]
+    plan = make_plan(judgement(*opaque, finding()))
+    assert plan[-1].where == f"{', '.join(f'mylib.{op}' for op in 'abcdefghijkl')} and 5 more"
+    assert "compare bits" in plan[-1].title
+    assert plan[-1].closes == 17
+
+
+@given(st.lists(ANYTHING, max_size=12))
+def test_every_finding_that_needs_a_change_is_closed_exactly_once(findings: list[Finding]) -> None:
+    judged = judgement(*findings)
+    plan = make_plan(judged)
+    assert [change.number for change in plan] == list(range(1, len(plan) + 1))
+    closed = [place for change in plan for place in change.findings]
+    needing = [i for i, one in enumerate(judged.findings) if step_of(one, judged.target) is not Step.NOTHING]
+    assert sorted(closed) == needing
+    for change in plan:
+        of_it = [judged.findings[place] for place in change.findings]
+        assert (change.closes, change.calls) == (len(of_it), sum(one.count for one in of_it))
+        assert change.where
+        assert change.title
+
+
+@given(ANYTHING)
+def test_only_what_is_as_good_as_it_can_be_needs_no_change(one: Finding) -> None:
+    (finding,) = judgement(one).findings
+    if step_of(finding, judgement(one).target) is Step.NOTHING:
+        assert {finding.verdict, finding.deterministic_mode} <= {Verdict.DETERMINISTIC, Verdict.SEEDED}
+
+
+def test_a_finding_that_another_setting_closes_does_not_lend_that_its_own_line() -> None:
+    by_the_mode = process_finding(
+        "environment-cudnn-deterministic",
+        subject="torch.backends.cudnn.deterministic = False",
+        code="import torch\n\ntorch.backends.cudnn.deterministic = True\n",
+        sets={"deterministic_mode": "on"},
+        planned=(Verdict.DETERMINISTIC, Verdict.DETERMINISTIC),
+    )
+    (change,) = make_plan(judgement(by_the_mode))
+    assert change.title == "Turn deterministic mode on"
+    assert change.code == "import torch\n\ntorch.use_deterministic_algorithms(True)"
+
+
+def test_an_edit_that_works_under_the_mode_alone_names_the_change_that_turns_it_on() -> None:
+    edit = raising(needs=(Prerequisite.DETERMINISTIC_MODE,), verdict="nondeterministic")
+    mode, change = make_plan(judgement(finding(count=9), edit))
+    assert mode.sets == {"deterministic_mode": "on"}
+    assert change.needs == (Need(kind=Prerequisite.DETERMINISTIC_MODE, setting="deterministic_mode", changes=(1,)),)
+    assert needs_in_words(change) == ["Works with deterministic mode on alone: make change 1 with it"]
+
+
+def test_turning_the_mode_on_names_first_what_it_would_refuse() -> None:
+    places = [raising(location=f"train.py:{line}") for line in (1, 2, 3)]
+    mode, *edits = make_plan(judgement(finding(count=9), *places))
+    assert mode.needs == (Need(kind=Prerequisite.NOTHING_RAISES, changes=(2, 3, 4)),)
+    assert needs_in_words(mode) == ["Make changes 2 to 4 first: what they replace raises under deterministic mode"]
+    assert not any(edit.needs for edit in edits)
+
+
+def test_where_the_mode_is_on_or_nowhere_planned_an_edit_says_so() -> None:
+    edit = raising(needs=(Prerequisite.DETERMINISTIC_MODE,), verdict="raises")
+    (left_on,) = make_plan(judgement(edit, target=target(conditions={"deterministic_mode": "on"})))
+    assert left_on.needs[0].holds
+    assert needs_in_words(left_on) == ["Works with deterministic mode on alone: leave it on"]
+    (off,) = make_plan(judgement(edit))
+    assert (off.needs[0].holds, off.needs[0].changes) == (False, ())
+    assert needs_in_words(off) == ["Works with deterministic mode on alone, which no change of this plan turns on"]
+
+
+def test_a_remedy_is_a_field_of_its_own_whatever_the_subject_holds() -> None:
+    (change,) = make_plan(judgement(raising(remedy="Use this: that.")))
+    assert change.title == "Replace aten.put_, which raises under deterministic mode"
+    assert change.remedy == "Use this: that."
+    assert step_of_plan(change).advice == f"{change.title}: {change.remedy}"
+    assert step_of_plan(Change(number=1, title="Seed")).advice == "Seed"

@@ -1,0 +1,298 @@
+"""A plan's settings, applied to the target, give exactly the report that the plan promises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.build import call, environment, event, finding, generator, judgement, loader, read, trace
+from tests.support.slow import slow_unless
+from tests.tables.samples import satisfying
+from tracer import Trace, judge
+from tracer.bundled.training_step import make_training
+from tracer.names import Backend, DeterministicMode, Phase, SeedOrigin, Verdict
+from tracer.plan import identity_of, make_plan, planned_settings, promised
+from tracer.report import Report
+from tracer.report.sections.answers import headline
+from tracer.session import DeterminismTracer
+from tracer.tables.loading import load_tables
+from tracer.tables.model import LibraryRule, Rule
+from tracer.tables.settings.rows import load_rows
+from tracer.tables.vocabulary import SETTINGS
+from tracer.trace.records import Allocation, CallGroup, Environment
+
+STEPS = sorted((Path(__file__).parents[1] / "golden" / "judgements").glob("*.json.gz"))
+BACKENDS = [str(backend) for backend in Backend]
+PROCESSES: Mapping[str, dict[str, Any]] = {
+    "torch's defaults": {},
+    "nothing readable": {"cudnn_enabled": None, "cudnn_benchmark": None, "fill_uninitialized_memory": None},
+    "benchmark": {"cudnn_benchmark": True},
+    "benchmark, mode on": {"cudnn_benchmark": True, "deterministic_mode": DeterministicMode.ON},
+    "warn, no fill": {"deterministic_mode": DeterministicMode.WARN, "fill_uninitialized_memory": False},
+    "mode on, no fill": {"deterministic_mode": DeterministicMode.ON, "fill_uninitialized_memory": False},
+    "without cuDNN": {"cudnn_enabled": False},
+    "a workspace": {"variables": {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}},
+    "cudnn.deterministic, no switches": {"cudnn_deterministic": True, "variables": {"NCCL_NVLS_ENABLE": "0"}},
+}
+
+
+def process(**fields: Any) -> Environment:
+    """A process with torch's flags as they are by default, on a machine with two threads."""
+    flags = {"cudnn_enabled": True, "cudnn_deterministic": False, "cudnn_benchmark": False}
+    return environment(**{**flags, "fill_uninitialized_memory": True, "num_threads": 2} | fields)
+
+
+def keeps_its_promise(recorded: Trace, **target: str) -> Report:
+    """Judge, apply the plan's settings, and compare what is left with what was promised."""
+    report = judge(recorded, **target)
+    assert planned_settings(report.plan) == report.judgement.planned
+    after = judge(recorded, **target, settings=report.planned_settings)
+    left = frozenset((identity_of(one), one.verdict) for one in after.findings)
+    assert left == promised(report.judgement, report.plan)
+    assert not after.judgement.planned, "a plan that was applied asks for nothing more"
+    by_settings = {place for change in report.plan if change.sets for place in change.findings}
+    gone = {identity_of(one) for one in report.findings} - {identity for identity, _ in left}
+    assert {identity_of(report.findings[place]) for place in by_settings} >= gone
+    return after
+
+
+@cache
+def bundled_step() -> Trace:
+    """The recording of it."""
+    training = make_training()
+    with DeterminismTracer(training.model) as tracer:
+        training.step()
+    return tracer.trace
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_bundled_step_keeps_what_its_plan_promises(backend: str) -> None:
+    after = keeps_its_promise(bundled_step(), backend=backend)
+    assert not [one for one in after.findings if one.sets], "nothing is left that a setting would settle"
+
+
+@pytest.mark.parametrize("torch", [*(pytest.param(one, marks=pytest.mark.slow) for one in ("1.11", "2.6")), "2.13"])
+@pytest.mark.parametrize("step", STEPS, ids=lambda path: path.name.partition(".")[0])
+def test_a_models_step_keeps_what_its_plan_promises(step: Path, torch: str) -> None:
+    recorded = Trace.load(step)
+    for backend in ("cuda", "rocm", "npu", "recorded"):
+        keeps_its_promise(recorded, backend=backend, torch=torch)
+
+
+@cache
+def every_call(backend: Backend) -> tuple[CallGroup, ...]:
+    """For each rule of the backend's table and each of its cases, a call that the case speaks of."""
+    table = load_tables()[backend]
+    device = "cuda" if backend is Backend.ROCM else str(backend)
+    groups = []
+    for line, (rule, case) in enumerate((one, case) for one in _rules(table) for case in one.case):
+        met = {key: value for key, value in satisfying(case).items() if key not in SETTINGS}
+        facts = {"device": device, "dtype": "float32", "layout": "strided", "ndim": 2, **met}
+        op = rule.ops[0] if not rule.ops[0].endswith("*") else rule.ops[0].replace("*", "any")
+        name = op if op.count(".") > 1 else f"{op}.default"
+        groups.append(call(name, location=f"a.py:{line}", facts=facts, count=line % 7 + 1))
+    return tuple(groups)
+
+
+def _rules(table: Any) -> tuple[Rule | LibraryRule, ...]:
+    return (*table.rule, *table.libraries)
+
+
+#: Every process on CUDA, which has the most settings, and of the others the first and two that differ most.
+EVERY_RUN = {"torch's defaults", "benchmark, mode on", "warn, no fill"}
+
+
+@pytest.mark.parametrize(
+    ("backend", "settings", "torch"),
+    slow_unless(
+        lambda case: case[2] == "2.13" and (case[0] is Backend.CUDA or case[1] in EVERY_RUN),
+        product([one for one in Backend if one is not Backend.RECORDED], PROCESSES, ("2.0", "2.6", "2.13")),
+    ),
+)
+def test_every_rule_of_every_table_keeps_what_a_plan_promises(backend: Backend, settings: str, torch: str) -> None:
+    recorded = trace(*every_call(backend), environment=process(**PROCESSES[settings]))
+    keeps_its_promise(recorded, backend=str(backend), torch=torch)
+
+
+# --------------------------------------------------------------------------- any trace, and what no op shows
+
+ORIGINS = st.sampled_from(list(SeedOrigin))
+OPS = [
+    "aten.index_add_.default",
+    "aten.convolution.default",
+    "aten.convolution_backward.default",
+    "aten.mm.default",
+    "aten._cudnn_rnn.default",
+    "aten.lstm.input",
+    "aten.bernoulli_.float",
+    "aten.native_dropout.default",
+    "aten.put_.default",
+    "aten.resize_.default",
+    "aten.avg_pool3d_backward.default",
+    "aten._scaled_dot_product_flash_attention_for_cpu.default",
+    "c10d.allreduce_.default",
+    "mine.op.default",
+]
+
+
+@st.composite
+def drawn_facts(draw: Any) -> dict[str, Any]:
+    facts: dict[str, Any] = {"device": draw(st.sampled_from(["cpu", "cuda", "npu"])), "dtype": "float32"}
+    facts |= {"layout": "strided", "ndim": 2}
+    if draw(st.booleans()):
+        facts |= {"rng.generator": draw(st.sampled_from(["cpu", "cuda:0", "passed (cpu)"]))}
+        facts |= {"rng.origin": draw(ORIGINS).value}
+    for name in ("arg.accumulate", "arg.dropout", "shape.grows", "shape.windows_overlap", "module.recurrent"):
+        if draw(st.booleans()):
+            facts[name] = draw(st.booleans())
+    return facts
+
+
+CALLS = st.builds(
+    call,
+    op=st.sampled_from(OPS),
+    phase=st.sampled_from([Phase.FORWARD, Phase.BACKWARD]),
+    location=st.sampled_from(["a.py:1", "a.py:2"]),
+    count=st.integers(1, 5),
+    facts=drawn_facts(),
+)
+LOADERS = st.builds(
+    loader,
+    location=st.sampled_from(["data.py:1", "data.py:2"]),
+    workers=st.sampled_from([0, 2]),
+    has_worker_init=st.booleans(),
+    shuffles=st.booleans(),
+    has_generator=st.booleans(),
+    origin=ORIGINS,
+    in_order=st.booleans(),
+    worker_draws=st.sampled_from([(), ("numpy",), ("python", "numpy")]),
+    workers_seen=st.booleans(),
+)
+NAMES = [
+    "CUBLAS_WORKSPACE_CONFIG",
+    "PYTHONHASHSEED",
+    "NCCL_ALGO",
+    "torch.use_deterministic_algorithms",
+    "cublas",
+    "cpu",
+]
+EVENTS = st.builds(
+    event,
+    kind=st.sampled_from(["first-use", "variable", "setting", "seed"]),
+    name=st.sampled_from(NAMES),
+    before=st.sampled_from(["", "off"]),
+    value=st.sampled_from(["", ":4096:8", "on"]),
+    location=st.sampled_from(["a.py:5", "a.py:6"]),
+    while_recording=st.booleans(),
+    after_calls=st.booleans(),
+    after_draws=st.booleans(),
+    parts_phases=st.booleans(),
+    first=st.integers(1, 9),
+)
+MADE = st.fixed_dictionaries(
+    {},
+    optional={
+        "deterministic_mode": st.sampled_from(list(DeterministicMode)),
+        "fill_uninitialized_memory": st.sampled_from([None, False, True]),
+        "cudnn_enabled": st.sampled_from([None, False, True]),
+        "cudnn_benchmark": st.sampled_from([None, False, True]),
+        "cudnn_deterministic": st.booleans(),
+        "variables": st.dictionaries(
+            st.sampled_from(sorted({row.variable for row in load_rows().row if row.variable})),
+            st.sampled_from(["0", "1", ":4096:8", ":16:8", "true", "Ring"]),
+            max_size=4,
+        ),
+    },
+)
+TRACES = st.builds(
+    lambda calls, made, **observed: trace(*calls, environment=process(**made), **observed),
+    st.lists(CALLS, min_size=1, max_size=8),
+    MADE,
+    events=st.lists(EVENTS, max_size=5).map(tuple),
+    loaders=st.lists(LOADERS, max_size=2).map(tuple),
+    unwritten_reads=st.sampled_from([(), (read(),)]),
+    generators=st.sampled_from([(), (generator("python", drew=True),)]),
+    watched_from_start=st.booleans(),
+)
+
+
+@given(TRACES, st.sampled_from(BACKENDS), st.sampled_from(["1.11", "2.6", "2.13", "2.20"]))
+def test_any_trace_keeps_what_its_plan_promises(recorded: Trace, backend: str, torch: str) -> None:
+    keeps_its_promise(recorded, backend=backend, torch=torch)
+
+
+# ------------------------------------------------------------------------------------- single interactions
+
+
+def plan_for(*calls: CallGroup, torch: str = "2.13", backend: str = "cuda", **made: Any) -> dict[str, Any]:
+    """The planned settings for ``calls`` in a process where ``made`` was set."""
+    return dict(judge(trace(*calls, environment=process(**made)), backend=backend, torch=torch).planned_settings)
+
+
+CUDA = {"device": "cuda", "dtype": "float32", "layout": "strided", "ndim": 2}
+
+
+def test_a_timed_convolution_needs_the_benchmark_off_and_the_mode_on() -> None:
+    convolution = call("aten.convolution.default", facts=CUDA)
+    assert plan_for(convolution, cudnn_benchmark=True) == {"deterministic_mode": "on", "cudnn_benchmark": False}
+    assert plan_for(convolution) == {"deterministic_mode": "on"}
+
+
+def test_the_workspace_is_asked_for_only_by_a_torch_that_checks_it() -> None:
+    product = call("aten.mm.default", facts=CUDA)
+    assert plan_for(product, torch="2.6") == {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+    assert plan_for(product) == {}
+
+
+def test_one_workspace_suits_products_and_recurrent_layers() -> None:
+    calls = (call("aten.mm.default", facts=CUDA), call("aten._cudnn_rnn.default", facts={**CUDA, "arg.dropout": False}))
+    assert plan_for(*calls, torch="2.6") == {"CUBLAS_WORKSPACE_CONFIG": ":16:8"}
+
+
+def test_a_generator_that_the_program_seeded_is_not_to_be_seeded_again() -> None:
+    draws = {**CUDA, "rng.generator": "cuda:0"}
+    for origin in SeedOrigin:
+        planned = plan_for(call("aten.bernoulli_.float", facts={**draws, "rng.origin": origin.value}))
+        assert planned == ({"seed.torch": True} if origin in (SeedOrigin.MACHINE, SeedOrigin.UNSEEN) else {}), origin
+
+
+def test_seeding_turns_draws_from_the_machines_state_into_seeded_ones() -> None:
+    facts = {**CUDA, "rng.generator": "cuda:0", "rng.origin": "machine"}
+    recorded = trace(call("aten.bernoulli_.float", facts=facts), environment=process())
+    report = judge(recorded, backend="cuda")
+    assert {one.verdict for one in report.findings} == {Verdict.NONDETERMINISTIC}
+    (left,) = judge(recorded, backend="cuda", settings={"seed.torch": True}).findings
+    assert (left.op, left.verdict) == ("aten.bernoulli_.float", Verdict.SEEDED)
+
+
+def test_the_fill_is_said_to_be_spared_where_nothing_read_unwritten_memory() -> None:
+    given_memory = Allocation(op="aten.empty.memory_format", count=3, bytes=3 << 20)
+    recorded = trace(call(facts=CUDA), environment=process(), allocations=(given_memory,))
+    last = judge(recorded, backend="cuda").plan[-1]
+    assert "3 calls, 3.0 MiB, no read before write seen" in last.remedy
+    assert (last.closes, last.sets) == (0, {})
+    was_read = trace(call(facts=CUDA), environment=process(), allocations=(given_memory,), unwritten_reads=(read(),))
+    assert not any("fill off" in change.title for change in judge(was_read, backend="cuda").plan)
+
+
+def test_a_promise_is_for_the_whole_plan() -> None:
+    judged = judgement(finding())
+    assert promised(judged, make_plan(judged)) == frozenset()
+    with pytest.raises(ValueError, match="whole plan"):
+        promised(judged, ())
+
+
+def test_the_seed_that_a_loader_draws_for_its_workers_asks_for_no_seed() -> None:
+    base_seed = call("aten.random_.default", facts={"device": "cpu", "rng.generator": "cpu"})
+    seeded = call("aten.uniform_.default", facts={"device": "cpu", "rng.generator": "cpu", "rng.origin": "program"})
+    report = judge(trace(base_seed, seeded, environment=process()), backend="cpu")
+    assert (report.planned_settings, [one for one in report.plan if one.closes]) == ({}, [])
+    assert headline(report)[0] is Verdict.SEEDED
+    assert headline(report)[1].startswith("No risk found; the random draws that were seen are seeded")

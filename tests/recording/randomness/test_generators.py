@@ -1,0 +1,449 @@
+"""Torch's generators: which calls draw, who seeded what they draw from, and that watching changes nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import _utils as testing
+from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader
+
+from tests.recording.test_opinfo import _one_thread as _one_thread  # an autouse fixture
+from tests.recording.test_opinfo import samples_of
+from tests.support.lines import groups, line_of, one, record
+from tests.support.samples import copied, operator_database
+from tracer import DeterminismTracer, Trace
+from tracer.names import EventKind, Phase, SeedOrigin
+from tracer.recording import patching
+from tracer.recording.calls.draws import DRAW, may_draw
+from tracer.recording.origin.sites import NOWHERE
+from tracer.recording.randomness.generators import FIXED_SEED, SEEDS, _by_value, state_of
+from tracer.recording.randomness.provenance import Newest, Origins
+from tracer.recording.recorder import _drawn_by
+from tracer.trace.records import Draw, Event
+
+METHODS = ("manual_seed", "seed", "set_state", "graphsafe_set_state")
+
+
+@pytest.fixture(autouse=True)
+def _own_random_state() -> Iterator[None]:
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        yield
+
+
+def drawn(tracer: DeterminismTracer | Trace, op: str = "") -> list[Draw]:
+    trace = tracer if isinstance(tracer, Trace) else tracer.trace
+    return [draw for draw in trace.draws if draw.op.startswith(op)]
+
+
+def seeds(tracer: DeterminismTracer) -> list[Event]:
+    return [event for event in tracer.trace.events if event.kind is EventKind.SEED]
+
+
+def places(draws: list[Draw]) -> list[tuple[str, SeedOrigin, int]]:
+    """Generator, origin and the line that seeded it; 0 where it was not seen."""
+    return [(draw.generator, draw.origin, int(draw.seeded_at.rpartition(":")[2] or 0)) for draw in draws]
+
+
+# --- which calls draw ---
+
+
+def disagreements(count: int) -> Iterator[str]:
+    """Samples of torch's operator database of which the ledger and the generator's own state tell otherwise."""
+    entries = operator_database()
+    for begin in range(0, len(entries), 100):
+        some = entries[begin : begin + 100]
+        samples = [(op, number, sample) for op in some for number, sample in enumerate(samples_of(op, count))]
+        with DeterminismTracer() as tracer:  # what makes samples seeds around each, which is not looked at
+            for op, number, sample in samples:
+                first, args, kwargs = copied((sample.input, sample.args, sample.kwargs))
+                state, drawn_before = state_of(torch.default_generator), calls_that_drew(tracer)
+                with contextlib.suppress(Exception), unseeded():
+                    op(first, *args, **kwargs)
+                moved = state_of(torch.default_generator) != state
+                if moved != (calls_that_drew(tracer) > drawn_before):
+                    yield f"{op.formatted_name}, sample {number}: the state {'moved' if moved else 'stood'}"
+
+
+def calls_that_drew(tracer: DeterminismTracer) -> int:
+    """As the trace's ledger has them, without building one for each sample."""
+    infos = [info for info in tracer._recorder.mode.infos.values() if DRAW in info.readers]
+    pairs = [(info, counter) for info in infos for counter in info.counters.values()]
+    return sum(counter.count for info, counter in pairs for name, _ in _drawn_by([(info, counter)]) if name == "cpu")
+
+
+@contextlib.contextmanager
+def unseeded() -> Iterator[None]:
+    """The database seeds some ops around each call and puts the state back: not here."""
+    freeze, seed = testing.freeze_rng_state, torch.manual_seed
+    testing.freeze_rng_state, torch.manual_seed = contextlib.nullcontext, lambda _: torch.default_generator
+    try:
+        yield
+    finally:
+        testing.freeze_rng_state, torch.manual_seed = freeze, seed
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_call_is_in_the_ledger_if_and_only_if_the_generator_moved() -> None:
+    assert list(disagreements(1)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_call_is_in_the_ledger_if_and_only_if_the_generator_moved_in_every_sample() -> None:
+    assert list(disagreements(1000)) == []
+
+
+@pytest.mark.parametrize(
+    ("draws", "call"),
+    [
+        (True, lambda: nn.init.kaiming_uniform_(torch.empty(2, 2))),
+        (True, lambda: torch.randperm(4)),
+        (True, lambda: torch.multinomial(torch.ones(3), 2)),
+        (True, lambda: torch.svd_lowrank(torch.ones(4, 4), q=2)),
+        (True, lambda: nn.functional.rrelu(-torch.ones(3), training=True)),
+        (False, lambda: nn.functional.rrelu(torch.ones(3))),
+        (True, lambda: nn.functional.gumbel_softmax(torch.ones(3))),
+        (True, lambda: nn.functional.dropout(torch.ones(3))),
+        (False, lambda: nn.functional.dropout(torch.ones(3), training=False)),
+        (False, lambda: nn.functional.dropout(torch.ones(3), p=0.0)),
+        (False, lambda: nn.functional.dropout(torch.ones(0))),
+        (True, lambda: nn.functional.scaled_dot_product_attention(*[torch.ones(1, 2, 4)] * 3, dropout_p=0.5)),
+        (False, lambda: nn.functional.scaled_dot_product_attention(*[torch.ones(1, 2, 4)] * 3)),
+        (True, lambda: nn.LSTM(2, 2, 2, dropout=0.5)(torch.ones(3, 1, 2))),
+        (False, lambda: torch.rand(2, device="meta")),
+        (True, lambda: torch.empty(3).uniform_()),
+        (True, lambda: torch.rand(2, out=torch.empty(2))),
+        (True, lambda: torch.distributions.Gamma(torch.ones(2), torch.ones(2)).sample()),
+    ],
+)
+def test_what_draws_is_counted_for_the_default_generator(draws: bool, call: Any) -> None:
+    before = torch.get_rng_state()
+    tracer = record(call)
+    assert (not torch.equal(before, torch.get_rng_state())) is draws
+    assert {draw.generator for draw in drawn(tracer)} == ({"cpu"} if draws else set())
+
+
+def test_every_overload_of_this_build_that_takes_a_generator_or_bears_the_tag_is_placed() -> None:
+    unplaced = []
+    for name in torch._C._dispatch_get_all_op_names():
+        space, _, rest = name.partition("::")
+        packet, _, overload = rest.partition(".")
+        try:
+            func = getattr(getattr(getattr(torch.ops, space), packet), overload or "default")
+        except (AttributeError, RuntimeError):
+            continue
+        takes_one = any("Generator" in str(argument.type) for argument in func._schema.arguments)
+        if takes_one and not may_draw(func):
+            unplaced.append(str(func))
+    assert unplaced == []
+
+
+def test_what_a_subclass_hands_to_its_inner_calls_is_counted_once() -> None:
+    class Wrapped(torch.Tensor):
+        @staticmethod
+        def __new__(cls, inner: torch.Tensor) -> Wrapped:
+            made: Wrapped = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+            made.inner = inner  # type: ignore[attr-defined]
+            return made
+
+        @classmethod
+        def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return func(*(a.inner if isinstance(a, cls) else a for a in args), **(kwargs or {}))
+
+    tracer = record(lambda: torch.bernoulli(Wrapped(torch.ones(3))))
+    assert sum(draw.count for draw in drawn(tracer)) == 1
+
+
+# --- who seeded ---
+
+
+def test_a_draw_names_the_line_that_seeded_its_generator() -> None:
+    def step() -> None:
+        torch.manual_seed(5)  # by the program
+        given = torch.Generator()
+        given.seed()  # by the machine
+        torch.rand(2)
+        torch.rand(2, generator=given)
+        torch.rand(2, generator=torch.Generator())
+        torch.rand(2, generator=torch.default_generator)
+
+    found = places(drawn(record(step)))
+    program, machine = line_of(step, "by the program"), line_of(step, "by the machine")
+    assert found == [
+        ("cpu", SeedOrigin.PROGRAM, program),
+        ("passed (cpu)", SeedOrigin.MACHINE, machine),
+        ("passed (cpu)", SeedOrigin.FIXED, 0),
+        ("cpu", SeedOrigin.PROGRAM, program),
+    ]
+
+
+def test_one_seed_for_two_generators_keeps_their_lines_apart() -> None:
+    def step() -> None:
+        torch.manual_seed(0)  # all
+        given = torch.Generator().manual_seed(0)  # its own
+        torch.rand(2)
+        torch.rand(2, generator=given)
+
+    found = places(drawn(record(step)))
+    assert [line for *_, line in found] == [line_of(step, "# all"), line_of(step, "# its own")]
+
+
+def test_a_name_taken_before_recording_is_seen_too() -> None:
+    from torch import manual_seed as taken_before
+
+    def step() -> None:
+        taken_before(3)  # here
+        torch.rand(1)
+
+    tracer = record(step)
+    assert places(drawn(tracer)) == [("cpu", SeedOrigin.PROGRAM, line_of(step, "# here"))]
+    (event,) = seeds(tracer)
+    assert (event.name, event.value, event.count) == ("torch", "program", 1)
+
+
+def test_a_fork_gives_back_where_the_state_came_from() -> None:
+    def step() -> None:
+        torch.manual_seed(5)  # outside
+        torch.rand(1)
+        with torch.random.fork_rng():
+            torch.seed()  # inside
+            torch.rand(1)
+        torch.rand(1)
+
+    tracer = record(step)
+    outside, inside = line_of(step, "# outside"), line_of(step, "# inside")
+    assert [line for *_, line in places(drawn(tracer))] == [outside, inside, outside]
+    assert [(event.name, event.after_draws) for event in seeds(tracer)] == [("torch", False), ("torch", False)]
+
+
+def test_a_state_that_was_saved_before_recording_is_restored() -> None:
+    generator = torch.Generator().manual_seed(2**60 + 1)
+    state = generator.get_state()
+
+    def step() -> None:
+        torch.set_rng_state(state)  # here
+        torch.rand(1)
+
+    tracer = record(step)
+    assert places(drawn(tracer)) == [("cpu", SeedOrigin.RESTORED, line_of(step, "# here"))]
+    assert [(event.name, event.value) for event in seeds(tracer)] == [("cpu", "restored")]
+
+
+def test_a_sampler_inherits_from_the_default_generator_and_its_own_seed_is_no_event() -> None:
+    def step() -> None:
+        torch.manual_seed(4)  # here
+        for _ in DataLoader(list(range(4)), shuffle=True):  # type: ignore[arg-type]
+            pass
+
+    tracer = record(step)
+    (order,) = drawn(tracer, "aten.randperm")
+    assert places([order]) == [("cpu", SeedOrigin.PROGRAM, line_of(step, "# here"))]
+    assert len(seeds(tracer)) == 1
+
+
+def test_the_number_that_a_loader_draws_for_workers_makes_no_finding() -> None:
+    def step() -> None:
+        torch.seed()
+        for _ in DataLoader(list(range(4))):  # type: ignore[arg-type]
+            pass
+
+    tracer = record(step)
+    (draw,) = drawn(tracer, "aten.random_")
+    assert (draw.generator, draw.origin) == ("cpu", SeedOrigin.UNUSED)
+    (call,) = groups(tracer, "aten.random_")
+    assert "rng.origin" not in call.facts
+
+
+def test_checkpointing_restores_without_an_event_and_draws_in_recompute() -> None:
+    x = torch.ones(4, requires_grad=True)
+
+    def step() -> None:
+        torch.manual_seed(4)
+        checkpoint(lambda t: nn.functional.dropout(t) * 2, x, use_reentrant=False).sum().backward()
+
+    tracer = record(step)
+    assert len(seeds(tracer)) == 1
+    assert Phase.RECOMPUTE in {draw.phase for draw in drawn(tracer)}
+    assert {origin for _, origin, _ in places(drawn(tracer))} == {SeedOrigin.PROGRAM}
+
+
+@pytest.mark.parametrize(
+    ("seed", "origin"),
+    [
+        (FIXED_SEED, SeedOrigin.FIXED),
+        (0, SeedOrigin.PROGRAM),
+        (2**32 - 1, SeedOrigin.PROGRAM),
+        (2**64 - 3, SeedOrigin.PROGRAM),
+        (7055483808133689556, SeedOrigin.MACHINE),
+    ],
+)
+def test_a_seed_that_nobody_saw_is_told_by_its_size(seed: int, origin: SeedOrigin) -> None:
+    assert _by_value(seed, "cpu").origin is origin
+
+
+def test_an_unseen_seed_of_the_program_is_the_programs() -> None:
+    torch.manual_seed(77)
+    assert places(drawn(record(lambda: torch.rand(1)))) == [("cpu", SeedOrigin.PROGRAM, 0)]
+
+
+# --- seeded again ---
+
+
+def test_seeding_again_after_draws_and_before_draws_is_told() -> None:
+    def step() -> None:
+        torch.manual_seed(1)
+        torch.rand(1)
+        torch.manual_seed(2)  # in between
+        torch.rand(1)
+        torch.manual_seed(3)
+
+    events = seeds(record(step))
+    assert [event.after_draws for event in events] == [False, True, False]
+    assert events[1].location.endswith(f":{line_of(step, '# in between')}")
+
+
+# --- law 1, 2, 3 ---
+
+
+def test_methods_are_as_they_were_whatever_recorder_ends_first() -> None:
+    before = {name: getattr(torch._C.Generator, name, None) for name in METHODS}
+    first, second = DeterminismTracer(), DeterminismTracer()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    torch.manual_seed(3)
+    assert len(seeds(second)) == 1
+    second.__exit__(None, None, None)
+    assert {name: getattr(torch._C.Generator, name, None) for name in METHODS} == before
+    assert not SEEDS._logs
+
+
+def test_seeding_at_one_line_for_ever_takes_no_memory() -> None:
+    newest, origins = Newest(), Origins()
+    provenance, other = origins.at(SeedOrigin.PROGRAM, NOWHERE), origins.at(SeedOrigin.MACHINE, NOWHERE)
+    newest.note(-1, other)
+    for value in range(10_000):
+        newest.note(value, provenance)
+        newest.note(value % 7, other)
+    assert len(newest) < 600
+    assert newest.get(9_999) is provenance
+    assert newest.get(-1) is other
+
+    def step() -> None:
+        for value in range(500):
+            torch.manual_seed(value)
+            torch.rand(1)
+
+    tracer = record(step)
+    assert len(seeds(tracer)) == 1
+    assert [draw.count for draw in drawn(tracer)] == [500]
+    assert len(SEEDS._of_defaults) == 0
+
+
+def test_seeds_and_streams_are_the_same_with_and_without() -> None:
+    def run() -> tuple[int, torch.Tensor, torch.Tensor]:
+        torch.manual_seed(8)
+        given = torch.Generator().manual_seed(9)
+        net = nn.Sequential(nn.Linear(4, 4), nn.Dropout())
+        out = net(torch.rand(2, 4, generator=given))
+        return torch.initial_seed(), out, torch.get_rng_state()
+
+    plain = run()
+    traced: list[Any] = []
+    record(lambda: traced.extend(run()))
+    assert all(torch.equal(torch.as_tensor(a), torch.as_tensor(b)) for a, b in zip(plain, traced, strict=True))
+
+
+def test_a_refused_seed_raises_as_before_and_is_no_event() -> None:
+    def step() -> None:
+        with pytest.raises((RuntimeError, TypeError, ValueError)):
+            torch.manual_seed(2**70)
+        with pytest.raises(RuntimeError):
+            torch.Generator().manual_seed("one")  # type: ignore[arg-type]
+
+    assert seeds(record(step)) == []
+
+
+def test_another_threads_seed_is_seen() -> None:
+    def seed() -> None:
+        torch.manual_seed(11)  # here
+
+    def step() -> None:
+        thread = threading.Thread(target=seed)
+        thread.start()
+        thread.join()
+        torch.rand(1)
+
+    assert places(drawn(record(step))) == [("cpu", SeedOrigin.PROGRAM, line_of(seed, "# here"))]
+
+
+def test_without_access_to_the_class_torchs_own_functions_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise TypeError
+
+    monkeypatch.setattr(patching, "_set_in_class", refuse)
+    before = torch.manual_seed
+
+    def step() -> None:
+        torch.manual_seed(12)  # here
+        torch.rand(1)
+
+    tracer = record(step)
+    assert not SEEDS.sees_lines
+    assert places(drawn(tracer)) == [("cpu", SeedOrigin.PROGRAM, line_of(step, "# here"))]
+    assert [event.name for event in seeds(tracer)] == ["torch"]
+    assert torch.manual_seed is before
+
+
+# --- the generators themselves ---
+
+
+def test_the_default_generator_says_what_it_drew_from_first() -> None:
+    def step() -> None:
+        torch.manual_seed(6)  # here
+        torch.rand(1)
+
+    tracer = record(step)
+    (cpu,) = [one for one in tracer.trace.generators if one.name == "cpu"]
+    assert (cpu.origin, cpu.drew) == (SeedOrigin.PROGRAM, True)
+    assert cpu.seeded_at.endswith(f":{line_of(step, '# here')}")
+    assert len(cpu.before) == 16
+    assert cpu.before != cpu.after
+    (idle,) = [one for one in record(lambda: torch.ones(1)).trace.generators if one.name == "cpu"]
+    assert idle.drew is False
+    assert idle.before == idle.after
+
+
+def test_a_call_bears_what_it_drew_from_as_facts() -> None:
+    def step() -> None:
+        torch.manual_seed(6)
+        torch.rand(2)
+
+    call = one(record(step), "aten.rand.default")
+    assert call.facts["rng.generator"] == "cpu"
+    assert call.facts["rng.origin"] == "program"
+    assert str(call.facts["rng.seeded_at"]).startswith("tests/recording/randomness/test_generators.py:")
+
+
+def test_what_torch_restores_by_itself_piles_nothing_up() -> None:
+    weight = torch.ones(3, requires_grad=True)
+
+    def step() -> None:
+        torch.rand(1)
+        dropped = checkpoint(lambda x: torch.dropout(x, 0.5, True), weight, use_reentrant=False)
+        dropped.sum().backward()
+        with torch.random.fork_rng():
+            torch.rand(1)
+
+    with DeterminismTracer():
+        for _ in range(3):
+            step()
+        assert not SEEDS._awaiting

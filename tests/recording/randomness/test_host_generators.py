@@ -1,0 +1,350 @@
+"""Python's and NumPy's global generators: seeds and draws with their lines, states at the edges, nothing disturbed."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import os
+import pickle
+import random
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.support.command import tracer_process
+from tests.support.lines import line_of, record
+from tracer import DeterminismTracer, Trace
+from tracer.names import EventKind, NumberSource, NumberUse, SeedOrigin
+from tracer.recording.randomness.host_generators import HOST
+from tracer.trace.records import Event, Generator
+
+
+@pytest.fixture(autouse=True)
+def _own_random_state() -> Iterator[None]:
+    python, numpy = random.getstate(), np.random.get_state()
+    yield
+    random.setstate(python)
+    np.random.set_state(numpy)
+
+
+def generator(tracer: DeterminismTracer, name: str) -> Generator:
+    (found,) = [one for one in tracer.trace.generators if one.name == name]
+    return found
+
+
+def seeds(tracer: DeterminismTracer) -> list[Event]:
+    return [event for event in tracer.trace.events if event.kind is EventKind.SEED]
+
+
+@pytest.mark.parametrize(
+    ("name", "op", "draw"),
+    [
+        ("python", "random.shuffle", lambda: random.shuffle([1, 2])),
+        ("python", "random.gauss", lambda: random.gauss(0, 1)),
+        ("python", "random.randint", lambda: random.randint(0, 9)),
+        ("numpy", "numpy.random.rand", lambda: np.random.rand(2)),
+        ("numpy", "numpy.random.permutation", lambda: np.random.permutation(3)),
+        ("numpy", "numpy.random.sample", lambda: np.random.sample(3)),
+    ],
+)
+def test_a_draw_is_told_with_its_line(name: str, op: str, draw: Callable[[], object]) -> None:
+    def step() -> None:
+        for _ in range(3):
+            draw()
+
+    tracer = record(step)
+    (found,) = tracer.trace.host_draws
+    assert (found.generator, found.op, found.count, found.origin) == (name, op, 3, SeedOrigin.UNSEEN)
+    assert found.location.startswith("tests/recording/randomness/test_host_generators.py:")
+    assert generator(tracer, name).drew is True
+
+
+def test_numpys_own_generators_are_noted_where_they_are_made_without_a_seed() -> None:
+    def step() -> None:
+        for _ in range(2):
+            np.random.default_rng()  # unseeded
+        np.random.default_rng(None).random()
+        np.random.default_rng(0).random()
+        np.random.default_rng(seed=np.random.default_rng(1)).random()
+
+    tracer = record(step)
+    made = tracer.trace.machine_numbers
+    assert [(one.use, one.source, one.count) for one in made] == [
+        (NumberUse.NUMPY_OBJECT, NumberSource.ENTROPY, 2),
+        (NumberUse.NUMPY_OBJECT, NumberSource.ENTROPY, 1),
+    ]
+    assert made[0].location.endswith(f":{line_of(step, '# unseeded')}")
+    assert tracer.trace.host_draws == ()
+    assert pickle.loads(pickle.dumps(np.random.default_rng)) is np.random.default_rng
+
+
+def test_a_draw_names_the_line_that_seeded() -> None:
+    def step() -> None:
+        random.seed(1)  # python
+        np.random.seed(1)  # numpy
+        random.random()
+        np.random.rand()
+
+    python, numpy = record(step).trace.host_draws
+    for draw, line in ((python, line_of(step, "# python")), (numpy, line_of(step, "# numpy"))):
+        assert draw.origin is SeedOrigin.PROGRAM
+        assert draw.seeded_at.endswith(f":{line}")
+
+
+@pytest.mark.parametrize("seed", [lambda: random.seed(), lambda: random.seed(None), lambda: np.random.seed()])
+def test_a_seed_without_a_number_is_the_machines(seed: Callable[[], None]) -> None:
+    (event,) = seeds(record(seed))
+    assert event.value == "machine"
+
+
+def test_seeding_is_no_draw_and_a_draw_on_either_side_of_it_is() -> None:
+    assert generator(record(lambda: random.seed(3)), "python").drew is False
+
+    def before() -> None:
+        random.random()
+        random.seed(3)
+
+    def after() -> None:
+        random.seed(3)
+        random.random()
+
+    assert generator(record(before), "python").drew is True
+    assert generator(record(before), "python").origin is SeedOrigin.UNSEEN
+    assert generator(record(after), "python").drew is True
+    assert generator(record(after), "python").origin is SeedOrigin.PROGRAM
+
+
+def test_a_draw_past_the_modules_functions_is_told_by_the_state() -> None:
+    draw_unseen = np.random.mtrand._rand.rand
+    tracer = record(lambda: draw_unseen(2))
+    assert tracer.trace.host_draws == ()
+    assert generator(tracer, "numpy").drew is True
+    assert generator(tracer, "python").drew is False
+
+
+def test_states_have_sixteen_digits_that_change_with_them() -> None:
+    found = generator(record(lambda: random.random()), "python")
+    assert len(found.before) == len(found.after) == 16
+    assert found.before != found.after
+
+
+def test_a_state_that_was_read_and_put_back_keeps_its_provenance() -> None:
+    def step() -> None:
+        random.seed(1)  # first
+        kept = random.getstate()
+        random.seed()
+        random.setstate(kept)
+        random.random()
+
+    (draw,) = record(step).trace.host_draws
+    assert draw.origin is SeedOrigin.PROGRAM
+    assert draw.seeded_at.endswith(f":{line_of(step, '# first')}")
+
+
+def test_a_state_from_elsewhere_is_restored() -> None:
+    kept = random.getstate()
+
+    def step() -> None:
+        random.setstate(kept)
+        random.random()
+
+    (draw,) = record(step).trace.host_draws
+    assert draw.origin is SeedOrigin.RESTORED
+
+
+def test_seeding_again_between_draws_is_told() -> None:
+    def step() -> None:
+        random.seed(1)
+        random.random()
+        random.seed(2)
+        random.random()
+
+    assert [event.after_draws for event in seeds(record(step))] == [False, True]
+
+
+def test_functions_are_as_they_were_whatever_recorder_ends_first() -> None:
+    names = [(module, name) for module in (random, np.random) for name in vars(module) if not name.startswith("_")]
+    before = {(module.__name__, name): getattr(module, name) for module, name in names}
+    first, second = DeterminismTracer(), DeterminismTracer()
+    first.__enter__()
+    second.__enter__()
+    assert random.shuffle is not before["random", "shuffle"]
+    first.__exit__(None, None, None)
+    random.random()
+    second.__exit__(None, None, None)
+    assert len(second.trace.host_draws) == 1
+    assert all(getattr(module, name) is before[module.__name__, name] for module, name in names)
+    assert HOST.is_asleep()
+
+
+def test_a_function_that_somebody_else_replaced_meanwhile_stays_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mine() -> float:
+        return 0.5
+
+    with DeterminismTracer():
+        monkeypatch.setattr(random, "random", mine)
+    assert random.random is mine
+
+
+def test_a_function_taken_while_recording_goes_on_working_and_is_pickled_as_ever() -> None:
+    taken: list[Any] = []
+    record(lambda: taken.extend([random.shuffle, np.random.rand, random.seed]))
+    shuffle, rand, seed = taken
+    seed(4)
+    numbers = [1, 2, 3, 4]
+    shuffle(numbers)
+    random.seed(4)
+    expected = [1, 2, 3, 4]
+    random.shuffle(expected)
+    assert numbers == expected
+    assert rand(2).shape == (2,)
+    assert shuffle.__self__ is random._inst  # type: ignore[attr-defined]
+    assert shuffle == random.shuffle
+    assert pickle.loads(pickle.dumps(seed)).__self__.getstate() == random.getstate()
+    plain = pickle.dumps(random.shuffle)
+    with DeterminismTracer():
+        assert pickle.dumps(random.shuffle) == plain
+        copied = pickle.loads(pickle.dumps(random.random))
+        state = random.getstate()
+        copied()  # a method is pickled with its generator, and draws from the copy
+        assert random.getstate() == state
+        assert pickle.loads(pickle.dumps(np.random.seed)) == np.random.seed
+
+
+def test_a_watched_function_is_looked_into_as_ever() -> None:
+    functions = ("random", "shuffle", "seed", "getstate")
+    asked = (inspect.isbuiltin, inspect.ismethod, inspect.isroutine, inspect.signature, lambda one: one.__module__)
+    plain = [ask(getattr(random, name)) for name in functions for ask in asked]
+    with DeterminismTracer():
+        assert [ask(getattr(random, name)) for name in functions for ask in asked] == plain
+        assert copy.deepcopy(random.random) is random.random
+
+
+def test_what_a_library_draws_while_it_is_imported_is_no_draw_of_the_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "draws_at_import.py").write_text("import random\nNUMBER = random.getrandbits(24)\n")
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, "draws_at_import", raising=False)
+
+    def run() -> None:
+        __import__("draws_at_import")
+        random.seed(0)
+
+    tracer = record(run)
+    assert tracer.trace.host_draws == ()
+    assert generator(tracer, "python").drew is False
+
+    def draws_too() -> None:
+        sys.modules.pop("draws_at_import")
+        __import__("draws_at_import")
+        random.random()
+
+    tracer = record(draws_too)
+    assert [draw.op for draw in tracer.trace.host_draws] == ["random.random"]
+    assert generator(tracer, "python").drew is True
+
+
+def test_streams_are_the_same_with_and_without() -> None:
+    def run() -> list[Any]:
+        random.seed(5)
+        np.random.seed(5)
+        return [random.random(), random.gauss(0, 1), np.random.rand(), random.getstate(), np.random.get_state()[2]]
+
+    plain = run()
+    traced: list[Any] = []
+    record(lambda: traced.extend(run()))
+    assert plain == traced
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_compiled_code_draws_as_ever() -> None:
+    def run() -> tuple[torch.Tensor, float]:
+        torch._dynamo.reset()
+        compiled = torch.compile(lambda x: x * random.uniform(0, 1), fullgraph=True, backend="eager")
+        random.seed(0)
+        return compiled(torch.ones(2)), random.random()
+
+    plain = run()
+    traced: list[Any] = []
+    record(lambda: traced.extend(run()))
+    assert torch.equal(traced[0], plain[0])
+    assert traced[1] == plain[1]
+
+
+def test_exceptions_are_the_functions_own() -> None:
+    def step() -> None:
+        with pytest.raises(IndexError):
+            random.choice([])
+        with pytest.raises(TypeError):
+            np.random.seed("one")  # type: ignore[arg-type]
+
+    assert seeds(record(step)) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_what_a_forked_child_draws_and_seeds_is_not_its_parents() -> None:
+    with DeterminismTracer() as tracer:
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                random.seed(3)
+                np.random.rand()
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+    assert tracer.trace.host_draws == ()
+    assert seeds(tracer) == []
+
+
+def test_memory_follows_the_lines_and_not_the_draws() -> None:
+    def step() -> None:
+        for value in range(300):
+            random.seed(value)
+            random.random()
+
+    tracer = record(step)
+    assert [draw.count for draw in tracer.trace.host_draws] == [300]
+    assert len(seeds(tracer)) == 1
+
+
+def test_a_watch_from_the_processs_start_knows_that_nobody_seeded(tmp_path: Any) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from random import random\nimport torch\nimport numpy\n"
+        "random()\nnumpy.random.rand()\nnumpy.random.seed(1)\nnumpy.random.rand()\n"
+    )
+    done = tracer_process("run", "-o", "trace.json", "script.py", cwd=tmp_path)
+    assert done.code == 0, done.err
+    trace = Trace.load(tmp_path / "trace.json")
+    assert trace.watched_from_start
+    found = [(draw.op, draw.location, draw.origin, draw.seeded_at) for draw in trace.host_draws]
+    assert found == [
+        ("random.random", "script.py:4", SeedOrigin.MACHINE, ""),
+        ("numpy.random.rand", "script.py:5", SeedOrigin.MACHINE, ""),
+        ("numpy.random.rand", "script.py:7", SeedOrigin.PROGRAM, "script.py:6"),
+    ]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_the_compiler_puts_back_is_no_seed_of_the_program() -> None:
+    def run() -> None:
+        torch._dynamo.reset()
+        random.random()
+        torch.compile(lambda x: x.cos(), backend="eager")(torch.ones(2))
+        random.random()
+
+    random.seed(0)
+    trace = record(run).trace
+    assert [event for event in trace.events if event.kind is EventKind.SEED] == []
+    assert [draw.count for draw in trace.host_draws] == [1, 1]

@@ -1,0 +1,496 @@
+"""Unwritten memory: read before it was wholly written, and never claimed where it was not."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import itertools
+import sys
+import threading
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+from tests.support.lines import line_of, record
+from tracer import DeterminismTracer
+from tracer.names import Phase
+from tracer.recording.storage import extensions
+from tracer.recording.torch_private import compile_seams
+from tracer.trace.records import Allocation, UnwrittenRead
+
+
+def tracking(tracer: DeterminismTracer) -> Any:
+    found = tracer._recorder.storages
+    assert found.writes.failures == 0
+    return found
+
+
+def reads(function: Callable[[], object]) -> list[UnwrittenRead]:
+    tracer = record(function)
+    tracking(tracer)
+    return list(tracer.trace.unwritten_reads)
+
+
+def unfollowed(function: Callable[[], object]) -> int:
+    """How much was given up, where nothing was read unwritten."""
+    tracer = record(function)
+    tracking(tracer)
+    assert not tracer.trace.unwritten_reads
+    return sum(one.unfollowed for one in tracer.trace.allocations)
+
+
+# --- what is found ---
+
+
+def test_a_read_names_its_line_and_the_line_that_allocated() -> None:
+    def step() -> None:
+        values = torch.empty(3, 4)
+        for _ in range(2):
+            values.sum()
+
+    (read,) = reads(step)
+    assert (read.op, read.count, read.allocated_by) == ("aten.sum.default", 2, "aten.empty.memory_format")
+    assert read.location.endswith(f":{line_of(step, 'sum()')}")
+    assert read.allocated_at.endswith(f":{line_of(step, 'torch.empty')}")
+    assert read.phase is Phase.OTHER
+
+
+ALLOCATE: list[Callable[[torch.Tensor], torch.Tensor]] = [
+    lambda like: torch.empty(4, 6),
+    lambda like: torch.empty_like(like),
+    lambda like: torch.empty_strided((4, 6), (6, 1)),
+    lambda like: torch.empty_permuted((4, 6), (1, 0)),
+    lambda like: like.new_empty(4, 6),
+    lambda like: like.new_empty_strided((4, 6), (6, 1)),
+    lambda like: torch.empty(0).resize_(4, 6),
+    lambda like: torch.empty(0).resize_as_(like),
+    lambda like: torch.FloatTensor(4, 6),
+]
+USE: list[Callable[[torch.Tensor], object]] = [
+    lambda x: x.sum(),
+    lambda x: x.t()[1:, 2:].mul(2.0),
+    lambda x: x.add_(1.0),
+    lambda x: x[1, 1].item(),
+    lambda x: torch.ones(4, 6).add_(x),
+    lambda x: torch.ones(4, 6).copy_(x).sum(),
+    lambda x: torch.ones(5, 6).t().__setitem__((slice(None), 0), x[0]) or x.double().sum(),
+    lambda x: torch._foreach_copy_([torch.ones(4, 6)], [x])[0].exp(),
+    lambda x: torch.cat([torch.ones(1, 6), x]),
+    lambda x: torch.addmm(x, torch.ones(4, 2), torch.ones(2, 6)),
+    lambda x: torch.add(torch.ones(4, 6), x, out=torch.zeros(4, 6)),
+    lambda x: torch._foreach_add([torch.ones(4, 6), x], 1.0),
+    lambda x: torch.index_select(x, 0, torch.tensor([1])),
+    lambda x: x.index_add_(0, torch.tensor([1]), torch.ones(1, 6)),
+    lambda x: x.clone().t().contiguous().exp(),
+    lambda x: x.detach()[1].unsqueeze(0).log(),
+]
+
+
+def lines(*functions: Any) -> str:
+    """Where the functions of a case stand in this file."""
+    return "lines " + ", ".join(str(function.__code__.co_firstlineno) for function in functions)
+
+
+@pytest.mark.parametrize(("allocate", "use"), itertools.product(ALLOCATE, USE))
+def test_every_way_to_get_unwritten_memory_and_to_read_it_is_seen(
+    allocate: Callable[[torch.Tensor], torch.Tensor], use: Callable[[torch.Tensor], object]
+) -> None:
+    like = torch.ones(4, 6)
+    assert len(reads(lambda: use(allocate(like)))) == 1
+
+
+def test_what_was_not_written_by_a_partial_write_is_told_from_what_was() -> None:
+    def step() -> None:
+        values = torch.empty(6, 8)
+        values[:4, :] = 1.0
+        values[:4].sum()
+        values[:4, ::2].sum()
+        values[3:5].sum()  # one row too many
+
+    assert [read.location.endswith(f":{line_of(step, 'too many')}") for read in reads(step)] == [True]
+
+
+def test_a_mask_writes_as_many_places_as_it_is_given_values() -> None:
+    def step() -> None:
+        mask = torch.arange(12).remainder(3).eq(0)
+        values = torch.empty(12)
+        values[mask] = torch.ones(12)[mask]
+        values.sum()  # eight are unwritten
+        rows = torch.empty(12, 2)
+        rows[mask] = torch.ones(12, 2)[mask]
+        rows.sum()  # of the rows too
+
+    lines = [read.location.rpartition(":")[2] for read in reads(step)]
+    assert lines == [str(line_of(step, "# eight")), str(line_of(step, "# of the rows"))]
+
+
+def test_a_mask_and_its_complement_may_write_everything() -> None:
+    def step() -> None:
+        mask = torch.arange(12).remainder(3).eq(0)
+        values = torch.empty(12)
+        values[mask] = torch.ones(12)[mask]
+        values[~mask] = torch.zeros(12)[~mask]
+        values.sum()
+        others = torch.empty(12)
+        others[torch.ones(12, dtype=torch.bool)] = torch.ones(12)
+        others.sum()
+
+    assert unfollowed(step) == 1
+
+
+def test_an_in_place_op_on_unwritten_memory_reads_once_and_writes() -> None:
+    def step() -> None:
+        values = torch.empty(5)
+        values.mul_(2.0)
+        values.sum()
+
+    assert [read.op for read in reads(step)] == ["aten.mul_.Tensor"]
+
+
+def test_a_read_in_backward_bears_the_forward_line_and_phase() -> None:
+    class Leaky(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, inputs: torch.Tensor) -> torch.Tensor:
+            return inputs * 2
+
+        @staticmethod
+        def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+            return torch.empty_like(gradient).add_(gradient)
+
+    def step() -> None:
+        Leaky.apply(torch.ones(3, requires_grad=True)).sum().backward()
+
+    (read,) = reads(step)
+    assert read.phase is Phase.BACKWARD
+    assert read.location.endswith(f":{line_of(step, 'apply')}")
+
+
+def test_what_resizing_adds_is_unwritten_and_the_rest_is_not() -> None:
+    def step() -> None:
+        values = torch.ones(4)
+        values.resize_(8)
+        values[:4].sum()
+        values[4:].zero_()
+        values.sum()
+
+    assert not reads(step)
+    assert len(reads(lambda: torch.ones(4).resize_(8)[3:].sum())) == 1
+
+
+def test_a_copy_is_unwritten_where_what_it_copies_is() -> None:
+    def step() -> None:
+        values = torch.empty(4, 6)
+        values[:2] = 1.0
+        turned = values.t().contiguous()
+        wider = torch.zeros(6, 6, dtype=torch.float64)
+        wider[1:5].copy_(values)
+        turned[:, :2].sum()
+        wider[:3].sum()
+        turned[:, 1:].sum()  # beyond
+        wider[2:4].exp()  # beyond, too
+        turned.copy_(torch.ones(4).expand(6, 4)).sum()
+
+    found = [read.location.rpartition(":")[2] for read in reads(step)]
+    assert found == [str(line_of(step, "1:].sum()")), str(line_of(step, "too"))]
+
+
+# --- what is no fault ---
+
+
+def _columns() -> None:
+    values = torch.empty(5, 7)
+    for column in range(7):
+        values[:, column] = float(column)
+    values.sum()
+
+
+def _checkpointed() -> None:
+    net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 2))
+    for reentrant in (False, True):
+        inputs = torch.ones(3, 4, requires_grad=True)
+        checkpoint(net, inputs, use_reentrant=reentrant).sum().backward()
+
+
+def _train(make: Callable[..., torch.optim.Optimizer], **options: Any) -> Callable[[], None]:
+    def step() -> None:
+        net = nn.Sequential(nn.Embedding(9, 4), nn.LSTM(4, 4), nn.Identity())
+        optimizer = make(net.parameters(), lr=0.1, **options)
+        for _ in range(2):
+            optimizer.zero_grad(set_to_none=False)
+            net[1](net[0](torch.arange(6).view(3, 2)))[0].sum().backward()
+            nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            optimizer.step()
+        copy.deepcopy(net)[0](torch.tensor([1])).sum()
+
+    return step
+
+
+def _views_in_place() -> None:
+    base = torch.empty(4, 4)
+    base.normal_()
+    weight = torch.ones(4, 4, requires_grad=True)
+    values = weight * 1.0
+    values[1:3].mul_(2.0)
+    values.view(-1)[::3].add_(base.view(-1)[::3])
+    values.t()[0].zero_()
+    values.sum().backward()
+
+
+WRITTEN_FIRST: list[Callable[[], object]] = [
+    lambda: torch.empty(3).fill_(1.0).sum(),
+    lambda: torch.empty(4, 4).copy_(torch.ones(4)).sum(),
+    lambda: torch.add(torch.ones(3), 1, out=torch.empty(3)).sum(),
+    lambda: torch.add(torch.ones(3), 1, out=torch.empty(0)).sum(),
+    lambda: torch.sort(torch.ones(3), out=(torch.empty(3), torch.empty(3, dtype=torch.long)))[0].sum(),
+    lambda: torch.baddbmm(torch.empty(2, 3, 3), torch.ones(2, 3, 3), torch.ones(2, 3, 3), beta=0).sum(),
+    lambda: torch.empty(3, 3).addmm_(torch.ones(3, 3), torch.ones(3, 3), beta=0).sum(),
+    lambda: torch.zeros_like(torch.empty(3)).sum(),
+    lambda: torch.empty(3).new_zeros(3).sum(),
+    lambda: torch.empty(3).view(3, 1).expand(3, 4).shape,
+    lambda: torch.empty(0).sum(),
+    lambda: torch.empty(3)[1:1].sum(),
+    lambda: torch.empty(3, device="meta").sum(),
+    lambda: torch.empty(3).clone().fill_(1.0).sum(),
+    lambda: nn.init.orthogonal_(torch.empty(4, 4)).sum(),
+    lambda: nn.init.trunc_normal_(torch.empty(4, 4)).sum(),
+    lambda: nn.MultiheadAttention(4, 2)(*[torch.ones(3, 1, 4)] * 3)[0].sum().backward(),
+    lambda: torch._foreach_copy_([torch.empty(2), torch.empty(3)], [torch.ones(2), torch.ones(3)])[0].sum(),
+    lambda: torch.stack([torch.ones(2)] * 2, out=torch.empty(2, 2)).sum(),
+    lambda: F.rrelu(torch.ones(3, requires_grad=True), training=True).sum().backward(),
+    lambda: F.pad(torch.ones(1, 1, 4, 4), (1, 2, 1, 1), mode="circular").sum(),
+    lambda: torch.ones(4).copy_(torch.empty(4)).fill_(1.0).sum(),
+    lambda: torch.get_rng_state().clone(),
+    lambda: torch.quasirandom.SobolEngine(2, scramble=True, seed=0).draw(2).sum(),
+    lambda: torch.vmap(lambda x: F.dropout(x, 0.5), randomness="same")(torch.ones(2, 3)).sum(),
+    lambda: torch.func.functionalize(lambda x: torch.empty(3).copy_(x))(torch.ones(3)).sum(),
+    lambda: torch.func.functionalize(lambda x: torch.empty(3).uniform_() * x)(torch.ones(3)).sum(),
+    lambda: torch.tensor([[1.0]]).inverse().sum(),
+    _columns,
+    _checkpointed,
+    _views_in_place,
+    _train(torch.optim.AdamW),
+    _train(torch.optim.AdamW, foreach=True),
+    _train(torch.optim.Adam, fused=True),
+    _train(torch.optim.SGD, momentum=0.9, foreach=True),
+    _train(torch.optim.Adagrad),
+    _train(torch.optim.RAdam),
+]
+
+
+@pytest.mark.parametrize("step", (pytest.param(step, id=f"{n}: {lines(step)}") for n, step in enumerate(WRITTEN_FIRST)))
+def test_memory_that_is_written_first_is_no_fault(step: Callable[[], object]) -> None:
+    assert reads(step) == []
+
+
+def test_memory_that_torch_fills_is_counted_and_no_fault() -> None:
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        tracer = record(lambda: torch.empty(4).sum())
+    finally:
+        torch.use_deterministic_algorithms(before)
+    assert not tracer.trace.unwritten_reads
+    assert [(one.count, one.bytes) for one in tracer.trace.allocations] == [(1, 16)]
+
+
+# --- what cannot be followed ---
+
+
+def _with_numpy(values: torch.Tensor) -> None:
+    values.numpy()[:] = 1.0
+
+
+def _with_thread(values: torch.Tensor) -> None:
+    thread = threading.Thread(target=values.fill_, args=(1.0,))
+    thread.start()
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        _with_numpy,
+        _with_thread,
+        lambda values: np.copyto(np.asarray(values), 1.0),
+        lambda values: values.untyped_storage().copy_(torch.ones(4).untyped_storage()),
+        lambda values: values.data_ptr(),
+        lambda values: values.share_memory_(),
+        lambda values: np.from_dlpack(values.detach()),
+        lambda values: values.apply_(lambda _: 1.0),
+        lambda values: values.__setitem__(torch.tensor([0, 1, 2, 3]), 1.0),
+        lambda values: values.__setitem__(torch.ones(4, dtype=torch.bool), 1.0),
+        lambda values: values.scatter_(0, torch.tensor([0, 1, 2, 3]), 1.0),
+        lambda values: torch.where(torch.ones(4) > 0, torch.ones(4), values),
+    ],
+)
+def test_what_cannot_be_followed_is_counted_and_never_claimed(write: Callable[[torch.Tensor], object]) -> None:
+    def step() -> None:
+        values = torch.empty(4)
+        write(values)
+        values.sum()
+
+    assert unfollowed(step) == 1
+
+
+def test_a_buffer_that_is_filled_in_part_and_read_by_index_is_given_up() -> None:
+    def step() -> None:
+        buffer = torch.empty(8, 2)
+        buffer[:3] = 1.0
+        buffer[torch.tensor([0, 2])].sum()
+
+    assert unfollowed(step) == 1
+
+
+def _write_ones(values: torch.Tensor) -> None:
+    values.fill_(1.0)
+
+
+def test_a_custom_op_may_write_what_it_is_given() -> None:
+    library = torch.library.Library("tracer_test_memory", "DEF")
+    library.define("write(Tensor(a!) x) -> ()")
+    library.impl("write", _write_ones, "CPU")
+    library.define("look(Tensor x) -> Tensor")
+    library.impl("look", lambda x: x * 1.0, "CPU")
+
+    def step() -> None:
+        for op in (torch.ops.tracer_test_memory.write, torch.ops.tracer_test_memory.look):
+            values = torch.empty(4)
+            op(values)
+            values.sum()
+
+    assert unfollowed(step) == 2
+
+
+def test_nothing_is_claimed_where_an_extension_may_write_unseen(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    library = tmp_path / f"fused{extensions.EXTENSION_SUFFIXES[0]}"
+    library.write_bytes(b"\x7fELF needs libc10.so")
+    module = types.ModuleType("fused_kernels")
+    module.__file__ = str(library)
+    monkeypatch.setitem(sys.modules, "fused_kernels", module)
+    monkeypatch.setattr(extensions, "_found", False)
+    assert unfollowed(lambda: torch.empty(3).sum()) == 1
+
+
+@pytest.mark.skipif(not compile_seams.SEES_REGIONS, reason="this torch runs compiled code that nobody sees run")
+@pytest.mark.parametrize(("folder", "is_foreign"), [("gi", False), ("my", True)])
+def test_a_kernel_that_inductor_compiled_is_no_extension(folder: str, is_foreign: bool, tmp_path: Any) -> None:
+    key = "cgi" + 49 * "a"
+    library = tmp_path / folder / f"{key}.main{extensions.EXTENSION_SUFFIXES[-1]}"
+    library.parent.mkdir()
+    library.write_bytes(b"\x7fELF needs libc10.so")
+    module = types.ModuleType(f"{key}.kernel")
+    module.__file__ = str(library)
+    assert extensions._is_foreign(f"{key}.kernel", module) is is_foreign
+    extensions._known.pop(f"{key}.kernel")
+
+
+def test_no_module_of_this_process_counts_as_an_extension() -> None:
+    assert not extensions.has_foreign_extension()
+
+
+# --- what it leaves behind ---
+
+
+def test_no_tensor_and_no_memory_is_kept_alive() -> None:
+    tracer = DeterminismTracer()
+    with tracer:
+        values = torch.empty(1000)
+        reference, storage = weakref.ref(values), values.untyped_storage()._weak_ref()
+        with_graph = torch.empty(10, requires_grad=True)
+        graph = weakref.ref(with_graph)
+        live = tracking(tracer).unwritten.live
+        del values, with_graph
+        gc.collect()
+        assert reference() is None
+        assert graph() is None
+        assert torch.UntypedStorage._expired(storage)
+        for _ in range(40):
+            torch.empty(5)
+        assert len(live) < 40
+        tracking(tracer).unwritten.prune()
+        assert not live
+        kept = torch.empty(5)
+        assert len(live) == 1
+    assert not live
+    torch.UntypedStorage._free_weak_ref(storage)
+    del kept
+
+
+def test_the_table_is_bounded_by_what_lives() -> None:
+    tracer = DeterminismTracer()
+    sizes = set()
+    with tracer:
+        for _ in range(500):
+            torch.empty(3)
+            sizes.add(len(tracking(tracer).unwritten.live))
+    assert max(sizes) <= 17
+    assert [one.count for one in tracer.trace.allocations] == [500]
+
+
+def test_an_address_that_is_used_again_is_another_storage() -> None:
+    def step() -> None:
+        for _ in range(100):
+            torch.empty(3)
+            torch.ones(3).sum()
+
+    assert reads(step) == []
+
+
+def test_methods_of_tensors_are_put_back_in_any_order() -> None:
+    names = ("numpy", "data_ptr", "untyped_storage", "tolist", "__dlpack__")
+    before = {name: getattr(torch.Tensor, name) for name in names}
+    own = {name for name in names if name in vars(torch.Tensor)}
+    first, second = DeterminismTracer(), DeterminismTracer()
+    first.__enter__()
+    second.__enter__()
+    torch.empty(3).tolist()
+    second.__exit__(None, None, None)
+    assert torch.ones(2).tolist() == [1.0, 1.0]
+    first.__exit__(None, None, None)
+    assert {name: getattr(torch.Tensor, name) for name in names} == before
+    assert {name for name in names if name in vars(torch.Tensor)} == own
+
+
+def test_allocations_count_calls_and_bytes_at_each_line() -> None:
+    def step() -> None:
+        for number in range(3):
+            torch.empty(number, 4, dtype=torch.float64)
+        torch.ones(3).new_empty(2)
+
+    tracer = record(step)
+    found = {(one.op, one.count, one.bytes, one.unfollowed) for one in tracer.trace.allocations}
+    # Nothing is allocated for no elements.
+    assert found == {("aten.empty.memory_format", 2, 96, 0), ("aten.new_empty.default", 1, 8, 0)}
+    assert all(isinstance(one, Allocation) and one.location for one in tracer.trace.allocations)
+
+
+def test_more_runs_than_can_be_kept_are_given_up() -> None:
+    def step() -> None:
+        values = torch.empty(20_000, 2)
+        values[:, 0] = 1.0
+        values[:, 1] = 1.0
+        values.sum()
+
+    assert unfollowed(step) == 1
+
+
+def test_worker_processes_of_a_loader_hide_no_read() -> None:
+    """A forked process has memory of its own: what it does says nothing of ours."""
+    loader = torch.utils.data.DataLoader(torch.arange(4.0), num_workers=1)
+
+    def step() -> None:
+        total = torch.empty(1)
+        for batch in loader:
+            total += batch  # read
+        del total
+
+    (read,) = record(step).trace.unwritten_reads
+    assert read.op == "aten.add_.Tensor"

@@ -1,0 +1,220 @@
+"""Overlapping writes: found where elements share an address, and only there."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tests.support.lines import line_of, record
+from tracer.names import Overlap
+from tracer.recording.storage import overlaps as overlaps_module
+from tracer.trace.records import OverlapWrite
+
+
+def overlaps(function: Callable[[], object]) -> list[OverlapWrite]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch deprecates some of these writes
+        tracer = record(function)
+    assert tracer._recorder.storages.writes.failures == 0
+    return list(tracer.trace.overlaps)
+
+
+def kinds(function: Callable[[], object]) -> list[Overlap]:
+    return [one.kind for one in overlaps(function)]
+
+
+def rows() -> torch.Tensor:
+    """Three rows of four, each beginning at the middle of the one before."""
+    return torch.zeros(8).as_strided((3, 4), (2, 1))
+
+
+def test_an_overlapping_write_names_its_line_its_device_and_its_count() -> None:
+    def step() -> None:
+        frames = rows()
+        for _ in range(3):
+            frames.add_(1.0)
+
+    (write,) = overlaps(step)
+    assert (write.op, write.kind, write.count, write.device) == ("aten.add_.Tensor", Overlap.ITSELF, 3, "cpu")
+    assert write.location.endswith(f":{line_of(step, 'add_(1.0)')}")
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: x.add_(1.0),
+        lambda x: x.mul_(torch.ones(3, 4)),
+        lambda x: x.copy_(torch.ones(3, 4)),
+        lambda x: x.copy_(torch.ones(4)),
+        lambda x: x.normal_(),
+        lambda x: x.uniform_(),
+        lambda x: x.clamp_(torch.ones(3, 4)),
+        lambda x: x.cumsum_(1),
+        lambda x: x.masked_fill_(torch.eye(3, 4) > 0, 1.0),
+        lambda x: x.addmm_(torch.ones(3, 2), torch.ones(2, 4)),
+        lambda x: torch.mm(torch.ones(3, 2), torch.ones(2, 4), out=x),
+        lambda x: torch.add(torch.ones(3, 4), 1.0, out=x),
+        lambda x: torch.sort(torch.ones(3, 4), out=(x, torch.empty(3, 4, dtype=torch.long))),
+        lambda x: torch._foreach_add_([torch.ones(2), x], 1.0),
+        lambda x: torch._foreach_copy_([x], [torch.ones(3, 4)]),
+        lambda x: x.t().add_(1.0),
+        lambda x: x.__setitem__(slice(1, None), torch.ones(2, 4)),
+    ],
+    ids=lambda write: f"line {write.__code__.co_firstlineno}",
+)
+def test_a_write_to_rows_that_overlap_is_found(write: Callable[[torch.Tensor], object]) -> None:
+    assert kinds(lambda: write(rows())) == [Overlap.ITSELF]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        # One value, whichever element is last.
+        lambda x: x.zero_(),
+        lambda x: x.fill_(2.0),
+        lambda x: x.fill_(torch.tensor(2.0)),
+        lambda x: x.relu_(),
+        lambda x: x.clamp_(0.0, 1.0),
+        lambda x: x.copy_(torch.tensor(2.0)),
+        lambda x: torch._foreach_zero_([x]),
+        # Parts that do not overlap.
+        lambda x: x[:1].add_(1.0),
+        lambda x: x[::2].mul_(2.0),
+        lambda x: x[:, :2].add_(1.0),
+        lambda x: x[1, 2].add_(1.0),
+        lambda x: x.select(0, 1).copy_(torch.ones(4)),
+        # Nothing is written to it.
+        lambda x: x.add(1.0),
+        lambda x: torch.zeros(3, 4).add_(x),
+        lambda x: x.t_(),
+        lambda x: x.unsqueeze_(0),
+        # Where it is written, only data know.
+        lambda x: x.index_put_((torch.tensor([0]),), torch.tensor(1.0)),
+    ],
+    ids=lambda write: f"line {write.__code__.co_firstlineno}",
+)
+def test_a_write_that_gives_one_value_or_does_not_overlap_is_no_fault(
+    write: Callable[[torch.Tensor], object],
+) -> None:
+    assert kinds(lambda: write(rows())) == []
+
+
+@pytest.mark.parametrize(
+    ("mask", "expected"),
+    [
+        (torch.tensor([True, False, True, True]), []),
+        (torch.tensor([[True, False, True, True]]), []),
+        (torch.tensor(True), []),
+        (torch.tensor([[True], [False], [True]]), [Overlap.ITSELF]),
+        (torch.eye(3, 4) > 0, [Overlap.ITSELF]),
+    ],
+)
+def test_a_mask_over_an_expanded_row_is_a_fault_where_it_differs(mask: torch.Tensor, expected: list[Overlap]) -> None:
+    assert kinds(lambda: torch.ones(1, 4).expand(3, 4).masked_fill_(mask, 0.0)) == expected
+
+
+def test_what_torch_refuses_was_not_written() -> None:
+    def step() -> None:
+        for refused in (
+            lambda: torch.ones(1, 4).expand(3, 4).add_(1.0),
+            lambda: torch.ones(4, 4).copy_(torch.ones(4, 4)).view(-1)[1:].copy_(torch.ones(16)),
+        ):
+            with pytest.raises(RuntimeError):
+                refused()
+        table = torch.ones(4, 4)
+        with pytest.raises(RuntimeError):
+            table[1:].copy_(table[:-1])
+
+    assert overlaps(step) == []
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: x[:, 1:].copy_(x[:, :-1]),
+        lambda x: x.sub_(x[:, :1]),
+        lambda x: x[:, 2:].sub_(x[:, :-2]),
+        lambda x: torch.cumsum(x[:, :-1], 1, out=x[:, 1:]),
+        lambda x: torch._foreach_copy_([x[:, 1:]], [x[:, :-1]]),
+        lambda x: torch.add(x[:, :-1], 1.0, out=x[:, 1:]),
+        lambda x: x[:, :6].addcmul_(x[:, 1:7], torch.ones(6, 6)),
+    ],
+)
+def test_a_source_that_is_partly_the_target_is_found(write: Callable[[torch.Tensor], object]) -> None:
+    assert kinds(lambda: write(torch.arange(48.0).view(6, 8))) == [Overlap.SOURCE]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: x.add_(x),
+        lambda x: x.t().mul_(x.t()),
+        lambda x: x.view(-1).add_(x.view(48)),
+        lambda x: x[:, :4].copy_(x[:, 4:]),
+        lambda x: x[:, ::2].sub_(x[:, 1::2]),
+        lambda x: x[2:5].view(-1).add_(x[2:5].reshape(24)),
+        lambda x: torch.mul(x, 2.0, out=x),
+        lambda x: x[:, 1:].copy_(x[:, :-1].clone()),
+        lambda x: x[:, :0].copy_(x[:, :0]),
+        lambda x: torch._foreach_add_([x[:, :4], x[:, 4:]], [x[:, 4:], x[:, :4]]),
+    ],
+)
+def test_the_same_region_and_regions_apart_are_no_fault(write: Callable[[torch.Tensor], object]) -> None:
+    assert kinds(lambda: write(torch.arange(48.0).view(6, 8))) == []
+
+
+def test_lists_of_many_views_of_one_buffer_are_compared_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = []
+
+    def shares(written: torch.Tensor, read: torch.Tensor) -> bool:
+        compared.append((written, read))
+        return False
+
+    monkeypatch.setattr(overlaps_module, "shares_with_source", shares)
+    parts = list(torch.zeros(2, 200).unbind(1))
+    kinds(lambda: torch._foreach_copy_(parts[:100], parts[100:]))
+    assert 1000 < len(compared) < 1200
+
+
+def _addresses(tensor: torch.Tensor) -> list[int]:
+    """The place of each element in the storage, as the storage itself says."""
+    size = tensor.untyped_storage().nbytes() // tensor.itemsize
+    return torch.arange(size).as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).flatten().tolist()
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    sizes = (draw(st.integers(1, 4)), draw(st.integers(1, 4)))
+    return sizes, (draw(st.integers(1, 5)), draw(st.integers(1, 5))), draw(st.integers(0, 6))
+
+
+@given(layouts())
+def test_a_write_is_found_when_two_elements_have_one_address(layout: Any) -> None:
+    written = torch.zeros(60).as_strided(*layout)
+    places = _addresses(written)
+    assert kinds(lambda: written.add_(1.0)) == ([Overlap.ITSELF] if len(set(places)) < len(places) else [])
+
+
+@given(layouts(), st.integers(1, 5), st.integers(1, 5), st.integers(0, 8))
+def test_a_copy_is_found_when_some_addresses_are_shared(layout: Any, outer: int, inner: int, offset: int) -> None:
+    storage = torch.zeros(60)
+    written, read = storage.as_strided(*layout), storage.as_strided(layout[0], (outer, inner), offset)
+    targets, sources = _addresses(written), _addresses(read)
+    assume(len(set(targets)) == len(targets))
+
+    def step() -> None:
+        try:
+            written.mul_(read)
+        except RuntimeError:
+            refused.append(True)
+
+    refused: list[bool] = []
+    shares = targets != sources and bool(set(targets) & set(sources))
+    found = kinds(step)
+    assert found == ([Overlap.SOURCE] if shares and not refused else [])

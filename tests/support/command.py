@@ -1,0 +1,97 @@
+"""Calling the command line from tests: in this process where that is enough, as a process where it is not."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tracer.cli.main import main
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+
+#: Nothing of the terminal or the job that the tests run in.
+PLAIN = {
+    name: value
+    for name, value in os.environ.items()
+    if name not in ("RANK", "WORLD_SIZE", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM", "TRACER_DEBUG")
+    and not name.startswith(("ATEN_", "PYTEST_"))
+}
+
+
+class Finished(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Command:
+    """``tracer`` called in this process, with what a script would change put back after."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self._capsys = capsys
+        self._monkeypatch = monkeypatch
+
+    def __call__(self, *args: str | Path) -> Finished:
+        """Run ``tracer ARGS`` and return how it ended."""
+        with self._monkeypatch.context() as patch:
+            patch.setattr(sys, "argv", ["tracer"])
+            patch.setattr(sys, "path", ["/nowhere", *sys.path])
+            patch.setattr(sys, "meta_path", list(sys.meta_path))
+            patch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+            with pytest.raises(SystemExit) as leaving:
+                main([str(one) for one in args])
+        out, err = self._capsys.readouterr()
+        assert isinstance(leaving.value.code, int)
+        return Finished(leaving.value.code, out, err)
+
+
+#: Seconds after which a process hangs; no test fails on less.
+PATIENCE = 300
+
+
+def process(*args: str | Path, cwd: Path, module: bool = False, **environ: str) -> Finished:
+    """``python ARGS``, or ``python -m tracer ARGS``, as a process of its own."""
+    done = subprocess.run(
+        [sys.executable, *(["-m", "tracer"] if module else []), *map(str, args)],
+        cwd=cwd,
+        env={**PLAIN, **environ},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    return Finished(done.returncode, done.stdout, done.stderr)
+
+
+def tracer_process(*args: str | Path, cwd: Path, **environ: str) -> Finished:
+    """``python -m tracer ARGS`` as a process."""
+    return process(*args, cwd=cwd, module=True, **environ)
+
+
+def ranks(*args: str | Path, cwd: Path, count: int = 2) -> list[Finished]:
+    """``python -m tracer ARGS`` as each rank of one job, at the same time, with the variables that torchrun sets."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    job = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    with ThreadPoolExecutor(count) as started:
+        return list(
+            started.map(
+                lambda rank: tracer_process(*args, cwd=cwd, **job, RANK=str(rank), LOCAL_RANK=str(rank)), range(count)
+            )
+        )
+
+
+def both(cwd: Path, *line: str | Path, **environ: str) -> tuple[Finished, Finished]:
+    """The same command line through Python itself and through ``tracer run``."""
+    plain = process(*line, cwd=cwd, **environ)
+    return plain, tracer_process("run", "-o", "t.json", *line, cwd=cwd, **environ)
