@@ -7,7 +7,7 @@ import json
 from tests.support.build import finding, report
 from tracer.findings import Finding
 from tracer.gate.baseline import Acceptance, AcceptedBy
-from tracer.report.render.page_data import findings_json
+from tracer.report.render.page import findings_json
 from tracer.report.sections.findings import rows_of
 from tracer.report.words import runs_as_of
 

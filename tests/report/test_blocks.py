@@ -1,0 +1,61 @@
+"""Every kind of block is drawn by every format, whatever section it comes from, and its words are nobody's markup."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import get_args
+
+import pytest
+
+from tests.build import finding, report
+from tracer.names import Detail, Verdict
+from tracer.plain import visible
+from tracer.report import blocks as said
+from tracer.report.blocks import Reader, Section
+from tracer.report.files.formats import render
+from tracer.report.sections import order
+from tracer.report.sections.order import Listed
+from tracer.report.view import ReportView
+
+WORD = "cloudy <img src=x>"
+STEP = said.Step(number=7, title=WORD, remedy="", code="rain()", where="sky.py:1", needs=(), worth="a coat")
+#: One of each kind; each says ``WORD``, or holds what does.
+ONE_OF_EACH: dict[type, said.Block] = {
+    said.Paragraph: said.lead((WORD, said.Soft("soft"), said.Strong("strong"), said.Code("a.b"))),
+    said.Heading: said.Heading(WORD),
+    said.Sample: said.Sample(WORD, "the sky"),
+    said.Bullets: said.Bullets((WORD,), left_out=3),
+    said.Rows: said.Rows((said.Row(WORD, "aside", (said.quiet("below"),)),), left_out=2),
+    said.Table: said.Table(said.columns("Sky", "Rain", figures=("Rain",)), ((WORD, "3 mm"),)),
+    said.Pairs: said.Pairs((("sky", WORD),), "Weather"),
+    said.Beside: said.Beside((said.lead(WORD),)),
+    said.Steps: said.Steps((STEP,)),
+    said.Cards: said.Cards((said.Card("Rain?", WORD, (said.Figure(1, "drop"),)),)),
+    said.Tally: said.Tally(((Verdict.SEEDED, 3),), 3),
+    said.Fold: said.Fold("Folded", (said.lead(WORD),), brief=WORD),
+    said.Picture: said.Picture("a picture that no page draws", None, (said.lead(WORD),)),
+}
+
+
+def text_of(page: str) -> str:
+    return " ".join(unescape(re.sub(r"<[^>]*>", "", page)).split())
+
+
+@pytest.mark.parametrize("kind", get_args(said.Block), ids=lambda kind: kind.__name__)
+def test_each_kind_of_block_is_drawn_by_each_format(kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    block = ONE_OF_EACH[kind]
+
+    def weather(_: ReportView, __: Reader) -> Section:
+        return Section(anchor="weather", title="Weather", blocks=(block,))
+
+    monkeypatch.setattr(order, "SECTIONS", (Listed(weather, Detail.BRIEF),))
+    made = report(finding())
+    expected = "seeded" if kind is said.Tally else WORD
+    page = made.to_html()
+    drawn = page[page.index('<section id="weather"') :].partition("</section>")[0]
+    assert expected in text_of(drawn)
+    assert "<img" not in drawn
+    assert expected in text_of(made._repr_html_())
+    assert expected in made.to_text(width=80, color=False)
+    assert visible(expected) in render("markdown", made).replace("\\", "")
