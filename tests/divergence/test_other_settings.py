@@ -11,7 +11,7 @@ import torch
 
 from tracer import DeterminismTracer
 from tracer.divergence import Divergence, compare_recordings, read_recording
-from tracer.divergence.model import RootCause
+from tracer.divergence.causes import RootCause
 from tracer.report.sections.reasons import why_of
 
 mkldnn: Any = torch.backends.mkldnn

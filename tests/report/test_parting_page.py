@@ -10,7 +10,8 @@ import pytest
 from tests.report.browser import CONTRAST, Browser, Opened
 from tests.runner.repeated.comparisons import divergence, repeated, root
 from tests.support.build import finding, judgement
-from tracer.divergence.model import RootCause, Span, State
+from tracer.divergence.causes import RootCause
+from tracer.divergence.model import Span, State
 from tracer.divergence.repeated import Arm
 from tracer.names import Phase
 from tracer.report import Report

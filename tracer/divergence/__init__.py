@@ -1,5 +1,6 @@
 """Two recordings with values: where they part, the cause of each root, and what merely follows."""
 
+from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.model import (
     Changed,
@@ -11,7 +12,6 @@ from tracer.divergence.model import (
     Replicas,
     Resumed,
     Root,
-    RootCause,
     Span,
     State,
 )

@@ -7,7 +7,6 @@ from collections.abc import Hashable, Iterator, Sequence
 import msgspec
 import numpy as np
 
-from tracer.divergence.causes import Classifier, Tables, changed_settings, place
 from tracer.divergence.matching.differing import Differences, differences
 from tracer.divergence.matching.following import Candidate, Following, Way, follow
 from tracer.divergence.matching.pairing import Pairs, pair
@@ -15,6 +14,7 @@ from tracer.divergence.model import Divergence, Parting, Place, Replicas, Root
 from tracer.divergence.recordings import Recording
 from tracer.divergence.replicas import are_ranks, compare_replicas
 from tracer.divergence.resuming import begins_of, resumed
+from tracer.divergence.roots import Classifier, Tables, changed_settings, place
 from tracer.divergence.strip import states, strip
 from tracer.errors import TraceError
 from tracer.findings import Finding

@@ -4,35 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from tracer.divergence.causes import RootCause, Shows
 from tracer.names import NumberSource, Phase, Verdict, Word
 from tracer.trace.values import ValueKind
-
-
-class RootCause(Word):
-    """Why two runs part at a call."""
-
-    KERNEL = "kernel"
-    """All that the call read agrees, and what it wrote differs."""
-    DRAW = "draw"
-    """The generator that it draws from was in another state."""
-    UNWRITTEN_MEMORY = "unwritten-memory"
-    """It read memory that nobody had written."""
-    INPUT_DATA = "input-data"
-    """Data came in different: a batch, an array of NumPy, a constant."""
-    INITIAL_STATE = "initial-state"
-    """A parameter, a buffer or an optimizer's state was another one before the first step."""
-    ARGUMENT = "argument"
-    """A Python number among its arguments is another one."""
-    OUTSIDE_CHANGE = "outside-change"
-    """Bytes that it read changed while no op wrote."""
-    STRUCTURE = "structure"
-    """The runs make other calls from here on."""
-    SETTING = "setting"
-    """As for ``kernel``, and the runs had other settings or versions."""
-    COLLECTIVE = "collective"
-    """What the other processes of the job gave differs."""
-    UNKNOWN = "unknown"
-    """It parts here, and what was recorded does not say why."""
 
 
 class State(Word):
@@ -59,45 +33,6 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     step: int = 0
     call: int = -1
     """Its index in the recording that has it; -1 where it is not known."""
-
-
-class Shows(Word):
-    """What comparing shows at a root."""
-
-    KERNEL = "kernel"
-    """All that the call read agrees, and what it wrote differs."""
-    REGION = "region"
-    """The same of a compiled region."""
-    SETTINGS = "settings"
-    """The same, and settings differ."""
-    COLLECTIVE = "collective"
-    """What this process gave agrees, and what came back differs."""
-    RANKS = "ranks"
-    """An optimizer reads otherwise on two ranks."""
-    NOT_DIGESTED = "not-digested"
-    """It reads something that could not be digested."""
-    CHANGED_OUTSIDE = "changed-outside"
-    """The calls that wrote what it reads agree, and it reads other bytes."""
-    OTHER_LAYOUT = "other-layout"
-    """The same bytes, given as a view that lies otherwise in memory."""
-    ENTERED = "entered"
-    """It reads something that no recorded call wrote."""
-    BATCH = "batch"
-    """A loader gave another batch."""
-    OTHER_TENSORS = "other-tensors"
-    """It is given other tensors, or the same in another order."""
-    NUMBERS = "numbers"
-    """Numbers among its arguments, or the parts of tensors that it is given, are others."""
-    KEPT = "kept"
-    """A resumed run reads a state that was kept from the steps before."""
-    DRAW = "draw"
-    """The generator was in another state."""
-    DRAWN_AHEAD = "drawn-ahead"
-    """It draws otherwise, and the next draw of both finds the generator in another state."""
-    UNWRITTEN = "unwritten"
-    """It reads memory that nobody had written."""
-    STRUCTURE = "structure"
-    """The runs make other calls from here on."""
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):

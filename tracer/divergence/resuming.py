@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tracer.divergence.causes import RootCause
 from tracer.divergence.matching.pairing import Pairs
-from tracer.divergence.model import NotRestored, Resumed, Root, RootCause
+from tracer.divergence.model import NotRestored, Resumed, Root
 from tracer.errors import TraceError
 from tracer.trace.values import ValueKind, Values, fold
 
@@ -20,8 +21,6 @@ _STATES = (
     ValueKind.HYPERPARAMETER,
     ValueKind.DATA_POSITION,
 )
-#: What a root of these causes says of a resumed run.
-_OF_CAUSE = {RootCause.DRAW: ValueKind.GENERATOR, RootCause.INPUT_DATA: ValueKind.DATA_POSITION}
 
 
 class Begins(NamedTuple):
@@ -86,7 +85,7 @@ def resumed(pairs: Pairs, begins: Begins, roots: Iterable[Root]) -> Resumed:
     """What the second run did not have back."""
     missing = {(one.kind, one.name): one for one in _missing(pairs, begins)}
     for root in roots:
-        kind = _OF_CAUSE.get(root.cause)
+        kind = root.cause.lacks
         if root.cause is RootCause.INPUT_DATA and root.kind is ValueKind.OUTSIDE:
             continue  # NumPy or a constant: no checkpoint holds them
         if kind is None and root.cause is RootCause.INITIAL_STATE and root.kind is not None:

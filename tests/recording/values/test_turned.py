@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from tests.recording.values.reading import Row, entries, recorded, rows
+from tracer.divergence.causes import RootCause
 from tracer.divergence.comparing import compare_recordings
-from tracer.divergence.model import RootCause
 from tracer.divergence.recordings import Recording
 from tracer.recording.values.digest_table import DigestTable
 from tracer.recording.values.digesting import layouts

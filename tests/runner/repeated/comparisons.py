@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tracer.divergence.model import Divergence, Reason, Root, RootCause, Shows, Span, State
+from tracer.divergence.causes import RootCause, Shows
+from tracer.divergence.model import Divergence, Reason, Root, Span, State
 from tracer.divergence.repeated import Arm, Repeated, Run, outcomes, with_arms
 from tracer.names import Phase
 from tracer.runner.repeated.arms import SAID

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.runner.repeated.comparisons import divergence, repeated, root
-from tracer.divergence.model import RootCause
+from tracer.divergence.causes import RootCause
 from tracer.divergence.repeated import Arm
 from tracer.errors import UsageError
 from tracer.plain import json_text

@@ -10,7 +10,7 @@ import pytest
 
 from tests.runner.repeated.planting import PROGRAMS, expect_agreement, expect_parting, program
 from tests.support.slow import slow_unless
-from tracer.divergence.model import RootCause
+from tracer.divergence.causes import RootCause
 
 #: One program of each cause and one arm; of their twins those that say most: equal bits, draws and memory.
 FAULTS_IN_EVERY_RUN = {

@@ -4,30 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracer.divergence.model import Changed, NotRestored, Place, Reason, Root, RootCause, Seed, Shows, Taken
+from tracer.divergence.causes import Shows
+from tracer.divergence.model import Changed, NotRestored, Place, Reason, Root, Seed, Taken
 from tracer.names import NumberSource, Verdict
 from tracer.trace.values import ValueKind, places_of, without_places
-
-_SAID = {
-    Shows.KERNEL: "all that it read agrees in both runs, and what it wrote differs: its kernel does not repeat itself",
-    Shows.REGION: "all that the compiled region read agrees in both runs, and what it gave differs",
-    Shows.COLLECTIVE: (
-        "what this process gave agrees in both runs, and what came back differs: the other processes gave otherwise"
-    ),
-    Shows.RANKS: (
-        "it is the first call of an optimizer that reads otherwise on the two ranks: what it reads was not brought"
-        " together"
-    ),
-    Shows.NOT_DIGESTED: ("it reads something that could not be digested, so what differs first is not known"),
-    Shows.CHANGED_OUTSIDE: (
-        "the calls that wrote what it reads agree in both runs, and yet it reads other bytes: something that is no op"
-        " wrote to this memory"
-    ),
-    Shows.OTHER_LAYOUT: (
-        "the calls that wrote what it reads agree in both runs, but it is given a view that lies otherwise in memory:"
-        " Python chose another order of axes, or an op gave its result in another layout"
-    ),
-}
 
 _SOURCES = {
     NumberSource.CLOCK: "the clock",
@@ -43,8 +23,8 @@ def why_of(root: Root) -> str:
     reason = root.reason
     if reason is None:
         return ""
-    told = _SAID.get(reason.shows) or _shown(root, reason)
-    if root.cause in (RootCause.KERNEL, RootCause.SETTING):
+    told = reason.shows.says or _shown(root, reason)
+    if root.cause.is_of_op:
         told += _of_region(root, reason) if root.region else _of_tables(root)
     return told + _of_machine(reason.taken)
 

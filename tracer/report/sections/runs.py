@@ -7,7 +7,7 @@ from itertools import chain
 
 import msgspec
 
-from tracer.divergence.model import Changed, Divergence, NotRestored, Parting, Place, Root, RootCause
+from tracer.divergence.model import Changed, Divergence, NotRestored, Parting, Place, Root
 from tracer.divergence.repeated import Arm, Outcome, Repeated
 from tracer.names import Phase, Verdict
 from tracer.plan import name_of
@@ -17,21 +17,6 @@ from tracer.report.sections.calls_strip import picture_of
 from tracer.report.sections.reasons import lack_of, why_of
 from tracer.report.words import plural
 from tracer.trace.values import ValueKind
-
-#: A cause in the words of a sentence: ``by its kernel``.
-CAUSES = {
-    RootCause.KERNEL: "by its kernel",
-    RootCause.DRAW: "by a random draw",
-    RootCause.UNWRITTEN_MEMORY: "by memory that nobody wrote",
-    RootCause.INPUT_DATA: "by the data that came in",
-    RootCause.INITIAL_STATE: "by the state at the start",
-    RootCause.ARGUMENT: "by a number among its arguments",
-    RootCause.OUTSIDE_CHANGE: "by bytes that changed from outside",
-    RootCause.STRUCTURE: "by other calls",
-    RootCause.SETTING: "by another setting",
-    RootCause.COLLECTIVE: "by what other processes gave",
-    RootCause.UNKNOWN: "by what is not known",
-}
 
 _NOT_RESTORED = {
     ValueKind.GENERATOR: "generator state",
@@ -188,7 +173,7 @@ def _root(root: Root) -> said.Row:
             said.Soft(("in ", said.Code(root.module)) if root.module else ""),
         ),
         blocks=(
-            said.Paragraph(said.Strong(f"Parts {CAUSES[root.cause]}.")),
+            said.Paragraph(said.Strong(f"Parts {root.cause.words}.")),
             *(said.Paragraph(sentence) for sentence in dict.fromkeys(sentences) if sentence),
             *((said.Paragraph(("In the tables: ", tables)),) if tables else ()),
         ),
@@ -248,7 +233,7 @@ def parting_headline(found: Divergence, first: str = "the first run", second: st
     if found.replicas is not None:
         return _of_replicas(found)
     if root is not None:
-        return f"{_capital(second)} parts from {first} in {place_of(root)}, {CAUSES[root.cause]}."
+        return f"{_capital(second)} parts from {first} in {place_of(root)}, {root.cause.words}."
     told = f"{_capital(second)} agrees with {first} in all {plural(found.calls_compared, 'compared call')}"
     if not found.calls_compared:
         return f"{_capital(second)} and {first} have no call in common to compare."
@@ -380,7 +365,7 @@ def reservations(repeated: Repeated) -> tuple[str, ...]:
 def place_of_root(root: Root) -> str:
     """``train.py:41 (aten.index_put_, by its kernel)``."""
     place = root.called_from or root.location or root.module or "a place that was not recorded"
-    return f"{place} ({short_call_of(root)}, {CAUSES[root.cause]})"
+    return f"{place} ({short_call_of(root)}, {root.cause.words})"
 
 
 def _runs(outcome: Outcome) -> str:

@@ -1,0 +1,513 @@
+"""Roots from candidates: the cause of each, what the tables say beside it, and which settings differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+
+import msgspec
+import numpy as np
+
+from tracer.divergence.causes import RootCause, Shows
+from tracer.divergence.matching.differing import lie_otherwise, reads_another
+from tracer.divergence.matching.following import Candidate, Way
+from tracer.divergence.matching.pairing import Pairs, texts_of
+from tracer.divergence.model import Changed, Place, Reason, Root, Seed, Taken
+from tracer.divergence.recordings import Recording
+from tracer.findings import Finding
+from tracer.names import SEVERITY, About, EventKind, GeneratorKind, NumberUse, Phase, SeedOrigin, Verdict
+from tracer.trace.records import Environment, Region
+from tracer.trace.values import Group, Mark, Name, ValueKind, Values
+
+#: What shows at roots that may come from a number which is another one in every process.
+_MAY_BE_MACHINES = frozenset({Shows.STRUCTURE, Shows.DRAWN_AHEAD, Shows.OTHER_TENSORS})
+
+
+class Classifier:
+    """Makes a root of a candidate."""
+
+    def __init__(
+        self, pairs: Pairs, recordings: tuple[Recording, Recording], settings: Iterable[Changed], tables: Tables
+    ) -> None:
+        self.pairs, self.recordings, self.tables = pairs, recordings, tables
+        self.settings = tuple(setting for setting in settings if setting.name not in NO_KERNELS)
+        self._details: Mapping[Shows, Callable[[Root, Candidate], Root]] = {
+            Shows.STRUCTURE: self._structure,
+            Shows.DRAWN_AHEAD: self._ahead,
+            Shows.DRAW: self._drawn,
+            Shows.NUMBERS: self._numbers,
+            Shows.UNWRITTEN: self._unwritten,
+            Shows.KEPT: self._kept,
+            Shows.BATCH: self._batch,
+            Shows.ENTERED: self._entered,
+            Shows.OTHER_TENSORS: self._other_tensors,
+            Shows.SETTINGS: self._settings,
+        }
+
+    def root(self, candidate: Candidate) -> Root:
+        """The root with its cause and reason; what follows from it is not counted yet."""
+        shows = Shows.at(candidate.way, _Shown(self, candidate))
+        is_gap = self.pairs.is_gap(candidate.node)
+        root = self._of_gap(candidate) if is_gap else self._of_pair(candidate.node)
+        root = msgspec.structs.replace(root, cause=shows.cause, reason=Reason(shows=shows))
+        if shows in self._details:
+            root = self._details[shows](root, candidate)
+        if shows in _MAY_BE_MACHINES or root.cause is RootCause.ARGUMENT or root.kind is ValueKind.OUTSIDE:
+            root = self._with_machine(root)
+        return root if candidate.way in (Way.GAP, Way.AHEAD) else self.tables.beside(root, self.pairs.first)
+
+    def _of_pair(self, node: int) -> Root:
+        """A root at a pair, without a cause."""
+        call = int(self.pairs.at[0][node])
+        return _at(self.pairs.first, call, cause=RootCause.UNKNOWN, other_call=int(self.pairs.at[1][node]))
+
+    def _of_gap(self, candidate: Candidate) -> Root:
+        """A root at a call that only one recording has, without a cause."""
+        gap = self.pairs.gaps[candidate.node - self.pairs.size]
+        if gap.first < gap.first_end:
+            return _at(self.pairs.first, gap.first, cause=RootCause.UNKNOWN)
+        return _at(self.pairs.second, gap.second, cause=RootCause.UNKNOWN, only_second=True)
+
+    def entry(self, candidate: Candidate) -> Name:
+        """What came in different."""
+        values = (self.pairs.first, self.pairs.second)[candidate.side]
+        return values.names[int(values.entries.name[candidate.row])]
+
+    def _entered(self, root: Root, candidate: Candidate) -> Root:
+        name = self.entry(candidate)
+        steps = self.pairs.first.steps[1]
+        is_first = root.step <= int(steps[0]) if len(steps) else not root.step
+        return msgspec.structs.replace(
+            root,
+            cause=RootCause.of_entered(name.kind),
+            kind=name.kind,
+            name=name.name,
+            reason=Reason(shows=Shows.ENTERED, is_first=is_first),
+        )
+
+    def _batch(self, root: Root, candidate: Candidate) -> Root:
+        """A batch that differs: which loader and position, and whether the first run has it elsewhere."""
+        name = self.entry(candidate).name
+        values = (self.pairs.first, self.pairs.second)
+        position = int(values[candidate.side].entries.position[candidate.row])
+        elsewhere = _elsewhere(_batches(values[0], name), _batches(values[1], name), position)
+        return msgspec.structs.replace(
+            root,
+            kind=ValueKind.BATCH,
+            name=name,
+            reason=Reason(shows=Shows.BATCH, position=position, elsewhere=elsewhere),
+            first=str(position) if position >= 0 else "",
+            second=str(elsewhere) if elsewhere is not None else "",
+        )
+
+    def _drawn(self, root: Root, candidate: Candidate) -> Root:
+        first = self.pairs.first
+        name = first.names[int(first.draws[1][candidate.row])].name
+        earlier = place(first, int(self.pairs.at[0][candidate.earlier])) if candidate.earlier >= 0 else None
+        is_resumed = self.pairs.is_resumed and earlier is None
+        seed = None if is_resumed else self._machine_seed(name)
+        if seed is None and earlier is None and not is_resumed:
+            seed = _seeded(name, self.recordings[0])
+        reason = Reason(shows=Shows.DRAW, is_resumed=is_resumed, seed=seed)
+        return msgspec.structs.replace(root, kind=ValueKind.GENERATOR, name=name, earlier=earlier, reason=reason)
+
+    def _machine_seed(self, name: str) -> Seed | None:
+        """Where a seed came from that is another number in every process."""
+        names = (name, GeneratorKind.spelt(name).value)
+        for recording in self.recordings:
+            for number in recording.trace.machine_numbers if recording.trace is not None else ():
+                if number.use is NumberUse.SEED and number.what in names:
+                    return Seed(location=number.location, source=number.source)
+        return None
+
+    def _with_machine(self, root: Root) -> Root:
+        """With what the program takes that is another number in every process: it may be where this comes from."""
+        if root.reason is None:
+            return root
+        found = {
+            number.location: Taken(what=number.what, location=number.location, source=number.source)
+            for recording in self.recordings
+            for number in (recording.trace.machine_numbers if recording.trace is not None else ())
+            if number.use is not NumberUse.SEED and number.location and not number.by_library
+        }
+        for recording in self.recordings:
+            for draw in recording.trace.host_draws if recording.trace is not None else ():
+                if draw.origin is SeedOrigin.MACHINE and draw.location:
+                    taken = Taken(what=draw.op, location=draw.location, is_unseeded=True)
+                    found.setdefault(draw.location, taken)
+        here = [found[place] for place in (root.location, root.called_from) if place in found]
+        told = here[:1] or list(found.values())[:2]
+        return msgspec.structs.replace(root, reason=msgspec.structs.replace(root.reason, taken=tuple(told)))
+
+    def _ahead(self, root: Root, candidate: Candidate) -> Root:
+        """It draws otherwise, and the draw that finds the generator in another state comes later."""
+        is_gap = self.pairs.is_gap(candidate.node)
+        root = self._structure(root, candidate) if is_gap else self._numbers(root, candidate)
+        first = self.pairs.first
+        name = first.names[int(first.draws[1][candidate.shows_in])].name
+        next_draw = place(first, int(first.draws[0][candidate.shows_in]))
+        reason = Reason(shows=Shows.DRAWN_AHEAD, next_draw=next_draw, is_alone=is_gap)
+        return msgspec.structs.replace(root, kind=ValueKind.GENERATOR, name=name, earlier=None, reason=reason)
+
+    def _numbers(self, root: Root, candidate: Candidate) -> Root:
+        first, second = (
+            texts_of(values, int(values.numbers[int(at[candidate.node])]))
+            for values, at in zip((self.pairs.first, self.pairs.second), self.pairs.at, strict=True)
+        )
+        return msgspec.structs.replace(root, first=first, second=second)
+
+    def _other_tensors(self, root: Root, candidate: Candidate) -> Root:
+        """No op shows why it is given other tensors: Python chose them."""
+        calls = ((self.pairs.first, root.call), (self.pairs.second, root.other_call))
+        sources = [_sources(values, call) for values, call in calls if call is not None]
+        one, two = next(((one, two) for one, two in zip(*sources, strict=False) if one != two), ("", ""))
+        return msgspec.structs.replace(root, first=one, second=two)
+
+    def _kept(self, root: Root, candidate: Candidate) -> Root:
+        """A resumed run reads what was there before it went on, and it is another one: where it reads it says what."""
+        cause, kind, name = RootCause.INITIAL_STATE, ValueKind.BUFFER, root.module
+        writes = root.op.partition(".")[2].partition(".")[0].endswith("_")  # it goes on writing to a buffer
+        if scaler := self._scaler_state(root):
+            kind, name = ValueKind.SCALER, scaler
+        elif root.phase is Phase.OPTIMIZER:
+            kind, name = ValueKind.OPTIMIZER_STATE, ""
+        elif not writes and root.phase is Phase.OTHER and not root.module:
+            cause, kind = RootCause.INPUT_DATA, ValueKind.DATA_POSITION
+        return msgspec.structs.replace(root, cause=cause, kind=kind, name=name)
+
+    def _scaler_state(self, root: Root) -> str:
+        """The name of a scaler's state that the call reads; empty for none."""
+        for values, call in ((self.pairs.first, root.call), (self.pairs.second, root.other_call)):
+            moments = values.moments
+            states = {
+                int(digest): values.names[int(name)].name
+                for digest, name in zip(moments.digest.tolist(), moments.name.tolist(), strict=True)
+                if values.names[int(name)].kind is ValueKind.SCALER
+            }
+            for origin in values.origins_of(call).tolist() if states and call is not None else ():
+                digest = values.outputs[origin] if origin >= 0 else values.entries.digest[-1 - origin]
+                if int(digest) in states:
+                    return states[int(digest)]
+        return ""
+
+    def unwritten_origin(self, call: int) -> Place | None:
+        """The call that gave memory without writing it, where what ``call`` read goes back to one."""
+        values = self.pairs.first
+        kept = dict(values.keeps.tolist())
+        seen: set[int] = set()
+        left = values.origins_of(call).tolist()
+        while left:
+            origin = left.pop()
+            if origin < 0 or origin in seen:
+                continue
+            seen.add(origin)
+            if int(values.marks[origin]) & Mark.UNWRITTEN:
+                return place(values, origin)
+            if origin in kept:
+                left.append(kept[origin])
+        return None
+
+    def _unwritten(self, root: Root, candidate: Candidate) -> Root:
+        origin = None if candidate.way is Way.ENTERED else self.unwritten_origin(root.call)
+        trace = self.recordings[0].trace
+        for read in trace.unwritten_reads if origin is None and trace is not None else ():
+            if (read.op, read.location, read.module) == (root.op, root.location, root.module):
+                origin = Place(op=read.allocated_by, location=read.allocated_at, called_from=read.allocated_from)
+        return msgspec.structs.replace(root, earlier=origin)
+
+    def _settings(self, root: Root, candidate: Candidate) -> Root:
+        changed = self.settings[0]
+        return msgspec.structs.replace(
+            root,
+            name=changed.name,
+            first=changed.first,
+            second=changed.second,
+            reason=Reason(shows=Shows.SETTINGS, settings=self.settings),
+        )
+
+    def _structure(self, root: Root, candidate: Candidate) -> Root:
+        gap = self.pairs.gaps[candidate.node - self.pairs.size]
+        first, second = self.pairs.first, self.pairs.second
+        ours = place(first, gap.first) if gap.first < len(first) else None
+        theirs = place(second, gap.second) if gap.second < len(second) else None
+        before = place(first, gap.first - 1) if gap.first > self.pairs.begins[0] else None
+        only = (gap.first_end - gap.first, gap.second_end - gap.second)
+        reason = Reason(shows=Shows.STRUCTURE, goes_on=(ours, theirs), only=only)
+        return msgspec.structs.replace(root, earlier=before, first=_word(ours), second=_word(theirs), reason=reason)
+
+
+class _Shown:
+    """What the recordings show of one candidate, each looked up when it is asked for: ``causes.Evidence``."""
+
+    def __init__(self, classifier: Classifier, candidate: Candidate) -> None:
+        self._classifier, self._candidate, self._pairs = classifier, candidate, classifier.pairs
+
+    @cached_property
+    def _marks(self) -> Mark:
+        """The marks of both calls."""
+        first, second = self._pairs.first, self._pairs.second
+        one, two = (int(at[self._candidate.node]) for at in self._pairs.at)
+        return Mark(int(first.marks[one]) | int(second.marks[two]))
+
+    @property
+    def is_collective(self) -> bool:
+        return Mark.COLLECTIVE in self._marks
+
+    @property
+    def is_region(self) -> bool:
+        return Mark.COMPILED in self._marks
+
+    @property
+    def settings_differ(self) -> bool:
+        return bool(self._classifier.settings)
+
+    @cached_property
+    def entered(self) -> ValueKind | None:
+        return self._classifier.entry(self._candidate).kind if self._candidate.row >= 0 else None
+
+    @property
+    def reads_unwritten(self) -> bool:
+        if Mark.READ_UNWRITTEN in self._marks:
+            return self._candidate.way is not Way.ENTERED or self.entered is ValueKind.OUTSIDE
+        is_read = self._candidate.way is Way.READ
+        return is_read and self._classifier.unwritten_origin(int(self._pairs.at[0][self._candidate.node])) is not None
+
+    @property
+    def reads_kept(self) -> bool:
+        if not self._pairs.is_resumed or self.entered not in (None, ValueKind.OUTSIDE):
+            return False
+        return self.entered is not None or self._pairs.reads_from_before(self._candidate.node)
+
+    @property
+    def is_undigested(self) -> bool:
+        if Mark.INPUT_NOT_DIGESTED in self._marks:
+            return True
+        if self._candidate.way is Way.WROTE:
+            return False
+        return any(
+            origin >= 0 and int(values.marks[origin]) & Mark.OUTPUT_NOT_DIGESTED
+            for values, at in zip((self._pairs.first, self._pairs.second), self._pairs.at, strict=True)
+            for origin in values.origins_of(int(at[self._candidate.node])).tolist()
+        )
+
+    @property
+    def reads_other_tensors(self) -> bool:
+        return reads_another(self._pairs, self._candidate.node)
+
+    @property
+    def reads_other_layout(self) -> bool:
+        return bool(lie_otherwise(self._pairs, [self._candidate.node]).any())
+
+
+def place(values: Values, call: int) -> Place:
+    """A call, as sentences speak of it."""
+    group = values.groups[int(values.group[call])]
+    return Place(
+        op=group.op,
+        phase=group.phase,
+        module=group.module,
+        location=group.location,
+        called_from=group.called_from,
+        step=values.step_of(call),
+        call=call,
+    )
+
+
+def _sources(values: Values, call: int) -> list[str]:
+    """Where each input of a call came from, in words."""
+    found = []
+    for origin in values.origins_of(call).tolist():
+        if origin >= 0:
+            found.append(f"call {origin:,}, {_word(place(values, origin))}")
+        else:
+            name = values.names[int(values.entries.name[-1 - origin])]
+            found.append(f"the {name.kind.value} {name.name}".rstrip())
+    return found
+
+
+def _word(one: Place | None) -> str:
+    return "" if one is None else f"{one.op} at {one.location}" if one.location else one.op
+
+
+def _at(values: Values, call: int, **fields: object) -> Root:
+    group = values.groups[int(values.group[call])]
+    told: Mapping[str, object] = {
+        name: getattr(group, name)
+        for name in ("op", "phase", "module", "location", "function", "called_from", "region")
+    }
+    return Root(step=values.step_of(call), call=call, **{**told, **fields})  # type: ignore[arg-type]
+
+
+def _batches(values: Values, name: str) -> dict[int, int]:
+    """Position -> digest of the batches of one loader, its first epoch."""
+    numbers = [at for at, one in enumerate(values.names) if one.kind is ValueKind.BATCH and one.name == name]
+    moments = values.moments
+    rows = np.flatnonzero(np.isin(moments.name, numbers)).tolist()
+    found: dict[int, int] = {}
+    for row in rows:
+        found.setdefault(int(moments.position[row]), int(moments.digest[row]))
+    return found
+
+
+def _elsewhere(first: dict[int, int], second: dict[int, int], position: int) -> int | None:
+    """Where the first run has the batch that the second has at ``position``."""
+    there = second.get(position)
+    if there is None:
+        return None
+    return next((at for at, digest in first.items() if digest == there and at != position), None)
+
+
+def _seeded(name: str, recording: Recording) -> Seed | None:
+    """Who seeded a generator, as the first run's trace has it."""
+    if recording.trace is None:
+        return None
+    for generator in recording.trace.generators:
+        if generator.name == name:
+            is_machines = generator.origin is SeedOrigin.MACHINE
+            if is_machines or generator.seeded_at:
+                return Seed(location=generator.seeded_at, is_machines=is_machines)
+    return None
+
+
+#: Verdicts under which a kernel that differs is no surprise.
+_CALM = (Verdict.DETERMINISTIC, Verdict.SEEDED)
+_VARIES = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL, Verdict.RAISES)
+
+_Key = tuple[str, ...]
+
+
+class Tables:
+    """What the tables say of the first recording's calls."""
+
+    def __init__(self, recording: Recording, findings: Sequence[Finding] | None) -> None:
+        self.worst: dict[_Key, Finding] = {}
+        self.judged: frozenset[_Key] = frozenset()
+        self._regions: dict[str, Region] = {}
+        self._seen: frozenset[str] = frozenset()
+        """Regions whose ops were judged."""
+        self._inside: dict[str, list[Finding]] = {}
+        """By region: what was found in it, the worst first."""
+        trace = recording.trace
+        if trace is None:
+            return
+        self._regions = {region.id: region for region in trace.regions}
+        if findings is None:
+            return
+        self.judged = frozenset(_key(call) for call in trace.calls if call.region is None)
+        self._seen = frozenset(call.region for call in trace.calls if call.region is not None)
+        for finding in findings:
+            if finding.about is not About.CALL:
+                continue
+            for region in finding.regions:
+                self._inside.setdefault(region, []).append(finding)
+            known = self.worst.get(_key(finding))
+            if known is None or _severity(finding) < _severity(known):
+                self.worst[_key(finding)] = finding
+        for several in self._inside.values():
+            several.sort(key=_severity)
+
+    def beside(self, root: Root, values: Values) -> Root:
+        """The root with what the tables say of its call."""
+        if root.region:
+            return self._in_region(root) if root.cause.is_of_op else root
+        rule, verdict = self._of(values.groups[int(values.group[root.call])])
+        contradicts = root.cause is RootCause.KERNEL and verdict in _CALM
+        return msgspec.structs.replace(root, rule=rule, verdict=verdict, contradicts=contradicts)
+
+    def _of(self, group: Group) -> tuple[str, Verdict | None]:
+        """Rule and verdict at these calls; no verdict where no table was asked about them."""
+        found = self.worst.get(_key(group))
+        if found is not None:
+            return found.rule, found.verdict
+        return "", Verdict.DETERMINISTIC if _key(group) in self.judged else None
+
+    # --- compiled regions ---
+
+    def _in_region(self, root: Root) -> Root:
+        """With the line in it that is suspected, and its kernels that add atomically."""
+        region = self._regions.get(root.region)
+        inside = self._inside.get(root.region, [])
+        adding = () if region is None else tuple(one.name for one in region.kernels if one.adds_in_any_order)
+        varying = [finding for finding in inside if finding.verdict in _VARIES]
+        suspects = [finding for finding in varying if set(finding.kernels) & set(adding)] or varying
+        if suspects:
+            worst = suspects[0]
+            root = msgspec.structs.replace(
+                root,
+                module=worst.module or root.module,
+                location=worst.location or root.location,
+                function=worst.function or root.function,
+                called_from=worst.called_from if worst.location else root.called_from,
+                rule=worst.rule,
+                verdict=worst.verdict,
+            )
+        elif not adding and root.region in self._seen:
+            verdict = inside[0].verdict if inside else Verdict.DETERMINISTIC
+            contradicts = root.cause is RootCause.KERNEL and verdict in _CALM
+            root = msgspec.structs.replace(root, verdict=verdict, contradicts=contradicts)
+        if root.reason is None:
+            return root
+        places = tuple(Place(op=finding.op, location=finding.location) for finding in suspects)
+        reason = msgspec.structs.replace(root.reason, adding=adding, suspects=places)
+        return msgspec.structs.replace(root, reason=reason)
+
+
+def _key(one: object) -> _Key:
+    return tuple(str(getattr(one, name)) for name in ("op", "phase", "module", "location", "called_from"))
+
+
+def _severity(finding: Finding) -> int:
+    return SEVERITY.index(finding.verdict)
+
+
+# --- settings that differ ---------------------------------------------------------------------------------
+
+#: Fields that say how the generators stood: another seed is a draw's matter.
+_SEEDS = ("torch_seed", "cuda_seed")
+#: Variables that no kernel reads: they make other orders of sets, other bytes in fresh memory.
+NO_KERNELS = frozenset({"PYTHONHASHSEED", "MALLOC_PERTURB_", "RANK", "LOCAL_RANK"})
+_ABSENT = "not set"
+
+
+def changed_settings(first: Recording, second: Recording) -> tuple[Changed, ...]:
+    """Everything of the environments that differs, and what the programs set otherwise while they ran."""
+    ours, theirs = first.environment, second.environment
+    if ours is None or theirs is None:
+        return ()
+    found = {one.name: one for one in (*_of_environments(ours, theirs), *_of_events(first, second))}
+    return tuple(found.values())
+
+
+def _of_environments(ours: Environment, theirs: Environment) -> Iterator[Changed]:
+    sides = [msgspec.to_builtins(one) for one in (ours, theirs)]
+    for name in Environment.__struct_fields__:
+        if name in _SEEDS:
+            continue
+        one, two = (side.get(name) for side in sides)
+        if name not in ("variables", "settings"):
+            if one != two and None not in (one, two):  # what could not be read on one side is not known to differ
+                yield Changed(name=name, first=_text(one), second=_text(two))
+            continue
+        one, two = one or {}, two or {}
+        for key in sorted({*one, *two} if name == "variables" else {*one} & {*two}):
+            if one.get(key) != two.get(key):
+                yield Changed(name=key, first=_text(one.get(key)), second=_text(two.get(key)))
+
+
+def _of_events(first: Recording, second: Recording) -> Iterator[Changed]:
+    """Settings that one program made, and the other not, or to another value."""
+    if first.trace is None or second.trace is None:
+        return
+    kinds = (EventKind.SETTING, EventKind.VARIABLE)
+    sides = [
+        {(event.name, event.location): event.value for event in trace.events if event.kind in kinds}
+        for trace in (first.trace, second.trace)
+    ]
+    for key in dict.fromkeys((*sides[0], *sides[1])):
+        one, two = sides[0].get(key), sides[1].get(key)
+        if one != two:
+            yield Changed(name=key[0], first=_text(one), second=_text(two))
+
+
+def _text(value: object) -> str:
+    return _ABSENT if value is None else str(value)
