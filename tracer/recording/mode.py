@@ -112,12 +112,17 @@ class RecordingMode(TorchDispatchMode):
             counter = self._forward(info, tensor, asked, frame)
         if counter.form is None:
             counter.form = form_of(args, kwargs)
-        for observer in info.observers:
-            if observer[2]:  # its interest
+        for _, _, interest, _ in info.observers:
+            if interest:  # ``begin`` and ``end``, without calling them: every optimizer's call comes this way
                 named = kwargs or {}
-                begun = begin(info.observers, info, counter, asked, args, named)
+                begun = [
+                    (after, None if before is None else before(info, counter, asked, args, named))
+                    for before, after, interest, _ in info.observers
+                    if interest
+                ]
                 result = info.call(*args, **named)
-                end(begun, info, counter, args, named, result, frame)
+                for after, token in begun:
+                    after(token, info, counter, args, named, result, frame)
                 return result
         if kwargs:
             return info.call(*args, **kwargs)
