@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from tests.build import finding, report
+from tests.support.build import finding, report
 from tracer.names import Detail, Verdict
 from tracer.plain import visible
 from tracer.report import blocks as said

@@ -217,8 +217,8 @@ def _hash(script: str) -> str:
 
 # --- the findings as data ---------------------------------------------------------------------------------
 
-# Every string stands once, rows are numbers: a row is what was recorded (a place) and what was ruled on it. Both repeat,
-# within one target and between targets that the page can switch to; so ten thousand findings stay small.
+# Every string stands once, rows are numbers: a row is what was recorded (a place) and what was ruled on it. Both
+# repeat, within one target and between targets that the page can switch to; so ten thousand findings stay small.
 
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 _UNSAFE = re.compile("[<>&\u2028\u2029]")
