@@ -10,8 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.support.build import call, finding, judgement, trace
-from tracer.judging.call_findings import in_ones_own_hands, library_of
-from tracer.judging.rewriting import rewritten
+from tracer.judging.call_findings import in_ones_own_hands, library_of, rewritten
 from tracer.names import Prerequisite, Rewriting
 from tracer.plan import make_plan
 from tracer.session import judge

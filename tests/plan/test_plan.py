@@ -9,7 +9,7 @@ from tests.support.build import finding, judgement, process_finding, target
 from tracer.findings import Change, Finding, Need
 from tracer.names import Cause, Prerequisite, UnknownReason, Verdict
 from tracer.plan import Step, make_plan, step_of
-from tracer.plan.imports import importing_once
+from tracer.plan.changes import importing_once
 from tracer.report.sections.plan import needs_in_words, step_of_plan
 
 ANYTHING = st.builds(

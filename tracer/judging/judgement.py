@@ -7,8 +7,11 @@ deterministic, as things stand or in deterministic mode, is a finding at its op,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
+from typing import TypeVar
 
+from tracer.errors import TargetError
 from tracer.findings import Finding, Judgement, Target
 from tracer.judging.bound_rows import TraceUnderSettings
 from tracer.judging.call_findings import (
@@ -36,11 +39,11 @@ from tracer.tables.ruling.target_tables import ForwardCalls, TargetTables
 from tracer.tables.settings.declared import SEEDS
 from tracer.tables.settings.rows import EnvironmentTable
 from tracer.tables.settings.switches import Switches
-from tracer.tables.settings.target_settings import settings_of
+from tracer.tables.settings.target_settings import checked_sets, settings_of
 from tracer.tables.translation import NO_TRANSLATIONS, Translations
-from tracer.tables.versions import reviewed_releases
+from tracer.tables.versions import release, reviewed_releases
 from tracer.trace.file import Trace
-from tracer.trace.records import NO_DEVICE, ORIGIN, FactValue
+from tracer.trace.records import NO_DEVICE, ORIGIN, Environment, FactValue
 
 
 def judge_trace(
@@ -322,3 +325,48 @@ def order_of(finding: Finding) -> tuple[object, ...]:
         tuple(sorted(finding.sets)) if finding.sets else (),
         finding.planned or (),
     )
+
+
+WordType = TypeVar("WordType", bound=Enum)
+
+
+def make_target(
+    environment: Environment,
+    *,
+    backend: Backend | str = Backend.RECORDED,
+    torch: str = "recorded",
+    settings: Settings | str | Mapping[str, FactValue] = Settings.RECORDED,
+    host: Iterable[str] = (),
+) -> Target:
+    """What to judge for, checked; ``recorded`` parts come from ``environment``.
+
+    ``torch`` is a version (``2.9``, ``2.13.0+cpu``). ``settings`` is a word, or names of settings to the values that
+    stand in place of the recorded ones. Raises ``TargetError`` in one line, listing what exists.
+    """
+    sets: dict[str, FactValue] = {}
+    if isinstance(settings, Mapping):
+        under, sets = Settings.RECORDED, checked_sets(settings)
+    else:
+        under = _word(Settings, settings, "settings")
+    asked = environment.torch if torch == "recorded" else str(torch)
+    try:
+        version = release(asked)
+    except ValueError as problem:
+        hint = "write a release such as 2.13, or `recorded`"
+        raise TargetError(f"torch version {problem}", hint=hint) from problem
+    return Target(
+        backend=_word(Backend, backend, "backend"),
+        torch=version,
+        settings=under,
+        conditions=settings_of(environment, under, sets),
+        sets=sets,
+        host=(host,) if isinstance(host, str) else tuple(host),
+    )
+
+
+def _word(words: type[WordType], text: WordType | str, what: str) -> WordType:
+    try:
+        return words(text)
+    except ValueError as problem:
+        known = ", ".join(str(word) for word in words)
+        raise TargetError(f"{what} {str(text)!r} does not exist", hint=f"choose one of {known}") from problem

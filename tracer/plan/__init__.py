@@ -1,8 +1,6 @@
 """The plan: findings -> the numbered changes that would make the step reproducible, and what they promise."""
 
-from tracer.plan.changes import make_plan
-from tracer.plan.promise import identity_of, planned_settings, promised
-from tracer.plan.seen import Where, seen_first
+from tracer.plan.changes import Where, identity_of, make_plan, planned_settings, promised, seen_first
 from tracer.plan.steps import Step, is_mode_on, name_of, place_of, step_of
 
 __all__ = [

@@ -7,16 +7,17 @@ to find out. Every finding that needs a change is closed by exactly one, so the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import ast
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from tracer.findings import Change, FillCost, Finding, Judgement, Need
+import msgspec
+
+from tracer.findings import Change, FillCost, Finding, Judgement, Need, Target
 from tracer.literals import literal
-from tracer.names import SEVERITY, About, DeterministicMode, Prerequisite, UnknownReason, Verdict
-from tracer.plan.imports import importing_once
-from tracer.plan.prerequisites import Asking, needs_of
+from tracer.names import SEVERITY, About, DeterministicMode, Phase, Prerequisite, UnknownReason, Verdict
 from tracer.plan.steps import STEP_OF_SETTING, Step, is_mode_on, is_settled, name_of, place_of, step_of
-from tracer.tables.settings.declared import FILL, MODE, declared, variable_line
+from tracer.tables.settings.declared import CUBLAS_VARIABLE, FILL, MODE, declared, variable_line
 from tracer.trace.records import FactValue
 
 #: How each kind of not knowing is ended: what the plan says to do.
@@ -329,3 +330,146 @@ def _some(names: tuple[str, ...], limit: int = 3) -> str:
     """The first few of ``names`` and how many more there are."""
     rest = len(names) - limit
     return ", ".join(names[:limit]) + (f" and {rest} more" if rest > 0 else "")
+
+
+#: Settings that are read when code is compiled, beside deterministic mode.
+_INDUCTOR = "torch._inductor."
+
+
+class Asking(NamedTuple):
+    """What a change makes, and what it asks for."""
+
+    sets: Mapping[str, FactValue] = {}
+    needs: tuple[Prerequisite, ...] = ()
+    raises_in_mode: bool = False
+    """Does it take away what deterministic mode would refuse?"""
+    is_compiled: bool = False
+    """Does it close findings about compiled calls?"""
+
+
+def needs_of(asking: Sequence[Asking], target: Target) -> list[tuple[Need, ...]]:
+    """For each change, in the order of the plan, what it needs; numbers begin at 1."""
+    makers = {name: number for number, one in enumerate(asking, 1) for name in one.sets}
+    refused = tuple(number for number, one in enumerate(asking, 1) if one.raises_in_mode)
+    needs = []
+    for asker in asking:
+        found = []
+        if Prerequisite.DETERMINISTIC_MODE in asker.needs:
+            made = (makers[MODE],) if MODE in makers else ()
+            # A switch of torch works under warn_only as well.
+            holds = target.conditions.get(MODE) in (DeterministicMode.ON.value, DeterministicMode.WARN.value)
+            found.append(Need(kind=Prerequisite.DETERMINISTIC_MODE, setting=MODE, changes=made, holds=holds))
+        read = next((name for name in asker.sets if name == MODE or name.startswith(_INDUCTOR)), "")
+        if asker.is_compiled and read:
+            found.append(Need(kind=Prerequisite.BEFORE_COMPILING, setting=read))
+        if MODE in asker.sets:
+            if CUBLAS_VARIABLE in makers and CUBLAS_VARIABLE not in asker.sets:
+                found.append(
+                    Need(kind=Prerequisite.NOTHING_RAISES, setting=CUBLAS_VARIABLE, changes=(makers[CUBLAS_VARIABLE],))
+                )
+            if refused:
+                found.append(Need(kind=Prerequisite.NOTHING_RAISES, changes=refused))
+        needs.append(tuple(found))
+    return needs
+
+
+#: Modules that the plan's own lines speak of by name.
+_SPOKEN_OF = ("os", "random", "numpy", "torch")
+
+
+def importing_once(codes: Iterable[str]) -> Iterator[str]:
+    """``codes`` with the imports that they lack, and without those that stand in an earlier one.
+
+    What is no Python, such as a shell's ``export``, and what imports by other forms than ``import name`` stays as is.
+    """
+    seen: set[str] = set()
+    for code in codes:
+        try:
+            tree = ast.parse(code)
+        except SyntaxError:
+            yield code
+            continue
+        imports = [node for node in tree.body if isinstance(node, ast.Import)]
+        plain = {node.lineno: node.names[0].name for node in imports if _is_plain(node)}
+        used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        bound = {name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in map(_bound_by, node.names)}
+        lacking = [f"import {name}" for name in _SPOKEN_OF if name in used - bound - seen]
+        kept = [line for number, line in enumerate(code.splitlines(), 1) if plain.get(number) not in seen]
+        yield _joined(lacking, "\n".join(kept).strip())
+        seen |= (used & set(_SPOKEN_OF)) | set(plain.values())
+
+
+def _is_plain(node: ast.Import) -> bool:
+    return len(node.names) == 1 and node.names[0].asname is None
+
+
+def _bound_by(alias: ast.alias) -> str:
+    return alias.asname or alias.name.partition(".")[0]
+
+
+def _joined(imports: list[str], code: str) -> str:
+    between = "\n" if code.startswith(("import ", "from ")) else "\n\n"
+    return "\n".join(imports) + between + code if imports else code
+
+
+Where = tuple[str, Phase, str]
+"""Op, phase and location of a call."""
+
+
+def seen_first(changes: Sequence[Change], findings: Sequence[Finding], seen: Collection[Where]) -> tuple[Change, ...]:
+    """``changes``, those that close a finding at which runs were ``seen`` to part first, numbered anew."""
+    counts = [
+        sum(
+            (finding.op, finding.phase, finding.location) in seen for finding in map(findings.__getitem__, one.findings)
+        )
+        for one in changes
+    ]
+    order = sorted(range(len(changes)), key=lambda at: (not counts[at], at))
+    numbers = {changes[at].number: number for number, at in enumerate(order, 1)}
+    return tuple(
+        msgspec.structs.replace(
+            changes[at],
+            number=numbers[changes[at].number],
+            seen=counts[at],
+            needs=tuple(
+                msgspec.structs.replace(need, changes=tuple(sorted(numbers[one] for one in need.changes)))
+                for need in changes[at].needs
+            ),
+        )
+        for at in order
+    )
+
+
+_GONE = (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
+
+
+def planned_settings(plan: Iterable[Change]) -> dict[str, FactValue]:
+    """What all changes together make of the settings, as ``judge(..., settings=...)`` takes them."""
+    return {name: value for change in plan for name, value in change.sets.items()}
+
+
+def identity_of(finding: Finding) -> tuple[str, ...]:
+    """What a finding is about, whatever its verdict: its rule, subject and op, and their place."""
+    return (
+        finding.rule,
+        finding.subject,
+        finding.op,
+        finding.phase.value,
+        finding.module,
+        finding.location,
+        finding.function,
+        finding.called_from,
+    )
+
+
+def promised(judgement: Judgement, plan: Iterable[Change]) -> frozenset[tuple[tuple[str, ...], Verdict]]:
+    """Identity and verdict of every finding that is left under the plan's settings, code being as it was recorded.
+
+    The promise is for all of the plan's settings together; ``ValueError`` for a part of them, of which it says nothing.
+    """
+    if planned_settings(plan) != judgement.planned:
+        raise ValueError("a promise is for the whole plan of the judgement")
+    left = (
+        (finding, finding.planned or (finding.verdict, finding.deterministic_mode)) for finding in judgement.findings
+    )
+    return frozenset((identity_of(one), after[0]) for one, after in left if after != _GONE)
