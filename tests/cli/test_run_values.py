@@ -62,7 +62,7 @@ def seeded(values: Values) -> dict[Any, int]:
     }
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("workers", ["2", pytest.param("0", marks=pytest.mark.slow)])
 def test_batches_states_and_calls_are_kept_and_agree_in_a_second_run(tmp_path: Path, workers: str) -> None:
     script = tmp_path / "s.py"
     script.write_text(LOADER)

@@ -238,7 +238,7 @@ def test_marked():
 """
 
 
-@pytest.mark.parametrize("by", ["option", "configuration"])
+@pytest.mark.parametrize("by", ["configuration", pytest.param("option", marks=pytest.mark.slow)])
 def test_every_test_is_recorded_without_a_mark_where_that_is_asked_for(tmp_path: Path, by: str) -> None:
     (tmp_path / "test_steps.py").write_text(UNMARKED, encoding="utf-8")
     (tmp_path / "pytest.ini").write_text(f"[pytest]\n{'determinism = true' if by == 'configuration' else ''}\n")

@@ -13,6 +13,7 @@ import pytest
 
 from tests.runner.random_signals import COMMANDS, SOON, Trial, duration, send, trials
 from tests.support.command import PLAIN
+from tests.support.slow import slow_unless
 from tracer.runner.interrupts import interrupt_held
 from tracer.runner.outcome import ScriptRecording
 from tracer.runner.signals import trace_before_dying
@@ -199,11 +200,14 @@ def seconds() -> dict[str, float]:
     return {command: duration(command) for command in COMMANDS}
 
 
-def _some(*, slow: bool) -> list[object]:
-    """Eight trials of the first two hundred in every run; the others where slow tests run."""
-    every = trials(200)
-    chosen = every[8:] if slow else every[:8]
-    return [pytest.param(trial, id=f"{trial.command}-{trial.signal}-{trial.moment:.3f}") for trial in chosen]
+TRIALS = trials(200)
+FIRST, MORE = TRIALS[:8], TRIALS[8:]
+#: Each signal once, to one of the commands or the other.
+IN_EVERY_RUN = [FIRST[place] for place in (0, 3, 4, 7)]
+
+
+def _named(trial: Trial) -> str:
+    return f"{trial.command}-{trial.signal}-{trial.moment:.3f}"
 
 
 def _is_right(trial: Trial, seconds: dict[str, float]) -> None:
@@ -212,13 +216,13 @@ def _is_right(trial: Trial, seconds: dict[str, float]) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are listed in /proc")
-@pytest.mark.parametrize("trial", _some(slow=False))
+@pytest.mark.parametrize("trial", slow_unless(IN_EVERY_RUN, FIRST), ids=_named)
 def test_a_signal_at_a_random_moment_ends_all_with_the_right_code_and_leaves_nothing(trial: Trial) -> None:
     _is_right(trial, ABOUT)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are listed in /proc")
-@pytest.mark.parametrize("trial", _some(slow=True))
+@pytest.mark.parametrize("trial", MORE, ids=_named)
 def test_two_hundred_signals_at_random_moments(trial: Trial, seconds: dict[str, float]) -> None:
     _is_right(trial, seconds)

@@ -163,6 +163,7 @@ def test_under_the_plans_settings_what_parted_agrees_and_one_sentence_says_both(
     assert Path("repeat/planned-2.values").is_file()
 
 
+@pytest.mark.slow
 def test_a_rank_keeps_its_runs_in_a_folder_of_its_own(tracer: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("agrees.py").write_text(AGREES)
     monkeypatch.setenv("RANK", "1")
