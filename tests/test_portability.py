@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -59,7 +60,7 @@ def two_calls() -> Trace:
 
 def test_the_own_target_comes_first_and_each_target_once() -> None:
     made = judge(two_calls(), backend="cuda")
-    made.portability = judge_targets(two_calls(), targets_named("all,cuda", RECORDED))
+    made = replace(made, portability=judge_targets(two_calls(), targets_named("all,cuda", RECORDED)))
     shown = [(str(one.target.backend), one.target.torch) for one in targets_shown(made)]
     assert shown[0] == ("cuda", RECORDED)
     assert targets_shown(made)[0] is made.judgement
@@ -69,7 +70,7 @@ def test_the_own_target_comes_first_and_each_target_once() -> None:
 
 def test_each_targets_row_says_what_a_report_for_it_alone_would() -> None:
     made = judge(two_calls(), backend="cuda")
-    made.portability = judge_targets(two_calls(), targets_named("all", RECORDED))
+    made = replace(made, portability=judge_targets(two_calls(), targets_named("all", RECORDED)))
     for row, judged in zip(target_rows(made), targets_shown(made), strict=True):
         alone = judge(two_calls(), backend=row.backend, torch=row.torch)
         assert row.findings == len(alone.findings)
@@ -104,7 +105,7 @@ def page_data(text: str) -> dict[str, object]:
 def test_another_targets_rows_are_bounded_and_the_rest_is_counted() -> None:
     many = trace(*(call("aten.index_add_.default", location=f"a.py:{n}") for n in range(MOST_ROWS_ELSEWHERE + 7)))
     made = judge(many, backend="cpu")
-    made.portability = judge_targets(many, targets_named("cuda:2.13", RECORDED))
+    made = replace(made, portability=judge_targets(many, targets_named("cuda:2.13", RECORDED)))
     text = made.to_html()
     targets = page_data(text)["targets"]
     assert isinstance(targets, list)

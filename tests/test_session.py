@@ -9,14 +9,16 @@ import subprocess
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 from tests.support.lines import one
-from tracer import DeterminismTracer, Trace, judge
+from tracer import DeterminismTracer, Keep, Trace, Trials, judge
 from tracer.errors import TargetError, UsageError
 from tracer.names import Verdict
 
@@ -86,11 +88,66 @@ def test_an_exception_passes_through_and_marks_the_trace() -> None:
     assert torch.utils._python_dispatch._get_current_dispatch_mode() is None
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"model": "train"},
+        {"name": 5},
+        {"library": 5},
+        {"values": 5},
+        {"trials": "5"},
+        {"trials": True},
+        {"trials": -1},
+        {"trials": None},
+        {"data_facts": "yes"},
+        {"keep": 5},
+        {"keep": ["index_*", 5]},
+        {"on_step": 5},
+    ],
+    ids=str,
+)
+def test_an_option_of_the_wrong_type_is_one_line_that_names_it(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError) as caught:
+        DeterminismTracer(**options)
+    assert str(caught.value).startswith(f"{next(iter(options))}=")
+    assert caught.value.hint
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [lambda: Trials(5, all=1), lambda: Trials(5, memory=-1), lambda: Keep("a", bytes="1 GB")],  # type: ignore[arg-type]
+)
+def test_an_option_object_refuses_what_its_fields_do_not_hold(made: Callable[[], object]) -> None:
+    with pytest.raises(UsageError):
+        made()
+
+
+@pytest.mark.parametrize("globs", ["sin*", ["sin*"], ("sin*", "cos*"), iter(["sin*"]), Keep("sin*"), Keep(["sin*"])])
+def test_inputs_are_kept_by_one_glob_or_several(globs: Any, tmp_path: Path) -> None:
+    recorder = DeterminismTracer(keep=globs)
+    with recorder:
+        torch.ones(2).sin()
+    assert one(recorder, "aten.sin").inputs == "0"
+    recorder.save(tmp_path / "step.trace.json")
+    assert (tmp_path / "step.inputs.safetensors").is_file()
+
+
+@pytest.mark.parametrize("trials", [3, Trials(3), Trials(3, all=True)])
+def test_a_call_is_repeated_as_often_as_trials_says(trials: Any) -> None:
+    x, index = torch.zeros(3), (torch.randint(3, (200_000,)),)
+    with DeterminismTracer(trials=trials) as recorder:
+        x.index_put_(index, torch.ones(200_000), accumulate=True)
+    tried = one(recorder, "aten.index_put_").tried
+    assert tried is not None
+    assert tried.trials == 3
+
+
 def test_optimizer_steps_are_counted_and_told() -> None:
     weight = nn.Parameter(torch.ones(2))
     weight.grad = torch.ones(2)
     told: list[int] = []
-    tracer = DeterminismTracer(on_optimizer_step=told.append)
+    tracer = DeterminismTracer(on_step=told.append)
     optimizer = torch.optim.SGD([weight], lr=0.1)
     optimizer.step()
     with tracer:
@@ -125,9 +182,9 @@ def test_groups_do_not_grow_with_steps_nor_with_generated_code() -> None:
             exec(compile("y = torch.ones(2).sin()", "<generated>", "exec"), body)
             net(torch.ones(1, 2)).sum().backward()
             optimizer.step()
-        sizes.append(sum(len(info.counters) for info in tracer._recorder.mode.infos.values()))
+        sizes.append(sum(len(info.counters) for info in tracer._session.recorder.mode.infos.values()))
     assert sizes[2] == sizes[-1]
-    assert sum(len(g) for g in tracer._recorder.attribution.links._older) <= 8 * 10
+    assert sum(len(g) for g in tracer._session.recorder.attribution.links._older) <= 8 * 10
 
 
 def test_other_threads_run_untouched() -> None:

@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from tracer.errors import TracerError
     from tracer.findings import Finding, Tally
+    from tracer.recording.options import Keep, Trials
     from tracer.report import Report
     from tracer.reproduction.reproducing import reproducible
     from tracer.runner.repeated.within.function import repeat
@@ -23,10 +24,12 @@ _HOMES = {
     "CallGroup": "tracer.trace",
     "DeterminismTracer": "tracer.session",
     "Finding": "tracer.findings",
+    "Keep": "tracer.recording.options",
     "Report": "tracer.report",
     "Tally": "tracer.findings",
     "Trace": "tracer.trace",
     "TracerError": "tracer.errors",
+    "Trials": "tracer.recording.options",
     "compare_draws": "tracer.trace",
     "judge": "tracer.session",
     "repeat": "tracer.runner.repeated.within.function",
@@ -37,10 +40,12 @@ __all__ = [
     "CallGroup",
     "DeterminismTracer",
     "Finding",
+    "Keep",
     "Report",
     "Tally",
     "Trace",
     "TracerError",
+    "Trials",
     "__version__",
     "compare_draws",
     "judge",

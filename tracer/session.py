@@ -1,4 +1,4 @@
-"""The two names that join the floors below: ``DeterminismTracer`` records, ``judge`` judges a trace.
+"""What joins the floors below: ``DeterminismTracer`` records, by its ``Session``; ``judge`` judges a trace.
 
 Importing this module imports no torch: a trace is judged without it, and the recorder loads when recording begins.
 """
@@ -12,6 +12,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from tempfile import mkdtemp
 from types import TracebackType
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tracer.errors import TraceError, UsageError, reason_of
 from tracer.names import Backend, Settings
 from tracer.recording.decorating import recorded_while_running
-from tracer.recording.options import KEEP_BYTES, TRIAL_MEMORY, Keep, Trials
+from tracer.recording.options import Keep, Trials, check_option
 from tracer.trace import Trace
 
 if TYPE_CHECKING:
@@ -35,123 +36,96 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class DeterminismTracer:
-    """Records every op that runs inside a ``with`` block, on this thread and in its backward passes.
+class Session:
+    """One recording from end to end: its recorder, the thread that is inside of it, and the files that it leaves.
 
-    Entering again adds to the same trace; entering while inside does nothing more. It can decorate a function too, a
-    generator and a coroutine as well: they are recorded while they run, and not while they wait. One thread is recorded
-    at a time: entering on another meanwhile, and leaving there, raise ``UsageError``.
-    What runs is untouched: parameters, gradients, outputs and random streams are bit-identical with and without.
-
-    Parameters
-    ----------
-    model
-        Spells module paths as ``model.named_modules()`` does; without it the outermost module's class leads. Held
-        weakly.
-    name
-        What the recording is called in reports.
-    library
-        Further packages (top-level names) whose code is not the user's own, as installed packages are not.
-    values
-        Keep digests of what each call reads and writes, to hold two runs against each other: the path of the file, or
-        ``True`` for one that ``save`` puts beside the trace. Costs more than a recording without; see
-        ``docs/values.md``.
-    trials
-        Make each call that the tables hold for a risk on its own device again, so many times, on the spot, and compare
-        the results to the bit; what was found stands with its group, ``CallGroup.tried``. See ``docs/trials.md``.
-    trial_all
-        Try every call, not those at risk alone.
-    trial_memory
-        Bytes that the trials of one call may copy and hold; a call that needs more is counted as not tried.
-    trial_threads
-        Try on another number of threads too (on a CPU): what differs there differs between machines.
-    data_facts
-        Look at the data of calls that write by an index or choose among values: unique indices, ties. What they settle
-        is deterministic for these data, ``CallGroup.data``. It reads values, and waits for a device at each such call.
-    keep_inputs
-        Globs of ops (``index_add*``), lines, files and modules: the data of the first call of each of their groups are
-        kept, for ``tracer repro --with-values``; ``save`` writes them beside the trace, ``step.inputs.safetensors`` for
-        ``step.trace.json``. On a device each copy waits for it.
-    keep_bytes
-        What they may take together; 256 MiB where it is not said.
-    on_optimizer_step
-        Called after each optimizer step that ends inside the block, with the number of such steps so far.
+    ``watch`` watches the process for longer than this records, if there is one; ``keeps_source`` keeps lines of
+    generated code with a region's kernels. The other options are those of ``DeterminismTracer``.
     """
 
     def __init__(
         self,
         model: torch.nn.Module | None = None,
         *,
-        name: str | None = None,
+        name: str = "",
         library: Iterable[str] = (),
         values: bool | str | os.PathLike[str] = False,
-        trials: int = 0,
-        trial_all: bool = False,
-        trial_memory: int | None = None,
-        trial_threads: bool = False,
+        trials: Trials | int = 0,
         data_facts: bool = False,
-        keep_inputs: str | Iterable[str] = (),
-        keep_bytes: int | None = None,
-        on_optimizer_step: Callable[[int], None] | None = None,
+        keep: Keep | str | Iterable[str] = (),
+        on_step: Callable[[int], None] | None = None,
+        watch: ProcessWatch | None = None,
+        keeps_source: bool = False,
     ) -> None:
+        if model is not None and not hasattr(model, "named_modules"):
+            raise UsageError(
+                f"model={model!r} is no module", hint="the recording's name is DeterminismTracer(name=...)"
+            )
+        check_option("name", name, str, 'say what reports call it: name="train"')
+        check_option("data_facts", data_facts, bool, "ask for them with data_facts=True")
+        if not isinstance(library, Iterable):
+            check_option("library", library, str, 'name packages: library=["mylib"]')
+        if not isinstance(values, bool | str | os.PathLike):
+            check_option("values", values, str, "name a file, or ask for one with values=True")
+        if on_step is not None and not callable(on_step):
+            raise UsageError(
+                f"on_step={on_step!r} cannot be called", hint="it is called with the number of steps so far"
+            )
         self._model = model
-        self._name = name or ""
+        self._name = name
         self._library = (library,) if isinstance(library, str) else tuple(library)
-        self._on_optimizer_step = on_optimizer_step
         self._values = values
-        memory = TRIAL_MEMORY if trial_memory is None else trial_memory
-        self._trials = Trials(trials, all=trial_all, threads=trial_threads, memory=memory)
+        self._trials = Trials.of(trials)
         self._data_facts = data_facts
-        globs = keep_inputs if isinstance(keep_inputs, str) else tuple(keep_inputs)
-        self._keep = Keep(globs, KEEP_BYTES if keep_bytes is None else keep_bytes) if globs else None
-        self._values_folder: weakref.finalize[..., DeterminismTracer] | None = None
+        self._keep = Keep.of(keep)
+        self._on_step = on_step
+        self._watch = watch
+        self._keeps_source = keeps_source
+        self._values_folder: weakref.finalize[..., Session] | None = None
         self._depth = 0
         self._entering = threading.RLock()
         self._thread = threading.current_thread()
-        self._lazy_recorder: Recorder | None = None
-        self.keeps_source = False
-        """Are lines of generated code kept with a region's kernels? To be set before it is entered."""
-        self.first_step = 0
-        """Optimizer steps that ended before it is entered: values number theirs from it. To be set before."""
-        self.watch: ProcessWatch | None = None
-        """What watches the process for longer than this records; to be set before it is entered. ``None``: its own."""
 
-    @property
-    def _recorder(self) -> Recorder:
-        if self._lazy_recorder is None:
-            from tracer import __version__
-            from tracer.recording.recorder import Recorder
-            from tracer.tables.compilers import compiled_facts
-            from tracer.tables.loading import named_variables, required_facts
+    @cached_property
+    def recorder(self) -> Recorder:
+        """What records; torch is imported with it."""
+        from tracer import __version__
+        from tracer.recording.recorder import Recorder
+        from tracer.tables.compilers import compiled_facts
+        from tracer.tables.loading import named_variables, required_facts
 
-            self._lazy_recorder = Recorder(
-                self._model,
-                name=self._name,
-                library=self._library,
-                asked=required_facts(),
-                asked_compiled=compiled_facts,
-                variables=named_variables(),
-                on_optimizer_step=self._on_optimizer_step,
-                watch=self.watch,
-                values=self._values_path(),
-                trials=self._trials,
-                data_facts=self._data_facts,
-                keep=self._keep,
-                tracer_version=__version__,
-            )
-            self._lazy_recorder.regions.keeps_lines = self.keeps_source
-            if self.keeps_source:
-                self._lazy_recorder.launched.keep_lines()
-            if self._lazy_recorder.values is not None:
-                self._lazy_recorder.values.first_step = self.first_step
-            self._model = None  # the recorder holds its modules weakly
-        return self._lazy_recorder
+        recorder = Recorder(
+            self._model,
+            name=self._name,
+            library=self._library,
+            asked=required_facts(),
+            asked_compiled=compiled_facts,
+            variables=named_variables(),
+            on_optimizer_step=self._on_step,
+            watch=self._watch,
+            values=self._values_path(),
+            trials=self._trials,
+            data_facts=self._data_facts,
+            keep=self._keep,
+            tracer_version=__version__,
+        )
+        recorder.regions.keeps_lines = self._keeps_source
+        if self._keeps_source:
+            recorder.launched.keep_lines()
+        self._model = None  # the recorder holds its modules weakly
+        return recorder
 
-    def __enter__(self) -> DeterminismTracer:
+    def enter(self, *, steps_before: int = 0) -> None:
+        """Begin to record on this thread, or go on: ``steps_before`` optimizer steps ended before, which number values.
+
+        Raises ``UsageError`` while another thread is inside.
+        """
         with self._entering:
             here = threading.current_thread()
             if self._depth == 0:
-                self._recorder.start()
+                if self.recorder.values is not None:
+                    self.recorder.values.first_step = steps_before
+                self.recorder.start()
                 self._thread = here
                 if here is not threading.main_thread():
                     _guards()[id(self)] = _ThreadGuard(self)
@@ -161,18 +135,16 @@ class DeterminismTracer:
                     hint="give each thread a tracer of its own",
                 )
             self._depth += 1
-        return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def leave(self, problem: type[BaseException] | None = None) -> None:
+        """Leave what ``enter`` entered, because of ``problem`` if there is one; the outermost one stops recording.
+
+        Raises ``UsageError`` on another thread, and where nothing was entered.
+        """
         if self._depth == 0:
             raise UsageError("this DeterminismTracer was left more often than entered", hint="use it in a `with`")
         if threading.get_ident() != self._thread.ident:
-            if exc_type is not None:  # which says more; the thread that entered leaves, or ends
+            if problem is not None:  # which says more; the thread that entered leaves, or ends
                 return
             raise UsageError(
                 f"this DeterminismTracer was entered on thread {self._thread.name}, and is left on another",
@@ -181,66 +153,36 @@ class DeterminismTracer:
         self._depth -= 1
         if self._depth == 0:
             _guards().pop(id(self), None)
-            if exc_type is not None and exc_type is not SystemExit:
-                self.mark_partial(exc_type.__name__)
-            self._recorder.stop()
-
-    def __call__(self, function: F) -> F:
-        """Decorate ``function``: each call of it is recorded, a generator and a coroutine while they run.
-
-        Raises ``UsageError`` for an asynchronous generator.
-        """
-        if inspect.isasyncgenfunction(function):
-            raise UsageError(
-                f"{function.__qualname__} is an asynchronous generator, which cannot be decorated",
-                hint="use `with tracer:` inside it, around what is to be recorded",
-            )
-        return recorded_while_running(self, function)
+            if problem is not None and problem is not SystemExit:
+                self.recorder.partial = problem.__name__
+            self.recorder.stop()
 
     def thread_ended(self) -> None:
         """The thread that entered ends inside: nothing may stay on it, or the interpreter aborts as it ends."""
         if self._depth and threading.get_ident() == self._thread.ident:
             self._depth = 0
-            self.mark_partial("its thread ended before it was left")
-            self._recorder.stop()
+            self.recorder.partial = "its thread ended before it was left"
+            self.recorder.stop()
 
-    def mark_partial(self, reason: str) -> None:
-        """Say that recording ended before the step did; the reason goes into the trace."""
-        self._recorder.partial = reason
+    @property
+    def trace(self) -> Trace:
+        """What was recorded so far."""
+        from tracer import __version__
 
-    def _values_path(self) -> Path | None:
-        if not self._values:
-            return None
-        if self._values is not True:
-            return Path(os.path.abspath(self._values))
-        folder = mkdtemp(prefix="tracer-")
-        self._values_folder = weakref.finalize(self, _remove, folder, os.getpid())
-        return Path(folder, "step.values")
+        return self.recorder.trace(__version__)
 
     @property
     def values(self) -> Path | None:
-        """The file of digests; ``None`` where none are kept. It is whole when the recording has ended."""
-        recorded = self._recorder.values
-        return None if recorded is None else recorded.path
+        """The file of digests; ``None`` where none are kept."""
+        return None if self.recorder.values is None else self.recorder.values.path
 
     def end_values(self, partial: str) -> None:
         """Close the file of digests, saying why it is not whole; from a signal's handler as well."""
-        if self._recorder.values is not None:
-            self._recorder.values.end(partial)
+        if self.recorder.values is not None:
+            self.recorder.values.end(partial)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the trace to ``path``, and the digests, where they are kept, to a file beside it.
-
-        For ``step.trace.json`` that is ``step.values``; a file that ``values`` named stays where it is as well. Raises
-        ``TraceError`` where either cannot be written, which names the file where it is instead.
-        """
-        try:
-            self._save_values(path)
-        finally:
-            self.trace.save(path)
-            self.save_inputs(path)
-
-    def _save_values(self, path: str | os.PathLike[str]) -> None:
+    def save_values(self, path: str | os.PathLike[str]) -> None:
+        """Write the digests, if any are kept, beside the trace ``path``."""
         from tracer.trace.values import values_path
 
         beside = values_path(os.path.abspath(path))
@@ -258,24 +200,132 @@ class DeterminismTracer:
             raise TraceError(message, hint=f"the values are in {self.values}") from problem
 
     def save_inputs(self, path: str | os.PathLike[str]) -> None:
-        """Write the data that were kept, if any were asked for, beside the trace ``path``."""
-        kept = self._recorder.kept
+        """Write the inputs that were kept, if any were asked for, beside the trace ``path``."""
+        kept = self.recorder.kept
         if kept is not None:
             from tracer.trace.values import inputs_path
 
             kept.write(inputs_path(os.path.abspath(path)))
 
+    def _values_path(self) -> Path | None:
+        if not self._values:
+            return None
+        if self._values is not True:
+            return Path(os.path.abspath(self._values))
+        folder = mkdtemp(prefix="tracer-")
+        self._values_folder = weakref.finalize(self, _remove, folder, os.getpid())
+        return Path(folder, "step.values")
+
+
+class DeterminismTracer:
+    """Records every op that runs inside a ``with`` block, on this thread and in its backward passes.
+
+    Entering again adds to the same trace; entering while inside does nothing more. It can decorate a function too, a
+    generator and a coroutine as well: they are recorded while they run, and not while they wait. One thread is recorded
+    at a time: entering on another meanwhile, and leaving there, raise ``UsageError``.
+    What runs is untouched: parameters, gradients, outputs and random streams are bit-identical with and without.
+    An option of the wrong type raises ``UsageError``.
+
+    Parameters
+    ----------
+    model
+        Spells module paths as ``model.named_modules()`` does; without it the outermost module's class leads. Held
+        weakly.
+    name
+        What the recording is called in reports.
+    library
+        Further packages (top-level names) whose code is not the user's own, as installed packages are not.
+    values
+        Keep digests of what each call reads and writes, to compare two runs: the path of the file, or ``True`` for one
+        that ``save`` puts beside the trace. Costs more than a recording without; see ``docs/values.md``.
+    trials
+        Repeat each call that the tables hold for a risk on its own device, so many times, on the spot, and compare the
+        results to the bit: ``trials=5``, or ``trials=Trials(5, all=True)`` for every call. What was found stands with
+        its group, ``CallGroup.tried``. See ``Trials`` and ``docs/trials.md``.
+    data_facts
+        Look at the data of calls that write by an index or choose among values: unique indices, ties. What they settle
+        is deterministic for these data, ``CallGroup.data``. It reads values, and waits for a device at each such call.
+    keep
+        Keep the inputs of the first call of each group that a glob names, for ``tracer repro --with-values``:
+        ``keep="index_add*"``, several globs, or ``Keep("index_add*", bytes=2**28)``. ``save`` writes them beside the
+        trace, ``step.inputs.safetensors`` for ``step.trace.json``. On a device each copy waits for it.
+    on_step
+        Called after each optimizer step that ends inside the block, with the number of such steps so far.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module | None = None,
+        *,
+        name: str | None = None,
+        library: Iterable[str] = (),
+        values: bool | str | os.PathLike[str] = False,
+        trials: Trials | int = 0,
+        data_facts: bool = False,
+        keep: Keep | str | Iterable[str] = (),
+        on_step: Callable[[int], None] | None = None,
+    ) -> None:
+        self._session = Session(
+            model,
+            name=name or "",
+            library=library,
+            values=values,
+            trials=trials,
+            data_facts=data_facts,
+            keep=keep,
+            on_step=on_step,
+        )
+
+    def __enter__(self) -> DeterminismTracer:
+        self._session.enter()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._session.leave(exc_type)
+
+    def __call__(self, function: F) -> F:
+        """Decorate ``function``: each call of it is recorded, a generator and a coroutine while they run.
+
+        Raises ``UsageError`` for an asynchronous generator.
+        """
+        if inspect.isasyncgenfunction(function):
+            raise UsageError(
+                f"{function.__qualname__} is an asynchronous generator, which cannot be decorated",
+                hint="use `with recorder:` inside it, around what is to be recorded",
+            )
+        return recorded_while_running(self, function)
+
+    @property
+    def values(self) -> Path | None:
+        """The file of digests; ``None`` where none are kept. It is whole when the recording has ended."""
+        return self._session.values
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trace to ``path``, and the digests, where they are kept, to a file beside it.
+
+        For ``step.trace.json`` that is ``step.values``; a file that ``values`` named stays where it is as well. Raises
+        ``TraceError`` where either cannot be written, which names the file where it is instead.
+        """
+        try:
+            self._session.save_values(path)
+        finally:
+            self.trace.save(path)
+            self._session.save_inputs(path)
+
     @property
     def optimizer_steps(self) -> int:
         """Optimizer steps that ended while recording."""
-        return self._recorder.optimizer.steps
+        return self._session.recorder.optimizer.steps
 
     @property
     def trace(self) -> Trace:
         """What was recorded so far; can be read while recording and after."""
-        from tracer import __version__
-
-        return self._recorder.trace(__version__)
+        return self._session.trace
 
     def report(
         self,
@@ -294,20 +344,20 @@ _HERE = threading.local()
 
 
 def _guards() -> dict[int, _ThreadGuard]:
-    """Guards of the tracers that this thread is inside of; the thread's end lets go of them."""
+    """Guards of the sessions that this thread is inside of; the thread's end lets go of them."""
     guards: dict[int, _ThreadGuard] = _HERE.__dict__.setdefault("guards", {})
     return guards
 
 
 class _ThreadGuard:
-    """Leaves a tracer when the thread that is inside of it ends."""
+    """Leaves a session when the thread that is inside of it ends."""
 
-    def __init__(self, tracer: DeterminismTracer) -> None:
-        self._tracer = tracer
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     def __del__(self) -> None:
         with suppress(Exception):  # where the interpreter ends too, little is left to call
-            self._tracer.thread_ended()
+            self._session.thread_ended()
 
 
 def _remove(folder: str, process: int) -> None:
@@ -371,7 +421,7 @@ def judge(
         switches=load_switches(),
         compilers=load_compilers() if trace.regions else {},
     )
-    return Report(judgement, calls=calls)
+    return Report(judgement, judged_calls=calls)
 
 
 def findings_of_others(report: Report, traces: Iterable[Trace], **target: Any) -> tuple[Finding, ...]:

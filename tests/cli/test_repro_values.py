@@ -12,7 +12,7 @@ from tests.support.command import Command
 
 
 def test_a_program_with_values_reads_them_and_says_what_is_missing(tracer: Command, tmp_path: Path) -> None:
-    recorded(tmp_path, keep_inputs="index_put")
+    recorded(tmp_path, keep="index_put")
     file = tmp_path / "one.py"
     done = tracer("repro", tmp_path / "trace.json", "cpu-index-put", "--with-values", "-o", file)
     assert (done.code, done.out) == (0, "")
@@ -31,7 +31,7 @@ def test_a_program_with_values_reads_them_and_says_what_is_missing(tracer: Comma
     assert "one.safetensors, beside it" in missing.err
 
 
-@pytest.mark.parametrize("options", [{}, {"keep_inputs": "aten.add"}])
+@pytest.mark.parametrize("options", [{}, {"keep": "aten.add"}])
 def test_a_recording_without_the_data_is_told_so_in_one_line(
     tracer: Command, tmp_path: Path, options: dict[str, str]
 ) -> None:

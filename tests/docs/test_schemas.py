@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from copy import deepcopy
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -77,16 +78,21 @@ def test_a_schema_is_valid_by_its_draft_and_explains_its_classes(name: str) -> N
 def gated() -> Report:
     """A report behind a gate, of two ranks that differ."""
     made = full_report()
-    made.accepted = (
-        Acceptance(finding=0, by=AcceptedBy.BASELINE, reason="seen"),
-        Acceptance(finding=1, by=AcceptedBy.SELECTION),
+    made = replace(
+        made,
+        accepted=(
+            Acceptance(finding=0, by=AcceptedBy.BASELINE, reason="seen"),
+            Acceptance(finding=1, by=AcceptedBy.SELECTION),
+        ),
     )
-    made.failing = frozenset({2, 3})
-    made.ranks = compare_ranks(
-        trace(call(count=1 + rank), host_draws=(draw(count=1 + rank),), sources=(TraceSource(rank=rank),))
-        for rank in (0, 1)
+    made = replace(made, failing=frozenset({2, 3}))
+    return replace(
+        made,
+        ranks=compare_ranks(
+            trace(call(count=1 + rank), host_draws=(draw(count=1 + rank),), sources=(TraceSource(rank=rank),))
+            for rank in (0, 1)
+        ),
     )
-    return made
 
 
 @pytest.mark.parametrize("made", [full_report, process_report, gated, report], ids=lambda made: made.__name__)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.support.bits import bits
-from tracer import DeterminismTracer
+from tracer import DeterminismTracer, Trials
 from tracer.names import DataShown, TrialArm
 from tracer.trace.records import Tried
 
@@ -65,7 +65,7 @@ def test_draws_on_the_device_are_as_without_trials() -> None:
         return [bits(dropped), bits(x), torch.cuda.get_rng_state().tolist(), own.get_state().tolist()]
 
     plain = program()
-    with DeterminismTracer(trials=3, trial_all=True) as tracer:
+    with DeterminismTracer(trials=Trials(3, all=True)) as tracer:
         assert program() == plain
     assert not any(one.varied for one in tried_in(tracer).values())
 

@@ -19,5 +19,5 @@ def test_training_is_blamed_for_nothing(name: str) -> None:
             training.step()
     trace = tracer.trace
     assert (trace.unwritten_reads, trace.overlaps) == ((), ())
-    assert not tracer._recorder.storages.writes.failures
-    assert not tracer._recorder.storages.registry.live
+    assert not tracer._session.recorder.storages.writes.failures
+    assert not tracer._session.recorder.storages.registry.live

@@ -9,7 +9,7 @@ import torch
 
 from tests.models.test_untouched import left_behind
 from tests.models.workloads import MAKERS, make
-from tracer import DeterminismTracer
+from tracer import DeterminismTracer, Trials
 from tracer.names import Untried
 
 #: Quick, and between them: dropout, checkpointing, autocast, hooks on parameters, functions of the user's own.
@@ -22,7 +22,7 @@ def check(name: str) -> None:
     try:
         untouched = left_behind(make(name), nullcontext())
         training = make(name)
-        tracer = DeterminismTracer(model=training.model, trials=2, trial_all=True)
+        tracer = DeterminismTracer(model=training.model, trials=Trials(2, all=True))
         recorded = left_behind(training, tracer)
     finally:
         torch.set_num_threads(threads)

@@ -27,8 +27,8 @@ def test_digests_leave_every_bit_as_it_was_and_agree_in_a_second_run(name: str, 
             recorded = left_behind(training, tracer)
             for part, value in untouched.items():
                 assert recorded[part] == value, part
-            assert tracer._recorder.values is not None
-            assert tracer._recorder.values.calls.failures == 0
+            assert tracer._session.recorder.values is not None
+            assert tracer._session.recorder.values.calls.failures == 0
             found.append(read_values(tmp_path / f"{run}.values"))
     finally:
         torch.set_num_threads(threads)

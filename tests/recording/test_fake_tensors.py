@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from tests.support.build import call, environment, trace
-from tracer import DeterminismTracer, Report, Trace, judge
+from tracer import DeterminismTracer, Report, Trace, Trials, judge
 from tracer.names import BlindSpotKind, Untried, Verdict
 from tracer.report.sections.answers import headline
 from tracer.trace.merging import merge_traces
@@ -197,7 +197,7 @@ def test_values_of_fake_tensors_are_marked_as_not_digested(tmp_path: Path) -> No
 
 
 def test_trials_on_fake_tensors_are_left_out_and_counted() -> None:
-    recording = recorded(index_add, fake=True, trials=2, trial_all=True)
+    recording = recorded(index_add, fake=True, trials=Trials(2, all=True))
     tried = {group.op: group.tried for group in recording.trace.calls}
     one = tried["aten.index_add_.default"]
     assert one is not None
@@ -205,7 +205,7 @@ def test_trials_on_fake_tensors_are_left_out_and_counted() -> None:
 
 
 def test_neither_data_nor_inputs_of_fake_tensors_are_looked_at() -> None:
-    recording = recorded(index_add, fake=True, data_facts=True, keep_inputs="index_add*")
+    recording = recorded(index_add, fake=True, data_facts=True, keep="index_add*")
     assert not any(group.data or group.inputs for group in recording.trace.calls)
 
 

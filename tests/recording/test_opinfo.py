@@ -149,7 +149,7 @@ def walked(chunk: int, count: int) -> Walk:
         changed += complaints(op, count, tracer)
         trace = tracer.trace
         blamed += [f"{op.formatted_name}: {one}" for one in (*trace.unwritten_reads, *trace.overlaps)]
-        if tracer._recorder.storages.writes.failures:
+        if tracer._session.recorder.storages.writes.failures:
             blamed.append(f"{op.formatted_name}: could not be followed")
     return Walk(changed, blamed)
 
@@ -188,7 +188,7 @@ def test_digests_of_what_an_op_reads_and_writes_change_nothing_and_miss_no_call(
     for number, op in enumerate(operator_database()[chunk::CHUNKS]):
         tracer = DeterminismTracer(values=tmp_path / f"{number}.values")
         said += complaints(op, 1, tracer)
-        assert tracer._recorder.values is not None
-        if tracer._recorder.values.calls.failures:
+        assert tracer._session.recorder.values is not None
+        if tracer._session.recorder.values.calls.failures:
             said.append(f"{op.formatted_name}: could not be digested")
     assert not said, "\n".join(said)

@@ -198,7 +198,7 @@ def test_an_asynchronous_generator_is_refused_as_it_is_decorated() -> None:
     async def steps() -> AsyncIterator[int]:
         yield 1
 
-    with pytest.raises(UsageError, match="use `with tracer:` inside it"):
+    with pytest.raises(UsageError, match="use `with recorder:` inside it"):
         DeterminismTracer()(steps)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -35,6 +36,13 @@ HOSTILE = (
     "[bold]rich markup[/bold] :smile:",
     "x" * 10_000,
 )
+
+
+def with_plan(made: Report, plan: tuple[Change, ...]) -> Report:
+    """``made`` with this plan in place of the one that its judgement yields."""
+    planned = replace(made)
+    vars(planned)["plan"] = plan  # where it is cached
+    return planned
 
 
 def full_report() -> Report:
@@ -266,36 +274,38 @@ def process_report() -> Report:
             Loader(location="train.py:34", sampler="SequentialSampler"),
         ),
     )
-    made.plan = (
-        Change(
-            number=1,
-            title="Stop cuDNN from choosing algorithms by a stopwatch",
-            code="torch.backends.cudnn.benchmark = False",
-            where="at the top of the script, before the model runs",
-            closes=1,
-            calls=24,
-            rules=("environment-cudnn-benchmark",),
-            findings=(0,),
-            sets={"cudnn_benchmark": False},
-        ),
-        Change(
-            number=2,
-            title="Seed the workers of the DataLoader: its order and its workers' draws come from one generator",
-            code=SEED_WORKER,
-            where="train.py:30",
-            closes=2,
-            calls=0,
-            rules=("environment-loader-workers", "environment-python-generator"),
-            findings=(3, 4),
-        ),
-        Change(
-            number=3,
-            title="Turn the fill off: it looks safe for this step",
-            code="torch.utils.deterministic.fill_uninitialized_memory = False",
-            where="after deterministic mode is turned on",
+    return with_plan(
+        made,
+        (
+            Change(
+                number=1,
+                title="Stop cuDNN from choosing algorithms by a stopwatch",
+                code="torch.backends.cudnn.benchmark = False",
+                where="at the top of the script, before the model runs",
+                closes=1,
+                calls=24,
+                rules=("environment-cudnn-benchmark",),
+                findings=(0,),
+                sets={"cudnn_benchmark": False},
+            ),
+            Change(
+                number=2,
+                title="Seed the workers of the DataLoader: its order and its workers' draws come from one generator",
+                code=SEED_WORKER,
+                where="train.py:30",
+                closes=2,
+                calls=0,
+                rules=("environment-loader-workers", "environment-python-generator"),
+                findings=(3, 4),
+            ),
+            Change(
+                number=3,
+                title="Turn the fill off: it looks safe for this step",
+                code="torch.utils.deterministic.fill_uninitialized_memory = False",
+                where="after deterministic mode is turned on",
+            ),
         ),
     )
-    return made
 
 
 def hostile_process_report(text: str) -> Report:
@@ -341,8 +351,9 @@ def hostile_process_report(text: str) -> Report:
             ),
         ),
     )
-    made.plan = (Change(number=1, title=text, code=text, where=text, closes=1, rules=(text,), sets={text: text}),)
-    return made
+    return with_plan(
+        made, (Change(number=1, title=text, code=text, where=text, closes=1, rules=(text,), sets={text: text}),)
+    )
 
 
 def hostile_report(*texts: str) -> Report:
@@ -378,6 +389,5 @@ def hostile_report(*texts: str) -> Report:
         source_lines=dict.fromkeys(texts, first),
     )
     elsewhere = target(backend="npu", torch=first)
-    made.portability = (msgspec.structs.replace(made.judgement, target=elsewhere),)
-    made.traces = texts
-    return made
+    made = replace(made, portability=(msgspec.structs.replace(made.judgement, target=elsewhere),))
+    return replace(made, traces=texts)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.build import finding, report
@@ -24,9 +26,9 @@ def test_an_acceptance_says_what_spoke_for_it(by: AcceptedBy, reason: str, said:
 def test_a_gates_sentence_counts_what_is_left_and_what_spoke_for_the_rest() -> None:
     made = report(finding(), finding(location="b.py:2"))
     assert gate_in_words(made) == ""
-    made.accepted = ()
+    made = replace(made, accepted=())
     assert gate_in_words(made) == "A gate has looked at this report: 0 findings are accepted, 2 are not."
-    made.accepted = (Acceptance(finding=1, by=AcceptedBy.BASELINE),)
+    made = replace(made, accepted=(Acceptance(finding=1, by=AcceptedBy.BASELINE),))
     assert gate_in_words(made) == (
         "A gate has looked at this report: 1 finding is accepted (1 by the baseline), 1 is not."
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,11 +82,14 @@ def test_every_control_works_and_all_text_has_the_contrast_of_wcag_aa(
 @pytest.mark.parametrize("width", slow_unless([400], [400, 1280]))
 def test_behind_a_gate_what_was_accepted_is_marked_and_filtered(chromium: Browser, tmp_path: Path, width: int) -> None:
     made = full_report()
-    made.accepted = (
-        Acceptance(finding=1, by=AcceptedBy.BASELINE, reason="<b>sums</b> of two rows"),
-        Acceptance(finding=3, by=AcceptedBy.COMMENT),
+    made = replace(
+        made,
+        accepted=(
+            Acceptance(finding=1, by=AcceptedBy.BASELINE, reason="<b>sums</b> of two rows"),
+            Acceptance(finding=3, by=AcceptedBy.COMMENT),
+        ),
     )
-    made.portability = judge_targets(trace(call()), targets_named("npu", "2.13"))
+    made = replace(made, portability=judge_targets(trace(call()), targets_named("npu", "2.13")))
     opened = Opened(chromium, written(made, tmp_path), width=width)
     page = opened.page
     assert "2 findings are accepted (1 by the baseline, 1 by a comment in the code), 3 are not." in page.inner_text(

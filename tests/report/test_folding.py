@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from tests.support.build import finding, report
 from tracer.findings import Finding
@@ -36,7 +37,7 @@ def test_draws_whose_remedy_or_verdict_differs_stay_apart() -> None:
 def test_what_a_gate_let_pass_and_what_it_did_not_are_not_one_row_of_the_page() -> None:
     made = report(finding(), *map(draw, range(4)))
     assert json.loads(findings_json(made))["targets"][0]["folds"] == [[1, 2, 3, 4]]
-    made.accepted = tuple(Acceptance(finding=place, by=AcceptedBy.BASELINE) for place in (2, 4))
+    made = replace(made, accepted=tuple(Acceptance(finding=place, by=AcceptedBy.BASELINE) for place in (2, 4)))
     assert json.loads(findings_json(made))["targets"][0]["folds"] == [[1, 3], [2, 4]]
 
 

@@ -122,3 +122,12 @@ def test_a_format_loads_only_what_it_needs(act: str, loaded: list[str]) -> None:
 
 def test_a_report_says_what_it_is_in_one_line() -> None:
     assert repr(report(finding())) == ("<Report: 1 findings in 101 calls, for cuda, torch 2.13.0, settings default>")
+
+
+@pytest.mark.parametrize("name", ["findings", "plan", "judgement", "traces", "ranks", "strict", "unheard_of"])
+def test_a_report_is_frozen_when_it_is_made(name: str) -> None:
+    made = full_report()
+    before = made.to_json()
+    with pytest.raises(AttributeError):
+        setattr(made, name, None)
+    assert made.to_json() == before

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -144,10 +145,13 @@ def test_what_nobody_compared_bears_no_suppressions() -> None:
 
 def test_accepted_findings_are_suppressed_where_they_were_accepted() -> None:
     made = report(*(finding(location=f"train.py:{n}") for n in range(1, 5)))
-    made.accepted = (
-        Acceptance(finding=0, by=AcceptedBy.BASELINE, reason="sums of two rows"),
-        Acceptance(finding=1, by=AcceptedBy.COMMENT, reason="seen"),
-        Acceptance(finding=2, by=AcceptedBy.SELECTION),
+    made = replace(
+        made,
+        accepted=(
+            Acceptance(finding=0, by=AcceptedBy.BASELINE, reason="sums of two rows"),
+            Acceptance(finding=1, by=AcceptedBy.COMMENT, reason="seen"),
+            Acceptance(finding=2, by=AcceptedBy.SELECTION),
+        ),
     )
     assert [one["suppressions"] for one in results(made)] == [
         [{"kind": "external", "justification": "sums of two rows"}],
@@ -159,7 +163,7 @@ def test_accepted_findings_are_suppressed_where_they_were_accepted() -> None:
 
 def test_what_was_accepted_is_left_out_first() -> None:
     made = report(*(finding(location=f"train.py:{n}") for n in range(1, LIMIT + 3)))
-    made.accepted = tuple(Acceptance(finding=n, by=AcceptedBy.BASELINE) for n in range(5))
+    made = replace(made, accepted=tuple(Acceptance(finding=n, by=AcceptedBy.BASELINE) for n in range(5)))
     found = json.loads(render("sarif", made))["runs"][0]["results"]
     assert (len(found), sum(bool(one["suppressions"]) for one in found)) == (LIMIT, 3)
 
@@ -196,12 +200,17 @@ def test_junit_fails_where_the_gate_does_and_skips_what_was_accepted() -> None:
         finding("cuda-b", location="a.py:3"),
         finding("cuda-c", location="a.py:4", verdict="conditional"),
     )
-    made.accepted = tuple(
-        Acceptance(finding=place, by=AcceptedBy.BASELINE, reason="seen")
-        for place, one in enumerate(made.findings)
-        if one.location in ("a.py:1", "a.py:3")
+    made = replace(
+        made,
+        accepted=tuple(
+            Acceptance(finding=place, by=AcceptedBy.BASELINE, reason="seen")
+            for place, one in enumerate(made.findings)
+            if one.location in ("a.py:1", "a.py:3")
+        ),
     )
-    made.failing = frozenset(place for place, one in enumerate(made.findings) if one.location == "a.py:2")
+    made = replace(
+        made, failing=frozenset(place for place, one in enumerate(made.findings) if one.location == "a.py:2")
+    )
     root = ElementTree.fromstring(render("junit", made))
     assert junit_faults(root) == []
     cases = {case.get("name"): case for case in root.iter("testcase")}
@@ -240,7 +249,7 @@ def test_markdown_is_a_heading_a_verdict_and_a_table() -> None:
 
 def test_markdown_lists_what_is_left_and_counts_what_was_accepted() -> None:
     made = report(finding(location="a.py:1"), finding(location="b.py:2"))
-    made.accepted = (Acceptance(finding=0, by=AcceptedBy.COMMENT, reason="seen"),)
+    made = replace(made, accepted=(Acceptance(finding=0, by=AcceptedBy.COMMENT, reason="seen"),))
     text = render("markdown", made)
     assert "b.py" in text
     assert "a.py" not in text.split("### Findings")[1]
@@ -285,11 +294,14 @@ def test_any_string_stays_text_in_every_format(one: str, other: str) -> None:
 @pytest.mark.parametrize("text", HOSTILE, ids=repr)
 def test_a_hostile_reason_stays_text_in_every_format(text: str) -> None:
     made = report(finding(), finding("cuda-b"), finding("cuda-c"))
-    made.accepted = tuple(
-        Acceptance(finding=place, by=by, reason=text)
-        for place, by in enumerate((AcceptedBy.BASELINE, AcceptedBy.COMMENT))
+    made = replace(
+        made,
+        accepted=tuple(
+            Acceptance(finding=place, by=by, reason=text)
+            for place, by in enumerate((AcceptedBy.BASELINE, AcceptedBy.COMMENT))
+        ),
     )
-    made.failing = frozenset({2})
+    made = replace(made, failing=frozenset({2}))
     check_all(made)
     assert [len(one["suppressions"]) for one in results(made)] == [1, 1, 0]
 

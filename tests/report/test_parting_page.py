@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,7 @@ def page(**fields: Any) -> Report:
     """A report on run 1, of runs that part at ``train.py:41`` and, with other threads, at a place of a hostile name."""
     report = Report(judgement(finding(op="aten.bmm.default", location="train.py:9")))
     other = root(60, RootCause.SETTING, module=HOSTILE, op="aten.sum.default", name=HOSTILE)
-    report.tell_of(repeated(divergence(root()), {Arm.THREADS: divergence(root(), other)}, **fields))
-    return report
+    return replace(report, repeated=repeated(divergence(root()), {Arm.THREADS: divergence(root(), other)}, **fields))
 
 
 def test_what_happened_stands_first_then_the_report() -> None:
@@ -80,7 +80,7 @@ def test_the_plan_puts_what_was_seen_before_what_could_and_numbers_it_anew() -> 
     seen = finding("cuda-seen", op="aten.index_put_.default", location="train.py:41", count=1)
     report = Report(judgement(could, seen))
     before = [change.rules for change in report.plan]
-    report.tell_of(repeated(divergence(root())))
+    report = replace(report, repeated=repeated(divergence(root())))
     after = report.plan
     assert sorted(before) == sorted(change.rules for change in after)
     assert [change.number for change in after] == list(range(1, len(after) + 1))

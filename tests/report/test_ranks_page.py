@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.report.samples import HOSTILE
@@ -21,16 +23,18 @@ def light(monkeypatch: pytest.MonkeyPatch) -> None:
 def of_ranks(text: str, *, apart: int, calls: int = 1) -> Report:
     """A report on two ranks; the second one calls and draws ``apart`` times more, at ``text``."""
     made = report()
-    made.ranks = compare_ranks(
-        trace(
-            *(call(op=f"{text}{n}", module=text, location=f"{text}:{n}", count=1 + more) for n in range(calls)),
-            host_draws=(draw(location=text, count=1 + more),),
-            environment=environment(num_threads=1 + more, variables={text: str(more)}),
-            sources=(TraceSource(rank=rank),),
-        )
-        for rank, more in enumerate((0, apart))
+    return replace(
+        made,
+        ranks=compare_ranks(
+            trace(
+                *(call(op=f"{text}{n}", module=text, location=f"{text}:{n}", count=1 + more) for n in range(calls)),
+                host_draws=(draw(location=text, count=1 + more),),
+                environment=environment(num_threads=1 + more, variables={text: str(more)}),
+                sources=(TraceSource(rank=rank),),
+            )
+            for rank, more in enumerate((0, apart))
+        ),
     )
-    return made
 
 
 def test_ranks_that_agree_are_one_sentence() -> None:

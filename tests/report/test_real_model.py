@@ -6,6 +6,7 @@ Of four layers in every run: a layer more adds rows, blocks and draws of the sam
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -105,7 +106,7 @@ class Pages:
         sources = {place: f"source of {place}" for group in recorded.calls if (place := group.called_from)}
         trace = msgspec.structs.replace(recorded, source_lines=sources)
         report = judge(trace, backend="cuda", torch="2.4")
-        report.portability = judge_targets(trace, targets_named("all", "2.13"))
+        report = replace(report, portability=judge_targets(trace, targets_named("all", "2.13")))
         path = report.write(self._folder / f"{layers}.html")
         assert report.tally.total > 500 * layers
         assert len(report.findings) > 10 * layers

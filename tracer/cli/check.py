@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -163,8 +164,11 @@ def command(
         found = (*report.findings, *findings_of_others(report, recordings, **target))
         comments = Suppressions(Path.cwd())
         decision = decide(found, gate, accepted=accepted, is_silenced=comments.silences, today=datetime.date.today())
-    report.accepted = acceptances(report.findings, decision, accepted, lambda one: _reason(comments.comment_on(one)))
-    report.failing = places_of(report.findings, decision.failing)
+    report = replace(
+        report,
+        accepted=acceptances(report.findings, decision, accepted, lambda one: _reason(comments.comment_on(one))),
+        failing=places_of(report.findings, decision.failing),
+    )
     if wanted:
         write_rendered(report, render_report(report, wanted, detail=detail))
     if update_baseline:

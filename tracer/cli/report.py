@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -98,11 +99,14 @@ def command(
     with progress("judging and rendering"):
         named = (*host, *host_lines(trace.calls, Path.cwd()))
         report = judge(trace, backend=backend, torch=torch_version, settings=settings, strict=strict, host=named)
-        report.ranks = compare_ranks(loaded)
-        report.traces, report.strict = tuple(Path(path).name for path in traces), strict
-        if targets is not None:
-            others = targets_named(targets, report.target.torch)
-            report.portability = judge_targets(trace, others, settings=settings, strict=strict, host=named)
+        others = () if targets is None else targets_named(targets, report.target.torch)
+        report = replace(
+            report,
+            ranks=compare_ranks(loaded),
+            traces=tuple(Path(path).name for path in traces),
+            strict=strict,
+            portability=judge_targets(trace, others, settings=settings, strict=strict, host=named),
+        )
         if region is not None:
             from tracer.report.render.terminal import drawn, printed
             from tracer.report.sections.compiled import whole_region

@@ -9,6 +9,7 @@ import click
 from tracer.cli import completing
 from tracer.cli.output import check_writable
 from tracer.errors import UsageError
+from tracer.recording.options import KEEP_BYTES, TRIAL_MEMORY, Keep, Trials
 from tracer.runner import Steps, run_script
 from tracer.runner.ranks import current_rank, path_of_rank
 
@@ -92,7 +93,7 @@ def command(
     if exit_after_steps and steps.stop is None:
         raise UsageError("--exit-after-steps needs to know the last step", hint="add --steps A:B")
     if not trials and (trial_all or trial_threads or trial_memory is not None):
-        raise UsageError("there are no trials that it could speak of", hint="add --trials 5")
+        raise UsageError("--trial-all, --trial-memory and --trial-threads need trials", hint="add --trials 5")
     rank = current_rank()
     output = path_of_rank(output, rank)
     check_writable(output)
@@ -111,14 +112,15 @@ def command(
         with_source=with_source,
         eager=eager,
         values=beside,
-        looking={
-            "trials": trials,
-            "trial_all": trial_all,
-            "trial_memory": trial_memory,
-            "trial_threads": trial_threads,
+        options={
+            "trials": Trials(
+                trials,
+                all=trial_all,
+                threads=trial_threads,
+                memory=TRIAL_MEMORY if trial_memory is None else trial_memory,
+            ),
             "data_facts": data_facts,
-            "keep_inputs": keep_inputs,
-            "keep_bytes": keep_bytes,
+            "keep": Keep(keep_inputs, bytes=KEEP_BYTES if keep_bytes is None else keep_bytes),
         },
         rank=rank,
     )

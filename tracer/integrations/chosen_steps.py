@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,7 +129,7 @@ class ChosenSteps:
             else:
                 warnings.warn(f"determinism: rank {rank} left no {path} here; its calls are missing", stacklevel=3)
         report = judge(merge_traces(traces), backend=self._backend, torch=self._torch, settings=self._settings)
-        report.ranks = compare_ranks(traces)
+        report = replace(report, ranks=compare_ranks(traces))
         for name in self.formats:
             path = self.output / f"report{FORMATS[name].suffix}"
             write_whole(path, encoded(name, report), error=ReportError)

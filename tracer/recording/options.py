@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -15,9 +16,9 @@ KEEP_BYTES = 256 << 20
 
 
 class Trials(msgspec.Struct, frozen=True):
-    """Calls made again on the spot: ``Trials(5)`` repeats each call that the tables hold for a risk five times.
+    """Calls repeated on the spot: ``Trials(5)`` repeats each call that the tables hold for a risk five times.
 
-    Raises ``UsageError`` where ``times`` is negative.
+    Raises ``UsageError`` for a value of the wrong type or below 0.
     """
 
     times: int
@@ -25,31 +26,56 @@ class Trials(msgspec.Struct, frozen=True):
     all: bool = False
     """Repeat every call, whatever the tables say of it."""
     threads: bool = False
-    """Repeat calls on another number of threads too."""
+    """Repeat calls on another number of threads too (on a CPU): what differs there differs between machines."""
     memory: int = TRIAL_MEMORY
     """Bytes that the trials of one call may copy and hold; a larger call is counted as not tried."""
 
     def __post_init__(self) -> None:
-        if self.times < 0:
-            raise UsageError(f"trials={self.times} is less than none", hint="say how often to repeat a call: trials=5")
+        check_option(
+            "trials", self.times, int, "say how often to repeat a call: trials=5, or trials=Trials(5, all=True)"
+        )
+        check_option("all", self.all, bool, "Trials(5, all=True)")
+        check_option("threads", self.threads, bool, "Trials(5, threads=True)")
+        check_option("memory", self.memory, int, "say how many bytes: Trials(5, memory=2**30)")
+
+    @classmethod
+    def of(cls, trials: Trials | int) -> Trials:
+        """``trials`` as an object."""
+        return trials if isinstance(trials, Trials) else cls(trials)
 
 
 class Keep(msgspec.Struct, frozen=True):
-    """Calls whose inputs are kept, by glob: ``Keep("index_*")``."""
+    """Calls whose inputs are kept, by glob: ``Keep("index_*")``.
 
-    globs: str | tuple[str, ...]
-    """Globs of ops (``index_*``), lines (``train.py:12``), files and modules."""
+    Raises ``UsageError`` for a value of the wrong type or below 0.
+    """
+
+    globs: str | Iterable[str]
+    """Globs of ops (``index_*``), lines (``train.py:12``), files and modules; kept as a tuple."""
     bytes: int = KEEP_BYTES
     """Bytes that the tensors of all kept calls may take together; further calls are left out."""
+
+    def __post_init__(self) -> None:
+        hint = 'name ops, lines, files or modules: keep="index_*", or keep=["index_*", "train.py:12"]'
+        if not isinstance(self.globs, Iterable):
+            check_option("keep", self.globs, str, hint)
+        globs = (self.globs,) if isinstance(self.globs, str) else tuple(self.globs)
+        for glob in globs:
+            check_option("keep", glob, str, hint)
+        msgspec.structs.force_setattr(self, "globs", globs)
+        check_option("bytes", self.bytes, int, "say how many bytes: Keep('index_*', bytes=2**28)")
 
     @classmethod
     def of(cls, keep: Keep | str | Iterable[str]) -> Keep | None:
         """``keep`` as an object; ``None`` where it names nothing."""
         if not isinstance(keep, Keep):
-            keep = cls(keep if isinstance(keep, str) else tuple(keep))
-        return keep if keep.globs else None
+            keep = cls(keep)
+        return keep if any(keep.globs) else None
 
-    @property
-    def patterns(self) -> tuple[str, ...]:
-        """The globs, one by one."""
-        return (self.globs,) if isinstance(self.globs, str) else self.globs
+
+def check_option(name: str, value: Any, kind: type, hint: str) -> None:
+    """Raise ``UsageError`` unless ``value`` is a ``kind``, and a number at least 0."""
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise UsageError(f"{name}={value!r} is not of type {kind.__name__}", hint=hint)
+    if isinstance(value, int) and value < 0:
+        raise UsageError(f"{name}={value} is below 0", hint=hint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Report(ReportView):
-    """What a trace means for one target: ``findings``, ``tally`` and ``plan``, in every format."""
+    """What a trace means for one target: ``findings``, ``tally`` and ``plan``, in every format.
+
+    It never changes: setting an attribute raises ``AttributeError``.
+    """
 
     def to_html(self) -> str:
         """One self-contained page that opens offline. Raises ``ReportError`` if its templates are missing."""

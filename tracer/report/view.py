@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tracer.errors import ReportError
 from tracer.findings import Change, FillCost, Finding, Judgement, Note, Tally, Target
-from tracer.plan import Where, make_plan, planned_settings, seen_first
+from tracer.plan import make_plan, planned_settings, seen_first
 from tracer.trace.differences import RankComparison
 from tracer.trace.records import Allocation, BlindSpot, Draw, Environment, FactValue, Generator, Loader
 
@@ -17,25 +18,33 @@ if TYPE_CHECKING:
     from tracer.judging.call_findings import JudgedCall
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class ReportView:
     """What a format may read of a report: findings, tally, plan, target, calls, environment.
 
     Nothing is judged here; a report only arranges what the judgement holds, so two reports on one judgement
-    say the same.
+    say the same. Its fields are set when it is made; ``dataclasses.replace`` makes another one.
     """
 
-    def __init__(self, judgement: Judgement, *, calls: tuple[JudgedCall, ...] | None = None) -> None:
-        """``calls``: the recorded calls as they were judged, one by one; a judgement does not hold them."""
-        self.judgement = judgement
-        """What was judged."""
-        self._calls = calls
-
+    judgement: Judgement
+    """What was judged."""
+    _: KW_ONLY
+    judged_calls: tuple[JudgedCall, ...] | None = None
+    """The recorded calls as they were judged, one by one; ``None`` for a report made of a judgement alone."""
     portability: tuple[Judgement, ...] = ()
     """The same trace judged for other targets, for the page to switch to; see ``tracer report --targets``."""
     traces: tuple[str, ...] = ("trace.json",)
     """File names of the traces, as the commands on the page spell them."""
-    strict = False
+    strict: bool = False
     """Was a torch that is newer than the tables called unknown?"""
+    accepted: tuple[Acceptance, ...] | None = None
+    """Findings that a baseline or comments speak for; ``None`` where nobody held the report against any."""
+    failing: frozenset[int] | None = None
+    """Positions of the findings that fail a gate; ``None`` where there is none."""
+    ranks: RankComparison | None = None
+    """What differs between the ranks whose traces were merged; ``None`` where there was one, or none was told apart."""
+    repeated: Repeated | None = None
+    """Several runs that were compared, this report being on the first of them; ``None`` where there was one."""
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -52,47 +61,33 @@ class ReportView:
         """Calls by verdict; every recorded call is counted exactly once."""
         return self.judgement.tally
 
-    accepted: tuple[Acceptance, ...] | None = None
-    """Findings that a baseline or comments speak for; ``None`` where nobody held the report against any."""
-    ranks: RankComparison | None = None
-    """What differs between the ranks whose traces were merged; ``None`` where there was one, or none was told apart."""
-    repeated: Repeated | None = None
-    """Several runs that were compared, this report being on the first of them; ``None`` where there was one."""
-    failing: frozenset[int] | None = None
-    """Positions of the findings that fail a gate; ``None`` where there is none."""
-
     @property
     def calls(self) -> tuple[JudgedCall, ...]:
         """Every group of recorded calls with what it was judged as, in the trace's order.
 
         Raises ``ReportError`` for a report that was made of a judgement alone.
         """
-        if self._calls is None:
+        if self.judged_calls is None:
             raise ReportError("this report was made without its trace, which holds the calls", hint="judge the trace")
-        return self._calls
+        return self.judged_calls
 
     @property
     def has_calls(self) -> bool:
         """Does it hold the recorded calls, one by one?"""
-        return self._calls is not None
+        return self.judged_calls is not None
 
     @cached_property
     def plan(self) -> tuple[Change, ...]:
         """The numbered changes that would make the step reproducible, the cheapest first. One that closes no finding
         is a suggestion. What was seen to differ, in runs that were compared or calls that were tried, comes first."""
-        return self._seen_first(make_plan(self.judgement), set())
-
-    def _seen_first(self, plan: tuple[Change, ...], parted: set[Where]) -> tuple[Change, ...]:
-        """``plan`` with what was seen to differ first: in runs that were compared, in calls that were made again."""
         varied = (finding for finding in self.findings if finding.tried is not None and finding.tried.has_varied)
-        seen = parted | {(finding.op, finding.phase, finding.location) for finding in varied}
+        seen = {(finding.op, finding.phase, finding.location) for finding in varied}
+        if self.repeated is not None:
+            unplanned = self.repeated.as_it_stands
+            roots = (*self.repeated.roots, *(unplanned.roots if unplanned is not None else ()))
+            seen |= {(root.op, root.phase, root.location) for root in roots}
+        plan = make_plan(self.judgement)
         return seen_first(plan, self.findings, seen) if seen else plan
-
-    def tell_of(self, repeated: Repeated) -> None:
-        """Open with what several runs showed, this report being on the first of them."""
-        self.repeated = repeated
-        roots = (*repeated.roots, *(repeated.as_it_stands.roots if repeated.as_it_stands is not None else ()))
-        self.plan = self._seen_first(self.plan, {(root.op, root.phase, root.location) for root in roots})
 
     @property
     def planned_settings(self) -> dict[str, FactValue]:

@@ -45,8 +45,8 @@ class ScriptRecording:
         """The folder below which lines of code are kept with the trace; ``None`` keeps none."""
         self.values: Path | None = None
         """Where digests go; ``None`` keeps none."""
-        self.looking: dict[str, Any] = {}
-        """What else ``DeterminismTracer`` is asked for, by name."""
+        self.options: dict[str, Any] = {}
+        """Further options of the ``Session``, by name."""
         self.is_eager = False
         """Is compilation to be switched off?"""
         self.is_quiet = False
@@ -88,15 +88,19 @@ class ScriptRecording:
 
     def _begin_recording(self, frame: FrameType) -> None:
         from tracer.runner.window import StepWindow
-        from tracer.session import DeterminismTracer
+        from tracer.session import Session
 
-        recorder = DeterminismTracer(name=self.name, values=self.values or False, **self.looking)
-        recorder.watch = self._watch
-        recorder.keeps_source = self.source_folder is not None
+        session = Session(
+            name=self.name,
+            values=self.values or False,
+            watch=self._watch,
+            keeps_source=self.source_folder is not None,
+            **self.options,
+        )
         if self._watch is not None:
             self._watch.torch_loaded(frame)
         self._window = StepWindow(
-            recorder, self.steps, when_complete=self._write_early, exit_when_complete=self.exit_after
+            session, self.steps, when_complete=self._write_early, exit_when_complete=self.exit_after
         )
         self._window.open()
 
@@ -178,7 +182,7 @@ class ScriptRecording:
         else:
             window.close()
         partial = "" if window.complete else ended_by or window.blocked or self.steps.missed(window.finished)
-        window.recorder.end_values(partial)
+        window.session.end_values(partial)
         self._write(window, partial)
         self._end_watch()
         self._is_finished, self.is_writing = True, False
@@ -189,12 +193,12 @@ class ScriptRecording:
         """Write the trace as it is now, unless the file holds it already."""
         from tracer.trace import save_trace
 
-        trace = self._signed(window.recorder.trace, partial, window.settings)
+        trace = self._signed(window.session.trace, partial, window.settings)
         if self.source_folder is not None:
             trace = msgspec.structs.replace(trace, source_lines=source_lines(trace, self.source_folder))
         if trace != self._written:
             save_trace(trace, self.output, rescue=rescue)
-            window.recorder.save_inputs(self.output)
+            window.session.save_inputs(self.output)
             self._written = trace
 
     def _signed(self, trace: Trace, partial: str, settings: Environment | None) -> Trace:

@@ -34,7 +34,7 @@ def run_script(
     eager: bool = False,
     quiet: bool = False,
     values: Path | None = None,
-    looking: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
     rank: Rank | None = None,
 ) -> int:
     """Run ``target`` as Python would, write its trace to ``output``, and return the script's exit code.
@@ -42,8 +42,8 @@ def run_script(
     The trace is written when the last of ``steps`` was recorded, and anew when the script ends, whatever ends it,
     short of ``os._exit`` and ``SIGKILL`` in the recorded part; where something cut it short it says so.
     ``sys.argv``, ``sys.path`` and ``__main__`` stay the script's, as threads and exit handlers of the script go on
-    using them. ``values`` is where digests go, if they are wanted, ``looking`` what else ``DeterminismTracer`` is asked
-    for by name (``trials``). Raises ``UsageError`` if there is nothing to run,
+    using them. ``values`` is where digests go, if they are wanted, ``options`` are further ones of
+    ``DeterminismTracer`` (``trials``). Raises ``UsageError`` if there is nothing to run,
     and ``TraceError`` if the trace cannot be written.
     """
     name = target if as_module else os.path.basename(os.path.normpath(target))
@@ -53,7 +53,7 @@ def run_script(
     )
     recording.is_eager, recording.is_quiet = eager, quiet
     recording.values = None if values is None else Path(os.path.abspath(values))
-    recording.looking = dict(looking or {})
+    recording.options = dict(options or {})
     recording.source_folder = os.getcwd() if with_source else None
     ended_by, code = "", 0
     problem: BaseException | None = None

@@ -16,7 +16,7 @@ from tracer.recording.origin.optimizers import unless_compiled
 from tracer.recording.process.environment import capture_environment
 from tracer.recording.torch_private import seams
 from tracer.runner.steps import Steps, WindowComplete
-from tracer.session import DeterminismTracer
+from tracer.session import Session
 from tracer.tables.loading import named_variables
 from tracer.trace import Environment
 
@@ -29,14 +29,14 @@ class StepWindow:
 
     def __init__(
         self,
-        recorder: DeterminismTracer,
+        session: Session,
         steps: Steps,
         *,
         when_complete: Callable[[], None] = lambda: None,
         exit_when_complete: bool = False,
     ) -> None:
         """``when_complete`` is called once, when the last step that was asked for was recorded."""
-        self.recorder = recorder
+        self.session = session
         self.steps = steps
         self.when_complete = when_complete
         self.exit_when_complete = exit_when_complete
@@ -118,16 +118,15 @@ class StepWindow:
         return True
 
     def _enter(self) -> None:
-        self.recorder.first_step = self.finished
         with _other_modes_lifted(0):
-            self.recorder.__enter__()
+            self.session.enter(steps_before=self.finished)
             self._own_modes = seams.dispatch_mode_count()
         self._thread = threading.get_ident()
 
     def _leave(self) -> None:
         self._thread = None
         with _other_modes_lifted(self._own_modes):
-            self.recorder.__exit__(None, None, None)
+            self.session.leave()
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch._dynamo.utils import counters
 
-from tracer import DeterminismTracer
+from tracer.session import Session
 from tracer.trace import CallGroup, Trace
 
 PROGRAM = """
@@ -83,20 +83,21 @@ def ran(
         spec.loader.exec_module(program)
     finally:
         sys.dont_write_bytecode = before
-    tracer = DeterminismTracer(values=values or False) if record else None
-    if tracer is not None and keeps_source:
-        tracer.keeps_source = True
-    if tracer is None:
+    session = Session(values=values or False, keeps_source=keeps_source) if record else None
+    if session is None:
         net, losses = program.run(steps)
     else:
-        with tracer:
+        session.enter()
+        try:
             net, losses = program.run(steps)
+        finally:
+            session.leave()
     found = counters["inductor"]
     numbered = enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
     return Ran(
         net,
         losses,
-        tracer.trace if tracer is not None else None,
+        session.trace if session is not None else None,
         found["fxgraph_cache_hit"],
         found["fxgraph_cache_miss"],
         {line.partition("# ")[2]: number for number, line in numbered if "# " in line},

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.support.bits import bits, random_state
-from tracer import DeterminismTracer
+from tracer import DeterminismTracer, Trials
 
 
 def bits_of(*tensors: torch.Tensor | None) -> list[Any]:
@@ -50,7 +50,7 @@ def test_a_compiled_training_does_not_feel_that_its_regions_run_again(inductor: 
         return [*found, *bits_of(*net.state_dict().values()), random_state()]
 
     plain = training()
-    with DeterminismTracer(trials=3, trial_all=True) as tracer:
+    with DeterminismTracer(trials=Trials(3, all=True)) as tracer:
         recorded = training()
     assert recorded == plain
     regions = [region for region in tracer.trace.regions if region.executions]

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 
 from tests.support.bits import bits
-from tracer import DeterminismTracer
+from tracer import DeterminismTracer, Keep
 from tracer.trace import merge_traces
 
 
@@ -30,7 +30,7 @@ def recorded(folder: Path, **options: object) -> tuple[DeterminismTracer, Path]:
 
 
 def test_the_first_call_of_a_chosen_group_is_kept_to_the_bit(tmp_path: Path) -> None:
-    tracer, file = recorded(tmp_path, keep_inputs="index_put*")
+    tracer, file = recorded(tmp_path, keep="index_put*")
     (group,) = [group for group in tracer.trace.calls if group.inputs]
     assert group.op == "aten.index_put.default"
     held = load_file(file)
@@ -40,12 +40,12 @@ def test_the_first_call_of_a_chosen_group_is_kept_to_the_bit(tmp_path: Path) -> 
 
 
 def test_a_line_a_file_and_a_module_choose_too(tmp_path: Path) -> None:
-    tracer, _ = recorded(tmp_path, keep_inputs=("*test_keeping.py",))
+    tracer, _ = recorded(tmp_path, keep=("*test_keeping.py",))
     assert all(group.inputs for group in tracer.trace.calls if group.op == "aten.add.Tensor")
 
 
 def test_no_more_is_kept_than_may_be(tmp_path: Path) -> None:
-    tracer, file = recorded(tmp_path, keep_inputs=("*",), keep_bytes=1000)
+    tracer, file = recorded(tmp_path, keep=Keep("*", bytes=1000))
     assert sum(tensor.nbytes for tensor in load_file(file).values()) <= 1000
     assert {group.op for group in tracer.trace.calls if not group.inputs} >= {"aten.index_put.default"}
 
@@ -58,7 +58,7 @@ def test_nothing_is_kept_unasked_and_keeping_changes_no_bit(tmp_path: Path) -> N
     torch.set_num_threads(1)
     try:
         expected = bits(step())
-        with DeterminismTracer(keep_inputs="*"):
+        with DeterminismTracer(keep="*"):
             found = bits(step())
     finally:
         torch.set_num_threads(before)
@@ -66,6 +66,6 @@ def test_nothing_is_kept_unasked_and_keeping_changes_no_bit(tmp_path: Path) -> N
 
 
 def test_merged_recordings_name_no_data(tmp_path: Path) -> None:
-    tracer, _ = recorded(tmp_path, keep_inputs="*")
+    tracer, _ = recorded(tmp_path, keep="*")
     merged = merge_traces([tracer.trace, tracer.trace])
     assert not any(group.inputs for group in merged.calls)

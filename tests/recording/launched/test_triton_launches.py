@@ -17,6 +17,7 @@ import torch
 from tests.support.lines import groups, line_of, record
 from tracer import DeterminismTracer, judge
 from tracer.names import BlindSpotKind, KernelLanguage, Phase, Verdict
+from tracer.session import Session
 
 ROOT = Path(__file__).parents[3]
 tl: Any = types.SimpleNamespace()
@@ -131,11 +132,11 @@ def test_a_kernel_that_is_given_whole_numbers_here_and_others_there_is_two() -> 
 
 def test_lines_of_a_kernels_source_are_kept_where_source_is() -> None:
     x, kernel = torch.ones(4), JITFunction(add_into)
-    tracer = DeterminismTracer()
-    tracer.keeps_source = True
-    with tracer:
-        kernel.run(x, x, 4)
-    assert tracer.trace.launched[0].lines == ("tl.atomic_add(out_ptr, tl.load(x_ptr))",)
+    session = Session(keeps_source=True)
+    session.enter()
+    kernel.run(x, x, 4)
+    session.leave()
+    assert session.trace.launched[0].lines == ("tl.atomic_add(out_ptr, tl.load(x_ptr))",)
 
 
 PROGRAM = """

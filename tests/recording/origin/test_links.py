@@ -27,7 +27,7 @@ def test_old_generations_are_forgotten_and_recent_ones_found() -> None:
 def test_a_loop_without_an_optimizer_keeps_a_bounded_number_of_links() -> None:
     weight = torch.ones(1, requires_grad=True)
     tracer = DeterminismTracer()
-    recorder = tracer._recorder
+    recorder = tracer._session.recorder
     recorder.start()
     try:
         links = recorder.attribution.links
@@ -182,4 +182,4 @@ def test_a_custom_function_made_in_every_step_leaves_no_tensor_and_no_group_behi
     gc.collect()
     assert [ref for ref in held if ref() is not None] == []
     assert one(tracer, "aten.mul", node="ScaledBackward").count == 3
-    assert sum(len(info.counters) for info in tracer._recorder.mode.infos.values()) == len(tracer.trace.calls)
+    assert sum(len(info.counters) for info in tracer._session.recorder.mode.infos.values()) == len(tracer.trace.calls)

@@ -74,7 +74,7 @@ def disagreements(count: int) -> Iterator[str]:
 
 def calls_that_drew(tracer: DeterminismTracer) -> int:
     """As the trace's ledger has them, without building one for each sample."""
-    infos = [info for info in tracer._recorder.mode.infos.values() if DRAW in info.readers]
+    infos = [info for info in tracer._session.recorder.mode.infos.values() if DRAW in info.readers]
     pairs = [(info, counter) for info in infos for counter in info.counters.values()]
     return sum(counter.count for info, counter in pairs for name, _ in _drawn_by([(info, counter)]) if name == "cpu")
 

@@ -37,7 +37,7 @@ def known(make: Callable[[], torch.Tensor]) -> Any:
     tracer = DeterminismTracer()
     with tracer:
         made = make()
-        return tracer._recorder.storages.indices.of(made)
+        return tracer._session.recorder.storages.indices.of(made)
 
 
 ROWS = torch.randn(4, N, generator=torch.Generator().manual_seed(0))
@@ -176,7 +176,7 @@ def test_whatever_view_is_taken_what_is_known_is_true(data: st.DataObject) -> No
             else:
                 start = data.draw(st.integers(0, view.shape[dim] - 1))
                 view = view.movedim(dim, 0)[start :: 2 if how == "step" else 1].movedim(0, dim)
-        numbers = tracer._recorder.storages.indices.of(view)
+        numbers = tracer._session.recorder.storages.indices.of(view)
     if numbers is not None:
         lines = view.movedim(numbers.dim, -1).reshape(-1, view.shape[numbers.dim])
         assert all(line.unique().numel() == line.numel() for line in lines)
@@ -187,7 +187,7 @@ def test_whatever_view_is_taken_what_is_known_is_true(data: st.DataObject) -> No
 def test_no_tensor_is_kept_and_no_more_indices_than_there_may_be() -> None:
     tracer = DeterminismTracer()
     with tracer:
-        indices: Indices = tracer._recorder.storages.indices
+        indices: Indices = tracer._session.recorder.storages.indices
         held = [torch.arange(3) for _ in range(MOST_INDICES + 10)]
         assert len(indices.live) == MOST_INDICES
         del held

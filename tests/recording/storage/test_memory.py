@@ -28,7 +28,7 @@ from tracer.trace.records import Allocation, UnwrittenRead
 
 
 def tracking(tracer: DeterminismTracer) -> Any:
-    found = tracer._recorder.storages
+    found = tracer._session.recorder.storages
     assert found.writes.failures == 0
     return found
 

@@ -25,7 +25,7 @@ def check(entries: list[Any], count: int) -> None:
             run(op, sample, tracer)
         trace = tracer.trace
         said += [f"{op.formatted_name}: {one}" for one in (*trace.unwritten_reads, *trace.overlaps)]
-        if tracer._recorder.storages.writes.failures:
+        if tracer._session.recorder.storages.writes.failures:
             said.append(f"{op.formatted_name}: could not be followed")
     assert not said, "\n".join(said)
 

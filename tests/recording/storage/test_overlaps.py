@@ -21,7 +21,7 @@ def overlaps(function: Callable[[], object]) -> list[OverlapWrite]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # torch deprecates some of these writes
         tracer = record(function)
-    assert tracer._recorder.storages.writes.failures == 0
+    assert tracer._session.recorder.storages.writes.failures == 0
     return list(tracer.trace.overlaps)
 
 

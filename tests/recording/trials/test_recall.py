@@ -14,7 +14,7 @@ import torch
 from tests.recording.trials.test_trying import define
 from tests.support.racing import MANY, additions
 from tests.support.samples import UNWRITTEN, Sample, operator_database, samples_of
-from tracer import DeterminismTracer
+from tracer import DeterminismTracer, Trials
 from tracer.recording.values.digesting.digests import digest
 from tracer.trace.records import Tried
 
@@ -85,7 +85,7 @@ def repeated(program: Callable[[], torch.Tensor]) -> int:
 
 
 def tried(program: Callable[[], Any], times: int = TIMES) -> list[tuple[str, Tried]]:
-    with DeterminismTracer(trials=times, trial_all=True) as tracer:
+    with DeterminismTracer(trials=Trials(times, all=True)) as tracer:
         torch.manual_seed(1)
         program()
     return [(group.op, group.tried) for group in tracer.trace.calls if group.tried is not None]
@@ -148,7 +148,7 @@ def test_over_torchs_operator_database_what_varies_is_found_nothing_else_is_accu
                 varies = _varied(sample) and entry.name not in UNWRITTEN
                 with DeterminismTracer():  # any mode makes torch take other ways to some results
                     plain = _outcome(sample)
-                with DeterminismTracer(trials=TIMES, trial_all=True) as tracer:
+                with DeterminismTracer(trials=Trials(TIMES, all=True)) as tracer:
                     recorded = _outcome(sample)
                 tried = [(group.op, group.tried) for group in tracer.trace.calls if group.tried is not None]
                 found = {(entry.name, op) for op, seen in tried if seen.varied}

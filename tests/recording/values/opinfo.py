@@ -69,8 +69,8 @@ def main(samples: int) -> None:
                     continue
                 for name, run in prepared:
                     with tracer:
-                        assert tracer._recorder.values is not None
-                        values = tracer._recorder.values.calls
+                        assert tracer._session.recorder.values is not None
+                        values = tracer._session.recorder.values.calls
                         assert values.writer is not None
                         began.append((name, values.writer.calls))
                         with contextlib.suppress(Exception):  # a refusal is no business of digests

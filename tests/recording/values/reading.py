@@ -60,6 +60,6 @@ def recorded(path: Path, step: Callable[[], Any], **options: Any) -> Values:
     """The values of ``step()``."""
     with DeterminismTracer(values=path, **options) as tracer:
         step()
-    assert tracer._recorder.values is not None
-    assert tracer._recorder.values.calls.failures == 0
+    assert tracer._session.recorder.values is not None
+    assert tracer._session.recorder.values.calls.failures == 0
     return read_values(path)

@@ -26,7 +26,7 @@ class KeptInputs(Observer):
             import safetensors  # noqa: F401
         except ImportError as problem:
             raise UsageError("keeping inputs needs safetensors", hint="pip install safetensors") from problem
-        self._globs = keep.patterns
+        self._globs = tuple(keep.globs)
         self._describe = describe
         self._room = keep.bytes
         self._names: dict[CallCounter, str] = {}

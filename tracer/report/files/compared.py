@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,7 @@ def write_repeated(repeated: Repeated, report: Report | None, folder: Path, want
         elif report is None:
             raise ReportError("run 1 left no trace, so there is no page", hint="ask for --format text,json")
         else:
-            report.tell_of(repeated)
-            data = report.to_html().encode("utf-8")
+            data = replace(report, repeated=repeated).to_html().encode("utf-8")
         written.append(write_whole(path, data, error=ReportError))
     return written
 
