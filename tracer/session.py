@@ -101,7 +101,7 @@ class Session:
             asked=required_facts(),
             asked_compiled=compiled_facts,
             variables=named_variables(),
-            on_optimizer_step=self._on_step,
+            on_step=self._on_step,
             watch=self._watch,
             values=self._values_path(),
             trials=self._trials,

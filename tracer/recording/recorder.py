@@ -67,7 +67,7 @@ class Recorder:
         asked: Mapping[str, frozenset[str]],
         asked_compiled: Callable[[], Mapping[str, frozenset[str]]],
         variables: Iterable[str],
-        on_optimizer_step: Callable[[int], None] | None = None,
+        on_step: Callable[[int], None] | None = None,
         watch: ProcessWatch | None = None,
         values: Path | None = None,
         trials: Trials | None = None,
@@ -79,7 +79,7 @@ class Recorder:
         self.partial = ""
         self._variables = tuple(variables)
         self._working_directory = os.getcwd()
-        self._on_optimizer_step = on_optimizer_step
+        self._on_step = on_step
         frames = self._frames = Sites(library)
         self.blind_spots = BlindSpots(frames, self._working_directory, leave_to_python)
         frames.on_compiled = self.blind_spots.compiled_code_ran
@@ -243,8 +243,8 @@ class Recorder:
             self.values.step_ended(count)
         self.storages.registry.prune()
         self.watch.log.step_ended()
-        if self._on_optimizer_step is not None:
-            self._on_optimizer_step(count)
+        if self._on_step is not None:
+            self._on_step(count)
 
     def _counted(self) -> list[tuple[OverloadInfo, CallCounter]]:
         return [
