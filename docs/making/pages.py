@@ -17,7 +17,7 @@ DOCS = ROOT / "docs"
 BROUGHT_IN = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 #: Pages that the site alone has; what stands in git does not link to them, so that it reads the same there.
 COMMAND_LINE, API = "command-line.md", "api.md"
-_LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")
+_LINK = re.compile(r"(?:(?<=\]\()|(?<=src=\")|(?<=srcset=\"))(?!https?:|#)([^)#\s\"]+)")
 _FENCE = re.compile(r"(?ms)^```.*?^```$")
 _RULE = re.compile(r"(?<!\[)`([a-z]+-[a-z0-9-]+)`")
 

@@ -32,7 +32,7 @@ from tracer.tables.settings.rows import CATEGORIES, load_rows
 
 ADDING = (DOCS / "adding-a-rule.md").read_text(encoding="utf-8")
 EXAMPLE = re.findall(r"```toml\n(.*?)```", ADDING, re.DOTALL)[0]
-LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|(?:!\[[^\]]*\]\(|src(?:set)?=\")([^)\s\"]+)[)\"]")
 
 
 @cache

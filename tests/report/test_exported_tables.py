@@ -188,9 +188,7 @@ def test_without_pyarrow_one_line_says_what_to_install(monkeypatch: pytest.Monke
     monkeypatch.setattr(formats, "find_spec", lambda name: None)
     with pytest.raises(ReportError) as caught:
         full_report().write(tmp_path / "findings.parquet")
-    assert str(caught.value) == (
-        "parquet needs pyarrow, which is not installed; pip install 'determinism-tracer[parquet]'"
-    )
+    assert str(caught.value) == ("parquet needs pyarrow, which is not installed; pip install pyarrow")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -160,7 +160,7 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
         if found > SCHEMA:
             raise TraceError(
                 f"{path} is a trace of schema {found}; this release reads up to {SCHEMA}",
-                hint="pip install -U determinism-tracer",
+                hint="update determinism-tracer",
             )
         if found < 1:
             raise TraceError(f"{path} says it is of schema {found}, which never existed", hint=again)

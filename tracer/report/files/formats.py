@@ -74,8 +74,7 @@ def require(name: str) -> None:
     """Raise ``ReportError`` where the format called ``name`` needs a package that is not installed."""
     one = _format(name)
     if one.needs and find_spec(one.needs) is None:
-        hint = f"pip install 'determinism-tracer[{name}]'"
-        raise ReportError(f"{name} needs {one.needs}, which is not installed", hint=hint)
+        raise ReportError(f"{name} needs {one.needs}, which is not installed", hint=f"pip install {one.needs}")
 
 
 def _format(name: str) -> Format:

@@ -90,7 +90,7 @@ class _Reading:
         if schema > SCHEMA:
             raise TraceError(
                 f"{self.path} is a file of values of schema {schema}; this release reads up to {SCHEMA}",
-                hint="pip install -U determinism-tracer",
+                hint="update determinism-tracer",
             )
         return _header.decode(body)
 

@@ -1,0 +1,136 @@
+"""What the README shows works as it stands: its commands one after another, its Python, its picture."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from docs.making.pages import DOCS, ROOT, written_pages
+from tests.cli.command import PATIENCE, PLAIN
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+#: What makes the commands below it possible: the environment that the tests run in has had it.
+INSTALL = "pip install ."
+#: Where the reader has seen the commands that people come for.
+FIRST_PART = README[: README.index("## Which command answers what")]
+
+SCRIPT = """\
+import sys
+
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(3):
+    optimizer.zero_grad()
+    table = torch.zeros(4, 4).index_add(0, torch.tensor([0, 1, 1, 3]), model(torch.ones(4, 4)))
+    table.pow(2).sum().backward()
+    optimizer.step()
+assert sys.argv[1:] in ([], ["--epochs", "1"], ["--config", "small.yaml"])
+"""
+#: The names that the README's Python takes for the reader's own.
+NAMES = """\
+import torch
+
+model, batch = torch.nn.Linear(4, 4), torch.ones(2, 4)
+loader = [batch]
+
+
+def train_step(model, batch):
+    model(batch).sum().backward()
+
+
+def train(model, loader):
+    for batch in loader:
+        train_step(model, batch)
+
+
+"""
+
+
+def commands(text: str) -> list[str]:
+    """The commands in blocks of a console, and the steps of a workflow, without what only remarks on them."""
+    blocks = re.findall(r"^```(?:console|yaml)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    lines = (line for block in blocks for line in re.findall(r"(?m)^(?:\$| *- run:) (.*)$", block))
+    return [re.sub(r" +#.*", "", line) for line in lines]
+
+
+def failures(shown: list[str], folder: Path) -> dict[str, str]:
+    """What each of the commands that failed printed; all run in ``folder``, one after another."""
+    (folder / "train.py").write_text(SCRIPT, encoding="utf-8")
+    path = f"{Path(sys.executable).parent}:{PLAIN['PATH']}"
+    failed = {}
+    for command in shown:
+        ended = subprocess.run(
+            command,
+            shell=True,
+            cwd=folder,
+            env=PLAIN | {"PATH": path},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=PATIENCE,
+            check=False,
+        )
+        if ended.returncode:
+            failed[command] = f"exit code {ended.returncode}: {ended.stdout.decode()}"
+    return failed
+
+
+def ours(shown: list[str]) -> list[str]:
+    return [command for command in shown if command.startswith("tracer ")]
+
+
+def test_every_command_is_ours_or_installs() -> None:
+    shown = commands(README)
+    assert [command for command in shown if command not in ours(shown)] == [
+        INSTALL,
+        "pip install -r requirements.txt ./determinism-tracer",
+    ]
+    assert shown[0] == INSTALL
+    assert len(shown) > 12
+
+
+def test_the_commands_that_people_come_for_run_as_they_stand(tmp_path: Path) -> None:
+    shown = ours(commands(FIRST_PART))
+    assert {command.split()[1] for command in shown} == {"demo", "run", "report", "repeat", "check"}
+    assert failures(shown, tmp_path) == {}
+    assert (tmp_path / "report.html").is_file()
+
+
+@pytest.mark.slow
+def test_every_command_runs_as_it_stands(tmp_path: Path) -> None:
+    assert failures(ours(commands(README)), tmp_path) == {}
+    assert failures(["python repro.py --device cpu"], tmp_path) == {}, "what tracer repro wrote"
+
+
+def test_the_python_of_the_readme_runs_as_it_stands(tmp_path: Path) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 2
+    (tmp_path / "loop.py").write_text(NAMES + "\n".join(blocks), encoding="utf-8")
+    ended = subprocess.run(
+        [sys.executable, "loop.py"], cwd=tmp_path, env=PLAIN, capture_output=True, timeout=PATIENCE, check=False
+    )
+    assert (ended.returncode, ended.stderr.decode()) == (0, "")
+    assert {path.name for path in tmp_path.iterdir()} == {"loop.py", "report.html", "step.trace.json"}
+
+
+def test_a_picture_of_the_report_stands_on_the_first_screen_light_and_dark() -> None:
+    shown = re.findall(r'(?:src|srcset)="(docs/[^"]+)"', "\n".join(README.splitlines()[:25]))
+    assert sorted(shown) == ["docs/report-dark.png", "docs/report-light.png"]
+    for name in shown:
+        data = (ROOT / name).read_bytes()
+        assert data.startswith(b"\x89PNG")
+        assert len(data) < 150_000
+    assert {path.name for path in DOCS.glob("*.png")} == {Path(name).name for name in shown}
+
+
+@pytest.mark.parametrize("page", written_pages(), ids=lambda page: page.name)
+def test_no_page_installs_what_no_index_has_or_calls_a_recorder_as_the_package_is_called(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r"pip install [^`\n]*(?<![./])determinism-tracer", text) == []
+    assert re.findall(r"(?m)^ *(?:tracer = |with .* as tracer:|with tracer:)", text) == []
