@@ -26,8 +26,8 @@ optimizer = torch.optim.SGD([parameter])
 with DeterminismTracer() as recorder:
     parameter.sum().backward()
     optimizer.step()
-    recorder._recorder.blind_spots.note(BlindSpotKind.FPGA, "kernel fft")
-    recorder._recorder.blind_spots.note(BlindSpotKind.FPGA, "kernel fft")
+    recorder._session.recorder.blind_spots.note(BlindSpotKind.FPGA, "kernel fft")
+    recorder._session.recorder.blind_spots.note(BlindSpotKind.FPGA, "kernel fft")
 recorder.trace.save("step.trace.json")
 report = judge(Trace.load("step.trace.json"), backend="cpu")
 print(json.dumps({
