@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from docs.making.pages import DOCS, ROOT, written_pages
-from tests.cli.command import PATIENCE, PLAIN
+from tests.support.command import PATIENCE, PLAIN
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 #: What makes the commands below it possible: the environment that the tests run in has had it.
