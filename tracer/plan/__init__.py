@@ -1,11 +1,10 @@
 """The plan: findings -> the numbered changes that would make the step reproducible, and what they promise."""
 
-from tracer.plan.changes import Where, identity_of, make_plan, planned_settings, promised, seen_first
+from tracer.plan.changes import identity_of, make_plan, planned_settings, promised, seen_first
 from tracer.plan.steps import Step, is_mode_on, name_of, place_of, step_of
 
 __all__ = [
     "Step",
-    "Where",
     "identity_of",
     "is_mode_on",
     "make_plan",
