@@ -404,9 +404,8 @@ def judge(
     from tracer.judging import judge_calls, make_target
     from tracer.report import Report
     from tracer.tables.compilers import load_compilers
-    from tracer.tables.loading import load_tables
+    from tracer.tables.loading import load_switches, load_tables
     from tracer.tables.settings.rows import load_rows
-    from tracer.tables.settings.switches import load_switches
     from tracer.tables.translation import load_translations
 
     target = make_target(trace.environment, backend=backend, torch=torch, settings=settings, host=host)

@@ -16,7 +16,7 @@ from tracer.names import Backend
 from tracer.tables.compilers import with_compiled
 from tracer.tables.loading import load_tables
 from tracer.tables.lookup import is_rule_id
-from tracer.tables.model import Table
+from tracer.tables.rules import Table
 
 PAGE = Path(__file__).parents[2] / "docs" / "where-torch-documentation-differs.md"
 ROWS = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if re.match(r"\| (?!API \||---)", line)]

@@ -22,7 +22,7 @@ from tests.hostile.documents import Place, changed, full_document, texts
 from tests.hostile.payloads import PAYLOADS
 from tests.support.build import finding
 from tracer.gate.baseline import format_baseline, updated
-from tracer.trace.values import blocks
+from tracer.trace.values import framing
 
 LOCK = "determinism.lock"
 SOURCE = """import torch
@@ -268,8 +268,8 @@ def line_changed(chance: random.Random, data: bytes) -> bytes:
 def block_changed(chance: random.Random, data: bytes) -> bytes:
     """One block of a file of values changed inside, with the checksum that it then has; blocks moved or left out."""
     stream = BytesIO(data)
-    stream.read(len(blocks.MAGIC))
-    found = list(blocks.blocks_of(stream))
+    stream.read(len(framing.MAGIC))
+    found = list(framing.blocks_of(stream))
     at = chance.randrange(len(found))
     kind, body = found[at]
     match chance.randrange(8):
@@ -288,7 +288,7 @@ def block_changed(chance: random.Random, data: bytes) -> bytes:
                 found[at] = (kind, msgspec.msgpack.encode(node_changed(chance, msgspec.msgpack.decode(body))))
             except (OverflowError, RecursionError):
                 found[at] = (kind, b"\xc0")
-    return blocks.MAGIC + b"".join(blocks.framed(kind, body) for kind, body in found)
+    return framing.MAGIC + b"".join(framing.framed(kind, body) for kind, body in found)
 
 
 def header_changed(chance: random.Random, data: bytes) -> bytes:

@@ -14,8 +14,7 @@ from tracer.judging.call_findings import in_ones_own_hands, library_of, rewritte
 from tracer.names import Prerequisite, Rewriting
 from tracer.plan import make_plan
 from tracer.session import judge
-from tracer.tables.loading import load_tables
-from tracer.tables.settings.switches import load_switches
+from tracer.tables.loading import load_switches, load_tables
 
 INSIDE = {"location": "transformers/models/vit/modeling_vit.py:90", "called_from": "train.py:7"}
 #: A line, how it is rewritten, and what must come out.

@@ -23,7 +23,7 @@ from tracer.report import Report
 from tracer.report.sections.answers import headline
 from tracer.session import DeterminismTracer
 from tracer.tables.loading import load_tables
-from tracer.tables.model import LibraryRule, Rule
+from tracer.tables.rules import LibraryRule, Rule
 from tracer.tables.settings.rows import load_rows
 from tracer.tables.vocabulary import SETTINGS
 from tracer.trace.records import Allocation, CallGroup, Environment

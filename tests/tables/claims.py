@@ -15,7 +15,7 @@ from tracer.facts.fact import Value
 from tracer.names import Backend, Verdict
 from tracer.tables.conditions import BoundRule
 from tracer.tables.loading import load_table
-from tracer.tables.model import Rule
+from tracer.tables.rules import Rule
 from tracer.tables.versions import release
 from tracer.tables.vocabulary import DERIVED_FACTS
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from tracer.facts.fact import Value
 from tracer.tables.conditions import wanted_values
 from tracer.tables.loading import parse_table
-from tracer.tables.model import Case, Rule, Table
+from tracer.tables.rules import Case, Rule, Table
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DOMAINS, SETTINGS
 

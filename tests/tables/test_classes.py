@@ -16,7 +16,7 @@ from tracer.errors import TableError
 from tracer.names import Verdict
 from tracer.tables.lint.rule_lint import lint_classes, lint_table
 from tracer.tables.loading import load_classes, load_tables, parse_classes, with_classes
-from tracer.tables.model import Table
+from tracer.tables.rules import Table
 
 CLASSES = load_classes()
 NPU = 'schema = 1\nbackend = "npu"\nreviewed = ">=1.11,<=2.15"\ndeny_list = false\nclasses = {}\n'

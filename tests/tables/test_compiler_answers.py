@@ -11,7 +11,7 @@ from tracer.tables.explaining import explain, spans
 from tracer.tables.lint.rule_lint import unproven
 from tracer.tables.loading import load_table, load_tables
 from tracer.tables.lookup import find_rules
-from tracer.tables.model import AnsweredRule, Table
+from tracer.tables.rules import AnsweredRule, Table
 from tracer.tables.versions import reviewed_releases
 
 

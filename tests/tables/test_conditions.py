@@ -13,7 +13,7 @@ from tracer.facts.fact import Value
 from tracer.names import UnknownReason, Verdict
 from tracer.tables.conditions import BoundRule
 from tracer.tables.loading import load_tables
-from tracer.tables.model import Rule
+from tracer.tables.rules import Rule
 from tracer.tables.versions import reviewed_releases
 from tracer.tables.vocabulary import DOMAINS, SETTINGS, UNNOTED
 

@@ -8,7 +8,7 @@ from tests.support.build import call
 from tracer.names import Backend, EvidenceKind, Verdict
 from tracer.tables.lint.rule_lint import lint_dispatched
 from tracer.tables.loading import load_dispatched, load_table, with_dispatched
-from tracer.tables.model import Dispatched, Vouched
+from tracer.tables.rules import Dispatched, Vouched
 from tracer.tables.ruling.bound_table import BoundTable
 
 SEEN = Dispatched(

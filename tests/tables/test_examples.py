@@ -14,7 +14,7 @@ from tracer.errors import TableError
 from tracer.names import Backend, Settings, Verdict
 from tracer.tables.examples import Example, lint_examples, load_examples, parse_examples, program
 from tracer.tables.loading import load_tables, parse_table
-from tracer.tables.model import Rule, Table
+from tracer.tables.rules import Rule, Table
 from tracer.tables.translation import load_translations
 
 EXAMPLES = load_examples()

@@ -11,7 +11,7 @@ from tracer.errors import TableError
 from tracer.names import Verdict
 from tracer.tables.conditions import BoundRule
 from tracer.tables.loading import load_tables, parse_table
-from tracer.tables.model import Rule
+from tracer.tables.rules import Rule
 from tracer.tables.vocabulary import NOTED_FACTS
 
 FACT = "shape.meets_at_most_twice"

@@ -13,7 +13,7 @@ from tracer.tables.conditions import BoundRule, wanted_values
 from tracer.tables.explaining import explain, spans
 from tracer.tables.loading import load_tables, parse_table
 from tracer.tables.lookup import find_rules, spelled
-from tracer.tables.model import Rule, Table
+from tracer.tables.rules import Rule, Table
 from tracer.tables.translation import load_translations
 from tracer.tables.versions import release, reviewed_releases
 from tracer.tables.vocabulary import DOMAINS, SETTINGS, in_words

@@ -23,7 +23,7 @@ from tracer.tables.loading import (
     parse_table,
     required_facts,
 )
-from tracer.tables.model import Case, LibraryRule, LibraryTable, Table
+from tracer.tables.rules import Case, LibraryRule, LibraryTable, Table
 from tracer.tables.versions import release
 
 LIBRARIES = load_libraries()

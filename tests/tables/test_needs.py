@@ -8,7 +8,7 @@ import pytest
 
 from tracer.names import Backend, Prerequisite
 from tracer.tables.loading import load_tables
-from tracer.tables.model import Case, Rule
+from tracer.tables.rules import Case, Rule
 
 #: An edit under the mode; not the advice to switch the mode on, which is a setting, or to do one or the other.
 UNDER_THE_MODE = re.compile(

@@ -19,7 +19,7 @@ from tracer.names import About, Backend, Cause, EvidenceKind, UnknownReason, Ver
 from tracer.report import Report
 from tracer.tables.conditions import wanted_values
 from tracer.tables.loading import load_table, named_variables
-from tracer.tables.model import Rule, strongest
+from tracer.tables.rules import Rule, strongest
 
 TABLE = load_table(Backend.NPU)
 KERNELS = Path(__file__).parents[1] / "data" / "cann_kernels.csv"

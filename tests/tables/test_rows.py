@@ -21,7 +21,7 @@ from tracer.recording.process.settings import read_settings
 from tracer.report import Report
 from tracer.tables.conditions import BoundRule
 from tracer.tables.lint.row_lint import KEYS, field_type
-from tracer.tables.model import Case
+from tracer.tables.rules import Case
 from tracer.tables.settings.rows import CATEGORIES, RESERVED, Row, load_rows
 from tracer.tables.versions import release, reviewed_releases, speaks_of
 from tracer.tables.vocabulary import PROCESS_FACTS

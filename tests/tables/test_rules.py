@@ -16,7 +16,7 @@ from tracer.judging import judge_calls
 from tracer.names import Backend, Settings, Verdict
 from tracer.tables.conditions import BoundRule
 from tracer.tables.loading import load_tables
-from tracer.tables.model import Rule, Table
+from tracer.tables.rules import Rule, Table
 from tracer.tables.versions import release
 from tracer.tables.vocabulary import SETTINGS
 

@@ -9,7 +9,7 @@ from tracer.errors import UsageError
 from tracer.names import Backend
 
 if TYPE_CHECKING:
-    from tracer.tables.model import Table
+    from tracer.tables.rules import Table
 
 
 def chosen(backend: str | None) -> Mapping[Backend, Table]:

@@ -12,7 +12,7 @@ from tracer.facts.fact import Value
 from tracer.findings import Deciding, Evidence, Finding, Note, Target
 from tracer.names import REPEATABLE, About, Backend, Differs, Phase, SeedOrigin, Settings, UnknownReason, Verdict
 from tracer.tables.conditions import BothWays, BoundRule, wanted_values
-from tracer.tables.model import Case
+from tracer.tables.rules import Case
 from tracer.tables.ruling.bound_table import RuleOutcome
 from tracer.tables.settings.declared import SEEDS
 from tracer.tables.settings.rows import EnvironmentTable, Group, Row

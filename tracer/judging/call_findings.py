@@ -28,10 +28,9 @@ from tracer.names import (
     Shown,
     Verdict,
 )
-from tracer.tables.model import strongest
+from tracer.tables.rules import Switches, strongest
 from tracer.tables.ruling.bound_table import RuleOutcome
 from tracer.tables.ruling.compiled import Compilation
-from tracer.tables.settings.switches import Switches
 from tracer.trace.records import ORIGIN, CallGroup, FactValue, Kernel
 
 

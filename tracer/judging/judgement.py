@@ -31,14 +31,13 @@ from tracer.judging.process_findings import Process
 from tracer.judging.trials import TrialsHere
 from tracer.names import SEVERITY, Backend, BlindSpotKind, Phase, SeedOrigin, Settings
 from tracer.tables.compilers import CompilerTable
-from tracer.tables.model import Table
+from tracer.tables.rules import Switches, Table
 from tracer.tables.ruling.bound_table import RuleOutcome
 from tracer.tables.ruling.compiled import CompiledCalls, compilation_of
 from tracer.tables.ruling.run_evidence import has_computed_step, meta_calls
 from tracer.tables.ruling.target_tables import ForwardCalls, TargetTables
 from tracer.tables.settings.declared import SEEDS
 from tracer.tables.settings.rows import EnvironmentTable
-from tracer.tables.settings.switches import Switches
 from tracer.tables.settings.target_settings import checked_sets, settings_of
 from tracer.tables.translation import NO_TRANSLATIONS, Translations
 from tracer.tables.versions import release, reviewed_releases

@@ -20,8 +20,8 @@ from tracer.facts.fact import Value
 from tracer.names import Backend, Verdict
 from tracer.tables.conditions import wanted_values
 from tracer.tables.loading import required_facts
-from tracer.tables.model import SCHEMA, AnsweredRule, Case, LibraryRule, Table, Wanted, spelt_out
 from tracer.tables.reading import ID, OP, bad_range, misspelt_conditions, parse, read
+from tracer.tables.rules import SCHEMA, AnsweredRule, Case, LibraryRule, Table, Wanted, spelt_out
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DERIVED_FACTS, DOMAINS, NOTED_FACTS, RECORDED_FACTS, in_domain
 

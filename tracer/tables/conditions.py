@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from tracer.facts.derived import COUNTING_NODES, SELECTING_NODES
 from tracer.facts.fact import Value
 from tracer.names import Cause, DeterministicMode, UnknownReason, Verdict
-from tracer.tables.model import Case, Wanted
+from tracer.tables.rules import Case, Wanted
 from tracer.tables.settings.declared import MODE
 from tracer.tables.versions import speaks_of
 from tracer.tables.vocabulary import DOMAINS, FORWARD_FACTS, SETTINGS, UNNOTED, expand, in_domain

@@ -15,8 +15,8 @@ from pathlib import Path
 import msgspec
 
 from tracer.names import Backend
-from tracer.tables.model import SCHEMA, Rule, Table
 from tracer.tables.reading import OP, parse, read
+from tracer.tables.rules import SCHEMA, Rule, Table
 
 EXAMPLES = Path(__file__).with_name("examples.toml")
 

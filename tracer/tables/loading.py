@@ -27,7 +27,8 @@ from msgspec.structs import replace
 
 from tracer.errors import TableError
 from tracer.names import Backend, EvidenceKind
-from tracer.tables.model import (
+from tracer.tables.reading import ID, OP, bad_range, misspelt_conditions, parse, read
+from tracer.tables.rules import (
     SCHEMA,
     ClassTable,
     Dispatched,
@@ -35,10 +36,10 @@ from tracer.tables.model import (
     LibraryTable,
     Rule,
     RuleEvidence,
+    Switches,
     Table,
     with_exemptions,
 )
-from tracer.tables.reading import ID, OP, bad_range, misspelt_conditions, parse, read
 from tracer.tables.settings.declared import DECLARED
 from tracer.tables.settings.rows import load_rows, variables_of
 from tracer.tables.translation import load_translations, translated_facts
@@ -52,6 +53,8 @@ _NAMESPACE = re.compile(r"[A-Za-z_]\w*\.\*")
 #: Where the rules for libraries lie, and what leads their ids.
 _LIBRARIES = "libraries.toml"
 _LIBRARY_ID = "lib"
+#: What users turn where the line is a library's, editing no package.
+_SWITCHES = "switches.toml"
 #: Where the classes of ops lie that hold whatever the backend.
 _CLASSES = "classes.toml"
 #: Namespaces that belong to torch's own tables.
@@ -128,6 +131,12 @@ def load_libraries() -> LibraryTable:
 def load_classes() -> ClassTable:
     """The classes of ops that cannot vary on any backend, read and checked once."""
     return parse_classes(read(_FOLDER / _CLASSES), _CLASSES)
+
+
+@cache
+def load_switches() -> Switches:
+    """The project's own switches."""
+    return parse(read(_FOLDER / _SWITCHES), _SWITCHES, Switches, _misspelt_switches)
 
 
 @cache
@@ -222,6 +231,14 @@ def _misspelt_classes(table: ClassTable) -> Iterator[tuple[str, str]]:
     yield from _misspelt_head(table)
     for number, rule in enumerate(table.rule):
         yield from _misspelt_rule(f"$.rule[{number}]", rule, CLASS_ID)
+
+
+def _misspelt_switches(table: Switches) -> Iterator[tuple[str, str]]:
+    if table.schema != SCHEMA:
+        yield "$.schema", f"schema {table.schema} is not {SCHEMA}, the one that this release reads"
+    for number, one in enumerate(table.switch):
+        if not one.library.isidentifier():
+            yield f"$.switch[{number}]", f"{one.library!r} is not the name of a package"
 
 
 def _misspelt_head(table: Table | LibraryTable | ClassTable) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 
 from tracer.errors import UsageError
 from tracer.names import Backend
-from tracer.tables.model import AnsweredRule, Rule, Table
+from tracer.tables.rules import AnsweredRule, Rule, Table
 from tracer.tables.settings.rows import EnvironmentTable, Row, load_rows
 from tracer.tables.translation import Translation, Translations
 

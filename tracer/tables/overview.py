@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tracer.names import Backend, EvidenceKind
-from tracer.tables.model import GRADES, Rule, Table, strongest
+from tracer.tables.rules import GRADES, Rule, Table, strongest
 from tracer.tables.versions import reviewed_releases, speaks_of
 
 

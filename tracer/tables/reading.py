@@ -14,7 +14,7 @@ import msgspec
 
 from tracer.errors import TableError
 from tracer.facts.fact import Value
-from tracer.tables.model import Wanted
+from tracer.tables.rules import Wanted
 from tracer.tables.versions import specifiers
 from tracer.tables.vocabulary import DOMAINS, allowed
 

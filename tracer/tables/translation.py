@@ -17,8 +17,8 @@ import msgspec
 
 from tracer.facts.fact import Value
 from tracer.names import Backend
-from tracer.tables.model import SCHEMA, RuleEvidence, Table, Wanted
 from tracer.tables.reading import ID, OP, bad_range, misspelt_conditions, parse, read
+from tracer.tables.rules import SCHEMA, RuleEvidence, Table, Wanted
 from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS, RECORDED_FACTS, in_domain
 
 #: Where the table lies.

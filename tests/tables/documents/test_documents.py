@@ -30,7 +30,7 @@ from tracer.tables.explaining import Row as Said
 from tracer.tables.explaining import spans
 from tracer.tables.loading import load_tables
 from tracer.tables.lookup import find_rules
-from tracer.tables.model import Rule
+from tracer.tables.rules import Rule
 from tracer.tables.settings.rows import Row, load_rows
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.versions import placed, release, reviewed_releases

@@ -26,8 +26,8 @@ from tracer.trace.values import (
     ValueKind,
     Values,
     ValuesWriter,
-    blocks,
     fold,
+    framing,
     read_values,
     text_digest,
     values_path,
@@ -41,7 +41,7 @@ ADD = Group(op="aten.add_.Tensor", phase=Phase.OPTIMIZER, location="train.py:12"
 
 
 def write(path: Path, calls: int = 40, flush_each: int = 10) -> ValuesWriter:
-    """A small recording of two steps, in several blocks."""
+    """A small recording of two steps, in several framing."""
     writer = ValuesWriter(path, Header(name="small", rank=1, world_size=2))
     mm, add = writer.group(MM), writer.group(ADD)
     weight = writer.entry(ValueKind.PARAMETER, "fc.weight", 77)
@@ -288,13 +288,13 @@ def test_an_origin_that_never_was_is_damage(tmp_path: Path, origins: tuple[int, 
 def test_a_later_format_is_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "run.values"
     path.write_bytes(
-        blocks.MAGIC + blocks.framed(blocks.HEADER, msgspec.msgpack.encode({"schema": 99, "what": "is this"}))
+        framing.MAGIC + framing.framed(framing.HEADER, msgspec.msgpack.encode({"schema": 99, "what": "is this"}))
     )
     with pytest.raises(TraceError, match="schema 99"):
         read_values(path)
 
 
-@pytest.mark.parametrize("data", [b"", b"{}", blocks.MAGIC, blocks.MAGIC + b"\0" * 50, b"\0" * 200])
+@pytest.mark.parametrize("data", [b"", b"{}", framing.MAGIC, framing.MAGIC + b"\0" * 50, b"\0" * 200])
 def test_what_is_no_file_of_values_is_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "run.values"
     path.write_bytes(data)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tracer.divergence.matching.alignment import Gap, Match, align, align_steps, gaps_of
 from tracer.names import Phase
 from tracer.trace.values import Values
-from tracer.trace.values.model import Group, Name
+from tracer.trace.values.columns import Group, Name
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

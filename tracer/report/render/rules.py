@@ -21,8 +21,8 @@ from tracer.report.render.terminal import Prose
 from tracer.report.words import ABOUT, UNKNOWN_REASONS, VERDICTS, plural
 from tracer.tables.examples import NO_EXAMPLES, Example, Examples, program
 from tracer.tables.explaining import Explanation, Row, Span, spans
-from tracer.tables.model import GRADES, AnsweredRule, Rule, Table, strongest
 from tracer.tables.overview import TableSummary
+from tracer.tables.rules import GRADES, AnsweredRule, Rule, Table, strongest
 from tracer.tables.settings.rows import CATEGORIES, RESERVED, EnvironmentTable
 from tracer.tables.settings.rows import Row as SettingRow
 from tracer.tables.translation import STAYS

@@ -17,7 +17,7 @@ import msgspec
 
 from tracer.errors import TableError
 from tracer.names import Backend, DeterministicMode, EvidenceKind, Phase, Verdict
-from tracer.tables.model import Table
+from tracer.tables.rules import Table
 from tracer.tables.ruling.target_tables import TargetTables
 from tracer.trace.records import CallGroup, FactValue
 

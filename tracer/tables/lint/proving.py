@@ -22,7 +22,7 @@ from tracer.tables.loading import (
     load_tables,
     table_file,
 )
-from tracer.tables.model import ClassTable, LibraryTable, Rule, Table
+from tracer.tables.rules import ClassTable, LibraryTable, Rule, Table
 from tracer.tables.settings.rows import ROWS, EnvironmentTable, load_rows
 from tracer.tables.translation import TRANSLATIONS, load_translations
 from tracer.tables.versions import speaks_of

@@ -15,7 +15,7 @@ from typing import Protocol
 from tracer.facts.fact import Value
 from tracer.names import OF_A_RUN, Backend, EvidenceKind, Verdict
 from tracer.tables.conditions import Cased, wanted_values
-from tracer.tables.model import Case, ClassTable, LibraryTable, Rule, RuleEvidence, Table
+from tracer.tables.rules import Case, ClassTable, LibraryTable, Rule, RuleEvidence, Table
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DOMAINS, RECORDED_FACTS
 

@@ -9,7 +9,7 @@ from itertools import product
 from tracer.names import Backend
 from tracer.tables.conditions import wanted_values
 from tracer.tables.lint.rule_lint import LIMIT, bad_reference, is_sentence, told_apart
-from tracer.tables.model import RuleEvidence, Table
+from tracer.tables.rules import RuleEvidence, Table
 from tracer.tables.translation import STAYS, Candidate, Note, Translation, Translations
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DOMAINS

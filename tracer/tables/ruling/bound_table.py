@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tracer.facts.fact import Value
 from tracer.names import Backend, Cause, EvidenceKind, Prerequisite, Shown, UnknownReason, Verdict
 from tracer.tables.conditions import BothWays, Met, with_derived
-from tracer.tables.model import Rule, RuleEvidence, Table, Vouched
+from tracer.tables.rules import Rule, RuleEvidence, Table, Vouched
 from tracer.tables.versions import judged_as, placed, release
 
 #: Namespaces whose ops a deny list vouches for by not naming them.
@@ -34,7 +34,7 @@ class RuleOutcome(NamedTuple):
     remedy: str = ""
     extrapolated: bool = False
     route: str = ""
-    """What runs in the op's stead under deterministic mode; see ``model.Case.route``."""
+    """What runs in the op's stead under deterministic mode; see ``rules.Case.route``."""
     runs_as: str = ""
     """What the op becomes on the target, where that is another op; several, where which one is not known."""
     translated_by: tuple[RuleEvidence, ...] = ()

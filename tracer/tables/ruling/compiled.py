@@ -17,7 +17,7 @@ from tracer.names import Backend, Cause, DeterministicMode, KernelLanguage, Regi
 from tracer.ops.rows import packet_of, row_of
 from tracer.tables.compilers import CompiledCase, CompiledRule, CompilerTable
 from tracer.tables.conditions import BothWays, Met, conditions_of, with_derived
-from tracer.tables.model import Case
+from tracer.tables.rules import Case
 from tracer.tables.ruling.bound_table import RuleOutcome, unknown_ruling
 from tracer.tables.settings.declared import MODE
 from tracer.tables.versions import judged_as, placed, release_or_text

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tracer.facts.fact import Value
 from tracer.names import Backend, DeterministicMode, HostCode, Phase, UnknownReason
 from tracer.tables.conditions import DERIVATIONS, with_derived
-from tracer.tables.model import Table
+from tracer.tables.rules import Table
 from tracer.tables.ruling.bound_table import BoundTable, RuleOutcome, safe_ruling, unknown_ruling
 from tracer.tables.ruling.compiled import CompiledCalls
 from tracer.tables.ruling.run_evidence import (

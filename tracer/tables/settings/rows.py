@@ -16,8 +16,8 @@ import msgspec
 
 from tracer.facts.fact import Value
 from tracer.names import About, Backend, Cause, Differs, EventKind, GeneratorKind, Subsystem
-from tracer.tables.model import SCHEMA, Case, RuleEvidence, Wanted
 from tracer.tables.reading import ID, OP, bad_range, misspelt_conditions, parse, read
+from tracer.tables.rules import SCHEMA, Case, RuleEvidence, Wanted
 from tracer.tables.vocabulary import PROCESS_FACTS, SETTINGS, in_domain
 
 ROWS = Path(__file__).parent.parent / "environment.toml"

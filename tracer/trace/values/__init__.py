@@ -3,8 +3,7 @@
 It stands beside the trace, is written as the run goes and is read without torch. ``docs/values.md`` describes it.
 """
 
-from tracer.trace.values.digests import fold, places_of, spelt_places, text_digest, without_places
-from tracer.trace.values.model import (
+from tracer.trace.values.columns import (
     NO_DIGEST,
     TURN_SHIFT,
     Entries,
@@ -18,6 +17,7 @@ from tracer.trace.values.model import (
     inputs_path,
     values_path,
 )
+from tracer.trace.values.digests import fold, places_of, spelt_places, text_digest, without_places
 from tracer.trace.values.reader import read_values
 from tracer.trace.values.writer import ValuesWriter
 

@@ -10,16 +10,16 @@ import numpy as np
 
 from tracer.errors import TraceError, reason_of
 from tracer.files import open_plain
-from tracer.trace.values import blocks
-from tracer.trace.values.model import SCHEMA, Entries, Group, Header, Moments, Name, Values
+from tracer.trace.values import framing
+from tracer.trace.values.columns import SCHEMA, Entries, Group, Header, Moments, Name, Values
 
 _AGAIN = "record it again with `tracer run --values`"
 #: Digests do not get smaller: bytes that a file unpacks to for each that it has.
 _MOST_SPREAD = 64
 
 _header = msgspec.msgpack.Decoder(Header)
-_calls = msgspec.msgpack.Decoder(blocks.CallsBlock)
-_end = msgspec.msgpack.Decoder(blocks.End)
+_calls = msgspec.msgpack.Decoder(framing.CallsBlock)
+_end = msgspec.msgpack.Decoder(framing.End)
 
 
 class _Schema(msgspec.Struct):
@@ -33,7 +33,7 @@ def read_values(path: str | os.PathLike[str]) -> Values:
     """
     try:
         with open_plain(path) as stream:
-            if stream.read(len(blocks.MAGIC)) != blocks.MAGIC:
+            if stream.read(len(framing.MAGIC)) != framing.MAGIC:
                 raise TraceError(f"{path} is not a file of values", hint=_AGAIN)
             return _Reading(path).read(stream)
     except FileNotFoundError as problem:
@@ -52,23 +52,23 @@ class _Reading:
         self.groups: list[Group] = []
         self.names: list[Name] = []
         self.texts: dict[int, str] = {}
-        self.parts: dict[str, list[np.ndarray]] = {name: [] for name in blocks.COLUMNS}
+        self.parts: dict[str, list[np.ndarray]] = {name: [] for name in framing.COLUMNS}
         self.calls = 0
         self.entries = 0
         self.raw_bytes = 0
 
     def read(self, stream: BinaryIO) -> Values:
         header, end, problem = None, None, ""
-        found = blocks.blocks_of(stream)
+        found = framing.blocks_of(stream)
         try:
             for kind, body in found:
                 if header is None:
                     header = self._header(kind, body)
-                elif kind == blocks.CALLS:
+                elif kind == framing.CALLS:
                     self._take(_calls.decode(body))
-                    if self.raw_bytes > blocks.MAX_BLOCK + _MOST_SPREAD * stream.tell():
+                    if self.raw_bytes > framing.MAX_BLOCK + _MOST_SPREAD * stream.tell():
                         raise ValueError("it unpacks to more than any recording does")
-                elif kind == blocks.END:
+                elif kind == framing.END:
                     end = _end.decode(body)
                     if end.calls != self.calls:
                         raise ValueError(f"it has {self.calls:,} calls, and its end speaks of {end.calls:,}")
@@ -84,7 +84,7 @@ class _Reading:
         return self._values(header, end.partial if end is not None else problem)
 
     def _header(self, kind: bytes, body: bytes) -> Header:
-        if kind != blocks.HEADER:
+        if kind != framing.HEADER:
             raise ValueError("it does not begin with a header")
         schema = msgspec.msgpack.decode(body, type=_Schema).schema
         if schema > SCHEMA:
@@ -94,27 +94,27 @@ class _Reading:
             )
         return _header.decode(body)
 
-    def _take(self, block: blocks.CallsBlock) -> None:
+    def _take(self, block: framing.CallsBlock) -> None:
         """One block, checked as a whole before any of it is kept."""
         if block.first != self.calls:
             raise ValueError(f"calls from {block.first:,} on, where {self.calls:,} is meant")
-        unknown = block.columns.keys() - blocks.COLUMNS.keys()
+        unknown = block.columns.keys() - framing.COLUMNS.keys()
         if unknown:
             raise ValueError(f"it has an unknown column, {min(unknown)}")
         if (
-            sum(blocks.spread(column, blocks.COLUMNS[name]) for name, column in block.columns.items())
-            > blocks.MAX_BLOCK
+            sum(framing.spread(column, framing.COLUMNS[name]) for name, column in block.columns.items())
+            > framing.MAX_BLOCK
         ):
             raise ValueError("its columns hold more than any block does")
         columns = {
-            name: blocks.unpacked(block.columns[name], dtype) if name in block.columns else np.empty(0, dtype)
-            for name, dtype in blocks.COLUMNS.items()
+            name: framing.unpacked(block.columns[name], dtype) if name in block.columns else np.empty(0, dtype)
+            for name, dtype in framing.COLUMNS.items()
         }
         calls, groups, names = len(columns["group"]), len(self.groups), len(self.names)
         entries = self.entries + len(columns["entry.name"])
         after = self.calls + calls
-        of_one_length([columns[name] for name in blocks.ROW_TYPE.names or ()])
-        for table, of in blocks.TABLES.items():
+        of_one_length([columns[name] for name in framing.ROW_TYPE.names or ()])
+        for table, of in framing.TABLES.items():
             of_one_length([columns[f"{table}.{name}"] for name in of])
         below(columns["group"], groups + len(block.groups))
         for table in ("entry", "draw", "moment"):
@@ -148,15 +148,15 @@ class _Reading:
     def _column(self, name: str) -> Any:
         """The whole of a column; its parts are dropped at once, so that no two columns lie twice in memory."""
         parts = self.parts.pop(name)
-        return np.concatenate(parts) if parts else np.empty(0, blocks.COLUMNS[name])
+        return np.concatenate(parts) if parts else np.empty(0, framing.COLUMNS[name])
 
     def _values(self, header: Header, partial: str) -> Values:
         starts = np.zeros(self.calls + 1, np.int64)
         np.cumsum(self._column("origins"), out=starts[1:])
         keeps = np.empty((sum(map(len, self.parts["keep.call"])), 2), np.int64)
         keeps[:, 0], keeps[:, 1] = self._column("keep.call"), self._column("keep.origin")
-        entry = {name: self._column(f"entry.{name}") for name in blocks.TABLES["entry"]}
-        moment = {name: self._column(f"moment.{name}") for name in blocks.TABLES["moment"]}
+        entry = {name: self._column(f"entry.{name}") for name in framing.TABLES["entry"]}
+        moment = {name: self._column(f"moment.{name}") for name in framing.TABLES["moment"]}
         return Values(
             header=header,
             groups=tuple(self.groups),

@@ -18,9 +18,9 @@ import numpy as np
 
 from tracer.errors import TraceError, reason_of
 from tracer.plain import all_encodable
-from tracer.trace.values import blocks
+from tracer.trace.values import framing
+from tracer.trace.values.columns import Group, Header, Mark, Name, ValueKind
 from tracer.trace.values.digests import text_digest
-from tracer.trace.values.model import Group, Header, Mark, Name, ValueKind
 
 #: Calls that are collected before they are written.
 BLOCK_CALLS = 8192
@@ -32,8 +32,8 @@ MOST_KEPT_BACK = 1 << 20
 MOST_TEXTS = 100_000
 LONGEST_TEXT = 200
 
-_PACK = blocks.ROW.pack
-_ROW = blocks.ROW.size
+_PACK = framing.ROW.pack
+_ROW = framing.ROW.size
 #: Where ``inputs`` and ``outputs`` lie in a row.
 _DIGESTS = struct.Struct("<QQ")
 _DIGESTS_AT = 4
@@ -72,7 +72,7 @@ class ValuesWriter:
         self._last = time.monotonic()
         self._pending: set[int] = set()
         self._clear()
-        begin = blocks.MAGIC + blocks.framed(blocks.HEADER, _packed(header))
+        begin = framing.MAGIC + framing.framed(framing.HEADER, _packed(header))
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._open("wb")
@@ -185,7 +185,7 @@ class ValuesWriter:
         self._last = time.monotonic()
         block = self._block() if self._file is not None else None
         if block is not None:
-            self._put(blocks.framed(blocks.CALLS, _packed(block)))
+            self._put(framing.framed(framing.CALLS, _packed(block)))
         self._written = self.calls
         self._clear()
 
@@ -197,7 +197,7 @@ class ValuesWriter:
         self.flush()
         if self._file is not None:
             self._end = self._file.tell()
-        self._put(blocks.framed(blocks.END, _packed(blocks.End(calls=self.calls, partial=partial))))
+        self._put(framing.framed(framing.END, _packed(framing.End(calls=self.calls, partial=partial))))
         self._shut()
 
     @property
@@ -261,22 +261,22 @@ class ValuesWriter:
         self._new_names: list[Name] = []
         self._new_texts: list[tuple[int, str]] = []
 
-    def _block(self) -> blocks.CallsBlock | None:
+    def _block(self) -> framing.CallsBlock | None:
         """What was collected; ``None`` where that is nothing."""
-        rows = np.frombuffer(bytes(self._rows), dtype=blocks.ROW_TYPE)
-        columns = {name: np.ascontiguousarray(rows[name]) for name in blocks.ROW_TYPE.names or ()}
+        rows = np.frombuffer(bytes(self._rows), dtype=framing.ROW_TYPE)
+        columns = {name: np.ascontiguousarray(rows[name]) for name in framing.ROW_TYPE.names or ()}
         columns["origin"] = np.array(self._origins, dtype="<i4")
-        for table, of in blocks.TABLES.items():
+        for table, of in framing.TABLES.items():
             found: list[tuple[int, ...]] = getattr(self, f"_{table}_rows")
             for (name, dtype), column in zip(of.items(), zip(*found, strict=True), strict=False):
                 columns[f"{table}.{name}"] = np.array(column, dtype=dtype)
-        block = blocks.CallsBlock(
+        block = framing.CallsBlock(
             first=self._written,
             groups=self._new_groups,
             names=self._new_names,
             texts=self._new_texts,
             columns={
-                name: blocks.packed(column, squeeze=column.dtype != np.uint64 or name == "numbers")
+                name: framing.packed(column, squeeze=column.dtype != np.uint64 or name == "numbers")
                 for name, column in columns.items()
                 if len(column)
             },

@@ -290,3 +290,38 @@ def strongest(evidence: Iterable[RuleEvidence], *, without: tuple[EvidenceKind, 
     """The best grade among ``evidence``; the weakest where there is none, which the lint refuses."""
     kinds = {row.kind for row in evidence}.difference(without)
     return next((grade for grade in GRADES if grade in kinds), GRADES[-1])
+
+
+class Switch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a library lets its users choose, and the rules whose findings in its code that settles."""
+
+    library: str
+    """Top-level name of the package, as a place begins: ``transformers``."""
+    rules: tuple[str, ...]
+    what: str
+    """What to do, as a sentence."""
+    ref: str
+    """Where the library says so: its version, file and name."""
+
+
+class Switches(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Every switch that is known."""
+
+    schema: int
+    in_hand: tuple[str, ...]
+    """Rules whose own remedy is made from outside of the line."""
+    switch: tuple[Switch, ...]
+
+    def find(self, library: str, rule: str) -> Switch | None:
+        """The switch of ``library`` for findings of ``rule``; a rule that a table took over goes by its origin, too."""
+        return next(
+            (switch for switch in self.switch if switch.library == library and _named(rule, switch.rules)), None
+        )
+
+    def is_in_hand(self, rule: str) -> bool:
+        """Is the remedy of ``rule`` made from outside of the line?"""
+        return _named(rule, self.in_hand)
+
+
+def _named(rule: str, rules: tuple[str, ...]) -> bool:
+    return rule in rules or rule.partition("-")[2] in rules

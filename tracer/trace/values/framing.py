@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import xxhash
 
-from tracer.trace.values.model import Group, Name
+from tracer.trace.values.columns import Group, Name
 
 MAGIC = b"determinism-tracer values\n"
 HEADER, CALLS, END = b"H", b"C", b"E"
