@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.command import Command
+from tests.support.command import Command, tracer_process
 from tracer.names import BlindSpotKind
 from tracer.session import judge
 from tracer.trace import Trace
@@ -30,9 +30,9 @@ print(len(compiled), sorted(net.state_dict()))
 """
 
 
-def test_compiled_code_runs_eagerly_and_keeps_its_names_and_the_trace_says_so(folder: Path, tracer: Command) -> None:
+def test_compiled_code_runs_eagerly_and_keeps_its_names_and_the_trace_says_so(folder: Path) -> None:
     (folder / "s.py").write_text(SCRIPT)
-    done = tracer("run", "--eager", "s.py")
+    done = tracer_process("run", "--eager", "s.py", cwd=folder)  # a process that runs eagerly stays so
     assert done.code == 0, done.err
     assert done.out == "0 ['_orig_mod.bias', '_orig_mod.weight']\n"
     trace = Trace.load(folder / "trace.json")
