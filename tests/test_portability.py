@@ -13,8 +13,8 @@ from tracer import judge
 from tracer.errors import TargetError
 from tracer.names import Backend
 from tracer.portability import MOST_TARGETS, judge_targets, targets_named
+from tracer.report.sections.calls import MOST_ROWS_ELSEWHERE, mode_effect, target_rows, targets_shown
 from tracer.report.sections.recorded import command
-from tracer.report.sections.targets import MOST_ROWS_ELSEWHERE, mode_effect, target_rows, targets_shown
 from tracer.tables.loading import existing_tables
 from tracer.trace import Trace
 

@@ -6,7 +6,7 @@ from html import unescape
 
 from tests.support.build import finding, process_finding, report
 from tracer.names import Verdict
-from tracer.report.sections.lines import MOST_LINES, OPEN_LINES, user_lines
+from tracer.report.sections.findings import MOST_LINES, OPEN_LINES, user_lines
 
 
 def test_a_librarys_line_stands_below_the_users_line_that_led_to_it() -> None:

@@ -26,11 +26,10 @@ from tracer.report.blocks import PAGE, Reader, Words, flat
 from tracer.report.finding_columns import Holds, Judged, Part, details, on_page, rows
 from tracer.report.render.assets import datatables_script, template_folder
 from tracer.report.sections.answers import head_of
-from tracer.report.sections.calls import Block, model_map, worst_inside
+from tracer.report.sections.calls import MOST_ROWS_ELSEWHERE, Block, model_map, targets_shown, worst_inside
 from tracer.report.sections.findings import accepted_in_words, groups_of
 from tracer.report.sections.order import sections_of
 from tracer.report.sections.recorded import command
-from tracer.report.sections.targets import MOST_ROWS_ELSEWHERE, targets_shown
 from tracer.report.words import VERDICTS, plural
 
 if TYPE_CHECKING:

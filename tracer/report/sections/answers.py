@@ -16,12 +16,11 @@ from tracer.plain import one_line
 from tracer.plan import Step, is_mode_on, name_of, place_of, step_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section
+from tracer.report.sections.calls import mode_effect, tally_of
 from tracer.report.sections.plan import is_suggestion
-from tracer.report.sections.targets import mode_effect
 from tracer.report.words import (
     EVIDENCE_STRENGTH,
     GUARANTEE,
-    by_severity,
     is_call,
     joined,
     of_the_process,
@@ -109,11 +108,6 @@ def head_of(report: ReportView) -> said.Head:
     from tracer.report.sections.runs import head_of_runs
 
     return head_of_runs(head, report.repeated)
-
-
-def tally_of(report: ReportView) -> said.Tally:
-    """Every recorded call, counted once."""
-    return said.Tally(tuple(by_severity(report.tally.as_is)), report.tally.total)
 
 
 def _traced(report: ReportView) -> str:

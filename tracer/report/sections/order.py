@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from tracer.names import Detail
 from tracer.report.blocks import Reader, Section
 from tracer.report.sections.answers import questions
-from tracer.report.sections.calls import calls
+from tracer.report.sections.calls import calls, targets
 from tracer.report.sections.compiled import compiled
-from tracer.report.sections.findings import findings, refuted, settled, unknown
-from tracer.report.sections.lines import own_lines
+from tracer.report.sections.findings import findings, own_lines, refuted, settled, unknown
 from tracer.report.sections.plan import plan
 from tracer.report.sections.process import draws, loading, memory, settings
 from tracer.report.sections.recorded import environment, not_seen, ranks
-from tracer.report.sections.targets import targets
 
 if TYPE_CHECKING:
     from tracer.report.view import ReportView
