@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.one_call.running import run_program
-from tests.recording.inputs.test_keeping import recorded
+from tests.recording.test_kept_inputs import recorded
 from tests.support.command import Command
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from tracer.names import Overlap
-from tracer.recording.calls import facts
+from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.observers import Interest, Observer
 from tracer.recording.origin.sites import spell

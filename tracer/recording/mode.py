@@ -18,11 +18,10 @@ from torch.autograd.function import BackwardCFunction
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tracer.names import Phase
-from tracer.recording.calls import facts
+from tracer.recording.calls import fact_readers as facts
+from tracer.recording.calls.argument_forms import form_of
 from tracer.recording.calls.draws import DRAW
-from tracer.recording.calls.groups import CallCounter, OverloadInfo
-from tracer.recording.calls.higher_order import with_bodies_seen
-from tracer.recording.inputs.forms import form_of
+from tracer.recording.calls.groups import CallCounter, OverloadInfo, with_bodies_seen
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.observers import Observer, begin, end, wanted_by
 from tracer.recording.origin.attribution import Attribution

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from _thread import get_ident
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,23 +13,22 @@ import torch
 from msgspec.structs import replace
 
 from tracer.facts.arguments import MISSING
-from tracer.names import BlindSpotKind
+from tracer.names import BlindSpotKind, Phase
 from tracer.recording.blind_spots import BlindSpots
-from tracer.recording.calls import draws, facts
+from tracer.recording.calls import draws
+from tracer.recording.calls import fact_readers as facts
+from tracer.recording.calls.argument_forms import named_arguments
 from tracer.recording.calls.draws import DRAW
-from tracer.recording.calls.formulas import changed_by_recording
-from tracer.recording.calls.groups import CallCounter, OverloadInfo
+from tracer.recording.calls.groups import CallCounter, OverloadInfo, changed_by_recording
 from tracer.recording.compiled.executions import RUNS, Executions
 from tracer.recording.compiled.listing import RegionList
-from tracer.recording.inputs.forms import named_arguments
-from tracer.recording.launched.record import LaunchedRecord
+from tracer.recording.launched.launches import LaunchedRecord
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.mode import RecordingMode
 from tracer.recording.observers import Observer
 from tracer.recording.options import Keep, Trials
 from tracer.recording.origin.attribution import Attribution
-from tracer.recording.origin.loader_fetches import follow_loaders
-from tracer.recording.origin.modules import ModuleStack
+from tracer.recording.origin.modules import ModuleStack, follow_loaders
 from tracer.recording.origin.optimizers import OptimizerWatch
 from tracer.recording.origin.sites import Sites, spell
 from tracer.recording.own_code import leave_to_python
@@ -37,17 +37,60 @@ from tracer.recording.process.first_uses import first_calls, with_first_calls
 from tracer.recording.process_watch import ProcessWatch
 from tracer.recording.randomness.generator_record import GeneratorRecord
 from tracer.recording.randomness.generators import Drawn
-from tracer.recording.recording_state import RecordingState
 from tracer.recording.storage.escapes import ESCAPES
 from tracer.recording.torch_private import seams
 from tracer.trace.file import Trace
 from tracer.trace.merging import merged
 from tracer.trace.records import BlindSpot, CallGroup, Environment, FactValue, TraceSource
 
+_FORWARD = (Phase.FORWARD, Phase.RECOMPUTE)
+
+
+class RecordingState:
+    """Answers for one recording; see ``events.Calls``."""
+
+    def __init__(self, attribution: Attribution, mode: RecordingMode) -> None:
+        self._modules = attribution.modules
+        self._optimizer = attribution.optimizer
+        self._mode = mode
+        self._step_began_at = 0
+        """The number that the first autograd node of this training step could bear."""
+
+    def step_begins(self) -> None:
+        """What comes now belongs to a new training step."""
+        self._step_began_at = seams.next_sequence_number()
+
+    def phase(self) -> Phase:
+        """The phase that this thread is in; ``other`` on threads that are not recorded."""
+        if seams.graph_task_id() != -1:
+            return Phase.RECOMPUTE if self._modules.recompute_depth else Phase.BACKWARD
+        if get_ident() != self._modules.thread:
+            return Phase.OTHER
+        if self._optimizer.active:
+            return Phase.OPTIMIZER
+        return Phase.FORWARD if self._modules.scope.is_module else Phase.OTHER
+
+    def counted(self) -> tuple[int, int, int]:
+        """Calls recorded so far: forward (and recomputed), backward, all."""
+        forward = backward = total = 0
+        for info in tuple(self._mode.infos.values()):
+            for counter in tuple(info.counters.values()):
+                total += counter.count
+                if counter.origin.phase in _FORWARD:
+                    forward += counter.count
+                elif counter.origin.phase is Phase.BACKWARD:
+                    backward += counter.count
+        return forward, backward, total
+
+    def step_has_forward(self) -> bool:
+        """Did autograd make a node in this step? Where torch does not number them, nobody knows: yes."""
+        return not seams.HAS_FORWARD_LINK or seams.next_sequence_number() != self._step_began_at
+
+
 if TYPE_CHECKING:  # loaded where they are asked for
-    from tracer.recording.inputs.keeping import KeptInputs
-    from tracer.recording.trials.trying import TrialObserver
-    from tracer.recording.values.recording import ValuesRecording
+    from tracer.recording.kept_inputs import KeptInputs
+    from tracer.recording.trials.call_trials import TrialObserver
+    from tracer.recording.values.value_recorder import ValuesRecording
 
 
 class Recorder:
@@ -96,7 +139,7 @@ class Recorder:
         self.regions = RegionList(frames, asked_compiled, self._working_directory)
         self.values: ValuesRecording | None = None
         if values is not None:
-            from tracer.recording.values import recording
+            from tracer.recording.values import value_recorder as recording
 
             self.values = recording.ValuesRecording(
                 values,
@@ -256,16 +299,16 @@ class Recorder:
         if self.values is not None:
             yield self.values.calls
         if keep is not None:
-            from tracer.recording.inputs.keeping import KeptInputs
+            from tracer.recording.kept_inputs import KeptInputs
 
             self.kept = KeptInputs(keep, self._group)
             yield self.kept
         if data_facts:
-            from tracer.recording.data_facts.looking import DataFacts
+            from tracer.recording.trials.data_facts import DataFacts
 
             yield DataFacts()
         if trials is not None and trials.times:
-            from tracer.recording.trials.trying import TrialObserver
+            from tracer.recording.trials.call_trials import TrialObserver
 
             self._trials = TrialObserver(trials, self._group, self.regions)
             yield self._trials

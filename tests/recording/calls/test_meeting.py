@@ -17,7 +17,7 @@ from tracer.facts.meetings import (
     fractional_windows_of_one,
     windows_of_one,
 )
-from tracer.recording.calls.facts import asked_readers
+from tracer.recording.calls.fact_readers import asked_readers
 
 ATEN = torch.ops.aten
 KEY = "shape.meets_at_most_twice"

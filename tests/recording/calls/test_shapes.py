@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from tracer.recording.calls.facts import asked_readers
+from tracer.recording.calls.fact_readers import asked_readers
 
 ATEN = torch.ops.aten
 X3 = torch.empty(1, 2, 8, 8, 8, device="meta")

@@ -11,7 +11,7 @@ from torch import nn
 
 from tests.support.lines import groups, line_of, lines, one, record
 from tracer import DeterminismTracer
-from tracer.recording.origin.links import CAPACITY, GENERATIONS, ForwardLinks
+from tracer.recording.origin.attribution import CAPACITY, GENERATIONS, ForwardLinks
 
 
 def test_old_generations_are_forgotten_and_recent_ones_found() -> None:

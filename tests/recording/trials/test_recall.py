@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from tests.recording.trials.test_trying import define
+from tests.recording.trials.test_call_trials import define
 from tests.support.racing import MANY, additions
 from tests.support.samples import UNWRITTEN, Sample, operator_database, samples_of
 from tracer import DeterminismTracer, Trials

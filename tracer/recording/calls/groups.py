@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from tracer.recording.calls import facts
+from tracer.names import BlindSpotKind, Phase
+from tracer.ops.op import Formula
+from tracer.ops.rows import rows
+from tracer.recording.calls import fact_readers as facts
 from tracer.recording.events import ORDER
 from tracer.recording.origin.origins import Origin
+from tracer.recording.origin.sites import spell
 from tracer.recording.storage.accesses import Access
 from tracer.recording.storage.indices import Indices
 from tracer.recording.torch_private import kernels, seams
+from tracer.trace.records import BlindSpot
 
 
 class CallCounter:
@@ -122,3 +127,58 @@ def spell_op(func: Any) -> str:
     if isinstance(func, seams.HigherOrderOperator):
         return f"higher_order.{func.name()}"
     return str(func)
+
+
+#: By the name of the autograd node without its number. Found by running formulas plain and under an empty mode on 2.13,
+#: those of ``prod``, ``cumprod``, ``masked_fill``, ``max`` and ``median`` on each minor release from 2.4 to 2.15.
+#: ``cumprod``'s is that of torch up to 2.11; what 2.12 and newer take gives the same bits, and bears no such mark.
+FORMULAS: Mapping[str, tuple[str, Formula]] = {
+    row.formula.node: (row.name, row.formula) for row in rows() if row.formula is not None
+}
+
+
+def changed_by_recording(info: OverloadInfo, counter: CallCounter, working_directory: str) -> BlindSpot | None:
+    """What says that the backward of this group's op is another than without the recorder; else ``None``."""
+    op, formula = FORMULAS.get(counter.node.rstrip("0123456789"), ("", None))
+    if (
+        formula is None
+        or formula.mark != info.name
+        or counter.raw is None
+        or counter.origin.phase is not Phase.BACKWARD
+    ):
+        return None
+    _, device, _, dimensions = counter.raw
+    if not dimensions or (device.type == "cuda" and not formula.on_cuda):
+        return None
+    return BlindSpot(
+        kind=BlindSpotKind.CHANGED_BY_RECORDING,
+        detail=f"aten.{op}: recording this call changes it: under any dispatch mode its backward takes another"
+        f" formula, whose result can differ {formula.differs}",
+        location=spell(counter.origin.site, working_directory),
+        count=counter.count,
+    )
+
+
+#: Ops whose eager kernel calls its bodies as plain functions (checked on torch 2.13).
+_CALLS_BODIES = frozenset({"cond", "while_loop", "flex_attention", "flex_attention_backward", "map_impl", "scan"})
+
+
+def with_bodies_seen(mode: Any, counter: CallCounter, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call the higher-order op; its bodies run under ``mode`` where that changes nothing."""
+    if func.name() not in _CALLS_BODIES:
+        return func(*args, **kwargs)
+
+    def seen(body: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*inputs: Any, **named: Any) -> Any:
+            counter.inner_seen = True
+            with mode:
+                return body(*inputs, **named)
+
+        return run
+
+    wrapped = tuple(seen(value) if _is_body(value) else value for value in args)
+    return func(*wrapped, **{name: seen(value) if _is_body(value) else value for name, value in kwargs.items()})
+
+
+def _is_body(value: Any) -> bool:
+    return callable(value) and not isinstance(value, type)

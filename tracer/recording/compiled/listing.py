@@ -8,15 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from msgspec.structs import replace
 
 from tracer.names import DeterministicMode, Direction, KernelLanguage, Phase, RegionGap, RegionInside, RegionOrigin
-from tracer.recording.calls import facts
+from tracer.recording.calls import fact_readers as facts
 from tracer.recording.compiled.compilations import CompiledCode, CompileLog, Program
 from tracer.recording.compiled.executions import Run
-from tracer.recording.compiled.generated.apart import may_let_threads_meet
+from tracer.recording.compiled.generated.disjoint_threads import may_let_threads_meet
 from tracer.recording.compiled.generated.kernel_text import KernelText, atomic_lines, may_call_kernels
 from tracer.recording.compiled.graphs.graph_arguments import arguments_of
-from tracer.recording.compiled.graphs.graph_facts import GraphFacts
+from tracer.recording.compiled.graphs.graph_facts import GraphFacts, reads_of_input, unwritten_reads
 from tracer.recording.compiled.graphs.graph_text import Graph, Node
-from tracer.recording.compiled.graphs.unwritten import reads_of_input, unwritten_reads
 from tracer.recording.compiled.insides import Inside, Insides
 from tracer.recording.compiled.program_lines import Frame, FunctionNames, Step
 from tracer.recording.origin.sites import LIBRARY, NOWHERE, USER, Site, Sites, spell

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from tracer.names import BlindSpotKind, KernelLanguage
-from tracer.recording.calls import facts
+from tracer.recording.calls import fact_readers as facts
 from tracer.recording.compiled.choices import spelled
 from tracer.recording.events import ORDER
 from tracer.recording.launched.triton_source import Source, read_source

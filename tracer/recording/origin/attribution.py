@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from _thread import get_ident
+from collections import deque
 from types import FrameType
 from typing import Any
 
@@ -12,12 +13,45 @@ import torch
 from torch.autograd.function import BackwardCFunction
 
 from tracer.names import Phase
-from tracer.recording.origin.links import ForwardLinks
 from tracer.recording.origin.modules import OUTSIDE, ModuleStack, Scope
 from tracer.recording.origin.optimizers import OptimizerWatch
 from tracer.recording.origin.origins import Origin
 from tracer.recording.origin.sites import NOWHERE, USER, WRAPPER, Site, Sites
 from tracer.recording.torch_private import seams
+
+GENERATIONS = 8
+CAPACITY = 1 << 16
+
+
+class ForwardLinks:
+    """Sequence numbers of one thread, each with the origin that its node's calls are attributed to."""
+
+    __slots__ = ("_older", "current", "last", "turn_at")
+
+    def __init__(self, start: int) -> None:
+        self.current: dict[int, Any] = {}
+        self._older: deque[dict[int, Any]] = deque(maxlen=GENERATIONS - 1)
+        self.last = start
+        """The number that the next node will bear, as of the last dispatch."""
+        self.turn_at = start + CAPACITY
+
+    def find(self, number: int) -> Any | None:
+        """The origin of the node with this number, or ``None`` when it was not seen or is forgotten."""
+        origin = self.current.get(number)
+        if origin is None:
+            for generation in reversed(self._older):
+                origin = generation.get(number)
+                if origin is not None:
+                    break
+        return origin
+
+    def turn(self) -> None:
+        """Begin a new generation, and forget the oldest."""
+        if self.current:
+            self._older.append(self.current)
+            self.current = {}
+        self.turn_at = self.last + CAPACITY
+
 
 _WALK_LIMIT = 200
 _MODE_FILE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "mode.py")

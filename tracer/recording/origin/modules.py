@@ -19,6 +19,7 @@ from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from tracer.names import HostCode
+from tracer.recording import patching
 from tracer.recording.origin.sites import LIBRARY, NOWHERE, SKIPPED, USER, Site, Sites
 from tracer.recording.torch_private import seams
 
@@ -317,3 +318,32 @@ class ModuleStack:
         if filename is None:
             return USER if cls.__module__ == "__main__" else SKIPPED
         return self._sites.kind_of(filename)
+
+
+#: Where calls are made while a loader fetches, outside every module.
+_FETCHING = Scope("", NOWHERE, is_module=False)
+_FETCHING.host = HostCode.LOADER
+
+
+def follow_loaders(modules: ModuleStack) -> Callable[[], None]:
+    """Have ``modules`` say what a loader without workers fetches; returns what ends that.
+
+    A module that the data set calls is left out: what it runs on is its own affair.
+    """
+    loading: Any = sys.modules.get("torch.utils.data.dataloader")
+    iterator, loader = (getattr(loading, name, None) for name in ("_SingleProcessDataLoaderIter", "DataLoader"))
+    holders = ((iterator, "_next_data"), (loader, "__iter__"))
+
+    def fetching(inner: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        outside = modules.scope
+        if outside.is_module or get_ident() != modules.thread:
+            return inner(*args, **kwargs)
+        modules.scope = _FETCHING
+        try:
+            return inner(*args, **kwargs)
+        finally:
+            if modules.scope is _FETCHING:
+                modules.scope = outside
+
+    found = [(owner, name) for owner, name in holders if hasattr(owner, name)]
+    return patching.place(found, patching.Watch(around=fetching)) or (lambda: None)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 import torch
 
-from tracer.recording.calls.facts import dtype_word
+from tracer.recording.calls.fact_readers import dtype_word
 from tracer.recording.process.settings import deterministic_mode, read_now, read_settings
 from tracer.recording.torch_private.seams import cudnn_number
 from tracer.tables.settings.declared import DECLARED, MODE

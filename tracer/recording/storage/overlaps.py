@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from tracer.recording.storage.accesses import READS, SCATTERS, UPDATES, WRITES, Access
-from tracer.recording.storage.regions import Region, is_same, overlaps_itself, share_bytes
+from tracer.recording.storage.byte_runs import Region, is_same, overlaps_itself, share_bytes
 from tracer.recording.torch_private import storages
 
 _KEPT = 1024

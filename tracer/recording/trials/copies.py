@@ -13,7 +13,7 @@ import torch
 
 from tracer.names import Untried
 from tracer.recording.torch_private import seams, storages
-from tracer.recording.trials.approach import Approach, Argument
+from tracer.recording.trials.replay_plan import Approach, Argument
 
 _Base = torch._C.TensorBase
 _storage_of: Any = _Base.untyped_storage

@@ -15,7 +15,7 @@ import torch
 
 from tracer.recording import patching
 from tracer.recording.torch_private import seams
-from tracer.recording.trials.approach import Approach
+from tracer.recording.trials.replay_plan import Approach
 
 _State = tuple[Callable[[Any], Any], Callable[[], Any]]
 """What puts a state back, and what reads it."""

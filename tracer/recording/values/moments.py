@@ -17,7 +17,7 @@ import torch
 from tracer.recording.origin.modules import ModuleStack
 from tracer.recording.randomness.generators import state_of
 from tracer.recording.torch_private import seams, storages
-from tracer.recording.values.calls import CallValues, Named
+from tracer.recording.values.call_values import CallValues, Named
 from tracer.recording.values.digesting.device import Slot
 from tracer.recording.values.digesting.memory import digest_bytes
 from tracer.trace.values import ValueKind, fold, text_digest

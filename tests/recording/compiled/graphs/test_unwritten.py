@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from tracer import DeterminismTracer
+from tracer.recording.compiled.graphs.graph_facts import reads_of_input, unwritten_reads
 from tracer.recording.compiled.graphs.graph_text import read_graph
-from tracer.recording.compiled.graphs.unwritten import reads_of_input, unwritten_reads
-from tracer.recording.storage import extensions
+from tracer.recording.storage import unwritten
 from tracer.recording.torch_private import compile_seams
 
 GRAPH = """
@@ -83,11 +83,11 @@ def test_eager_memory_is_followed_still_once_compiled_code_was_loaded(
     inductor: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.compile(lambda x: x.sin() + 1)(torch.ones(16, 16))  # its kernel calls a function of torch's library
-    monkeypatch.setattr(extensions, "_found", False)
+    monkeypatch.setattr(unwritten, "_found", False)
     kernels = [
         one for one in sys.modules if compile_seams.is_generated(one, getattr(sys.modules[one], "__file__", None) or "")
     ]
-    assert any(extensions._names_torch(str(sys.modules[one].__file__)) for one in kernels)
+    assert any(unwritten._names_torch(str(sys.modules[one].__file__)) for one in kernels)
     with DeterminismTracer() as tracer:
         torch.empty(3).sum()
     (read,) = tracer.trace.unwritten_reads

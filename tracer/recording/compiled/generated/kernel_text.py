@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tracer.names import KernelLanguage
-from tracer.recording.compiled.generated.apart import keeps_threads_apart
+from tracer.recording.compiled.generated.disjoint_threads import keeps_threads_apart
 
 #: What adds, or swaps in, whichever comes first, in C++ and in Triton. The maximum of several numbers, their minimum
 #: and bits set are the same in every order.

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from tracer.recording.calls.argument_forms import MOST, RawForm, named_arguments
 from tracer.recording.compiled.graphs.graph_text import Name, Node, Value
-from tracer.recording.inputs.forms import MOST, RawForm, named_arguments
 from tracer.recording.torch_private import compile_seams
 from tracer.trace.arguments import Argument
 

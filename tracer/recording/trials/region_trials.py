@@ -18,10 +18,10 @@ from tracer.recording.compiled.executions import Run
 from tracer.recording.compiled.graphs.graph_text import Graph
 from tracer.recording.compiled.listing import RegionList
 from tracer.recording.storage.accesses import Access
-from tracer.recording.trials.again import Again, unseen
-from tracer.recording.trials.approach import Approach, Argument, approach_to
 from tracer.recording.trials.copies import CannotCopyError, Copies, tensors_in
 from tracer.recording.trials.generator_states import GeneratorStates
+from tracer.recording.trials.replay import Again, unseen
+from tracer.recording.trials.replay_plan import Approach, Argument, approach_to
 from tracer.recording.trials.risk import Risk
 from tracer.recording.trials.tally import TrialTally
 from tracer.recording.values.digesting.device import is_capturing

@@ -1,7 +1,13 @@
-"""One call made again, and its results held against its own, to the bit: for ops and for compiled regions alike."""
+"""A call replayed, and its results compared with its own, to the bit: for ops and for compiled regions alike.
+
+Fresh memory holds other bytes in each replay, so that what a kernel leaves unwritten differs. Memory of the size of
+each result is taken, filled and given back at once: the allocator of a device hands it out again, that of the host
+mostly does. What it does not reach stays as it was, so this finds some reads of unwritten memory, not all.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,13 +17,107 @@ import torch
 
 from tracer.names import TrialArm, Untried
 from tracer.recording.torch_private import seams
-from tracer.recording.trials.arms import Arms
 from tracer.recording.trials.copies import Copies
-from tracer.recording.trials.differences import Apart, apart
-from tracer.recording.trials.fresh_memory import byte_of, fill_what_is_next
 from tracer.recording.trials.generator_states import GeneratorStates
-from tracer.recording.trials.tally import TrialTally
+from tracer.recording.trials.tally import Apart, TrialTally, apart
 from tracer.recording.values.digesting.device import DeviceDigests, Slot
+
+#: Numbers that the second stream is busy with, and how often it goes through them.
+_BUSY_NUMBERS, _BUSY_TIMES = 1 << 22, 8
+
+
+class Arms:
+    """The circumstances of trials, in turn."""
+
+    def __init__(self, asked: Sequence[TrialArm] = ()) -> None:
+        self._asked = tuple(asked)
+        self._streams: dict[torch.device, tuple[Any, torch.Tensor]] = {}
+
+    def of(self, times: int, device: torch.device) -> list[TrialArm]:
+        """The arm of each of ``times`` trials on ``device``, and one more for other threads, if asked for."""
+        arms = [TrialArm.REPEATED] * times
+        if device.type == "cuda":
+            arms[1::2] = [TrialArm.STREAM] * len(arms[1::2])
+        if TrialArm.THREADS in self._asked and device.type == "cpu" and CAN_CHANGE_THREADS:
+            arms.append(TrialArm.THREADS)
+        return arms
+
+    @contextmanager
+    def under(self, arm: TrialArm, device: torch.device) -> Iterator[None]:
+        """Change what ``arm`` says while a trial runs."""
+        if arm is TrialArm.STREAM:
+            self._keep_busy(device)
+            yield
+        elif arm is TrialArm.THREADS:
+            threads = torch.get_num_threads()
+            _SET_THREADS(1 if threads > 1 else 2)
+            try:
+                yield
+            finally:
+                _SET_THREADS(threads)
+        else:
+            yield
+
+    def _keep_busy(self, device: torch.device) -> None:
+        """Start work on a stream of our own, which goes on while the trial runs."""
+        known = self._streams.get(device)
+        if known is None:
+            numbers = torch.zeros(_BUSY_NUMBERS, device=device)
+            torch.cuda.synchronize(device)
+            known = self._streams[device] = (torch.cuda.Stream(device), numbers)
+        stream, numbers = known
+        with torch.cuda.stream(stream):
+            for _ in range(_BUSY_TIMES):
+                numbers.sin_()
+
+
+def _found() -> Any:
+    """OpenMP's own switch, for the calling thread alone; torch's would change what MKL does from then on."""
+    try:
+        switch = ctypes.CDLL(None).omp_set_num_threads
+    except (OSError, AttributeError, TypeError):
+        return None
+    switch.argtypes, switch.restype = [ctypes.c_int], None
+    return switch
+
+
+_SET_THREADS: Any = _found()
+
+
+def _works() -> bool:
+    """Does torch take its number of threads from the OpenMP that was found?"""
+    if _SET_THREADS is None:
+        return False
+    before = torch.get_num_threads()
+    other = 1 if before > 1 else 2
+    _SET_THREADS(other)
+    try:
+        return torch.get_num_threads() == other
+    finally:
+        _SET_THREADS(before)
+
+
+CAN_CHANGE_THREADS = _works()
+
+
+#: The bytes, in turn: no two neighbours agree, and none is what zeroed memory holds.
+BYTES = (0x55, 0xAA, 0x3C, 0xC3, 0xFF)
+
+
+def byte_of(trial: int) -> int:
+    """What fresh memory holds in a trial."""
+    return BYTES[trial % len(BYTES)]
+
+
+def fill_what_is_next(results: Sequence[torch.Tensor], byte: int) -> None:
+    """Have the allocator's next memory of the size of each of ``results`` hold ``byte``."""
+    taken = [
+        torch.empty(size, dtype=torch.uint8, device=one.device).fill_(byte)
+        for one in results
+        if one.layout is torch.strided and (size := one.numel() * one.element_size())
+    ]
+    taken.clear()
+
 
 Digest = tuple[int, ...]
 Make = Callable[[tuple[Any, ...], dict[str, Any]], list[torch.Tensor]]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracer.recording.storage.regions import (
+from tracer.recording.storage.byte_runs import (
     Region,
     carried,
     is_same,

@@ -21,11 +21,11 @@ from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.compiled.listing import RegionList
 from tracer.recording.observers import Interest, Observer
 from tracer.recording.options import Trials
-from tracer.recording.trials.again import Again, quietly, unseen
-from tracer.recording.trials.approach import Approach, approach_to
 from tracer.recording.trials.copies import CannotCopyError, Copies, tensors_in
 from tracer.recording.trials.generator_states import GeneratorStates
-from tracer.recording.trials.regions import RegionTrials
+from tracer.recording.trials.region_trials import RegionTrials
+from tracer.recording.trials.replay import Again, quietly, unseen
+from tracer.recording.trials.replay_plan import Approach, approach_to
 from tracer.recording.trials.risk import Risk
 from tracer.recording.trials.tally import TrialTally
 from tracer.recording.values.digesting.device import is_capturing

@@ -17,10 +17,10 @@ from tracer.recording.origin.modules import ModuleStack
 from tracer.recording.origin.optimizers import OptimizerWatch
 from tracer.recording.origin.sites import NOWHERE, Sites, spell
 from tracer.recording.patching import Call
-from tracer.recording.values.calls import CallValues
+from tracer.recording.values.call_values import CallValues
 from tracer.recording.values.feeding import FEEDING, Weakly
 from tracer.recording.values.moments import Moments
-from tracer.recording.values.regions import RegionValues
+from tracer.recording.values.region_values import RegionValues
 from tracer.trace.records import Environment
 from tracer.trace.values import Group, Header, ValueKind, ValuesWriter
 

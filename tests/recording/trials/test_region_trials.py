@@ -16,8 +16,8 @@ from tracer.recording.compiled.listing import RegionList
 from tracer.recording.origin.modules import OUTSIDE
 from tracer.recording.origin.sites import Sites
 from tracer.recording.process.environment import capture_environment
-from tracer.recording.trials.again import Again
-from tracer.recording.trials.regions import RegionTrials
+from tracer.recording.trials.region_trials import RegionTrials
+from tracer.recording.trials.replay import Again
 from tracer.recording.trials.risk import Risk
 from tracer.trace.records import Tried
 

@@ -14,7 +14,7 @@ import torch
 from tracer.recording.compiled.executions import Run
 from tracer.recording.storage import accesses
 from tracer.recording.torch_private import storages
-from tracer.recording.values.calls import CallValues
+from tracer.recording.values.call_values import CallValues
 from tracer.recording.values.drawing import default_states
 from tracer.recording.values.outcome import Reading
 from tracer.recording.values.plans import RegionPlan

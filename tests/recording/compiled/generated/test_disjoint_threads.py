@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tracer.recording.compiled.generated.apart import keeps_threads_apart, may_let_threads_meet
+from tracer.recording.compiled.generated.disjoint_threads import keeps_threads_apart, may_let_threads_meet
 
 LOOP = "for(int64_t {0}=static_cast<int64_t>(0L); {0}<static_cast<int64_t>({1}); {0}+=static_cast<int64_t>({2}L))"
 LANES = """auto {0} =

@@ -23,8 +23,7 @@ from tracer.recording.values.digesting import digests
 from tracer.recording.values.digesting.device import DeviceDigests, Slot
 from tracer.recording.values.digesting.memory import digest_bytes
 from tracer.recording.values.drawing import drawn_from
-from tracer.recording.values.later import Later, Target
-from tracer.recording.values.outcome import Outcome, Reading, is_late_copy
+from tracer.recording.values.outcome import Later, Outcome, Reading, Target, is_late_copy
 from tracer.recording.values.plans import PARTIAL, Plan, plan_of
 from tracer.trace.values import Group, Mark, ValueKind, ValuesWriter, fold
 

@@ -111,7 +111,7 @@ def test_a_tensor_that_answers_for_itself_is_not_asked() -> None:
         def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             raise AssertionError("nobody may ask")
 
-    from tracer.recording.inputs.forms import tensor_form
+    from tracer.recording.calls.argument_forms import tensor_form
 
     assert tensor_form(torch.Tensor._make_subclass(Asks, torch.zeros(2))) is ...
 

@@ -40,7 +40,7 @@ def test_the_first_call_of_a_chosen_group_is_kept_to_the_bit(tmp_path: Path) -> 
 
 
 def test_a_line_a_file_and_a_module_choose_too(tmp_path: Path) -> None:
-    tracer, _ = recorded(tmp_path, keep=("*test_keeping.py",))
+    tracer, _ = recorded(tmp_path, keep=("*test_kept_inputs.py",))
     assert all(group.inputs for group in tracer.trace.calls if group.op == "aten.add.Tensor")
 
 

@@ -1,1 +1,0 @@
-"""What calls were called with: their form always, the data where that was asked for."""

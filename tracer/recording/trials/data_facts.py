@@ -1,0 +1,351 @@
+"""What the data of a call settle: writes to distinct places, sums that are exact, choices without ties.
+
+It reads values, and so waits for a device. Where sizes alone settle a call the tables know it already and nothing is
+read; after the first call of a group whose data leave two ways, that group is not looked at again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from math import prod
+from types import FrameType
+from typing import Any, NamedTuple
+
+import torch
+
+from tracer.facts.arguments import Getter, argument_getter
+from tracer.names import SETTLING_DATA, DataShown
+from tracer.ops.op import Op, Orders, Writes
+from tracer.ops.rows import row_of
+from tracer.recording.calls.groups import CallCounter, OverloadInfo
+from tracer.recording.observers import Interest, Observer
+from tracer.recording.torch_private import seams
+from tracer.recording.values.digesting.device import is_capturing
+
+#: Whole numbers up to 2 to this power are exact, and so is every sum of them that stays below it.
+_EXACT_BITS = {torch.float64: 53, torch.float32: 24, torch.float16: 11, torch.bfloat16: 8}
+
+
+def are_zeros(target: torch.Tensor) -> bool:
+    """Is nothing there yet?"""
+    return not bool(target.any())
+
+
+def holds_nan(added: torch.Tensor) -> bool:
+    """Is a NaN among them? Of two that meet, the first one's payload stays."""
+    return bool(added.isnan().any())
+
+
+def add_exactly(target: torch.Tensor | None, added: torch.Tensor, most: int, factor: float = 1) -> bool:
+    """Is every sum of ``target`` and at most ``most`` of ``added``, times ``factor``, exact? ``None``: onto zeros."""
+    bits = _EXACT_BITS.get(added.dtype)
+    if bits is None or factor != int(factor) or not added.numel():
+        return bits is not None and not added.numel()
+    reach = _largest_whole(added)
+    onto = 0.0 if target is None or not target.numel() else _largest_whole(target)
+    return bool(most * reach * abs(factor) + onto <= 2**bits)
+
+
+def _largest_whole(numbers: torch.Tensor) -> float:
+    """The largest absolute value; infinite where one is no whole number."""
+    largest = float(numbers.abs().max())  # NaN and infinity come through
+    if largest != largest or not bool((numbers == numbers.round()).all()):
+        return float("inf")
+    return largest
+
+
+Look = Callable[[tuple[Any, ...], Mapping[str, Any], Any], DataShown]
+
+
+def ties_of(func: Any, op: Op) -> Look | None:
+    """What looks for ties in the calls of ``func``, an overload of ``op``; ``None``: it orders nothing."""
+    source, dim = argument_getter(func, "self"), argument_getter(func, "dim")
+    if op.orders is None or source is None or dim is None:
+        return None
+    get: Getter = source
+    along: Getter = dim
+    test = _among_chosen if op.orders is Orders.SEVERAL else _of_one
+
+    def look(args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> DataShown:
+        numbers, axis = get(args, kwargs), along(args, kwargs)
+        if not numbers.dim() or not numbers.numel():
+            return DataShown.NO_TIES
+        if numbers.is_floating_point() and bool(numbers.isnan().any()):
+            return DataShown.NAN
+        return DataShown.TIES if test(numbers, result[0], axis) else DataShown.NO_TIES
+
+    return look
+
+
+def _of_one(numbers: torch.Tensor, chosen: torch.Tensor, dim: int) -> bool:
+    """Is the value that was chosen there twice?"""
+    kept = chosen if chosen.dim() == numbers.dim() else chosen.unsqueeze(dim)
+    return bool(((numbers == kept).sum(dim) > 1).any())
+
+
+def _among_chosen(numbers: torch.Tensor, chosen: torch.Tensor, dim: int) -> bool:
+    """Are two of the chosen values equal, or does the last of them stand among what was left as well?"""
+    if not chosen.shape[dim]:
+        return False
+    ordered = chosen.sort(dim).values
+    extent = ordered.shape[dim]
+    if bool((ordered.narrow(dim, 1, extent - 1) == ordered.narrow(dim, 0, extent - 1)).any()):
+        return True
+    if extent == numbers.shape[dim]:
+        return False
+    # Each chosen value is there once; one that is found again was left at the edge.
+    edges = (ordered.narrow(dim, 0, 1), ordered.narrow(dim, extent - 1, 1))
+    return any(bool(((numbers == edge).sum(dim) > 1).any()) for edge in edges)
+
+
+class Places(NamedTuple):
+    """Where the writes of one call go."""
+
+    numbers: torch.Tensor
+    below: int
+    """The numbers lie below this."""
+
+
+Find = Callable[[tuple[Any, ...], Mapping[str, Any]], Places]
+_MASKS = (torch.bool, torch.uint8)
+
+
+def destinations_of(func: Any, op: Op) -> Find | None:
+    """What tells where the calls of ``func``, an overload of ``op``, write."""
+    spatial = op.spatial
+    if op.writes is Writes.UNPOOLED:
+        return _with(
+            func, lambda source, indices, size: _pooled(indices, prod(size), spatial), "self", "indices", "output_size"
+        )
+    if op.writes is Writes.POOLED:
+        return _with(
+            func, lambda source, indices: _pooled(indices, prod(source.shape[-spatial:]), spatial), "self", "indices"
+        )
+    if op.writes is None:
+        return None
+    return _with(func, *_FINDS[op.writes])
+
+
+def _with(func: Any, find: Callable[..., Places], *names: str) -> Find | None:
+    found = [argument_getter(func, name) for name in names]
+    known: list[Getter] = [get for get in found if get is not None]
+    if len(known) != len(names):
+        return None
+    return lambda args, kwargs: find(*(get(args, kwargs) for get in known))
+
+
+def _along(target: torch.Tensor, dim: int, index: torch.Tensor) -> Places:
+    """A place is told by the index along ``dim``, and by where the index stands in all others."""
+    if not target.dim() or not index.dim():
+        return Places(index.reshape(-1), max(1, target.numel()))
+    extent = target.shape[dim]
+    rows = index.movedim(dim, -1).reshape(-1, index.shape[dim])
+    return _in_rows(rows, extent)
+
+
+def _in_rows(numbers: torch.Tensor, extent: int) -> Places:
+    """Rows of numbers, of which each counts for itself."""
+    offsets = torch.arange(numbers.shape[0], device=numbers.device).unsqueeze(1) * extent
+    return Places((numbers.to(torch.int64) + offsets).reshape(-1), numbers.shape[0] * extent)
+
+
+def _rows(target: torch.Tensor, dim: int, index: torch.Tensor) -> Places:
+    return Places(index.reshape(-1), target.shape[dim] if target.dim() else 1)
+
+
+def _put(target: torch.Tensor, index: torch.Tensor) -> Places:
+    count = target.numel()
+    return Places(index.reshape(-1).to(torch.int64).remainder(max(1, count)), count)
+
+
+def _put_by_several(target: torch.Tensor, indices: Any) -> Places:
+    given: list[tuple[int, torch.Tensor]] = []
+    dim = 0
+    for index in indices:
+        if index is None:
+            dim += 1
+        elif index.dtype in _MASKS:
+            for part in index.nonzero().unbind(1):
+                given.append((target.shape[dim], part))
+                dim += 1
+        else:
+            given.append((target.shape[dim], index))
+            dim += 1
+    whole = torch.zeros((), dtype=torch.int64, device=target.device)
+    count = 1
+    for extent, index in given:
+        whole = whole * extent + index.to(target.device, torch.int64).remainder(max(1, extent))
+        count *= extent
+    return Places(whole.reshape(-1), count)
+
+
+def _embedded(indices: torch.Tensor, rows: int, padding: int) -> Places:
+    """The row that pads gets no gradient."""
+    numbers = indices.reshape(-1)
+    return Places(numbers[numbers != padding] if padding >= 0 else numbers, int(rows))
+
+
+def _pooled(indices: torch.Tensor, extent: int, spatial: int) -> Places:
+    return _in_rows(indices.reshape(-1, prod(indices.shape[-spatial:])), extent)
+
+
+def most_at_one_place(places: Places) -> int:
+    """How many writes go to the place that most go to."""
+    numbers, count = places
+    if numbers.numel() < 2:
+        return numbers.numel()
+    if count <= 4 * numbers.numel() + 65536:
+        return int(torch.bincount(numbers).max())
+    ordered = numbers.sort().values
+    if not bool((ordered[1:] == ordered[:-1]).any()):
+        return 1
+    return 3 if bool((ordered[2:] == ordered[:-2]).any()) else 2
+
+
+#: What finds the places, and the arguments that it needs.
+_FINDS: dict[Writes, tuple[Any, ...]] = {
+    Writes.ALONG: (_along, "self", "dim", "index"),
+    Writes.ROWS: (_rows, "self", "dim", "index"),
+    Writes.SEVERAL: (_put_by_several, "self", "indices"),
+    Writes.FLAT: (_put, "self", "index"),
+    Writes.EMBEDDED: (_embedded, "indices", "num_weights", "padding_idx"),
+}
+
+
+_Args = tuple[Any, ...]
+_BY_SHAPE = "index.distinct"
+_SUMS = ("sum", "add")
+Test = Callable[[_Args, Mapping[str, Any]], DataShown]
+
+
+class DataFacts(Observer):
+    """What the data of one recording's calls showed."""
+
+    def __init__(self) -> None:
+        self._tests: dict[OverloadInfo, tuple[Test | None, Look | None]] = {}
+        self._tallies: dict[CallCounter, Counter[DataShown]] = {}
+
+    def wants(self, info: OverloadInfo) -> Interest:
+        """Calls that write by an index or choose among values."""
+        test, choice = self._tests[info] = _tests_of(info.func)
+        return test is not None or choice is not None
+
+    def before(
+        self,
+        info: OverloadInfo,
+        counter: CallCounter | None,
+        asked: tuple[Any, ...] | None,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> Look | None:
+        """Look at where a call is about to write; returns what is to be looked at once it has chosen."""
+        if counter is None or self._is_open(counter) or _is_known_by_shape(info, counter):
+            return None
+        test, choice = self._tests[info]
+        if test is None:
+            return choice
+        self._note(counter, lambda: test(args, kwargs), args)
+        return None
+
+    def after(
+        self,
+        begun: Look | None,
+        info: OverloadInfo,
+        counter: CallCounter,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        result: Any,
+        frame: FrameType | None,
+    ) -> None:
+        """A call has chosen."""
+        if begun is not None:
+            self._note(counter, lambda: begun(args, kwargs, result), args)
+
+    def group_fields(self, counter: CallCounter) -> dict[str, Any]:
+        """The calls of a group by what their data showed."""
+        tally = self._tallies.get(counter)
+        return {} if tally is None else {"data": dict(tally)}
+
+    def _is_open(self, counter: CallCounter) -> bool:
+        """Did a call of the group leave two ways?"""
+        tally = self._tallies.get(counter)
+        return tally is not None and not tally.keys() <= SETTLING_DATA
+
+    def _note(self, counter: CallCounter, look: Callable[[], DataShown], args: _Args) -> None:
+        shown = DataShown.UNREAD
+        if not any(isinstance(value, torch.Tensor) and is_capturing(value) for value in args):
+            try:
+                with _unseen():
+                    shown = look()
+            except Exception:  # sparse, out of bounds, a tensor of an unforeseen kind: nothing is known
+                shown = DataShown.UNREAD
+        self._tallies.setdefault(counter, Counter())[shown] += 1
+
+
+def _is_known_by_shape(info: OverloadInfo, counter: CallCounter) -> bool:
+    if counter.asked is None or _BY_SHAPE not in info.readers:
+        return False
+    return dict(zip(info.readers, counter.asked, strict=True))[_BY_SHAPE] is True
+
+
+def _tests_of(func: Any) -> tuple[Test | None, Look | None]:
+    namespace, _, rest = str(func).partition(".")
+    if namespace != "aten" or getattr(func, "_schema", None) is None:
+        return None, None
+    op = row_of(rest.partition(".")[0])
+    find = destinations_of(func, op)
+    return (None if find is None else _writes(func, op, find)), ties_of(func, op)
+
+
+def _writes(func: Any, op: Op, find: Find) -> Test:
+    """A test of where a call writes, and of what it adds there."""
+    adds = _adds(func, op)
+    target = argument_getter(func, "self")
+    added = argument_getter(func, "src", "source", "values", "grad_output")
+    factor = argument_getter(func, "alpha")
+    keeps_target = argument_getter(func, "include_self")
+
+    def test(args: _Args, kwargs: Mapping[str, Any]) -> DataShown:
+        most = most_at_one_place(find(args, kwargs))
+        if most <= 1:
+            return DataShown.DISTINCT
+        if added is None or not adds(args, kwargs):
+            return DataShown.DUPLICATES
+        numbers = added(args, kwargs)
+        onto = None
+        if not op.onto_zeros and target is not None and "backward" not in op.name:
+            onto = target(args, kwargs) if keeps_target is None or keeps_target(args, kwargs) else None
+        if most == 2 and (onto is None or are_zeros(onto)) and not holds_nan(numbers):
+            return DataShown.TWICE_ONTO_ZEROS
+        times = 1 if factor is None else factor(args, kwargs)
+        if add_exactly(onto, numbers, most, times):
+            return DataShown.EXACT
+        return DataShown.DUPLICATES
+
+    return test
+
+
+def _adds(func: Any, op: Op) -> Callable[[_Args, Mapping[str, Any]], bool]:
+    """Does a call sum up what falls together?"""
+    if "backward" in op.name:
+        by_frequency = argument_getter(func, "scale_grad_by_freq")
+        return lambda args, kwargs: by_frequency is None or not by_frequency(args, kwargs)
+    if op.sums:
+        return lambda args, kwargs: True
+    reduce, accumulate = argument_getter(func, "reduce"), argument_getter(func, "accumulate")
+    if reduce is not None:
+        how: Getter = reduce
+        return lambda args, kwargs: how(args, kwargs) in _SUMS
+    if accumulate is not None:
+        does: Getter = accumulate
+        return lambda args, kwargs: bool(does(args, kwargs))
+    return lambda args, kwargs: False
+
+
+@contextmanager
+def _unseen() -> Iterator[None]:
+    """Ops in here are seen by no mode, no subclass and no autograd."""
+    with torch.no_grad(), seams.without_torch_function(), seams.without_modes():
+        yield
