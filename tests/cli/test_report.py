@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.test_compiled_section import compiled_trace
+from tests.report.sections.test_compiled_section import compiled_trace
 from tests.support.build import call, trace
 from tests.support.command import Command, process, tracer_process
 from tracer.report.files.formats import FORMATS

@@ -10,8 +10,8 @@ import pytest
 from packaging.version import Version
 
 from tests.support.command import Command, process
+from tests.tables.lint.test_from_trials import recorded
 from tests.tables.samples import HEAD, rule_text
-from tests.tables.test_from_trials import recorded
 from tracer.names import Backend
 from tracer.tables import loading
 from tracer.tables.lint import proving

@@ -86,7 +86,7 @@ def test_what_is_left_out_is_counted() -> None:
 
 def piped(**variables: str) -> str:
     script = "from tests.report.samples import full_report; print(full_report().to_text(), end='')"
-    done = process("-c", script, cwd=Path(__file__).parents[2], **variables)
+    done = process("-c", script, cwd=Path(__file__).parents[3], **variables)
     assert done.code == 0, done.err
     return done.out
 

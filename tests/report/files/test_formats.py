@@ -116,7 +116,7 @@ print([name for name in ("torch", "pandas", "numpy", "jinja2", "rich", "itables"
     ],
 )
 def test_a_format_loads_only_what_it_needs(act: str, loaded: list[str]) -> None:
-    done = process("-c", LOADED.format(act=act), cwd=Path(__file__).parents[2])
+    done = process("-c", LOADED.format(act=act), cwd=Path(__file__).parents[3])
     assert done.out.strip() == str(loaded), done.err
 
 

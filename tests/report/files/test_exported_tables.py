@@ -193,7 +193,7 @@ def test_without_pyarrow_one_line_says_what_to_install(monkeypatch: pytest.Monke
 
 
 def test_the_page_of_formats_names_the_headers() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "formats.md").read_text(encoding="utf-8")
     for table, header in HEADERS.items():
         (line,) = [line for line in page.splitlines() if line.startswith(f"| `{table}` |")]
         columns = line.split("`")[3]
