@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 
 from tracer.divergence.causes import RootCause, Shows
 from tracer.names import NumberSource, Phase, Verdict, Word
+from tracer.trace import records
 from tracer.trace.values import ValueKind
 
 
@@ -94,7 +97,7 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Calls in the region that the tables hold for a risk, the worst first."""
 
 
-class Root(msgspec.Struct, frozen=True, kw_only=True):
+class Root(records.Placed, frozen=True, kw_only=True):
     """A call at which two recordings part: nothing that it reads from other calls explains it."""
 
     cause: RootCause
@@ -105,9 +108,7 @@ class Root(msgspec.Struct, frozen=True, kw_only=True):
     op: str
     phase: Phase
     module: str = ""
-    location: str = ""
-    function: str = ""
-    called_from: str = ""
+    _: ClassVar[records.Place]
     region: str = ""
     """The compiled region that the call is, where it is one."""
     rule: str = ""

@@ -8,7 +8,7 @@ from types import FrameType
 from typing import Protocol
 
 from tracer.names import EventKind, Phase, Subsystem
-from tracer.recording.origin.sites import Site, Sites, spell
+from tracer.recording.origin.sites import Site, Sites, placed
 from tracer.trace.records import Event
 
 #: Positions of events and of groups' first calls, counted together, so that one can be told to come before another.
@@ -184,9 +184,7 @@ class EventLog:
                 before=before,  # type: ignore[arg-type]
                 value=noted.value,
                 values_differ=noted.values_differ,
-                location=spell(noted.site, self._working_directory),
-                function=noted.site.function,
-                called_from=spell(noted.own, self._working_directory) if noted.own != noted.site else "",
+                **placed(noted.site, noted.own, self._working_directory),
                 phase=phase,  # type: ignore[arg-type]
                 while_recording=while_recording,  # type: ignore[arg-type]
                 parts_phases=noted.parts_phases,

@@ -18,7 +18,7 @@ from tracer.recording.compiled.graphs.graph_facts import GraphFacts, reads_of_in
 from tracer.recording.compiled.graphs.graph_text import Graph, Node
 from tracer.recording.compiled.insides import Inside, Insides
 from tracer.recording.compiled.program_lines import Frame, FunctionNames, Step
-from tracer.recording.origin.sites import LIBRARY, NOWHERE, USER, Site, Sites, spell
+from tracer.recording.origin.sites import LIBRARY, NOWHERE, USER, Site, Sites, placed, spell
 from tracer.recording.torch_private import compile_seams
 from tracer.trace.arguments import Argument
 from tracer.trace.records import CallGroup, FactValue, Kernel, Region, UnwrittenRead
@@ -133,9 +133,7 @@ class RegionList:
             op=node.op,
             phase=self._phase(run, is_repeated, in_optimizer, step is not None and step.is_backward),
             module=self._module(run, step),
-            location=spell(location, self._working_directory),
-            function=location.function,
-            called_from=spell(called_from, self._working_directory) if called_from != location else "",
+            **placed(location, called_from, self._working_directory),
             node=step.node if step is not None else "",
             forward_unknown=step is not None and step.is_of_gradient_call,
             facts=self._with_device(inside.facts[number], run.code),
@@ -295,9 +293,7 @@ def _unwritten(read: CallGroup, count: int, op: str, location: str, called_from:
         op=read.op,
         phase=read.phase,
         module=read.module,
-        location=read.location,
-        function=read.function,
-        called_from=read.called_from,
+        **read.place._asdict(),
         count=count,
         allocated_by=op,
         allocated_at=location,

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from tracer.names import BlindSpotKind, RegionGap, RegionInside, RegionKind, RegionOrigin
-from tracer.recording.origin.sites import NOWHERE, Site, Sites, spell
+from tracer.recording.origin.sites import Site, Sites, placed
 from tracer.recording.patching import Call
 from tracer.recording.torch_private import compile_seams
 from tracer.recording.watchers import Target, Watchers
@@ -129,13 +129,10 @@ class Captures:
     def regions(self) -> Iterator[Region]:
         """A region for each graph."""
         for capture in self.graphs:
-            own = capture.called_from if capture.site != capture.called_from else NOWHERE
             yield Region(
                 id=capture.name,
                 kind=RegionKind.CUDA_GRAPH,
-                function=capture.site.function,
-                location=spell(capture.site, self._working_directory),
-                called_from=spell(own, self._working_directory),
+                **placed(capture.site, capture.called_from, self._working_directory),
                 device="cuda",
                 origin=RegionOrigin.UNKNOWN if capture.is_seen else RegionOrigin.EARLIER,
                 executions=capture.replays,

@@ -23,7 +23,6 @@ from tracer.recording.events import ORDER
 from tracer.recording.launched.triton_source import Source, read_source
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.origins import Origin
-from tracer.recording.origin.sites import spell
 from tracer.recording.patching import Call
 from tracer.recording.stepping_aside import without_recording
 from tracer.recording.torch_private import seams
@@ -172,11 +171,7 @@ class Launches:
         origin = counter.origin
         return CallGroup(
             op=f"triton.{counter.kernel.name}",
-            phase=origin.phase,
-            module=origin.scope.path,
-            location=spell(origin.site, self._working_directory),
-            function=origin.site.function,
-            called_from=spell(origin.called_from, self._working_directory),
+            **origin.in_words(self._working_directory),
             count=counter.count,
             node=counter.node,
             facts=facts.common_facts(counter.raw),

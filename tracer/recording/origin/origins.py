@@ -6,7 +6,7 @@ from typing import Any
 
 from tracer.names import Phase
 from tracer.recording.origin.modules import Scope
-from tracer.recording.origin.sites import Site, spell
+from tracer.recording.origin.sites import Site, placed
 
 
 class Origin:
@@ -65,7 +65,5 @@ class Origin:
         return {
             "phase": self.phase,
             "module": self.scope.path,
-            "location": spell(self.site, working_directory),
-            "function": self.site.function,
-            "called_from": spell(self.called_from, working_directory),
+            **placed(self.site, self.called_from, working_directory),
         }

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 #: ``torch/nn/modules/module.py``: passed over too, and the place where one module calls another.
 MODULE_CALL = -1
@@ -214,6 +214,15 @@ def spell(site: Site, working_directory: str) -> str:
         if path.startswith(os.pardir):
             path = _below_import_root(site.path)
     return f"{path.replace(os.sep, '/')}:{site.line}"
+
+
+def placed(site: Site, own: Site, working_directory: str) -> dict[str, Any]:
+    """The fields of a trace's ``Place``; ``own``: the user's own frame that led to ``site``, if not that one."""
+    return {
+        "location": spell(site, working_directory),
+        "function": site.function,
+        "called_from": spell(own, working_directory) if own != site else "",
+    }
 
 
 def _below_import_root(path: str) -> str:

@@ -14,7 +14,7 @@ import torch
 from tracer.names import EventKind, Subsystem
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.events import EventLog
-from tracer.recording.origin.sites import spell
+from tracer.recording.origin.sites import placed
 from tracer.recording.patching import Call
 from tracer.recording.torch_private import setting_seams as seams
 from tracer.recording.watchers import Target, Watchers
@@ -88,9 +88,7 @@ def first_calls(counted: Iterable[tuple[OverloadInfo, CallCounter]], working_dir
         yield Event(
             kind=EventKind.FIRST_USE,
             name=str(subsystem),
-            location=spell(counter.origin.site, working_directory),
-            function=counter.origin.site.function,
-            called_from=spell(counter.origin.called_from, working_directory),
+            **placed(counter.origin.site, counter.origin.called_from, working_directory),
             phase=counter.origin.phase,
             while_recording=True,
             first=counter.order,

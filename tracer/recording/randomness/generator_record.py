@@ -7,7 +7,7 @@ from types import FrameType
 
 from tracer.names import Phase
 from tracer.recording.events import Noted
-from tracer.recording.origin.sites import LIBRARY, Site, Sites, spell
+from tracer.recording.origin.sites import LIBRARY, Site, Sites, placed, spell
 from tracer.recording.randomness.generators import SEEDS, Drawn, digest_of, state_of
 from tracer.recording.randomness.host_generators import HOST, HostGenerator
 from tracer.recording.randomness.provenance import UNSEEN, UNUSED, Provenance
@@ -115,9 +115,7 @@ class GeneratorRecord:
                 generator=name,
                 op=op,
                 phase=draw.phase,
-                location=spell(draw.site, self._working_directory),
-                function=draw.site.function,
-                called_from=spell(draw.own, self._working_directory) if draw.own != draw.site else "",
+                **placed(draw.site, draw.own, self._working_directory),
                 count=draw.count,
                 origin=provenance.origin,
                 seeded_at=spell(provenance.site, self._working_directory),

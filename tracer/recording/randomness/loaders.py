@@ -16,7 +16,7 @@ import msgspec
 import torch
 
 from tracer.names import SeedOrigin
-from tracer.recording.origin.sites import Site, Sites, spell
+from tracer.recording.origin.sites import Site, Sites, placed, spell
 from tracer.recording.randomness.generators import SEEDS
 from tracer.recording.randomness.worker_draws import WorkerMarks
 from tracer.recording.watchers import Target, Watchers
@@ -53,9 +53,7 @@ class LoaderLog:
         return tuple(
             msgspec.structs.replace(
                 kind,
-                location=spell(site, self._working_directory),
-                function=site.function,
-                called_from=spell(own, self._working_directory) if own != site else "",
+                **placed(site, own, self._working_directory),
                 iterations=count.iterations,
                 epoch_set=count.epoch_set,
                 worker_draws=count.marks.drawn() if count.marks is not None else (),

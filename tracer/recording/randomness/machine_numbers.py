@@ -17,7 +17,7 @@ from typing import Any
 
 from tracer.names import NumberSource, NumberUse, Phase
 from tracer.recording.events import EventLog
-from tracer.recording.origin.sites import LIBRARY, USER, Site, Sites, spell
+from tracer.recording.origin.sites import LIBRARY, USER, Site, Sites, placed
 from tracer.recording.patching import Call, original_of
 from tracer.recording.program_text import seed_sources
 from tracer.recording.program_text.source_tree import call_of, is_given_a_state
@@ -82,9 +82,7 @@ class NumberLog:
                 source=source,
                 use=use,
                 what=what,
-                location=spell(site, self._working_directory),
-                function=site.function,
-                called_from=spell(own, self._working_directory) if own != site else "",
+                **placed(site, own, self._working_directory),
                 phase=phase,
                 by_library=by_library,
                 count=count,

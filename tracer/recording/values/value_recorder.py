@@ -15,7 +15,7 @@ from tracer.recording.compiled.listing import RegionList
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.origin.modules import ModuleStack
 from tracer.recording.origin.optimizers import OptimizerWatch
-from tracer.recording.origin.sites import NOWHERE, Sites, spell
+from tracer.recording.origin.sites import Sites, placed, spell
 from tracer.recording.patching import Call
 from tracer.recording.values.call_values import CallValues
 from tracer.recording.values.feeding import FEEDING, Weakly
@@ -127,14 +127,11 @@ class ValuesRecording:
         )
 
     def _describe_region(self, run: Run) -> Group:
-        called_from = run.called_from if run.called_from != run.site else NOWHERE
         return Group(
             op=f"compiled.{run.code.direction}",
             phase=self._region_list.phase_of(run),
             module=run.scope.path,
-            location=spell(run.site, self._working_directory),
-            function=run.site.function,
-            called_from=spell(called_from, self._working_directory),
+            **placed(run.site, run.called_from, self._working_directory),
             region=self._region_list.name_of(run.code),
         )
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from enum import IntFlag
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from tracer.names import Phase, Word
-from tracer.trace.records import Environment
+from tracer.trace.records import Environment, Place, Placed
 
 #: The format that this release writes, and the newest that it reads.
 SCHEMA = 1
@@ -76,15 +77,13 @@ class Mark(IntFlag):
 TURN_SHIFT = 8
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class Group(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Calls of one op at one place, in the trace's words (``CallGroup``), without facts."""
 
     op: str
     phase: Phase = Phase.OTHER
     module: str = ""
-    location: str = ""
-    function: str = ""
-    called_from: str = ""
+    _: ClassVar[Place]
     region: str = ""
     """The compiled region that the call is, as the trace names it; empty for an ordinary op."""
 
