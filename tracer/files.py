@@ -85,12 +85,15 @@ def write_whole(path: str | os.PathLike[str], data: bytes, *, error: type[Tracer
 def write_or_rescue(path: str | os.PathLike[str], data: bytes, *, suffix: str, error: type[TracerError]) -> None:
     """``write_whole`` what cannot be made again; where that fails, ``data`` go to a new file, which the error names.
 
-    It is looked for beside ``path``, in the working directory, in the system's folder for temporary files and at home.
+    It is looked for beside ``path``, in the working directory, in the system's folder for temporary files and at home;
+    beside a device or a pipe no file is left.
     """
     try:
         write_whole(path, data, error=error)
     except error as problem:
-        for folder in (Path(path).parent, Path(), None, Path(os.path.expanduser("~"))):
+        is_special = os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+        beside = () if is_special else (Path(path).parent,)
+        for folder in (*beside, Path(), None, Path(os.path.expanduser("~"))):
             if (rescued := _new_file(folder, suffix, data)) is not None:
                 raise error(problem.message, hint=f"it is in {rescued} instead") from problem
         raise

@@ -81,7 +81,7 @@ def test_a_script_that_leaves_keeps_its_exit_code_and_its_message(
 
 @pytest.mark.parametrize(
     ("how", "code", "partial"),
-    [("SIGINT", 130, "interrupted"), ("SIGTERM", -signal.SIGTERM, "ended by SIGTERM")],
+    [("SIGINT", -signal.SIGINT, "interrupted"), ("SIGTERM", -signal.SIGTERM, "ended by SIGTERM")],
 )
 def test_a_signal_leaves_a_partial_trace(tmp_path: Path, how: str, code: int, partial: str) -> None:
     done = tracer_process("run", SCRIPTS / "fails.py", how, cwd=tmp_path)

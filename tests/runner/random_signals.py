@@ -166,16 +166,14 @@ def _wrong_code(trial: Trial, code: int, phase: str, out: str, err: str) -> list
     """What Python alone would end with; 3 for a repeat that was cut short once it had begun."""
     number = getattr(signal, trial.signal)
     fits = {-number}
-    if trial.signal == "SIGINT":
-        fits |= {130}
-        if "Fatal Python error: init_" in err:  # Python's own start was interrupted
-            fits |= {1}
+    if trial.signal == "SIGINT" and "Fatal Python error: init_" in err:  # Python's own start was interrupted
+        fits |= {1}
     if trial.command == "repeat" and trial.signal != "SIGKILL":
         fits |= {3}
         if "tracer: run 1" in err:
-            fits -= {-number, 130}
+            fits -= {-number}
     if phase == "over" or "tracer: wrote" in err or ("ends" in out and trial.command == "run"):
-        fits |= {0, -number, 130}  # everything was done by then
+        fits |= {0, -number}  # everything was done by then
     return [] if code in fits else [f"exit code {code}"]
 
 

@@ -50,11 +50,11 @@ def run(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("module", "name", "code"),
     [
-        ("torch", "SIGINT", 130),
-        ("torch.nn", "SIGINT", 130),
+        ("torch", "SIGINT", -signal.SIGINT),
+        ("torch.nn", "SIGINT", -signal.SIGINT),
         ("torch.nn", "SIGTERM", -signal.SIGTERM),
-        pytest.param("torch._utils", "SIGINT", 130, marks=pytest.mark.slow),
-        pytest.param("torch.optim", "SIGINT", 130, marks=pytest.mark.slow),
+        pytest.param("torch._utils", "SIGINT", -signal.SIGINT, marks=pytest.mark.slow),
+        pytest.param("torch.optim", "SIGINT", -signal.SIGINT, marks=pytest.mark.slow),
         pytest.param("torch.optim", "SIGHUP", -signal.SIGHUP, marks=pytest.mark.slow),
     ],
 )
@@ -226,3 +226,52 @@ def test_a_signal_at_a_random_moment_ends_all_with_the_right_code_and_leaves_not
 @pytest.mark.parametrize("trial", MORE, ids=_named)
 def test_two_hundred_signals_at_random_moments(trial: Trial, seconds: dict[str, float]) -> None:
     _is_right(trial, seconds)
+
+
+def test_an_interrupt_while_the_command_line_loads_leaves_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal, sys\n"
+        "class Interrupts:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'tracer.cli.main':\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupts())\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    done = subprocess.run(
+        [sys.executable, "-m", "tracer", "--version"], env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == -signal.SIGINT
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_a_signal_while_the_recorder_loads_ends_the_script_as_python_does(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        "import os, signal, sys\n"
+        "class Ends:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'tracer.recording.memory_observers':\n"
+        "            os.kill(os.getpid(), signal.SIGTERM)\n"
+        "sys.meta_path.insert(0, Ends())\n"
+        "import torch\n"
+    )
+    done = run(tmp_path)
+    assert done.returncode == -signal.SIGTERM, done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert "no trace was written: recording had not begun (ended by SIGTERM)" in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["script.py"]
+
+
+def test_the_trace_of_a_run_is_not_left_in_a_folder_of_devices(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("import torch\ntorch.ones(2).sin()\n")
+    before = set(os.listdir("/dev"))
+    done = subprocess.run(
+        [sys.executable, "-m", "tracer", "run", "-o", "/dev/full", "script.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 2, done.stderr
+    assert set(os.listdir("/dev")) == before
+    assert len(list(tmp_path.glob("tracer-rescued-*"))) == 1

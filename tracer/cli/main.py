@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,8 +16,8 @@ from tracer.cli.output import drop_output
 from tracer.errors import TracerError, reason_of
 from tracer.plain import one_line, say
 
-INTERRUPTED = 130
-"""What a shell reports for a program that control-C ended."""
+INTERRUPTED = -signal.SIGINT
+"""What ends a program on control-C: a code below zero is the signal that this process then dies of, as Python does."""
 BROKEN_PIPE = 141
 """What a shell reports for a program whose reader went away (``tracer report ... | head``)."""
 UNFLUSHED = 120
@@ -73,6 +74,10 @@ def main(args: Sequence[str] | None = None) -> None:
     except OSError as problem:  # what the script printed
         drop_output()
         code = _refuse(f"cannot write standard output: {reason_of(problem)}", code or UNFLUSHED)
+    if code < 0:
+        from tracer.runner.interrupts import end_by
+
+        end_by(-code)
     sys.exit(code)
 
 

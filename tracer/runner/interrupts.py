@@ -1,12 +1,14 @@
-"""Control-C held back while the recorder begins, and while what it recorded is written."""
+"""Control-C held back while the recorder begins and while its trace is written, and how a signal ends a process."""
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 #: Seconds after which a second signal means that the first one waits for too long: ``timeout`` sends each one twice.
@@ -39,3 +41,11 @@ def interrupt_held() -> Iterator[None]:
             signal.signal(signal.SIGINT, signal.default_int_handler)
     if came:
         raise KeyboardInterrupt
+
+
+def end_by(number: int) -> None:
+    """End as signal ``number`` ends a process that does not handle it, so that a parent sees what it sees of Python."""
+    with suppress(ValueError, OSError, AttributeError):
+        sys.stdout.flush()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)

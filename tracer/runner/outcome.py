@@ -59,6 +59,8 @@ class ScriptRecording:
         self._process = os.getpid()
         self._torch: ModuleType | None = None
         """torch, once it is whole."""
+        self._is_begun = False
+        """Was the window opened? A signal may come before it was, with the recorder half loaded."""
         self._is_finished = False
         self._written: Trace | None = None
         self._said = ""
@@ -103,6 +105,7 @@ class ScriptRecording:
             session, self.steps, when_complete=self._write_early, exit_when_complete=self.exit_after
         )
         self._window.open()
+        self._is_begun = True
 
     def discard(self) -> None:
         """Stop and write nothing: there was no script to run."""
@@ -170,10 +173,12 @@ class ScriptRecording:
         if os.getpid() != self._process or self._is_finished:
             return ""
         self.is_writing = True
-        if self._window is None and (dying or not may_import or _is_half_imported("torch")):
+        never = self._window is None and (dying or not may_import or _is_half_imported("torch"))
+        if never or (dying and not self._is_begun):
             self._end_watch()
             self._is_finished, self.is_writing = True, False
-            return f"tracer: no trace was written: torch was not imported{ended_by and f' ({ended_by})'}"
+            reason = "torch was not imported" if self._torch is None else "recording had not begun"
+            return f"tracer: no trace was written: {reason}{ended_by and f' ({ended_by})'}"
         if self._torch is not None:  # an interrupt right after its import made Python forget it
             sys.modules.setdefault("torch", self._torch)
         window = self._opened()

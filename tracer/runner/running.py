@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -19,7 +20,8 @@ from tracer.runner.signals import trace_before_dying
 from tracer.runner.steps import Steps
 from tracer.runner.tracebacks import trim
 
-INTERRUPTED = 130
+INTERRUPTED = -signal.SIGINT
+"""The code of a script that control-C ended: Python dies of the signal itself, and so does ``main``."""
 
 
 def run_script(

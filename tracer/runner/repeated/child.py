@@ -18,6 +18,7 @@ import msgspec
 from tracer.divergence.repeated import Arm
 from tracer.errors import TracerError
 from tracer.plain import say
+from tracer.runner.interrupts import end_by
 from tracer.runner.ranks import current_rank
 from tracer.runner.repeated import guard
 from tracer.runner.repeated.circumstances import arrival, clock, host, memory, planned
@@ -74,4 +75,7 @@ def _nothing() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    if code < 0:
+        end_by(-code)
+    sys.exit(code)
