@@ -21,6 +21,8 @@ INTEGRATIONS = """\
 #: In the order of use; a public name that is not listed stands at the end.
 FIRST = (
     "DeterminismTracer",
+    "Trials",
+    "Keep",
     "Trace",
     "judge",
     "Report",
