@@ -99,9 +99,9 @@ class BlindSpots:
         if "torch._dynamo.eval_frame" in sys.modules and WATCHES.look_late():
             self._on_dynamo()
             # Its first call went by before anything was watched.
-            noted = _compiled("a function that was first compiled here")
-            if noted is not None:
-                self.note(*noted, sys._getframe(1))
+            blind_spot = _compiled("a function that was first compiled here")
+            if blind_spot is not None:
+                self.note(*blind_spot, sys._getframe(1))
 
     def region_unseen(self, code: CompiledCode, frame: FrameType | None) -> None:
         """A compiled region ran whose inside is not known."""
@@ -189,9 +189,9 @@ def _traced(trace: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
 
 def _noting(owner: Any, name: str, describe: Callable[[Call], tuple[BlindSpotKind, str] | None]) -> Target:
     def tell(listener: BlindSpots, call: Call) -> None:
-        noted = describe(call)
-        if noted is not None:
-            listener.note(*noted, call.frame, whose=call.first)
+        blind_spot = describe(call)
+        if blind_spot is not None:
+            listener.note(*blind_spot, call.frame, whose=call.first)
 
     return Target([(owner, name)], before=tell)
 

@@ -57,11 +57,11 @@ def _resumed(
     while True:
         with recording:
             try:
-                given = resume(value)
+                yielded = resume(value)
             except StopIteration as end:
                 return end.value
         try:
-            resume, value = body.send, (yield given)
+            resume, value = body.send, (yield yielded)
         except GeneratorExit:
             with recording:
                 body.close()

@@ -36,7 +36,7 @@ class Calls(Protocol):
         """A training step begins, or the recording does."""
 
 
-class Noted:
+class EventEntry:
     """One event while it is counted."""
 
     __slots__ = (
@@ -78,11 +78,11 @@ class EventLog:
         self._sites = sites
         self._working_directory = working_directory
         self._process = os.getpid()
-        self._noted: dict[tuple[object, ...], Noted] = {}
+        self._entries: dict[tuple[object, ...], EventEntry] = {}
         self._used: set[Subsystem] = set()
-        self._open: dict[Noted, int] = {}
+        self._open: dict[EventEntry, int] = {}
         """Events of this training step, with the backward calls that were recorded before them."""
-        self._changes: dict[tuple[EventKind, str], tuple[Noted, str, object]] = {}
+        self._changes: dict[tuple[EventKind, str], tuple[EventEntry, str, object]] = {}
         """The last change of each name: its event, the value before, and what had happened until then."""
         self._calls: Calls | None = None
 
@@ -112,7 +112,7 @@ class EventLog:
         phase: Phase = Phase.OTHER,
         while_recording: bool = False,
         parts_phases: bool = False,
-    ) -> Noted | None:
+    ) -> EventEntry | None:
         """Note one event at the line of ``frame`` that is outside torch; the fields are those of ``Event``.
 
         While a recording runs, phase, ``while_recording``, ``parts_phases`` and ``after_calls`` are worked out here.
@@ -124,20 +124,20 @@ class EventLog:
             phase, while_recording = calls.phase(), True
         site = self._sites.innermost(frame)
         own = self._sites.users_own(frame)
-        if len(self._noted) >= _MANY:
+        if len(self._entries) >= _MANY:
             before = ""
         key = (kind, name, before, site, own, phase, while_recording)
-        noted = self._noted.get(key)
+        entry = self._entries.get(key)
         position = next(ORDER)
-        if noted is None:
-            noted = self._noted[key] = Noted(key, value, site, own, position)
-        noted.values_differ |= noted.value != value
-        noted.parts_phases |= parts_phases
-        noted.last = position
-        noted.count += 1
+        if entry is None:
+            entry = self._entries[key] = EventEntry(key, value, site, own, position)
+        entry.values_differ |= entry.value != value
+        entry.parts_phases |= parts_phases
+        entry.last = position
+        entry.count += 1
         if calls is not None and kind is not EventKind.FIRST_USE:
-            self._hold_against(calls, noted)
-        return noted
+            self._hold_against(calls, entry)
+        return entry
 
     def changed(self, kind: EventKind, name: str, *, frame: FrameType | None, before: str, value: str) -> None:
         """Note that ``name`` took another value.
@@ -152,9 +152,9 @@ class EventLog:
         if last is not None and (last[1], last[2]) == (value, until_now):
             self._take_back(last[0])
             return
-        noted = self.note(kind, name, frame=frame, before=before, value=value)
-        if noted is not None:
-            self._changes[kind, name] = (noted, before, until_now)
+        entry = self.note(kind, name, frame=frame, before=before, value=value)
+        if entry is not None:
+            self._changes[kind, name] = (entry, before, until_now)
 
     def first_use(self, subsystem: Subsystem, frame: FrameType | None) -> None:
         """Note that ``subsystem`` was used; only the first time counts."""
@@ -163,7 +163,7 @@ class EventLog:
             self.note(EventKind.FIRST_USE, str(subsystem), frame=frame)
 
     def was_used(self, subsystem: Subsystem) -> bool:
-        """Was the first use of ``subsystem`` noted?"""
+        """Was the first use of ``subsystem`` recorded?"""
         return subsystem in self._used
 
     def step_ended(self) -> None:
@@ -182,21 +182,21 @@ class EventLog:
                 kind=kind,  # type: ignore[arg-type]
                 name=name,  # type: ignore[arg-type]
                 before=before,  # type: ignore[arg-type]
-                value=noted.value,
-                values_differ=noted.values_differ,
-                **placed(noted.site, noted.own, self._working_directory),
+                value=entry.value,
+                values_differ=entry.values_differ,
+                **placed(entry.site, entry.own, self._working_directory),
                 phase=phase,  # type: ignore[arg-type]
                 while_recording=while_recording,  # type: ignore[arg-type]
-                parts_phases=noted.parts_phases,
-                after_calls=noted.after_calls,
-                is_followed=noted.is_followed or not noted.after_calls,
-                after_draws=noted.after_draws,
-                first=noted.first,
-                last=noted.last,
-                count=noted.count,
+                parts_phases=entry.parts_phases,
+                after_calls=entry.after_calls,
+                is_followed=entry.is_followed or not entry.after_calls,
+                after_draws=entry.after_draws,
+                first=entry.first,
+                last=entry.last,
+                count=entry.count,
             )
-            for (kind, name, before, _, _, phase, while_recording), noted in sorted(
-                self._noted.items(), key=lambda item: item[1].first
+            for (kind, name, before, _, _, phase, while_recording), entry in sorted(
+                self._entries.items(), key=lambda item: item[1].first
             )
         )
 
@@ -209,31 +209,31 @@ class EventLog:
             return len(self._used), self._calls.counted()[2]
         return len(self._used) if kind is EventKind.VARIABLE else object()
 
-    def _hold_against(self, calls: Calls, noted: Noted) -> None:
-        if noted.count > _LOOKS or (noted.after_calls and noted.parts_phases):
+    def _hold_against(self, calls: Calls, entry: EventEntry) -> None:
+        if entry.count > _LOOKS or (entry.after_calls and entry.parts_phases):
             return
         forward, backward, total = calls.counted()
-        noted.after_calls |= forward > 0
-        if forward and noted.parted_at is None:
-            noted.parted_at = total
+        entry.after_calls |= forward > 0
+        if forward and entry.parted_at is None:
+            entry.parted_at = total
         if forward and calls.step_has_forward():
-            self._open.setdefault(noted, backward)
+            self._open.setdefault(entry, backward)
 
     def _follow(self) -> None:
         """Note which events had calls after them, too."""
         if self._calls is not None:
             total = self._calls.counted()[2]
-            for noted in self._noted.values():
-                noted.is_followed |= noted.parted_at is not None and total > noted.parted_at
+            for entry in self._entries.values():
+                entry.is_followed |= entry.parted_at is not None and total > entry.parted_at
 
     def _close_steps(self) -> None:
         if self._open and self._calls is not None:
             backward = self._calls.counted()[1]
-            for noted, before in self._open.items():
-                noted.parts_phases |= backward > before
+            for entry, before in self._open.items():
+                entry.parts_phases |= backward > before
 
-    def _take_back(self, noted: Noted) -> None:
-        noted.count -= 1
-        if not noted.count:
-            self._noted.pop(noted.key, None)
-            self._open.pop(noted, None)
+    def _take_back(self, entry: EventEntry) -> None:
+        entry.count -= 1
+        if not entry.count:
+            self._entries.pop(entry.key, None)
+            self._open.pop(entry, None)

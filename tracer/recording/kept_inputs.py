@@ -55,16 +55,16 @@ class KeptInputs(Observer):
         ):
             return
         with seams.without_torch_function(), seams.without_modes():
-            found = dict(_tensors(info.func, args, kwargs))
-            plain = all(map(_is_plain, found.values()))
-            size = sum(tensor.numel() * tensor.element_size() for tensor in found.values()) if plain else 0
+            tensors = dict(_tensors(info.func, args, kwargs))
+            plain = all(map(_is_plain, tensors.values()))
+            size = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values()) if plain else 0
             if not plain or size > self._room:
                 self.left_out += 1
                 return
             name = str(len(self._names))
             self._room -= size
             self._names[counter] = name
-            for argument, tensor in found.items():
+            for argument, tensor in tensors.items():
                 copied = tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
                 self._tensors[f"{name}/{argument}"] = copied.resolve_conj().resolve_neg()
 
@@ -94,7 +94,7 @@ def _tensors(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Ite
         if isinstance(value, torch.Tensor):
             yield name, value
         elif isinstance(value, (list, tuple)):
-            yield from ((f"{name}.{place}", one) for place, one in enumerate(value) if isinstance(one, torch.Tensor))
+            yield from ((f"{name}.{place}", item) for place, item in enumerate(value) if isinstance(item, torch.Tensor))
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:

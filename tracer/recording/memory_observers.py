@@ -19,7 +19,7 @@ from tracer.recording.origin.sites import spell
 from tracer.recording.storage.indices import MAKES, Indices, index_role
 from tracer.recording.storage.overlaps import overlaps_of, writes_over_itself
 from tracer.recording.storage.registry import StorageRegistry
-from tracer.recording.storage.unwritten import Given, UnwrittenMemory
+from tracer.recording.storage.unwritten import FreshMemory, UnwrittenMemory
 from tracer.recording.torch_private import seams, storages
 from tracer.trace.records import Allocation, OverlapWrite, UnwrittenRead
 
@@ -56,21 +56,21 @@ class StorageObservers:
         if isinstance(info.func, seams.HigherOrderOperator):
             self.give_up_all()
 
-    def handed_over(self, inputs: Any) -> list[tuple[int, Given]]:
+    def handed_over(self, inputs: Any) -> list[tuple[int, FreshMemory]]:
         """A region is about to run on ``inputs`` alone: those of which nothing was written, by place."""
-        found: list[tuple[int, Given]] = []
+        allocations: list[tuple[int, FreshMemory]] = []
         if not self.is_following:
-            return found
+            return allocations
         try:
             for place, value in enumerate(inputs):
                 if isinstance(value, _Tensor):
-                    given = self.unwritten.handed_over(value)
+                    allocation = self.unwritten.handed_over(value)
                     self._escaped(value)
-                    if given is not None:
-                        found.append((place, given))
+                    if allocation is not None:
+                        allocations.append((place, allocation))
         except Exception:  # a tensor without a storage
             self.give_up_all()
-        return found
+        return allocations
 
     def give_up_all(self) -> None:
         """Something ran that may write to any tensor, unseen."""
@@ -250,8 +250,8 @@ class MemoryObserver(Observer):
         return any(isinstance(item, _Tensor) and _identify(item) in storages for value in others for item in value)
 
     def _look_for_overlaps(self, info: OverloadInfo, counter: CallCounter, args: tuple[Any, ...], kwargs: Any) -> None:
-        found = overlaps_of(info.access, args, kwargs)
-        for kind, tensor in ((Overlap.ITSELF, found.itself), (Overlap.SOURCE, found.source)):
+        overlapping = overlaps_of(info.access, args, kwargs)
+        for kind, tensor in ((Overlap.ITSELF, overlapping.itself), (Overlap.SOURCE, overlapping.source)):
             if tensor is not None:
                 key = (counter, kind, facts.device_word(tensor.device))
                 self.overlaps[key] = (info.name, self.overlaps.get(key, ("", 0))[1] + 1)
@@ -260,7 +260,7 @@ class MemoryObserver(Observer):
 
     def allocations(self, working_directory: str) -> list[Allocation]:
         """What was given out, in the order of the first calls."""
-        given = sorted(self.unwritten.given.values(), key=lambda one: one.counter.order)
+        allocations = sorted(self.unwritten.given.values(), key=lambda allocation: allocation.counter.order)
         return [
             Allocation(
                 op=value.op,
@@ -269,7 +269,7 @@ class MemoryObserver(Observer):
                 bytes=value.bytes,
                 unfollowed=value.unfollowed,
             )
-            for value in given
+            for value in allocations
         ]
 
     def unwritten_reads(self, working_directory: str) -> list[UnwrittenRead]:
@@ -279,17 +279,17 @@ class MemoryObserver(Observer):
                 op=op,
                 **counter.origin.in_words(working_directory),
                 count=count,
-                allocated_by=given.op,
-                allocated_at=spell(given.counter.origin.site, working_directory),
-                allocated_from=spell(given.counter.origin.called_from, working_directory),
+                allocated_by=allocation.op,
+                allocated_at=spell(allocation.counter.origin.site, working_directory),
+                allocated_from=spell(allocation.counter.origin.called_from, working_directory),
             )
-            for given, counter, op, count in self.unwritten.unwritten_reads()
+            for allocation, counter, op, count in self.unwritten.unwritten_reads()
         ]
 
     def overlapping_writes(self, working_directory: str) -> list[OverlapWrite]:
         """What was written while it overlapped."""
-        found = sorted(self.overlaps.items(), key=lambda item: item[0][0].order)
+        writes = sorted(self.overlaps.items(), key=lambda item: item[0][0].order)
         return [
             OverlapWrite(op=op, kind=kind, **counter.origin.in_words(working_directory), count=count, device=device)
-            for (counter, kind, device), (op, count) in found
+            for (counter, kind, device), (op, count) in writes
         ]

@@ -339,7 +339,7 @@ class RecordingMode(TorchDispatchMode):
         for observer in self.observers:
             if observer.reads_data:
                 observer.not_computed(info, counter)
-        wanted = [one for one in info.observers if not one.reads_data]
+        wanted = [observer for observer in info.observers if not observer.reads_data]
         with seams.without_torch_function():
             begun = begin(wanted, info, counter, asked, args, kwargs)
         result = func(*args, **kwargs)
@@ -354,15 +354,15 @@ class RecordingMode(TorchDispatchMode):
         with seams.without_torch_function():
             begun = begin(info.observers, info, None, asked, args, kwargs)
         result = func(*args, **kwargs)
-        made = facts.first_tensor((result,))
-        if made is not None and seams.is_fake(type(made)):
+        tensor = facts.first_tensor((result,))
+        if tensor is not None and seams.is_fake(type(tensor)):
             if seams.is_tracing(frame):
                 return result
             self.fake_calls += 1
         with seams.without_torch_function():
-            raw = None if made is None else self._raw(made)
+            raw = None if tensor is None else self._raw(tensor)
         scope = self._modules.scope
-        if made is None and info.access.is_foreign and scope is OUTSIDE and self.attribution.sites.is_import(frame):
+        if tensor is None and info.access.is_foreign and scope is OUTSIDE and self.attribution.sites.is_import(frame):
             self._modules.scope = IMPORTING
         counter = self._record(info, raw, asked, frame, None)
         self._note_form(counter, args, kwargs)

@@ -50,10 +50,10 @@ def _know_stand_ins() -> None:
     """Dynamo knows some functions by identity, from lists that it fills when it first asks: what stands for such a
     function is to be known with it, and the function where the list was filled while something stood for it."""
     pairs = [(id(function), id(replacement)) for function, replacement in stand_ins()]
-    for known in seams.lists_of_functions():
+    for functions in seams.lists_of_functions():
         for pair in pairs:
-            if not known.isdisjoint(pair):
-                known.update(pair)
+            if not functions.isdisjoint(pair):
+                functions.update(pair)
 
 
 def _code_of(module: ModuleType) -> Iterator[CodeType]:

@@ -81,7 +81,7 @@ class Replacement:
         if not watches:
             return self._tracer_original(*args, **kwargs)
         frame = sys._getframe(1)
-        told: list[tuple[Watch, Call]] = []
+        watching: list[tuple[Watch, Call]] = []
         call_through = self._tracer_original
         for watch in watches:
             if watch.around is not None:
@@ -94,9 +94,9 @@ class Replacement:
                 except Exception:  # what a note stumbles over is no business of the program's
                     continue
             if watch.after is not None:
-                told.append((watch, call))
+                watching.append((watch, call))
         result = call_through(*args, **kwargs)
-        for watch, call in told:
+        for watch, call in watching:
             call.result = result
             try:
                 watch.after(call)  # type: ignore[misc]
@@ -190,8 +190,8 @@ _IN_CHILDREN: list[Callable[[], None]] = []
 
 def original_of(function: Any) -> Any:
     """The function that a replacement stands for; anything else as it is."""
-    known = _replacement_in(function)
-    return function if known is None else known._tracer_bound or known._tracer_original
+    replacement = _replacement_in(function)
+    return function if replacement is None else replacement._tracer_bound or replacement._tracer_original
 
 
 def stand_ins() -> list[tuple[Any, Any]]:
@@ -199,12 +199,12 @@ def stand_ins() -> list[tuple[Any, Any]]:
     return [(known._tracer_bound or known._tracer_original, known) for known in _REPLACEMENTS.values()]
 
 
-def _replacement_in(held: Any) -> Replacement | None:
+def _replacement_in(attribute: Any) -> Replacement | None:
     """The replacement that ``held`` is, or that it wraps as a static or a bound method does."""
-    if issubclass(type(held), staticmethod):
-        held = held.__func__
-    function: Any = held.__func__ if type(held) is MethodType else held
-    is_ours = issubclass(type(function), Replacement) and (function is held or function._tracer_bound is not None)
+    if issubclass(type(attribute), staticmethod):
+        attribute = attribute.__func__
+    function: Any = attribute.__func__ if type(attribute) is MethodType else attribute
+    is_ours = issubclass(type(function), Replacement) and (function is attribute or function._tracer_bound is not None)
     return function if is_ours else None
 
 
@@ -228,9 +228,9 @@ def _made_for(owner: Any, raw: Any) -> tuple[Replacement, Any] | None:
 def held_by(owner: Any, name: str) -> Any:
     """The function that ``owner`` holds under ``name``, whoever stands for it; ``None`` without one."""
     raw = _raw(owner, name)
-    known = _replacement_in(raw)
-    if known is not None:
-        return original_of(known)
+    replacement = _replacement_in(raw)
+    if replacement is not None:
+        return original_of(replacement)
     return raw.__func__ if isinstance(raw, staticmethod) else raw
 
 
@@ -280,13 +280,13 @@ def _stand_in(owner: Any, name: str) -> Replacement | None:
 
 
 def _put_back(replacement: Replacement) -> None:
-    kept = []
+    holders = []
     for owner, name, former in replacement._tracer_holders:
         if _replacement_in(_raw(owner, name)) is replacement:
             _set(owner, name, former)
         else:  # somebody replaced it again, and may put back what they found: then the next one ends it
-            kept.append((owner, name, former))
-    replacement._tracer_holders = kept
+            holders.append((owner, name, former))
+    replacement._tracer_holders = holders
 
 
 def _raw(owner: Any, name: str) -> Any:

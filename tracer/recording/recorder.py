@@ -334,25 +334,25 @@ class Recorder:
         )
 
     def _facts(self, info: OverloadInfo, counter: CallCounter) -> dict[str, FactValue]:
-        found = facts.common_facts(counter.raw)
+        read = facts.common_facts(counter.raw)
         if counter.asked is not None:
             for key, value in zip(info.readers, counter.asked, strict=True):
                 if value is facts.MISSING:
                     continue
                 if key != draws.DRAW:
-                    found[key] = value
+                    read[key] = value
                 elif counter.extra is None:  # else the calls inside draw, and say so
-                    found |= draws.draw_facts(value, self._working_directory)
+                    read |= draws.draw_facts(value, self._working_directory)
         if counter.origin.scope.is_recurrent:
-            found["module.recurrent"] = True
+            read["module.recurrent"] = True
         if counter.extra is not None:
             name, value = counter.extra
             if name == "subclass":
-                found["subclass"] = value
-                found["subclass_inner"] = counter.inner_seen
+                read["subclass"] = value
+                read["subclass_inner"] = counter.inner_seen
             else:
-                found[name] = value or counter.inner_seen
-        return found
+                read[name] = value or counter.inner_seen
+        return read
 
     def _source(self, calls: int) -> TraceSource:
         rank, world = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")

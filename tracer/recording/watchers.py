@@ -57,11 +57,11 @@ class Watchers(Generic[Listener]):
 
     def discard(self, listener: Listener) -> None:
         """Tell ``listener`` no more."""
-        kept = list(self._listeners)
-        if listener in kept:
-            kept.remove(listener)
-        self._listeners = tuple(kept)
-        if not kept:
+        listeners = list(self._listeners)
+        if listener in listeners:
+            listeners.remove(listener)
+        self._listeners = tuple(listeners)
+        if not listeners:
             while self._lifts:
                 self._lifts.popitem()[1]()
 

@@ -17,7 +17,7 @@ from tracer.recording.origin.modules import OUTSIDE
 from tracer.recording.origin.sites import Sites
 from tracer.recording.process.environment import capture_environment
 from tracer.recording.trials.region_trials import RegionTrials
-from tracer.recording.trials.replay import Again
+from tracer.recording.trials.replay import Replay
 from tracer.recording.trials.risk import Risk
 from tracer.trace.records import Tried
 
@@ -56,7 +56,7 @@ class Region:
         code.devices = ("cpu",)
         self.run = Run(code, OUTSIDE, in_engine=False, in_optimizer=False)
         self.list = RegionList(Sites(()), dict, "/w")
-        self.trials = RegionTrials(Again(3, limit, ()), self.list, tries_all=tries_all)
+        self.trials = RegionTrials(Replay(3, limit, ()), self.list, tries_all=tries_all)
         self.trials.risk = Risk(capture_environment(()))
 
     def __call__(self, *inputs: Any) -> Any:

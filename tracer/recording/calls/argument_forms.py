@@ -87,9 +87,9 @@ def named_arguments(func: Any, form: tuple[Any, ...] | None, device: str) -> dic
     schema = getattr(func, "_schema", None)
     if schema is None or form is None:
         return {}
-    given, named = form
+    positional, named = form
     names = [argument.name for argument in schema.arguments]
-    return {name: _argument(value, device) for name, value in (*zip(names, given, strict=False), *named)}
+    return {name: _argument(value, device) for name, value in (*zip(names, positional, strict=False), *named)}
 
 
 def _argument(value: Any, device: str) -> Any:
@@ -102,7 +102,7 @@ def _argument(value: Any, device: str) -> Any:
             "" if value.device == device else value.device,
         )
     if isinstance(value, list):
-        return [_argument(one, device) for one in value]
+        return [_argument(item, device) for item in value]
     if value is ...:
         return NotKept()
     if isinstance(value, torch.device):

@@ -43,8 +43,8 @@ def draw_reader(func: Any) -> Reader | None:
         return None
     generator = argument_getter(func, "generator")
     asks = dropout_reader(func, *(("p",) if generator is None else ())) or training_reader(func)
-    found = argument_getter(func, "size", "n")
-    size: Getter = found or (lambda args, kwargs: None)
+    size_getter = argument_getter(func, "size", "n")
+    size: Getter = size_getter or (lambda args, kwargs: None)
 
     def read(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if asks is not None and not asks(args, kwargs):

@@ -197,5 +197,5 @@ def device_word(device: Any) -> str:
     return _word(name, _KNOWN_DEVICES, "other")
 
 
-def _word(name: str, known: frozenset[Any], otherwise: str) -> str:
-    return name if name in known else otherwise
+def _word(name: str, domain: frozenset[Any], otherwise: str) -> str:
+    return name if name in domain else otherwise

@@ -101,11 +101,11 @@ class OverloadInfo:
     def primary(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The tensor that the call works on, or ``None``."""
         if self._position is not None and len(args) > self._position:
-            found = facts.first_tensor((args[self._position],))
-            if found is not None:
-                return found
-        found = facts.first_tensor(args)
-        return found if found is not None else facts.first_tensor(kwargs.values())
+            tensor = facts.first_tensor((args[self._position],))
+            if tensor is not None:
+                return tensor
+        tensor = facts.first_tensor(args)
+        return tensor if tensor is not None else facts.first_tensor(kwargs.values())
 
     def read(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> tuple[Any, ...]:
         """The asked facts of one call; what cannot be read is ``MISSING``."""
@@ -113,10 +113,10 @@ class OverloadInfo:
         if plain is not None and plain.holds(args):
             return plain.answers
         values = []
-        given = kwargs or {}
+        keywords = kwargs or {}
         for reader in self.readers.values():
             try:
-                values.append(reader(args, given))
+                values.append(reader(args, keywords))
             except Exception:  # an argument of an unforeseen type: the fact is missing, the call goes on
                 values.append(facts.MISSING)
         return tuple(values)

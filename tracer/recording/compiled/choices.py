@@ -28,15 +28,15 @@ def was_timed(candidates: Any) -> bool:
 
 def configurations(key: str) -> dict[str, Choice]:
     """By kernel: what autotuning chose for the loaded code of ``key``; kernels with one configuration have no entry."""
-    found = {}
+    choices = {}
     for name, kernel in compile_seams.loaded_code(key).items():
         try:
             choice = _of_several_kernels(kernel) or _of_configurations(kernel)
         except Exception:  # another release's object
             continue
         if choice is not None:
-            found[name] = choice
-    return found
+            choices[name] = choice
+    return choices
 
 
 def _of_configurations(kernel: Any) -> Choice | None:
@@ -45,9 +45,9 @@ def _of_configurations(kernel: Any) -> Choice | None:
     if not isinstance(launchers, list) or len(launchers) != 1:
         return None  # no such object, or it did not run yet
     configuration = launchers[0].config
-    told = getattr(kernel, "autotune_cache_info", None) or {}
-    state = told.get("autotune_cache_state", "")
-    many = len(getattr(kernel, "configs", None) or ()) > 1 or int(told.get("num_configs", 0)) > 1
+    cache_info = getattr(kernel, "autotune_cache_info", None) or {}
+    state = cache_info.get("autotune_cache_state", "")
+    many = len(getattr(kernel, "configs", None) or ()) > 1 or int(cache_info.get("num_configs", 0)) > 1
     descended = bool(getattr(configuration, "found_by_coordesc", False))
     if state == "hit" or many or descended:
         return Choice(spelled(configuration), True)

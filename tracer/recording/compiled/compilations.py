@@ -142,8 +142,8 @@ class CompileLog:
 
     def code_of(self, compiled: Any) -> CompiledCode | None:
         """What is known of the code that is being called."""
-        known = self.by_object.get(id(compiled))
-        return known[1] if known is not None and known[0]() is compiled else None
+        entry = self.by_object.get(id(compiled))
+        return entry[1] if entry is not None and entry[0]() is compiled else None
 
     # --- told by what is watched ---
 
@@ -165,13 +165,13 @@ class CompileLog:
         if not compile_seams.traces_for_compiler(call.first):
             return
         compile_id, thread = compile_seams.compile_id(), get_ident()
-        known = self._tracing.get(thread)
-        if known is None or known[0] != compile_id:
+        entry = self._tracing.get(thread)
+        if entry is None or entry[0] != compile_id:
             program = self._programs.get(compile_id)
             if program is None:
                 return
-            known = self._tracing[thread] = (compile_id, TracedCalls(program.stack_of))
-        known[1].traced(call.result, call.frame)
+            entry = self._tracing[thread] = (compile_id, TracedCalls(program.stack_of))
+        entry[1].traced(call.result, call.frame)
 
     def compile_begins(self, call: Call) -> None:
         """Inductor compiles one graph, or finds its code in the cache."""
@@ -205,9 +205,9 @@ class CompileLog:
         running = self._current.get(get_ident())
         if not running or not isinstance(call.result, str) or len(call.args) < 3:
             return
-        given = call.args[2]
+        origin = call.args[2]
         names = running[-1][1].kernels.setdefault(call.result, set())
-        names.update(_origins(given if isinstance(given, (list, tuple)) else [given]))
+        names.update(_origins(origin if isinstance(origin, (list, tuple)) else [origin]))
 
     def chosen(self, call: Call) -> None:
         """One of several ways was chosen to compute a call of the graph."""
@@ -229,9 +229,9 @@ class CompileLog:
             return  # `compile_ended` will tell
         if self.code_of(compiled) is not None:
             return
-        given = getattr(compiled, "fx_kwargs", {})
+        fx_kwargs = getattr(compiled, "fx_kwargs", {})
         program = self._programs.get(compile_id)
-        direction = Direction.BACKWARD if given.get("is_backward") else Direction.FORWARD
+        direction = Direction.BACKWARD if fx_kwargs.get("is_backward") else Direction.FORWARD
         if direction is Direction.FORWARD and program is not None and Direction.INFERENCE in program.graphs:
             direction = Direction.INFERENCE
         code = self._new_code(direction)
@@ -263,8 +263,8 @@ class CompileLog:
         compile_id = compile_seams.compile_id()
         code = CompiledCode(self._programs.get(compile_id), direction, compile_id)
         code.mode = deterministic_mode()
-        found, _ = read_settings(load_rows().row, {})
-        code.settings = {name: value for name, value in found.items() if name.startswith(CONFIG)}
+        settings, _ = read_settings(load_rows().row, {})
+        code.settings = {name: value for name, value in settings.items() if name.startswith(CONFIG)}
         code.guard = self._guards.get(compile_id, ("", ""))
         return code
 
@@ -275,7 +275,7 @@ class CompileLog:
         code.source = str(getattr(compiled, "source_code", ""))
         code.key = str(getattr(compiled, "cache_key", ""))
         code.dispatches = dispatches(code.source)
-        code.devices = tuple(sorted(str(one) for one in getattr(compiled, "device_types", ())))
+        code.devices = tuple(sorted(str(device) for device in getattr(compiled, "device_types", ())))
         code.uses_cuda_graphs = (
             _is_true(getattr(compiled, "fx_kwargs", {}).get("cudagraphs")) and "cuda" in code.devices
         )
@@ -287,9 +287,9 @@ class CompileLog:
 
     def met_unknown(self, compiled: Any) -> CompiledCode:
         """Code that was compiled before anybody listened, and runs now."""
-        given = getattr(compiled, "fx_kwargs", {})
-        direction = Direction.BACKWARD if given.get("is_backward") else Direction.FORWARD
-        if given.get("is_inference"):
+        fx_kwargs = getattr(compiled, "fx_kwargs", {})
+        direction = Direction.BACKWARD if fx_kwargs.get("is_backward") else Direction.FORWARD
+        if fx_kwargs.get("is_inference"):
             direction = Direction.INFERENCE
         code = CompiledCode(None, direction, "")
         code.origin = RegionOrigin.EARLIER
@@ -301,7 +301,7 @@ def _origins(nodes: Iterable[Any]) -> Iterator[str]:
     """Names of the graph's calls that what Inductor schedules was made of; what is fused holds more of its kind."""
     for node in nodes:
         inner: Sequence[Any] = getattr(node, "get_nodes", tuple)()
-        if any(one is not node for one in inner):
+        if any(other is not node for other in inner):
             yield from _origins(inner)
         else:
             yield from (str(origin.name) for origin in getattr(getattr(node, "node", None), "origins", ()))

@@ -22,7 +22,7 @@ from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.sites import NOWHERE, Site
 from tracer.recording.stepping_aside import OWN_MODE, without_recording
-from tracer.recording.storage.unwritten import Given
+from tracer.recording.storage.unwritten import FreshMemory
 from tracer.recording.torch_private import compile_seams, seams
 
 _current_node = seams.current_node
@@ -49,7 +49,7 @@ class Run:
         """The user's own line that did."""
         self.count = 0
         self.order = next(ORDER)
-        self.unwritten: dict[tuple[int, Given], int] = {}
+        self.unwritten: dict[tuple[int, FreshMemory], int] = {}
         """How often it was handed memory of which nothing was written: by the input's place and by who gave it."""
 
 
@@ -103,8 +103,8 @@ class Executions:
         in_engine = _current_node() is not None
         if not in_engine and _get_ident() != modules.thread and seams.graph_task_id() == -1:
             return False  # another thread's, which is not recorded
-        known = self._known.get(id(compiled)) if self._known is not None else None
-        code = known[1] if known is not None else self._code_of(compiled)
+        registered = self._known.get(id(compiled)) if self._known is not None else None
+        code = registered[1] if registered is not None else self._code_of(compiled)
         if code is None:
             return False
         scope = modules.scope
@@ -205,12 +205,12 @@ def _counted(original: Callable[..., Any]) -> Callable[..., Any]:
             return call(self, inputs)
         try:
             result = call(self, inputs)
-            for observer, noted in begun:
-                observer.after(noted, result)
+            for observer, begun_by in begun:
+                observer.after(begun_by, result)
             return result
         finally:
-            for observer, noted in begun:
-                observer.left(noted)
+            for observer, begun_by in begun:
+                observer.left(begun_by)
 
     return __call__
 
@@ -230,7 +230,7 @@ class _Runs:
 
     def discard(self, listener: Executions) -> None:
         """Tell it no more; the last one puts the method back, unless somebody else replaced it since."""
-        self.listeners = tuple(one for one in self.listeners if one is not listener)
+        self.listeners = tuple(other for other in self.listeners if other is not listener)
         if not self.listeners and self._replaced is not None:
             cls, original, placed = self._replaced
             if vars(cls).get("__call__") is placed:

@@ -65,10 +65,10 @@ class InductorWatch:
             value=f"deterministic_mode={deterministic_mode()}",
         )
         if not self.settings or options:
-            found, _ = read_settings(load_rows().row, {})
-            own = {name: value for name, value in found.items() if name.startswith(_CONFIG)}
-            told = {name: value for name in own if (value := _plain(options.get(name[len(_CONFIG) :]))) is not None}
-            self.settings = own | self.settings | told
+            current, _ = read_settings(load_rows().row, {})
+            own = {name: value for name, value in current.items() if name.startswith(_CONFIG)}
+            asked = {name: value for name in own if (value := _plain(options.get(name[len(_CONFIG) :]))) is not None}
+            self.settings = own | self.settings | asked
 
 
 def _plain(value: Any) -> FactValue | None:

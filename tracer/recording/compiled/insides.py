@@ -38,9 +38,9 @@ class Insides:
 
     def of(self, code: CompiledCode) -> Inside:
         """What is known of ``code``; nothing of one whose texts are of a form that is not read."""
-        known = self._known.get(id(code))
-        if known is not None:
-            return known[1]
+        entry = self._known.get(id(code))
+        if entry is not None:
+            return entry[1]
         try:
             graph = read_graph(code.text) if code.text else None
         except ValueError:

@@ -51,7 +51,7 @@ class RegionList:
         codes = [*met, *(code for code in log.codes if code not in set(met) and code.text)]
         self._name(codes)
         regions = [self._region(code, [run for run in ran if run.code is code], codes, times) for code in codes]
-        regions += (self._of_backend(one) for one in log.programs if one.backend != compile_seams.INDUCTOR)
+        regions += (self._of_backend(program) for program in log.programs if program.backend != compile_seams.INDUCTOR)
         return tuple(regions)
 
     def _of_backend(self, program: Program) -> Region:
@@ -121,8 +121,10 @@ class RegionList:
             if run.code.mode not in (None, DeterministicMode.OFF):
                 continue
             for reader, giver in unwritten_reads(inside.graph):
-                read, given = (self._group(run, inside, one, nodes[one], False) for one in (reader, giver))
-                yield _unwritten(read, count, given.op, given.location, given.called_from)
+                read, allocation = (
+                    self._group(run, inside, number, nodes[number], False) for number in (reader, giver)
+                )
+                yield _unwritten(read, count, allocation.op, allocation.location, allocation.called_from)
 
     # --- groups ---
 
@@ -143,11 +145,11 @@ class RegionList:
         )
 
     @staticmethod
-    def _with_device(found: dict[str, FactValue], code: CompiledCode) -> dict[str, FactValue]:
+    def _with_device(facts_read: dict[str, FactValue], code: CompiledCode) -> dict[str, FactValue]:
         """Of a call whose text names no tensor (a Triton kernel's, whose arguments are a dictionary): its region's."""
-        if "device" in found or len(code.devices) != 1:
-            return found
-        return {"device": facts.device_word(code.devices[0]), **found}
+        if "device" in facts_read or len(code.devices) != 1:
+            return facts_read
+        return {"device": facts.device_word(code.devices[0]), **facts_read}
 
     def _phase(self, run: Run, is_repeated: bool, in_optimizer: bool, is_backward: bool = False) -> Phase:
         if run.in_optimizer or in_optimizer:
@@ -210,7 +212,7 @@ class RegionList:
         program = code.program
         site = self._function_site(program)
         first = runs[0] if runs else None
-        told, why = self._seen(code, inside)
+        inside_known, why = self._seen(code, inside)
         older = code.guard[0]
         return Region(
             id=self._ids[id(code)],
@@ -234,7 +236,7 @@ class RegionList:
                 older,
             ),
             guard=code.guard[1],
-            inside=told,
+            inside=inside_known,
             why=why if runs or why is not None else RegionGap.NEVER_RAN,
             ops=len(inside.graph.nodes) if inside.graph is not None else 0,
             kernels=tuple(self._kernel(kernel, inside, code) for kernel in inside.matching.texts),
@@ -310,7 +312,7 @@ def _arguments(node: Node, device: str) -> dict[str, Argument]:
 
 def _all_keep_apart(kernels: Iterable[KernelText]) -> bool:
     """Where names alone say which op went into which kernel, one that keeps apart speaks for none that does not."""
-    return all(one.keeps_apart or not may_let_threads_meet(one.source) for one in kernels)
+    return all(kernel.keeps_apart or not may_let_threads_meet(kernel.source) for kernel in kernels)
 
 
 def _mode_of(code: CompiledCode) -> str:

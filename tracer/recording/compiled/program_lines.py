@@ -65,12 +65,12 @@ def read_stack(text: str | None) -> tuple[Frame, ...]:
     frames: list[Frame] = []
     lines = (text or "").splitlines()
     for number, line in enumerate(lines):
-        found = _FRAME.match(line)
-        if found is not None:
+        match = _FRAME.match(line)
+        if match is not None:
             code = lines[number + 1].strip() if number + 1 < len(lines) else ""
             if _FRAME.match(code):
                 code = ""
-            frames.append(Frame(found["path"], int(found["line"]), found["function"], code))
+            frames.append(Frame(match["path"], int(match["line"]), match["function"], code))
     return tuple(frames)
 
 
@@ -94,7 +94,7 @@ def _dotted(name: str) -> tuple[str, ...]:
     head = re.match(r"^[LG]\['[^']+'\]|^\w+", name)
     if head is None:
         return (name,)
-    steps = [found["key"] or found["name"] or found["index"].strip("'") for found in _STEP.finditer(name, head.end())]
+    steps = [match["key"] or match["name"] or match["index"].strip("'") for match in _STEP.finditer(name, head.end())]
     return (head[0], *(step for step in steps if step not in _NOT_SPELLED))
 
 
@@ -117,16 +117,16 @@ class ProgramLines:
         """
         met = list(places)
         ranks = _ranks(place for place in met if place is not None)
-        found: list[Step | None] = []
+        steps: list[Step | None] = []
         at = len(self._steps) if backwards else -1
         for place in met:
             number = None if place is None else self._nearest(place, ranks[place], at, backwards)
             if number is None:
-                found.append(None)
+                steps.append(None)
                 continue
             at = min(at, number) if backwards else max(at, number)
-            found.append(self._in_common(number))
-        return found
+            steps.append(self._in_common(number))
+        return steps
 
     def _in_common(self, number: int) -> Step:
         """The step; where its line makes calls in several modules, which of them is not told: what they share is."""
@@ -139,15 +139,15 @@ class ProgramLines:
                 modules.append(self._steps[other].module)
         if len(set(modules)) == 1:
             return step
-        known = [module for module in modules if module is not None]
-        if len(known) < len(modules) or len({module.root for module in known}) > 1:
+        outermost = [module for module in modules if module is not None]
+        if len(outermost) < len(modules) or len({module.root for module in outermost}) > 1:
             return step._replace(module=None)
         parts = []
-        for names in zip(*(module.path.split(".") for module in known), strict=False):
+        for names in zip(*(module.path.split(".") for module in outermost), strict=False):
             if len(set(names)) > 1:
                 break
             parts.append(names[0])
-        return step._replace(module=Module(known[0].root, ".".join(parts)))
+        return step._replace(module=Module(outermost[0].root, ".".join(parts)))
 
     def _nearest(self, place: Place, rank: tuple[int, int], at: int, backwards: bool) -> int | None:
         candidates = self._by_line.get((place.path, place.function, place.code), ())
@@ -195,11 +195,11 @@ def with_neighbours(
 def _ranks(places: Iterable[Place]) -> dict[Place, tuple[int, int]]:
     """Of each place: which it is of the lines of one function that have its text, and how many there are."""
     lines: dict[tuple[str, str, str], set[int]] = {}
-    known: set[Place] = set(places)
-    for place in known:
+    distinct: set[Place] = set(places)
+    for place in distinct:
         lines.setdefault((place.path, place.function, place.code), set()).add(place.line)
     ranks = {}
-    for place in known:
+    for place in distinct:
         ordered = sorted(lines[(place.path, place.function, place.code)])
         ranks[place] = (ordered.index(place.line), len(ordered))
     return ranks
@@ -249,6 +249,6 @@ def _read(path: str) -> dict[tuple[str, int], str]:
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
     yield code
-    for one in code.co_consts:
-        if isinstance(one, CodeType):
-            yield from _codes(one)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)

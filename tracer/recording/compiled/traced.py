@@ -48,21 +48,21 @@ class Detail(NamedTuple):
 
 def detail_of(meta: dict[str, Any]) -> Detail:
     """What the notes of a call tell."""
-    noted = meta.get(NOTE)
-    if isinstance(noted, Detail):
-        return noted
+    detail = meta.get(NOTE)
+    if isinstance(detail, Detail):
+        return detail
     asks = _asks(meta.get("source_fn_stack")) or _asks(meta.get("fwd_source_fn_stack"))
     return Detail(meta.get(_STACK), module_names(meta.get(_MODULES) or meta.get(f"fwd_{_MODULES}")), asks, asks)
 
 
 def module_names(stack: Any) -> dict[str, tuple[str, str]]:
     """A module stack without the classes, which would be kept alive."""
-    found = {}
+    names = {}
     for key, entry in (stack or {}).items():
         if isinstance(entry, tuple) and len(entry) == 2:
             name, cls = entry
-            found[str(key)] = (str(name), getattr(cls, "__name__", str(cls)))
-    return found
+            names[str(key)] = (str(name), getattr(cls, "__name__", str(cls)))
+    return names
 
 
 def asks_for_gradient(target: Any) -> bool:
@@ -87,19 +87,19 @@ class TracedCalls:
         meta = node.meta
         current = seams.current_node()
         if current is not None:
-            made = self._by_number.get(current._sequence_nr())
-            if made is not None and (made.is_backward or meta.get("source_fn_stack")):
-                meta[NOTE] = made = made._replace(is_backward=True)
+            detail = self._by_number.get(current._sequence_nr())
+            if detail is not None and (detail.is_backward or meta.get("source_fn_stack")):
+                meta[NOTE] = detail = detail._replace(is_backward=True)
         else:
-            if _STACK not in meta and (found := self._of_compiled_autograd(frame)) is not None:
-                meta[NOTE] = found
-            made = Detail(meta.get(_STACK), module_names(meta.get(_MODULES)))
+            if _STACK not in meta and (of_backward := self._of_compiled_autograd(frame)) is not None:
+                meta[NOTE] = of_backward
+            detail = Detail(meta.get(_STACK), module_names(meta.get(_MODULES)))
             if _asks(meta.get("source_fn_stack")):
-                meta[NOTE] = made  # what the gradient begins with: no node's, so that line is its own
+                meta[NOTE] = detail  # what the gradient begins with: no node's, so that line is its own
         number = seams.next_sequence_number()
-        if made is not None:
+        if detail is not None:
             for one in range(max(self._last, number - _MOST_NODES), number):
-                self._by_number[one] = made
+                self._by_number[one] = detail
         self._last = number
 
     def _of_compiled_autograd(self, frame: FrameType | None) -> Detail | None:

@@ -88,12 +88,12 @@ class Captures:
         if _is_inductors(call.frame):
             return
         self.on_replay()
-        known = self._by_object.get(id(call.first))
-        if known is None or known[0]() is not call.first:
+        entry = self._by_object.get(id(call.first))
+        if entry is None or entry[0]() is not call.first:
             site, own = self._sites.innermost(call.frame), self._sites.users_own(call.frame)
             capture = self._new(call.first, site, own, is_seen=False)
         else:
-            capture = known[1]
+            capture = entry[1]
         capture.replays += 1
         if not capture.is_seen:
             detail = "a CUDA graph that was captured before recording began was replayed"
@@ -104,10 +104,10 @@ class Captures:
         self.graphs.append(capture)
         number = id(graph)
         try:
-            held: Any = weakref.ref(graph, lambda _: self._by_object.pop(number, None))
+            reference: Any = weakref.ref(graph, lambda _: self._by_object.pop(number, None))
         except TypeError:  # an object that cannot be referred to weakly: its number may come again
-            held = lambda: graph  # noqa: E731
-        self._by_object[number] = (held, capture)
+            reference = lambda: graph  # noqa: E731
+        self._by_object[number] = (reference, capture)
         return capture
 
     # --- what a trace holds ---

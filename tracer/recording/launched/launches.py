@@ -57,12 +57,12 @@ class LaunchedRecord:
 
     def _counts(self) -> Mapping[Any, int]:
         """Calls on the host do not go into a graph."""
-        found: dict[Any, int] = {
-            one: one.count
-            for one in self._counted()
-            if isinstance(one, Run) or (one.raw is not None and one.raw[1].type != "cpu")
+        counts: dict[Any, int] = {
+            source: source.count
+            for source in self._counted()
+            if isinstance(source, Run) or (source.raw is not None and source.raw[1].type != "cpu")
         }
-        return found | {one: one.count for one in self._launches.counters.values()}
+        return counts | {source: source.count for source in self._launches.counters.values()}
 
     def times(self, run: Run) -> int:
         """How often a compiled region ran, captured ones at each replay."""

@@ -34,7 +34,7 @@ _OWN = "tracer.recording.values"
 _WHOLE = ("int", "uint", "bool")
 
 
-class _Known:
+class _LaunchedKernel:
     """What is known of one kernel."""
 
     def __init__(self, name: str, device: str, *, is_interpreted: bool) -> None:
@@ -47,7 +47,7 @@ class _Known:
 
     def spelled(self, source: Source | None) -> str:
         """Its name; told apart where it adds whole numbers here, and others there."""
-        atomic = {None if one is None else one.atomic for one in self.sources.values()}
+        atomic = {None if source is None else source.atomic for source in self.sources.values()}
         is_harmless = source is not None and source.atomic is False
         return f"{self.name} (whole numbers)" if len(atomic) > 1 and is_harmless else self.name
 
@@ -57,7 +57,7 @@ class Launched:
 
     __slots__ = ("count", "kernel", "node", "order", "origin", "raw", "source")
 
-    def __init__(self, kernel: _Known, source: Source | None, origin: Origin, raw: Any, node: str) -> None:
+    def __init__(self, kernel: _LaunchedKernel, source: Source | None, origin: Origin, raw: Any, node: str) -> None:
         self.kernel = kernel
         self.source = source
         self.origin = origin
@@ -73,7 +73,7 @@ class Launches:
     def __init__(self, attribution: Attribution, working_directory: str) -> None:
         self._attribution = attribution
         self._working_directory = working_directory
-        self._kernels: dict[int, tuple[Any, _Known]] = {}
+        self._kernels: dict[int, tuple[Any, _LaunchedKernel]] = {}
         """By the function that was compiled, which is kept: functions are not tensors."""
         self.counters: dict[Any, Launched] = {}
         self.is_timing = 0
@@ -103,67 +103,67 @@ class Launches:
             frame = frame.f_back
         self.on_launch()
         python = _python_function(function)
-        given = _tensors(function, args, kwargs)
-        raw = next(((one.dtype, one.device, one.layout, one.ndim) for one in given.values()), None)
-        known = self._known(function, python, raw)
-        whole = {name: str(one.dtype).removeprefix("torch.").startswith(_WHOLE) for name, one in given.items()}
+        tensors = _tensors(function, args, kwargs)
+        raw = next(((tensor.dtype, tensor.device, tensor.layout, tensor.ndim) for tensor in tensors.values()), None)
+        kernel = self._kernel_of(function, python, raw)
+        whole = {name: str(tensor.dtype).removeprefix("torch.").startswith(_WHOLE) for name, tensor in tensors.items()}
         kinds = tuple(sorted(whole.items()))
-        if kinds not in known.sources:
-            known.sources[kinds] = read_source(python, whole) if python is not None else None
-        if known.sources[kinds] is None:
-            self.on_unread(BlindSpotKind.TRITON, f"Triton kernel {known.name} was launched", frame)
+        if kinds not in kernel.sources:
+            kernel.sources[kinds] = read_source(python, whole) if python is not None else None
+        if kernel.sources[kinds] is None:
+            self.on_unread(BlindSpotKind.TRITON, f"Triton kernel {kernel.name} was launched", frame)
         where = self._attribution
         origin, _ = where.outside_engine(frame) if node is None else where.inside_engine(node, frame)
         kind = type(node).__name__ if node is not None else ""
-        key = (known.name, kinds, origin, kind, raw)
+        key = (kernel.name, kinds, origin, kind, raw)
         counter = self.counters.get(key)
         if counter is None:
             name = where.node_name(node) if node is not None else ""
-            counter = self.counters[key] = Launched(known, known.sources[kinds], origin, raw, name)
+            counter = self.counters[key] = Launched(kernel, kernel.sources[kinds], origin, raw, name)
         counter.count += 1
 
     def tuned(self, autotuner: Any) -> None:
         """Triton's autotuner ran a kernel: by now it has chosen."""
-        known = self._kernels.get(id(_compiled_function(autotuner)))
+        entry = self._kernels.get(id(_compiled_function(autotuner)))
         chosen = getattr(autotuner, "best_config", None)
-        if known is not None and chosen is not None and len(getattr(autotuner, "configs", ())) > 1:
-            known[1].choice = spelled(chosen)
+        if entry is not None and chosen is not None and len(getattr(autotuner, "configs", ())) > 1:
+            entry[1].choice = spelled(chosen)
 
-    def _known(self, function: Any, python: Any, raw: Any) -> _Known:
-        found = self._kernels.get(id(function))
-        if found is not None:
-            return found[1]
+    def _kernel_of(self, function: Any, python: Any, raw: Any) -> _LaunchedKernel:
+        entry = self._kernels.get(id(function))
+        if entry is not None:
+            return entry[1]
         name = str(getattr(python or function, "__name__", "unnamed"))
-        if any(known.name == name for _, known in self._kernels.values()):
+        if any(kernel.name == name for _, kernel in self._kernels.values()):
             name = f"{getattr(python or function, '__module__', '')}.{name}"
         device = "" if raw is None else facts.device_word(raw[1].type)
-        known = _Known(name, device, is_interpreted=type(function).__name__ == "InterpretedFunction")
-        self._kernels[id(function)] = (function, known)
-        return known
+        kernel = _LaunchedKernel(name, device, is_interpreted=type(function).__name__ == "InterpretedFunction")
+        self._kernels[id(function)] = (function, kernel)
+        return kernel
 
     # --- what a trace holds ---
 
     def kernels(self) -> tuple[Kernel, ...]:
         """The kernels that were launched."""
-        found: dict[str, tuple[_Known, list[Source | None]]] = {}
+        spellings: dict[str, tuple[_LaunchedKernel, list[Source | None]]] = {}
         for counter in self.counters.values():
-            known = counter.kernel
-            found.setdefault(known.spelled(counter.source), (known, []))[1].append(counter.source)
-        return tuple(self._kernel(name, known, sources) for name, (known, sources) in found.items())
+            kernel = counter.kernel
+            spellings.setdefault(kernel.spelled(counter.source), (kernel, []))[1].append(counter.source)
+        return tuple(self._kernel(name, kernel, sources) for name, (kernel, sources) in spellings.items())
 
-    def _kernel(self, name: str, known: _Known, sources: list[Source | None]) -> Kernel:
-        verdicts = {None if one is None else one.atomic for one in sources}
-        lines = [line for one in sources if one is not None for line in one.lines]
+    def _kernel(self, name: str, kernel: _LaunchedKernel, sources: list[Source | None]) -> Kernel:
+        verdicts = {None if source is None else source.atomic for source in sources}
+        lines = [line for source in sources if source is not None for line in source.lines]
         return Kernel(
             name=name,
             language=KernelLanguage.USER_TRITON,
-            device=known.device,
+            device=kernel.device,
             atomic=True if True in verdicts else None if None in verdicts else False,
             # The interpreter runs one program after the other.
-            is_parallel=not known.is_interpreted,
+            is_parallel=not kernel.is_interpreted,
             lines=tuple(dict.fromkeys(lines)) if self.keeps_lines else (),
-            choice=known.choice,
-            by_stopwatch=True if known.choice else None,
+            choice=kernel.choice,
+            by_stopwatch=True if kernel.choice else None,
         )
 
     def group(self, counter: Launched) -> CallGroup:
@@ -197,14 +197,14 @@ def _compiled_function(function: Any) -> Any:
 def _tensors(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, torch.Tensor]:
     """The tensors of a launch by the names of their parameters."""
     names = list(getattr(function, "arg_names", ()))
-    given = {**dict(zip(names, args, strict=False)), **kwargs}
-    return {str(name): value for name, value in given.items() if isinstance(value, torch.Tensor)}
+    arguments = {**dict(zip(names, args, strict=False)), **kwargs}
+    return {str(name): value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
 
 
 def _on_run(listener: Launches, call: Call) -> None:
     if not call.kwargs.get("warmup"):
-        given = {name: value for name, value in call.kwargs.items() if name not in ("grid", "warmup")}
-        listener.launched(call.args[0], call.args[1:], given, call.frame)
+        keywords = {name: value for name, value in call.kwargs.items() if name not in ("grid", "warmup")}
+        listener.launched(call.args[0], call.args[1:], keywords, call.frame)
 
 
 def _on_compiled(listener: Launches, call: Call) -> None:

@@ -59,12 +59,12 @@ class _Reader:
             tree = ast.parse(text)
         except (OSError, TypeError, SyntaxError, ValueError, RecursionError):
             return False
-        definition = next((one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)), None)
+        definition = next((node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)), None)
         if definition is None:
             return False
         names = _names_around(function)
         pointers = _Pointers(definition, self._whole_numbers) if is_kernel else None
-        used = {id(one.value) for one in ast.walk(definition) if isinstance(one, ast.Expr)}
+        used = {id(node.value) for node in ast.walk(definition) if isinstance(node, ast.Expr)}
         for node in _walked(definition):
             if isinstance(node, ast.Call):
                 self._call(node, names, pointers, text, is_used=id(node) not in used)
@@ -81,7 +81,9 @@ class _Reader:
             self.found.append(line)
         elif called == _ADDS:
             into = (
-                node.args[0] if node.args else next((one.value for one in node.keywords if one.arg == "pointer"), None)
+                node.args[0]
+                if node.args
+                else next((keyword.value for keyword in node.keywords if keyword.arg == "pointer"), None)
             )
             holds_whole = pointers is not None and into is not None and pointers.are_of_whole_numbers(into)
             if not holds_whole:
@@ -103,7 +105,8 @@ class _Pointers:
         self._whole_numbers = whole_numbers
         arguments = definition.args
         self._of: dict[str, set[str]] = {
-            one.arg: {one.arg} for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+            argument.arg: {argument.arg}
+            for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
         }
         for _ in range(2):  # a loop may use what a later line makes
             for node in _walked(definition):
@@ -115,11 +118,11 @@ class _Pointers:
                                 self._of.setdefault(name.id, set()).update(self._made_of(node.value))
 
     def _made_of(self, node: ast.expr) -> set[str]:
-        found: set[str] = set()
-        for one in _outside_loads(node):
-            if isinstance(one, ast.Name):
-                found |= self._of.get(one.id, set())
-        return found
+        names: set[str] = set()
+        for part in _outside_loads(node):
+            if isinstance(part, ast.Name):
+                names |= self._of.get(part.id, set())
+        return names
 
     def are_of_whole_numbers(self, address: ast.expr) -> bool:
         """Do all tensors that the address can point into hold integers?"""

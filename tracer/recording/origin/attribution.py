@@ -185,7 +185,7 @@ class Attribution:
         """Inside ``autograd.Function.forward`` gradients are off: the new nodes are those of the ``apply`` calls."""
         walked = frame
         scope = self.modules.scope
-        found = False
+        has_custom_function = False
         for _ in range(_WALK_LIMIT):
             if walked is None or number <= first:
                 break
@@ -193,9 +193,9 @@ class Attribution:
             if code.co_name == "apply" and code.co_filename == seams.FUNCTION_FILE:
                 number -= 1
                 table[number] = self._origin_at(Phase.FORWARD, scope, walked)
-                found = True
+                has_custom_function = True
             walked = walked.f_back
-        return found
+        return has_custom_function
 
     def turn(self) -> None:
         """An optimizer step ended: links of old graphs can go."""
@@ -280,8 +280,8 @@ class Attribution:
     def _backward_call(self, frame: FrameType | None) -> tuple[Site, Site]:
         """The line that started the running backward pass; looked for once per pass."""
         task = seams.graph_task_id()
-        known = self._backward_calls.get(task)
-        if known is None:
+        call = self._backward_calls.get(task)
+        if call is None:
             if get_ident() != self.modules.thread:
                 frame = sys._current_frames().get(self.modules.thread)
             frame = self._engine_frame(frame) or frame  # past a custom function's own backward
@@ -289,5 +289,5 @@ class Attribution:
             called_from = NOWHERE if site.kind == USER else self.sites.users_own(frame)
             if len(self._backward_calls) >= 8:  # passes that ended; few nest
                 self._backward_calls.clear()
-            known = self._backward_calls[task] = (site, called_from)
-        return known
+            call = self._backward_calls[task] = (site, called_from)
+        return call

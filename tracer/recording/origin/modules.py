@@ -50,7 +50,7 @@ class Scope:
         """Modules that were entered from here, by ``id``, with their scopes."""
 
 
-class _Known:
+class _ModuleEntry:
     """What is known of one module: held weakly, so that no parameter outlives its model."""
 
     __slots__ = ("kind", "path", "ref")
@@ -126,7 +126,7 @@ class ModuleStack:
         self._parameters: dict[int, _Parameter] = {}
         """By ``id``. Nothing refers to a parameter, not even weakly: ``torch.utils.swap_tensors`` would refuse it."""
         self._sites = sites
-        self._known: dict[int, _Known] = {}
+        self._known: dict[int, _ModuleEntry] = {}
         self._forget_at = 64
         self._scopes: dict[tuple[str, Site, int], Scope] = {}
         self._on_other_thread = on_other_thread
@@ -138,8 +138,10 @@ class ModuleStack:
 
     def parameter(self, variable: Any) -> tuple[str, str]:
         """Full name and module's path of a parameter; empty for other tensors."""
-        known = self._parameters.get(id(variable))
-        return (known.full_name, known.path) if known is not None and known.is_of(variable) else ("", "")
+        parameter = self._parameters.get(id(variable))
+        return (
+            (parameter.full_name, parameter.path) if parameter is not None and parameter.is_of(variable) else ("", "")
+        )
 
     @property
     def count(self) -> int:
@@ -148,10 +150,10 @@ class ModuleStack:
 
     def alive(self) -> Iterator[tuple[str, torch.nn.Module]]:
         """Every module that is known and lives, with its path."""
-        for known in tuple(self._known.values()):
-            module = known.ref()
+        for entry in tuple(self._known.values()):
+            module = entry.ref()
             if module is not None and not seams.is_compiled_module(module):
-                yield known.path, module
+                yield entry.path, module
 
     def install(self) -> None:
         """Start following; the thread that calls this is the one that is followed."""
@@ -175,10 +177,10 @@ class ModuleStack:
             if is_compiling():
                 return
             scope = self.scope
-            known = scope.children.get(id(module))
-            if known is not None and known[0]() is module and get_ident() == self.thread:
+            child = scope.children.get(id(module))
+            if child is not None and child[0]() is module and get_ident() == self.thread:
                 self.entry = Entry(module, self.entry, scope)
-                self.scope = known[1]
+                self.scope = child[1]
             else:
                 self._enter(module, _getframe(1))
 
@@ -271,7 +273,7 @@ class ModuleStack:
             left = left.outer
         self.entry, self.scope = entry.outer, entry.scope
 
-    def _meet(self, module: torch.nn.Module) -> _Known:
+    def _meet(self, module: torch.nn.Module) -> _ModuleEntry:
         """A module that no path is known for: it is a root, or one that was made on the way."""
         self._on_module(module)
         if len(self._known) >= self._forget_at:
@@ -284,15 +286,15 @@ class ModuleStack:
         else:
             path = "" if seams.is_generated_module(module) else name
         if inner is not module:
-            self._known[id(module)] = _Known(module, path, self._kind_of(type(inner)))
+            self._known[id(module)] = _ModuleEntry(module, path, self._kind_of(type(inner)))
         self._learn(inner, path)
         return self._known[id(module)]
 
     def _forget_dead(self) -> None:
         """Modules that are made anew in every step (a loss, say) leave nothing behind."""
-        for number in [number for number, known in self._known.items() if known.ref() is None]:
+        for number in [number for number, entry in self._known.items() if entry.ref() is None]:
             del self._known[number]
-        for number in [number for number, held in self._parameters.items() if held.module() is None]:
+        for number in [number for number, entry in self._parameters.items() if entry.module() is None]:
             del self._parameters[number]
         for scope in self._scopes.values():
             for number in [number for number, child in scope.children.items() if child[0]() is None]:
@@ -301,16 +303,16 @@ class ModuleStack:
 
     def _learn(self, root: torch.nn.Module, lead: str) -> None:
         for name, module in root.named_modules():
-            known = self._known.get(id(module))
-            if known is not None and known.ref() is module:
+            entry = self._known.get(id(module))
+            if entry is not None and entry.ref() is module:
                 continue
             path = ".".join(part for part in (lead, name) if part)
-            self._known[id(module)] = _Known(module, path, self._kind_of(type(module)))
+            self._known[id(module)] = _ModuleEntry(module, path, self._kind_of(type(module)))
             for parameter_name, parameter in module._parameters.items():
                 if parameter is not None:
                     full = f"{path}.{parameter_name}" if path else parameter_name
-                    held = self._parameters.get(id(parameter))
-                    if held is None or not held.is_of(parameter):
+                    owner = self._parameters.get(id(parameter))
+                    if owner is None or not owner.is_of(parameter):
                         self._parameters[id(parameter)] = _Parameter(weakref.ref(module), parameter_name, full, path)
 
     def _kind_of(self, cls: type) -> int:
@@ -345,5 +347,5 @@ def follow_loaders(modules: ModuleStack) -> Callable[[], None]:
             if modules.scope is _FETCHING:
                 modules.scope = outside
 
-    found = [(owner, name) for owner, name in holders if hasattr(owner, name)]
-    return patching.place(found, patching.Watch(around=fetching)) or (lambda: None)
+    methods = [(owner, name) for owner, name in holders if hasattr(owner, name)]
+    return patching.place(methods, patching.Watch(around=fetching)) or (lambda: None)

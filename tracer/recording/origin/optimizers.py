@@ -34,10 +34,10 @@ def _is_step_wrapper(code: CodeType) -> bool:
 def unless_compiled(hook: Callable[..., None]) -> Callable[..., None]:
     """``hook`` as a function that dynamo traces to nothing: what is compiled stays as it would be without it."""
 
-    def called(*given: Any) -> None:
+    def called(*arguments: Any) -> None:
         if is_compiling():
             return
-        hook(*given)
+        hook(*arguments)
 
     return called
 
@@ -47,8 +47,8 @@ def _code_of(closure: Any) -> CodeType | None:
     while isinstance(closure, functools.partial):
         closure = closure.func
     call = getattr(type(closure), "__call__", None)  # noqa: B004  (its code is wanted, not whether there is one)
-    found = getattr(closure, "__code__", None) or getattr(call, "__code__", None)
-    return found if isinstance(found, CodeType) else None
+    code = getattr(closure, "__code__", None) or getattr(call, "__code__", None)
+    return code if isinstance(code, CodeType) else None
 
 
 def _holds_a_step(function: Any) -> bool:
@@ -58,8 +58,8 @@ def _holds_a_step(function: Any) -> bool:
     code = _code_of(function)
     if code is None or "step" not in code.co_names:
         return False
-    known = getattr(function, "__globals__", {})
-    named = [known.get(name) for name in code.co_names]
+    namespace = getattr(function, "__globals__", {})
+    named = [namespace.get(name) for name in code.co_names]
     for cell in getattr(function, "__closure__", None) or ():
         with suppress(ValueError):  # nothing is in it yet
             named.append(cell.cell_contents)

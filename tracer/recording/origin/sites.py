@@ -29,8 +29,8 @@ USER = 2
 
 def _folder_of(package: str) -> str:
     """Where ``package`` lies, found without importing it: variables are watched before the script imports torch."""
-    found = find_spec(package)
-    return os.path.join(os.path.dirname(os.path.abspath(found.origin)), "") if found and found.origin else os.devnull
+    spec = find_spec(package)
+    return os.path.join(os.path.dirname(os.path.abspath(spec.origin)), "") if spec and spec.origin else os.devnull
 
 
 _TORCH = _folder_of("torch")

@@ -93,9 +93,9 @@ def devices() -> tuple[CudaDevice, ...]:
     """The CUDA devices, once the program has started CUDA: asking earlier would start it."""
     if not torch.cuda.is_initialized():
         return ()
-    found = []
+    cuda_devices = []
     for index in range(torch.cuda.device_count()):
         properties = torch.cuda.get_device_properties(index)
         capability = f"{properties.major}.{properties.minor}"
-        found.append(CudaDevice(name=properties.name, capability=capability))
-    return tuple(found)
+        cuda_devices.append(CudaDevice(name=properties.name, capability=capability))
+    return tuple(cuda_devices)

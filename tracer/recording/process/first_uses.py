@@ -79,12 +79,12 @@ def where_cuda_started() -> str:
 
 def first_calls(counted: Iterable[tuple[OverloadInfo, CallCounter]], working_directory: str) -> Iterator[Event]:
     """The first recorded call of each library and device, as an event of that call's position and line."""
-    found: dict[Subsystem, CallCounter] = {}
+    counters: dict[Subsystem, CallCounter] = {}
     for info, counter in counted:
         for subsystem in _used_by(info.name, counter):
-            if subsystem not in found or counter.order < found[subsystem].order:
-                found[subsystem] = counter
-    for subsystem, counter in found.items():
+            if subsystem not in counters or counter.order < counters[subsystem].order:
+                counters[subsystem] = counter
+    for subsystem, counter in counters.items():
         yield Event(
             kind=EventKind.FIRST_USE,
             name=str(subsystem),
@@ -96,16 +96,16 @@ def first_calls(counted: Iterable[tuple[OverloadInfo, CallCounter]], working_dir
         )
 
 
-def with_first_calls(noted: Iterable[Event], calls: Iterable[Event]) -> tuple[Event, ...]:
+def with_first_calls(recorded: Iterable[Event], calls: Iterable[Event]) -> tuple[Event, ...]:
     """All events in order; of two first uses of one thing, the one that came first."""
-    events = list(noted)
+    events = list(recorded)
     for call in calls:
         same = [event for event in events if event.kind is EventKind.FIRST_USE and event.name == call.name]
         if any(other.first < call.first for other in same):
             continue
         events = [event for event in events if event not in same]
         events.append(call)
-    return tuple(sorted(events, key=lambda one: one.first))
+    return tuple(sorted(events, key=lambda event: event.first))
 
 
 def _used_by(op: str, counter: CallCounter) -> Iterator[Subsystem]:
@@ -123,11 +123,11 @@ def _used_by(op: str, counter: CallCounter) -> Iterator[Subsystem]:
 
 @cache
 def _ops_of_libraries() -> dict[Subsystem, frozenset[str]]:
-    found: dict[Subsystem, frozenset[str]] = {}
+    ops: dict[Subsystem, frozenset[str]] = {}
     for group in load_rows().group:
         if group.name in _GROUPS:
-            found[_GROUPS[group.name]] = frozenset(group.ops)
-    return found
+            ops[_GROUPS[group.name]] = frozenset(group.ops)
+    return ops
 
 
 def _find() -> list[Target]:

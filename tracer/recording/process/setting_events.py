@@ -69,14 +69,14 @@ def _text(value: Any) -> str:
 
 
 def _find() -> list[Target]:
-    found = []
-    for setting, held in seams.settings():
+    targets = []
+    for setting, getter in seams.settings():
         name = setting.name
         # Torch answers in parts, or in numbers, where a setting has words for its values.
-        read = partial(read_now, setting) if setting.said else held
+        read = partial(read_now, setting) if setting.said else getter
         holders = seams.holders_of(setting)
-        found.append(Target(holders, look=partial(_look, read), after=partial(_tell, name, read)))
-    return found
+        targets.append(Target(holders, look=partial(_look, read), after=partial(_tell, name, read)))
+    return targets
 
 
 def _look(read: Any, call: Call) -> None:

@@ -65,8 +65,8 @@ def read_now(setting: Setting) -> FactValue | None:
     """The value of a declared setting as it stands; ``None`` where this process has no such thing."""
     if setting.is_variable:
         return os.environ.get(setting.key)
-    found = _value(setting.read.removesuffix(_CALL), is_function=setting.read.endswith(_CALL))
-    return None if found is None else setting.said.get(found, found)
+    value = _value(setting.read.removesuffix(_CALL), is_function=setting.read.endswith(_CALL))
+    return None if value is None else setting.said.get(value, value)
 
 
 def deterministic_mode() -> DeterministicMode:
@@ -83,8 +83,8 @@ def _may_ask(name: str, before_calls: bool) -> bool:
 def _value(name: str, *, is_function: bool) -> FactValue | None:
     """What ``name`` holds or returns, as a trace can say it; ``None`` where that cannot be read."""
     try:
-        found = _look_up(name)
-        return _as_fact(found() if is_function else found)
+        attribute = _look_up(name)
+        return _as_fact(attribute() if is_function else attribute)
     except Exception:  # not loaded, not in this version, not in this build
         return None
 

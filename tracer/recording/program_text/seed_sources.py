@@ -62,7 +62,7 @@ _PASSES_ON = frozenset(
 )
 
 
-class Held(NamedTuple):
+class Candidate(NamedTuple):
     """What an expression holds."""
 
     source: NumberSource
@@ -76,7 +76,7 @@ class Held(NamedTuple):
 class Code(NamedTuple):
     """What was read of a seed's number."""
 
-    held: tuple[Held, ...]
+    held: tuple[Candidate, ...]
     constants: frozenset[int]
     """Every whole number that is written in the code that was followed."""
 
@@ -94,7 +94,7 @@ def read_seed(frame: FrameType, position: int | str) -> Code:
 
 class _Reader:
     def __init__(self) -> None:
-        self.held: list[Held] = []
+        self.held: list[Candidate] = []
         self.constants: set[int] = set()
         self._seen: set[tuple[int, bool]] = set()
 
@@ -129,7 +129,7 @@ class _Reader:
         source = _source_of(called, node)
         if source is not None:
             lines = (node.lineno, node.end_lineno or node.lineno)
-            self.held.append(Held(source, is_certain, lines, frame.f_code.co_filename))
+            self.held.append(Candidate(source, is_certain, lines, frame.f_code.co_filename))
             return
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         if isinstance(node.func, ast.Attribute):
@@ -160,18 +160,21 @@ class _Reader:
         caller = frame.f_back
         while caller is not None and is_passing_on(caller):
             caller = caller.f_back
-        given = None if caller is None else given_as(frame, caller, name)
-        if caller is not None and given is None and is_left_out(scope, call_of(caller)):
-            given = default_of(scope, name)
-        if is_certain and len(stores) == 1 and isinstance(given, ast.Constant) and given.value is None:
+        argument = None if caller is None else given_as(frame, caller, name)
+        if caller is not None and argument is None and is_left_out(scope, call_of(caller)):
+            argument = default_of(scope, name)
+        if is_certain and len(stores) == 1 and isinstance(argument, ast.Constant) and argument.value is None:
             self.follow(stores[0][0], frame, is_certain=stores[0][1], depth=depth)  # no seed is None
-        if caller is not None and given is not None:
-            self.follow(given, caller, is_certain=is_certain and not stores, depth=depth)
+        if caller is not None and argument is not None:
+            self.follow(argument, caller, is_certain=is_certain and not stores, depth=depth)
 
 
 def _reads_entropy(node: ast.Call) -> bool:
     """Does it open the device that gives the machine's entropy?"""
-    return any(isinstance(one, ast.Constant) and one.value in ("/dev/urandom", "/dev/random") for one in node.args)
+    return any(
+        isinstance(argument, ast.Constant) and argument.value in ("/dev/urandom", "/dev/random")
+        for argument in node.args
+    )
 
 
 def _source_of(called: Any, node: ast.Call) -> NumberSource | None:
@@ -278,15 +281,15 @@ def source_of(
     if frame is None:
         return None
     code = _code_at(frame, position)
-    for held in code.held:
-        if held.is_certain:
-            return held.source
+    for candidate in code.held:
+        if candidate.is_certain:
+            return candidate.source
     if value in code.constants or (value is not None and str(value) in sys.argv):
         return None
     remembered = _borne_out.get(value) if value is not None else None
-    if remembered is not None and any(held.source is remembered for held in code.held):
+    if remembered is not None and any(candidate.source is remembered for candidate in code.held):
         return remembered
-    source = next((held.source for held in code.held if _bears_out(value, held, code, was_taken)), None)
+    source = next((candidate.source for candidate in code.held if _bears_out(value, candidate, code, was_taken)), None)
     if source is not None and value is not None:
         _borne_out[value] = source
     return source
@@ -321,15 +324,15 @@ def _shows_now(value: float) -> bool:
     return any(_BEGAN * unit <= value <= (now + 1) * unit for unit in _UNITS)
 
 
-def _bears_out(value: object, held: Held, code: Code, was_taken: Callable[[str, int, int], bool]) -> bool:
+def _bears_out(value: object, candidate: Candidate, code: Code, was_taken: Callable[[str, int, int], bool]) -> bool:
     """Does the number itself say that it came by this branch of the code?"""
-    if held.source is NumberSource.ENTROPY:
-        return was_taken(held.file, *held.lines)
+    if candidate.source is NumberSource.ENTROPY:
+        return was_taken(candidate.file, *candidate.lines)
     if not isinstance(value, int):
         return False
-    if held.source is NumberSource.PROCESS_ID:
+    if candidate.source is NumberSource.PROCESS_ID:
         return value in (os.getpid(), os.getppid())
-    return held.source is NumberSource.CLOCK and _is_remainder_of_now(value, code.constants)
+    return candidate.source is NumberSource.CLOCK and _is_remainder_of_now(value, code.constants)
 
 
 def _is_remainder_of_now(value: int, constants: frozenset[int]) -> bool:

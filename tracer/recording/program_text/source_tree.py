@@ -37,12 +37,12 @@ def call_of(frame: FrameType) -> ast.Call | None:
 @functools.lru_cache(maxsize=16)
 def _calls_in(filename: str) -> dict[int, list[ast.Call]]:
     """Each call in the file by the line that it begins on; they are looked for once."""
-    found: dict[int, list[ast.Call]] = {}
+    calls: dict[int, list[ast.Call]] = {}
     tree = tree_of(filename)
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.Call):
-            found.setdefault(node.lineno, []).append(node)
-    return found
+            calls.setdefault(node.lineno, []).append(node)
+    return calls
 
 
 def argument_of(call: ast.Call, position: int | str) -> ast.expr | None:
@@ -79,22 +79,22 @@ def own_nodes(scope: Any) -> Iterator[ast.AST]:
 
 def stores_of(scope: Any, name: str) -> list[tuple[ast.expr, bool]]:
     """What ``name`` is set to in ``scope``: each value, and whether the name is plainly that."""
-    found: list[tuple[ast.expr, bool]] = []
+    stores: list[tuple[ast.expr, bool]] = []
     for node in own_nodes(scope):
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 if isinstance(target, ast.Name) and target.id == name:
-                    found.append((node.value, True))
+                    stores.append((node.value, True))
                 elif any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(target)):
-                    found.append((node.value, False))
+                    stores.append((node.value, False))
         elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
             if isinstance(node.target, ast.Name) and node.target.id == name:
-                found.append((node.value, True))
+                stores.append((node.value, True))
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
-            found.append((node.value, False))
+            stores.append((node.value, False))
         elif isinstance(node, (ast.For, ast.AsyncFor)) and _names(node.target, name):
-            found.append((node.iter, False))
-    return found
+            stores.append((node.iter, False))
+    return stores
 
 
 def _names(target: ast.AST, name: str) -> bool:
@@ -125,19 +125,19 @@ def returned_by(code: CodeType) -> list[ast.expr]:
 
 
 def parameters_of(scope: Any) -> list[str]:
-    given = scope.args
-    return [parameter.arg for parameter in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    arguments = scope.args
+    return [parameter.arg for parameter in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
 
 
 def default_of(scope: Any, name: str) -> ast.expr | None:
     """What a parameter is where nothing is given for it."""
-    given = scope.args
-    placed = [parameter.arg for parameter in (*given.posonlyargs, *given.args)]
+    arguments = scope.args
+    placed = [parameter.arg for parameter in (*arguments.posonlyargs, *arguments.args)]
     if name in placed:
-        at = placed.index(name) - len(placed) + len(given.defaults)
-        return given.defaults[at] if at >= 0 else None
-    named = [parameter.arg for parameter in given.kwonlyargs]
-    return given.kw_defaults[named.index(name)] if name in named else None
+        at = placed.index(name) - len(placed) + len(arguments.defaults)
+        return arguments.defaults[at] if at >= 0 else None
+    named = [parameter.arg for parameter in arguments.kwonlyargs]
+    return arguments.kw_defaults[named.index(name)] if name in named else None
 
 
 def is_left_out(scope: Any, call: ast.Call | None) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 
 from tracer.names import Phase
-from tracer.recording.events import Noted
+from tracer.recording.events import EventEntry
 from tracer.recording.origin.sites import LIBRARY, Site, Sites, placed, spell
 from tracer.recording.randomness.generators import SEEDS, Drawn, digest_of, state_of
 from tracer.recording.randomness.host_generators import HOST, HostGenerator
@@ -28,7 +28,7 @@ class _Edges:
         self.last = UNSEEN
         self.rest = before
         """Its state when it was last known not to have drawn since."""
-        self.reseeded: list[Noted] = []
+        self.reseeded: list[EventEntry] = []
         """Events of the last seeding, if it had drawn before."""
         self.drew_in_import = False
         """Was the last known draw one of a library that was being imported? It is no draw of the step."""
@@ -152,7 +152,7 @@ class GeneratorRecord:
             draw = self._draws[key] = _HostDraw(self._phase(), site, own)
         draw.count += 1
 
-    def host_seeded(self, generator: HostGenerator, former: Provenance, before: str, events: list[Noted]) -> None:
+    def host_seeded(self, generator: HostGenerator, former: Provenance, before: str, events: list[EventEntry]) -> None:
         """Tell the draws before a seed from those after it."""
         edges = self._host.get(generator.name)
         if edges is None:

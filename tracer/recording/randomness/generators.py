@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 
 from tracer.names import EventKind, GeneratorKind, NumberSource, SeedOrigin
-from tracer.recording.events import EventLog, Noted
+from tracer.recording.events import EventEntry, EventLog
 from tracer.recording.origin.sites import Sites
 from tracer.recording.patching import Call, Holder, Watch, place
 from tracer.recording.randomness import machine_numbers
@@ -111,7 +111,7 @@ class _Followed:
 class _Reseeded(NamedTuple):
     """A generator that had drawn was seeded again."""
 
-    events: list[Noted]
+    events: list[EventEntry]
     before: bytes
     after: bytes
 
@@ -182,15 +182,15 @@ class SeedWatch:
 
     def default(self, device: torch.device) -> Drawn:
         """The default generator of ``device``, and where its state came from."""
-        found = self._defaults.get(device)
-        if found is None:
+        entry = self._defaults.get(device)
+        if entry is None:
             name, generator = seams.default_generator(device)
             if generator is None:
                 return name, UNSEEN
             if device.index is None and device.type != "cpu":  # whichever device is the current one
                 return name, self.provenance(generator)
-            found = self._defaults[device] = (name, generator)
-        name, generator = found
+            entry = self._defaults[device] = (name, generator)
+        name, generator = entry
         seed = generator.initial_seed()
         return name, self._of_defaults.get(seed) or _by_value(seed, device.type)
 
@@ -266,7 +266,7 @@ class SeedWatch:
         is_from_machine = len(call.args) == 1 and not call.kwargs
         seed = generator.initial_seed()
         is_default = self._is_default(generator)
-        known = (self._of_defaults if is_default else self._of_passed).get(seed)
+        earlier = (self._of_defaults if is_default else self._of_passed).get(seed)
         device = generator.device.type
         source = None
         if not is_from_machine and (not caller.is_torch or caller.through_torch_random):
@@ -274,7 +274,7 @@ class SeedWatch:
         origin = _origin(is_from_machine or source is not None)
         if "_lazy_init" in caller.functions or (caller.through_torch_random and device != "cpu"):
             # Noted where it was asked for, or about to be: torch.manual_seed comes to the CPU's generator last.
-            if known is None:
+            if earlier is None:
                 self._note_value(is_default, seed, self._at(origin, caller.frame))
             self._reseeded(generator, before, None)
             return
@@ -288,8 +288,8 @@ class SeedWatch:
             return
         provenance = self._at(origin, caller.frame)
         self._note_value(is_default, seed, provenance)
-        if is_default and "cb" in caller.functions and known is provenance:
-            events: list[Noted] = []  # one call that seeds several devices, or one that was announced
+        if is_default and "cb" in caller.functions and earlier is provenance:
+            events: list[EventEntry] = []  # one call that seeds several devices, or one that was announced
         else:
             name = GeneratorKind.TORCH.value if caller.through_torch_random else _named(device, is_default)
             events = self._note_event(name, origin, caller.frame, source)
@@ -303,7 +303,7 @@ class SeedWatch:
         if values.get(seed) is None:
             other = (self._of_passed if is_default else self._of_defaults).get(seed)
             self._note_value(is_default, seed, other or self._at(SeedOrigin.RESTORED, caller.frame))
-        events: list[Noted] = []
+        events: list[EventEntry] = []
         if not caller.is_torch:
             name = _named(generator.device, is_default)
             events = self._note_event(name, SeedOrigin.RESTORED, caller.frame)
@@ -314,12 +314,12 @@ class SeedWatch:
 
     def _note_event(
         self, name: str, origin: SeedOrigin, frame: FrameType | None, source: NumberSource | None = None
-    ) -> list[Noted]:
+    ) -> list[EventEntry]:
         if source is not None:
             machine_numbers.note_seed(source, name, frame)
         logs = {id(log): log for log in self._logs}
-        noted = (log.note(EventKind.SEED, name, frame=frame, value=str(origin)) for log in logs.values())
-        return [event for event in noted if event is not None]
+        events = (log.note(EventKind.SEED, name, frame=frame, value=str(origin)) for log in logs.values())
+        return [event for event in events if event is not None]
 
     def _at(self, origin: SeedOrigin, frame: FrameType | None) -> Provenance:
         return self._origins.at(origin, self._sites.innermost(frame))
@@ -329,7 +329,7 @@ class SeedWatch:
     def _state_if_followed(self, generator: Any) -> bytes:
         return state_of(generator) if self._followed and self._is_default(generator) else b""
 
-    def _reseeded(self, generator: Any, before: bytes, events: list[Noted] | None) -> None:
+    def _reseeded(self, generator: Any, before: bytes, events: list[EventEntry] | None) -> None:
         """``events``: those of the call that did it, none where nobody asked for it; ``None``: they come later."""
         if not before:
             return

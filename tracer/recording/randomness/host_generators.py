@@ -25,7 +25,7 @@ from tracer.recording.randomness import machine_numbers
 from tracer.recording.randomness.provenance import MACHINE, UNSEEN, Newest, Origins, Provenance
 
 if TYPE_CHECKING:
-    from tracer.recording.events import EventLog, Noted
+    from tracer.recording.events import EventEntry, EventLog
 
 PYTHON, NUMPY = GeneratorKind.PYTHON.value, GeneratorKind.NUMPY.value
 OBJECTS = GeneratorKind.NUMPY_OBJECTS.value
@@ -47,7 +47,7 @@ class HostListener(Protocol):
     def host_drew(self, generator: HostGenerator, op: str, frame: FrameType) -> None:
         """``op`` draws from ``generator``."""
 
-    def host_seeded(self, generator: HostGenerator, former: Provenance, before: str, events: list[Noted]) -> None:
+    def host_seeded(self, generator: HostGenerator, former: Provenance, before: str, events: list[EventEntry]) -> None:
         """``generator`` was seeded; its state was ``before`` and came from ``former``."""
 
 
@@ -145,12 +145,12 @@ class HostWatch:
     def seeded(self, generator: HostGenerator, name: str, args: tuple[Any, ...], before: str, frame: FrameType) -> None:
         """A generator was seeded, or given a state."""
         former, is_restored = generator.provenance, name in _RESTORES
-        known = self.saved.get((generator.name, generator.digest())) if is_restored else None
-        if known is not None and before == generator.digest():
+        saved = self.saved.get((generator.name, generator.digest())) if is_restored else None
+        if saved is not None and before == generator.digest():
             return  # torch's compiler does so in the program's own frame, whenever it comes upon one
         site = self._sites.innermost(frame)
         if is_restored:
-            generator.provenance = known or self._origins.at(SeedOrigin.RESTORED, site)
+            generator.provenance = saved or self._origins.at(SeedOrigin.RESTORED, site)
         elif not args or args[0] is None:
             generator.provenance = self._origins.at(SeedOrigin.MACHINE, site)
         else:
@@ -162,8 +162,8 @@ class HostWatch:
         value = str(SeedOrigin.RESTORED if is_restored else generator.provenance.origin)
         is_torchs = is_restored and is_torchs_own(frame.f_code.co_filename)  # what it compiled may have drawn
         logs = {} if is_torchs else {id(log): log for log in self._logs}
-        noted = (log.note(EventKind.SEED, generator.name, frame=frame, value=value) for log in logs.values())
-        events = [event for event in noted if event is not None]
+        logged = (log.note(EventKind.SEED, generator.name, frame=frame, value=value) for log in logs.values())
+        events = [event for event in logged if event is not None]
         for recording in tuple(self.recordings):
             recording.host_seeded(generator, former, before, events)
 
@@ -213,7 +213,9 @@ class HostWatch:
         self.saved.note((generator.name, generator.digest()), generator.provenance)
 
     def _made(self, call: Call) -> None:
-        if not machine_numbers.sees_numpy() and all(given is None for given in (*call.args, *call.kwargs.values())):
+        if not machine_numbers.sees_numpy() and all(
+            argument is None for argument in (*call.args, *call.kwargs.values())
+        ):
             self.made_unseeded(call.frame)
 
 

@@ -30,7 +30,7 @@ class LoaderLog:
         self._sites = sites
         self._working_directory = working_directory
         self._starts = 0
-        self._known: dict[int, _Known] = {}
+        self._known: dict[int, _Place] = {}
         """By ``id``: the loaders, and their distributed samplers, that are alive."""
         self._iterated: dict[tuple[Site, Site, Loader], _Count] = {}
         self._marks: WorkerMarks | None = None
@@ -71,10 +71,10 @@ class LoaderLog:
 
     def iterates(self, frame: FrameType, loader: Any) -> None:
         """An iterator is being made, and nothing was drawn for it yet."""
-        known = self._knows(loader, _caller(frame, loader))
+        place = self._knows(loader, _caller(frame, loader))
         order = _order_of(loader)
         kind = self._described(loader, order)
-        count = self._iterated.setdefault((known.site, known.own, kind), _Count())
+        count = self._iterated.setdefault((place.site, place.own, kind), _Count())
         count.iterations += 1
         if kind.workers and kind.workers_seen and count.marks is None:
             count.marks = WorkerMarks()
@@ -121,24 +121,24 @@ class LoaderLog:
 
     def _provenance(self, generator: torch.Generator | None) -> tuple[SeedOrigin, str]:
         """Where the state of ``generator``, or of torch's own one, came from, and the line that seeded it."""
-        _, found = SEEDS.default(torch.device("cpu")) if generator is None else SEEDS.passed(generator)
-        return found.origin, spell(found.site, self._working_directory)
+        _, provenance = SEEDS.default(torch.device("cpu")) if generator is None else SEEDS.passed(generator)
+        return provenance.origin, spell(provenance.site, self._working_directory)
 
-    def _knows(self, thing: Any, frame: FrameType) -> _Known:
+    def _knows(self, thing: Any, frame: FrameType) -> _Place:
         key = id(thing)
-        known = self._known.get(key)
-        if known is None or known.alive() is not thing:
+        place = self._known.get(key)
+        if place is None or place.alive() is not thing:
             alive = weakref.ref(thing, lambda gone: self._forget(key, gone))
-            known = self._known[key] = _Known(alive, self._sites.innermost(frame), self._sites.users_own(frame))
-        return known
+            place = self._known[key] = _Place(alive, self._sites.innermost(frame), self._sites.users_own(frame))
+        return place
 
     def _forget(self, key: int, gone: weakref.ref[Any]) -> None:
-        known = self._known.get(key)
-        if known is not None and known.alive is gone:  # else another thing lives at the same address by now
+        place = self._known.get(key)
+        if place is not None and place.alive is gone:  # else another thing lives at the same address by now
             del self._known[key]
 
 
-class _Known:
+class _Place:
     """What is remembered of one loader, or of one distributed sampler, while it lives."""
 
     __slots__ = ("alive", "iterations", "own", "sets_epoch", "site")
@@ -201,8 +201,8 @@ def _torch_class(module: str, name: str) -> Any:
 
 def _iterates_as(sampler: Any, module: str, name: str) -> bool:
     """Does ``sampler`` give its order as this class of torch's does?"""
-    known = getattr(_torch_class(module, name), "__iter__", None)
-    return known is not None and getattr(type(sampler), "__iter__", None) is known
+    inherited = getattr(_torch_class(module, name), "__iter__", None)
+    return inherited is not None and getattr(type(sampler), "__iter__", None) is inherited
 
 
 def _start_method(loader: Any) -> str:

@@ -37,7 +37,7 @@ _KEPT = 1024
 _Key = tuple[NumberSource, NumberUse, str, Site, Site, Phase, bool]
 
 
-class _Noted:
+class _Tally:
     """Numbers of one kind at one line; those taken back are not counted."""
 
     __slots__ = ("count",)
@@ -53,12 +53,12 @@ class NumberLog:
         self._sites = sites
         self._working_directory = working_directory
         self._events = events
-        self._noted: dict[_Key, _Noted] = {}
+        self._noted: dict[_Key, _Tally] = {}
         self._entropy: dict[int, None] = {}
         """Numbers that ``SystemRandom`` gave last: NumPy's generators grow from one."""
-        self._made: tuple[object, _Noted] | None = None
+        self._made: tuple[object, _Tally] | None = None
         """Where the last generator of NumPy's was made, and how it was counted."""
-        self._objects: dict[int, tuple[weakref.ref[random.Random], int, _Noted]] = {}
+        self._objects: dict[int, tuple[weakref.ref[random.Random], int, _Tally]] = {}
         """By ``id``: each ``random.Random`` that was made without a seed, and its state then."""
         self._lines: set[tuple[str, int]] = set()
 
@@ -72,11 +72,11 @@ class NumberLog:
 
     def listed(self) -> tuple[MachineNumber, ...]:
         """What was taken, in the order of first notice."""
-        unmoved: dict[_Noted, int] = {}
-        for alive, state, noted in tuple(self._objects.values()):
-            one = alive()
-            if one is not None and _state_of(one) == state:  # nothing was drawn from it so far
-                unmoved[noted] = unmoved.get(noted, 0) + 1
+        unmoved: dict[_Tally, int] = {}
+        for alive, state, count_of in tuple(self._objects.values()):
+            generator = alive()
+            if generator is not None and _state_of(generator) == state:  # nothing was drawn from it so far
+                unmoved[count_of] = unmoved.get(count_of, 0) + 1
         return tuple(
             MachineNumber(
                 source=source,
@@ -87,8 +87,8 @@ class NumberLog:
                 by_library=by_library,
                 count=count,
             )
-            for (source, use, what, site, own, phase, by_library), noted in self._noted.items()
-            if (count := noted.count - unmoved.get(noted, 0)) > 0
+            for (source, use, what, site, own, phase, by_library), count_of in self._noted.items()
+            if (count := count_of.count - unmoved.get(count_of, 0)) > 0
         )
 
     # --- seeds ---
@@ -118,13 +118,13 @@ class NumberLog:
     def took_entropy(self, call: Call) -> None:
         """``os.urandom`` was called, whoever for."""
         frame: FrameType | None = call.frame
-        given = call.result
+        entropy = call.result
         use, what = NumberUse.VALUE, "os.urandom"
         while frame is not None and frame.f_code.co_filename in _PASSING_ON:
             name = frame.f_code.co_name
             if os.path.basename(frame.f_code.co_filename) == "random.py":
-                if name == "getrandbits" and isinstance(given, bytes) and frame.f_locals["k"] == _SEED_BITS:
-                    self._keep(int.from_bytes(given, "big"))
+                if name == "getrandbits" and isinstance(entropy, bytes) and frame.f_locals["k"] == _SEED_BITS:
+                    self._keep(int.from_bytes(entropy, "big"))
                 use, what = NumberUse.SYSTEM_OBJECT, "random.SystemRandom"
                 if frame.f_locals.get("self") is getattr(sys.modules.get("secrets"), "_sysrand", frame):
                     use, what = NumberUse.VALUE, "secrets"
@@ -155,20 +155,20 @@ class NumberLog:
 
     def made_python_object(self, call: Call) -> None:
         """A ``random.Random`` was made."""
-        made: Any = call.first
+        generator: Any = call.first
         frame = _outside(call.frame)
-        if frame is None or isinstance(made, random.SystemRandom):
+        if frame is None or isinstance(generator, random.SystemRandom):
             return
-        given = call.args[1] if len(call.args) > 1 else call.kwargs.get("x")
-        source = self.source_of(given, frame, 0) if given is not None else NumberSource.ENTROPY
+        seed = call.args[1] if len(call.args) > 1 else call.kwargs.get("x")
+        source = self.source_of(seed, frame, 0) if seed is not None else NumberSource.ENTROPY
         noted = self._object(source, NumberUse.PYTHON_OBJECT, "random.Random", frame)
-        if noted is not None and given is None:
-            self._follow(made, noted)
+        if noted is not None and seed is None:
+            self._follow(generator, noted)
 
-    def _follow(self, made: random.Random, noted: _Noted) -> None:
-        key = id(made)
-        alive = weakref.ref(made, lambda _: self._objects.pop(key, None))
-        self._objects[key] = (alive, _state_of(made), noted)
+    def _follow(self, generator: random.Random, noted: _Tally) -> None:
+        key = id(generator)
+        alive = weakref.ref(generator, lambda _: self._objects.pop(key, None))
+        self._objects[key] = (alive, _state_of(generator), noted)
 
     def gave_python_object_a_state(self, call: Call) -> None:
         """``seed`` or ``setstate`` of a ``random.Random``: what it was made with counts if it drew before."""
@@ -210,16 +210,16 @@ class NumberLog:
         source = self.source_of(seed, frame) if seed is not None else NumberSource.ENTROPY
         self._object(source, NumberUse.NUMPY_OBJECT, "numpy.random.RandomState", frame)
 
-    def _object(self, source: NumberSource | None, use: NumberUse, what: str, frame: FrameType) -> _Noted | None:
+    def _object(self, source: NumberSource | None, use: NumberUse, what: str, frame: FrameType) -> _Tally | None:
         kind = self._sites.kind_of(frame.f_code.co_filename)
         if source is None or kind <= 0 or (kind == LIBRARY and _is_import(frame)):
             return None
         return self._note(source, use, what, frame)
 
-    def _note(self, source: NumberSource, use: NumberUse, what: str, frame: FrameType) -> _Noted:
+    def _note(self, source: NumberSource, use: NumberUse, what: str, frame: FrameType) -> _Tally:
         site, own = self._sites.innermost(frame), self._sites.users_own(frame)
         key = (source, use, what, site, own, self._events.phase(), site.kind == LIBRARY)
-        noted = self._noted.setdefault(key, _Noted())
+        noted = self._noted.setdefault(key, _Tally())
         noted.count += 1
         return noted
 
@@ -257,9 +257,9 @@ def _is_import(frame: FrameType | None) -> bool:
     return False
 
 
-def _state_of(made: random.Random) -> int:
+def _state_of(generator: random.Random) -> int:
     try:
-        return hash(made.getstate())
+        return hash(generator.getstate())
     except Exception:  # a subclass that keeps none
         return 0
 
@@ -292,8 +292,8 @@ def look_again() -> None:
 def sees_numpy() -> bool:
     """Are NumPy's generators seen where they are made? Not in a build whose classes cannot be watched."""
     seeds: Any = sys.modules.get("numpy.random.bit_generator")
-    made = vars(getattr(seeds, "SeedSequence", object)).get("generate_state")
-    return made is not None and original_of(made) is not made
+    method = vars(getattr(seeds, "SeedSequence", object)).get("generate_state")
+    return method is not None and original_of(method) is not method
 
 
 def seed_source(value: object, frame: FrameType | None) -> NumberSource | None:

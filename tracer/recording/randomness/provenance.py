@@ -44,10 +44,10 @@ class Origins:
 
     def at(self, origin: SeedOrigin, site: Site) -> Provenance:
         """The one object of this origin and line."""
-        found = self._known.get((origin, site))
-        if found is None:
-            found = self._known[origin, site] = Provenance(origin, site)
-        return found
+        provenance = self._known.get((origin, site))
+        if provenance is None:
+            provenance = self._known[origin, site] = Provenance(origin, site)
+        return provenance
 
 
 class Newest:

@@ -97,11 +97,11 @@ def _seeders(byte: int) -> list[tuple[Any, str]]:
 
 def _states() -> list[tuple[int, Callable[[], Any]]]:
     """The generators that are there, each with what reads its state."""
-    found: list[tuple[int, Callable[[], Any]]] = [(0, random.getstate), (2, _torch_state)]
+    getters: list[tuple[int, Callable[[], Any]]] = [(0, random.getstate), (2, _torch_state)]
     numpy: Any = sys.modules.get("numpy.random")
     if numpy is not None:
-        found.append((1, lambda: _numpy_state(numpy)))
-    return found
+        getters.append((1, lambda: _numpy_state(numpy)))
+    return getters
 
 
 def _numpy_state(numpy: Any) -> Any:

@@ -130,20 +130,20 @@ class Access:
 
     def tensors(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> list[tuple[torch.Tensor, int]]:
         """Every tensor of a call whose memory it touches, with its role."""
-        found: list[tuple[torch.Tensor, int]] = []
-        given = kwargs or {}
-        reads_self = self.reads_self(args, given)
+        tensors: list[tuple[torch.Tensor, int]] = []
+        keywords = kwargs or {}
+        reads_self = self.reads_self(args, keywords)
         for position, name, role in self.arguments:
-            value = args[position] if 0 <= position < len(args) else given.get(name)
+            value = args[position] if 0 <= position < len(args) else keywords.get(name)
             if position == 0 and not reads_self:
                 if role == READS:
                     continue
                 role = WRITES
             if isinstance(value, torch.Tensor):
-                found.append((value, role))
+                tensors.append((value, role))
             elif isinstance(value, (list, tuple)):
-                found.extend((item, role) for item in value if isinstance(item, torch.Tensor))
-        return [entry for entry in found if not seams.answers_for_itself(type(entry[0]))]
+                tensors.extend((item, role) for item in value if isinstance(item, torch.Tensor))
+        return [entry for entry in tensors if not seams.answers_for_itself(type(entry[0]))]
 
 
 def _has_out(schema: Any) -> bool:

@@ -101,14 +101,14 @@ def with_more(runs: Runs, added: Runs) -> Runs:
     return merged(starts[order], ends[order])
 
 
-def meet(one: Runs, other: Runs) -> bool:
+def meet(runs: Runs, other: Runs) -> bool:
     """Have two sets of runs a byte in common?"""
-    if len(one[0]) > len(other[0]):
-        one, other = other, one
+    if len(runs[0]) > len(other[0]):
+        runs, other = other, runs
     # For each run: the first of the other's that ends behind its beginning, if that begins before its end.
-    following: Any = np.searchsorted(other[1], one[0], side="right")
+    following: Any = np.searchsorted(other[1], runs[0], side="right")
     there = following < len(other[0])
-    return bool((other[0][following[there]] < one[1][there]).any())
+    return bool((other[0][following[there]] < runs[1][there]).any())
 
 
 def without(runs: Runs, taken: Runs) -> Runs:
@@ -117,9 +117,9 @@ def without(runs: Runs, taken: Runs) -> Runs:
         return runs
     # Walk over all borders: a byte is kept where one run is open and none of the taken.
     borders = np.concatenate((runs[0], runs[1], taken[0], taken[1]))
-    kept, cut = len(runs[0]), len(taken[0])
-    opens = np.repeat(np.array([1, -1, 0, 0], np.int64), (kept, kept, cut, cut))
-    cuts = np.repeat(np.array([0, 0, 1, -1], np.int64), (kept, kept, cut, cut))
+    count, cut = len(runs[0]), len(taken[0])
+    opens = np.repeat(np.array([1, -1, 0, 0], np.int64), (count, count, cut, cut))
+    cuts = np.repeat(np.array([0, 0, 1, -1], np.int64), (count, count, cut, cut))
     order = np.argsort(borders, kind="stable")
     borders = borders[order]
     is_left = (np.cumsum(opens[order]) > 0) & (np.cumsum(cuts[order]) == 0)
@@ -159,11 +159,11 @@ def overlaps_itself(region: Region, most: int = MOST_ELEMENTS) -> bool | None:
     return len(np.unique(addresses)) < elements
 
 
-def is_same(one: Region, other: Region) -> bool:
+def is_same(region: Region, other: Region) -> bool:
     """Does each element of ``one`` lie where the same element of ``other`` does?"""
-    if one.offset * one.itemsize != other.offset * other.itemsize or one.itemsize != other.itemsize:
+    if region.offset * region.itemsize != other.offset * other.itemsize or region.itemsize != other.itemsize:
         return False
-    return _spread(one.sizes, one.strides) == _spread(other.sizes, other.strides)
+    return _spread(region.sizes, region.strides) == _spread(other.sizes, other.strides)
 
 
 def _spread(sizes: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
@@ -179,17 +179,17 @@ def _spread(sizes: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int
     return joined
 
 
-def share_bytes(one: Region, other: Region, most: int = MOST_RUNS) -> bool | None:
+def share_bytes(region: Region, other: Region, most: int = MOST_RUNS) -> bool | None:
     """Have two regions of one storage a byte in common? ``None`` where that is too long to find out."""
-    if one.is_empty or other.is_empty:
+    if region.is_empty or other.is_empty:
         return False
-    if one.extent[1] <= other.extent[0] or other.extent[1] <= one.extent[0]:
+    if region.extent[1] <= other.extent[0] or other.extent[1] <= region.extent[0]:
         return False
-    one, other = _in_step(one, other)
-    (begun, ended), (other_begun, other_ended) = one.extent, other.extent
+    region, other = _in_step(region, other)
+    (begun, ended), (other_begun, other_ended) = region.extent, other.extent
     if ended <= other_begun or other_ended <= begun:
         return False
-    first, second = runs_of(one, most), runs_of(other, most)
+    first, second = runs_of(region, most), runs_of(other, most)
     if first is None or second is None:
         return None
     return meet(first, second)
@@ -225,19 +225,19 @@ def _elements(offset: int, sizes: Sequence[int], strides: Sequence[int]) -> Any:
     return places
 
 
-def _in_step(one: Region, other: Region) -> tuple[Region, Region]:
+def _in_step(region: Region, other: Region) -> tuple[Region, Region]:
     """Both regions without the dimensions that they repeat in step: whether they meet shows in one repetition."""
-    while one.itemsize == other.itemsize and one.dimensions and other.dimensions:
-        stride, size = one.dimensions[-1]
+    while region.itemsize == other.itemsize and region.dimensions and other.dimensions:
+        stride, size = region.dimensions[-1]
         if other.dimensions[-1] != (stride, size) or stride == 0:
             break
-        inner, other_inner = _first_of(one, stride, size), _first_of(other, stride, size)
+        inner, other_inner = _first_of(region, stride, size), _first_of(other, stride, size)
         begins = min(inner.extent[0], other_inner.extent[0])
         ends = max(inner.extent[1], other_inner.extent[1])
-        if ends - begins > stride * one.itemsize:
+        if ends - begins > stride * region.itemsize:
             break
-        one, other = inner, other_inner
-    return one, other
+        region, other = inner, other_inner
+    return region, other
 
 
 def _first_of(region: Region, stride: int, size: int) -> Region:

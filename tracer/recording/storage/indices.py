@@ -40,7 +40,7 @@ class Distinct(NamedTuple):
     """A negative number stands for a place counted from the end, and so for a second name of it."""
 
 
-class _Known(NamedTuple):
+class _Contents(NamedTuple):
     """Where the numbers lie, and since when."""
 
     version: int
@@ -63,7 +63,7 @@ def index_role(func: Any) -> int:
     return role or (WRITES if schema.is_mutable else 0)
 
 
-class Indices(StorageTable[_Known]):
+class Indices(StorageTable[_Contents]):
     """The indices of one recording that are known to be of distinct numbers."""
 
     # --- what is asked ---
@@ -72,10 +72,10 @@ class Indices(StorageTable[_Known]):
         """What is known of ``tensor``, of which a known index may be a view or the other way about."""
         if not self.live or not isinstance(tensor, _Tensor):
             return None
-        known = self.live.get(storages.storage_id(tensor))
-        if known is None or tensor.dtype is not known.dtype or _version_of(tensor) != known.version:
+        entry = self.live.get(storages.storage_id(tensor))
+        if entry is None or tensor.dtype is not entry.dtype or _version_of(tensor) != entry.version:
             return None
-        return _seen_through(known, tensor)
+        return _seen_through(entry, tensor)
 
     def distinct_along(self, tensor: torch.Tensor, dim: int) -> bool:
         """Is no number of ``tensor`` known to occur twice along ``dim``?"""
@@ -132,8 +132,8 @@ class Indices(StorageTable[_Known]):
             if len(self.live) >= MOST_INDICES:
                 self.drop(next(iter(self.live)))
         offset = int(tensor.storage_offset())
-        known = _Known(version + writes, tensor.dtype, offset, tuple(tensor.shape), tensor.stride(), numbers)
-        self.enter(tensor, identity, known)
+        entry = _Contents(version + writes, tensor.dtype, offset, tuple(tensor.shape), tensor.stride(), numbers)
+        self.enter(tensor, identity, entry)
 
     def _forget_written(self, access: Access, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         for position, name in access.written:
@@ -229,16 +229,16 @@ def _is_nested(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     return True
 
 
-def _seen_through(known: _Known, tensor: torch.Tensor) -> Distinct | None:
+def _seen_through(entry: _Contents, tensor: torch.Tensor) -> Distinct | None:
     """What the numbers are along a dimension of a tensor that lies on those of ``known``; ``None`` where unsure.
 
     Each dimension of more than one element must run along one of the known ones, and stay inside it. In a known row any
     step will do.
     """
-    numbers = known.numbers
-    runs = [(stride, size, dim) for dim, (size, stride) in enumerate(zip(known.sizes, known.strides, strict=True))]
+    numbers = entry.numbers
+    runs = [(stride, size, dim) for dim, (size, stride) in enumerate(zip(entry.sizes, entry.strides, strict=True))]
     wide = sorted((run for run in runs if run[1] > 1), reverse=True)
-    left = int(tensor.storage_offset()) - known.offset
+    left = int(tensor.storage_offset()) - entry.offset
     if left < 0:
         return None
     starts: dict[int, int] = {}
@@ -249,16 +249,16 @@ def _seen_through(known: _Known, tensor: torch.Tensor) -> Distinct | None:
     if left:
         return None
     along = -1
-    taken: set[int] = set()
+    axes: set[int] = set()
     for dim, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
         if size <= 1 or stride == 0:
             continue
         for own, length, place in wide:
             step = stride // own
-            if stride % own or (len(wide) > 1 and step != 1) or place in taken:
+            if stride % own or (len(wide) > 1 and step != 1) or place in axes:
                 continue
             if starts[place] + step * (size - 1) < length:
-                taken.add(place)
+                axes.add(place)
                 if place == numbers.dim:
                     along = dim
                 break
@@ -266,7 +266,7 @@ def _seen_through(known: _Known, tensor: torch.Tensor) -> Distinct | None:
             return None
     if along < 0:
         return None
-    is_whole = tensor.shape[along] == known.sizes[numbers.dim]
+    is_whole = tensor.shape[along] == entry.sizes[numbers.dim]
     return Distinct(along, numbers.extent if is_whole else 0, numbers.has_no_negative)
 
 
@@ -289,24 +289,30 @@ def written_through(op: str, args: tuple[Any, ...], indices: Indices) -> int | N
         covers = indices.covers(index, 0 if is_row else dim, size) and (is_row or index.shape == target.shape)
         count = args[3].numel() if is_row else index.numel()
     elif name == "index_put_":
-        given = args[1]
-        if any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in given):
-            return _through_a_mask(target, given, args[2])
-        covers = len(given) == 1 and given[0].dim() == 1 and indices.covers(given[0], 0, target.shape[0])
-        places = torch.broadcast_shapes(*(index.shape for index in given if index is not None))
-        kept = [size for dim, size in enumerate(target.shape) if dim >= len(given) or given[dim] is None]
-        count = prod(places) * prod(kept)
+        indices_given = args[1]
+        if any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in indices_given):
+            return _through_a_mask(target, indices_given, args[2])
+        covers = (
+            len(indices_given) == 1
+            and indices_given[0].dim() == 1
+            and indices.covers(indices_given[0], 0, target.shape[0])
+        )
+        places = torch.broadcast_shapes(*(index.shape for index in indices_given if index is not None))
+        untouched = [
+            size for dim, size in enumerate(target.shape) if dim >= len(indices_given) or indices_given[dim] is None
+        ]
+        count = prod(places) * prod(untouched)
     else:
         return None
     return int(target.numel() if covers else -min(count, target.numel()))
 
 
-def _through_a_mask(target: torch.Tensor, given: Any, values: Any) -> int | None:
+def _through_a_mask(target: torch.Tensor, indices: Any, values: Any) -> int | None:
     """As ``written_through``, of ``target[mask] = values``: one place a value, unless one goes to all of them."""
-    masks = [index for index in given if index is not None]
+    masks = [index for index in indices if index is not None]
     if len(masks) != 1 or not isinstance(values, _Tensor):
         return None
-    before = next(place for place, index in enumerate(given) if index is not None)
+    before = next(place for place, index in enumerate(indices) if index is not None)
     rest = target.shape[before + masks[0].dim() :]
     place = values.dim() - len(rest) - 1
     if place < 0 or values.shape[place] == 1:

@@ -30,12 +30,12 @@ def region_of(tensor: torch.Tensor) -> Region:
 def writes_over_itself(tensor: torch.Tensor) -> bool:
     """Is it certain that several elements of ``tensor`` lie at one address?"""
     layout = (tuple(tensor.shape), tensor.stride())
-    known = _overlapping.get(layout)
-    if known is None:
+    overlaps = _overlapping.get(layout)
+    if overlaps is None:
         if len(_overlapping) >= _KEPT:
             _overlapping.clear()
-        known = _overlapping[layout] = overlaps_itself(Region(0, *layout, 1)) is True
-    return known
+        overlaps = _overlapping[layout] = overlaps_itself(Region(0, *layout, 1)) is True
+    return overlaps
 
 
 def shares_with_source(written: torch.Tensor, read: torch.Tensor) -> bool:
@@ -76,7 +76,7 @@ def _is_constant_over(mask: torch.Tensor, written: torch.Tensor) -> bool:
     )
 
 
-class Found:
+class Overlapping:
     """What one call overlaps."""
 
     __slots__ = ("itself", "source")
@@ -86,9 +86,9 @@ class Found:
         self.source: torch.Tensor | None = None
 
 
-def overlaps_of(access: Access, args: tuple[Any, ...], kwargs: Any) -> Found:
+def overlaps_of(access: Access, args: tuple[Any, ...], kwargs: Any) -> Overlapping:
     """The written tensors of a call that overlap themselves, or a tensor that the same call reads."""
-    found = Found()
+    overlapping = Overlapping()
     written, read = [], []
     for tensor, role in access.tensors(args, kwargs):
         if tensor.layout is not torch.strided or tensor.is_nested:
@@ -99,7 +99,7 @@ def overlaps_of(access: Access, args: tuple[Any, ...], kwargs: Any) -> Found:
             read.append(tensor)
     for tensor in written:
         if not tensor.is_contiguous() and writes_over_itself(tensor) and not is_one_value(access, tensor, read):
-            found.itself = tensor
+            overlapping.itself = tensor
     pairs = 0
     if read:
         targets: dict[int, list[torch.Tensor]] = {}
@@ -111,5 +111,5 @@ def overlaps_of(access: Access, args: tuple[Any, ...], kwargs: Any) -> Found:
             for tensor in targets.get(storages.storage_id(other), ()):
                 pairs += 1
                 if tensor is not other and shares_with_source(tensor, other):
-                    found.source = tensor
-    return found
+                    overlapping.source = tensor
+    return overlapping

@@ -91,11 +91,11 @@ def has_foreign_extension() -> bool:
 
 
 def _is_foreign(name: str, module: Any) -> bool:
-    known = _known.get(name)
-    if known is None:
+    answer = _known.get(name)
+    if answer is None:
         top = name.partition(".")[0]
         path = getattr(module, "__file__", None) or ""
-        known = _known[name] = top in _BY_NAME or (
+        answer = _known[name] = top in _BY_NAME or (
             top not in _WITHOUT_TORCH
             and isinstance(path, str)
             and _STANDARD_LIBRARY not in path
@@ -103,7 +103,7 @@ def _is_foreign(name: str, module: Any) -> bool:
             and not (compile_seams.SEES_REGIONS and compile_seams.is_generated(name, path))
             and _names_torch(path)
         )
-    return known
+    return answer
 
 
 def _names_torch(path: str) -> bool:
@@ -119,7 +119,7 @@ _PRUNE_EVERY = 8
 _Tensor = torch.Tensor
 
 
-class Given:
+class FreshMemory:
     """What one group of calls gave out."""
 
     __slots__ = ("bytes", "count", "counter", "op", "unfollowed")
@@ -135,8 +135,8 @@ class WatchedStorage:
 
     __slots__ = ("given", "runs", "scattered", "size", "writes")
 
-    def __init__(self, given: Given, size: int) -> None:
-        self.given = given
+    def __init__(self, allocation: FreshMemory, size: int) -> None:
+        self.given = allocation
         self.size = size
         self.runs: Runs | None = None
         """The unwritten bytes; ``None``: all of them."""
@@ -153,10 +153,10 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         """``indices``: those that are known to be of distinct numbers."""
         super().__init__(registry)
         self._indices = indices
-        self.given: dict[Any, Given] = {}
+        self.given: dict[Any, FreshMemory] = {}
         self.reads_seen = 0
         """Reads of unwritten memory so far."""
-        self.reads: dict[tuple[Given, Any], tuple[str, int]] = {}
+        self.reads: dict[tuple[FreshMemory, Any], tuple[str, int]] = {}
         """Reads by what gave the memory and by the group of the reader: its op, and how many."""
         self._prune_at = _PRUNE_AT_LEAST
 
@@ -168,9 +168,9 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
             return
         if not tensor.numel() or tensor.is_nested or tensor.is_quantized:
             return
-        given = self._given(op, counter, tensor.numel() * tensor.itemsize)
+        allocation = self._counted(op, counter, tensor.numel() * tensor.itemsize)
         if not storages.fills_uninitialized_memory():
-            self._watch(given, tensor, frame)
+            self._watch(allocation, tensor, frame)
 
     def grew(self, op: str, counter: Any, tensor: Any, before: int, frame: Any) -> None:
         """``tensor`` was resized; its storage had ``before`` bytes."""
@@ -180,38 +180,38 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         size = storages.storage_bytes(tensor)
         if size <= before:
             return
-        given = self._given(op, counter, size - before)
+        allocation = self._counted(op, counter, size - before)
         if storages.fills_uninitialized_memory():
             return
         added = without(whole(size), whole(before))
-        known = self.live.get(identity)
-        if known is None:
-            known = self._watch(given, tensor, frame)
-            if known is not None and before:
-                known.runs = added
-        elif known.runs is not None:
-            known.runs = with_more(known.runs, added)
-        if known is not None:
-            known.size = size
-            known.writes = max(known.writes, _version_of(tensor)) + 1  # resizing counts as a write
+        watched = self.live.get(identity)
+        if watched is None:
+            watched = self._watch(allocation, tensor, frame)
+            if watched is not None and before:
+                watched.runs = added
+        elif watched.runs is not None:
+            watched.runs = with_more(watched.runs, added)
+        if watched is not None:
+            watched.size = size
+            watched.writes = max(watched.writes, _version_of(tensor)) + 1  # resizing counts as a write
 
-    def _given(self, op: str, counter: Any, size: int) -> Given:
-        given = self.given.get(counter)
-        if given is None:
-            given = self.given[counter] = Given(op, counter)
-        given.count += 1
-        given.bytes += size
-        return given
+    def _counted(self, op: str, counter: Any, size: int) -> FreshMemory:
+        allocation = self.given.get(counter)
+        if allocation is None:
+            allocation = self.given[counter] = FreshMemory(op, counter)
+        allocation.count += 1
+        allocation.bytes += size
+        return allocation
 
-    def _watch(self, given: Given, tensor: torch.Tensor, frame: Any) -> WatchedStorage | None:
+    def _watch(self, allocation: FreshMemory, tensor: torch.Tensor, frame: Any) -> WatchedStorage | None:
         if not storages.WATCHES_STORAGES or is_written_unseen(frame):
-            given.unfollowed += 1
+            allocation.unfollowed += 1
             return None
-        if len(self.live) >= self._prune_at or not given.count % _PRUNE_EVERY:
+        if len(self.live) >= self._prune_at or not allocation.count % _PRUNE_EVERY:
             self.prune()
             self._prune_at = max(_PRUNE_AT_LEAST, 2 * len(self.live))
         identity = storages.storage_id(tensor)
-        return self.enter(tensor, identity, WatchedStorage(given, storages.storage_bytes(tensor)))
+        return self.enter(tensor, identity, WatchedStorage(allocation, storages.storage_bytes(tensor)))
 
     # --- following ---
 
@@ -265,16 +265,16 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         written: list[tuple[WatchedStorage, torch.Tensor]],
     ) -> None:
         """A copy was made of watched storages: what they held before it is what the target holds after it."""
-        held = [(identity, watched, watched.runs, tensor) for identity, watched, tensor in sources]
+        carried = [(identity, watched, watched.runs, tensor) for identity, watched, tensor in sources]
         for watched, tensor in written:
             self._write(watched, tensor)
-        for identity, watched, runs, source in held:
+        for identity, watched, runs, source in carried:
             if access.moves:
                 targets = [result]
             elif isinstance(args[0], _Tensor):
                 targets = [args[0]]
             else:
-                targets = [one for one, other in zip(args[0], args[1], strict=False) if other is source]
+                targets = [target for target, other in zip(args[0], args[1], strict=False) if other is source]
             for target in targets:
                 self._carry(identity, watched, runs, source, target)
 
@@ -342,15 +342,15 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         if runs is None or len(runs[0]) > MOST_RUNS or _version_of(source) > watched.writes:
             self._give_up(identity)
             return
-        known = self.live.get(reached)
-        if known is None:
-            known = self._watch(watched.given, target, None)
-            if known is None:
+        follower = self.live.get(reached)
+        if follower is None:
+            follower = self._watch(watched.given, target, None)
+            if follower is None:
                 return
-            known.runs = runs
-        elif known.runs is not None:
-            known.runs = with_more(known.runs, runs)
-        known.writes = max(known.writes, _version_of(target)) + 1
+            follower.runs = runs
+        elif follower.runs is not None:
+            follower.runs = with_more(follower.runs, runs)
+        follower.writes = max(follower.writes, _version_of(target)) + 1
 
     # --- letting go ---
 
@@ -358,7 +358,7 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         """The memory of a storage is in other hands: what they write is not seen."""
         self._give_up(identity)
 
-    def handed_over(self, tensor: torch.Tensor) -> Given | None:
+    def handed_over(self, tensor: torch.Tensor) -> FreshMemory | None:
         """A region is about to take ``tensor``; who gave its memory, where nothing of it is written?"""
         identity = storages.storage_id(tensor)
         watched = self.live.get(identity)
@@ -379,10 +379,10 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         if watched is not None:
             watched.given.unfollowed += 1
 
-    def unwritten_reads(self) -> Iterator[tuple[Given, Any, str, int]]:
+    def unwritten_reads(self) -> Iterator[tuple[FreshMemory, Any, str, int]]:
         """What gave the memory, the group of the reader, its op, and the number of its reads."""
-        for (given, counter), (op, count) in sorted(self.reads.items(), key=lambda item: item[0][1].order):
-            yield given, counter, op, count
+        for (allocation, counter), (op, count) in sorted(self.reads.items(), key=lambda item: item[0][1].order):
+            yield allocation, counter, op, count
 
 
 def _has_memory(tensor: Any) -> bool:

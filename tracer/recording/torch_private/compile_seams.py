@@ -84,10 +84,10 @@ _DTYPES = {
 
 def dtype_of(short: str) -> torch.dtype:
     """The dtype that torch.fx abbreviates so. Raises ``LookupError`` for one that this torch does not have."""
-    found = getattr(torch, _DTYPES.get(short, short), None)
-    if not isinstance(found, torch.dtype):
+    dtype = getattr(torch, _DTYPES.get(short, short), None)
+    if not isinstance(dtype, torch.dtype):
         raise LookupError(short)
-    return found
+    return dtype
 
 
 def overload(name: str) -> Any | None:
@@ -97,8 +97,8 @@ def overload(name: str) -> Any | None:
         return seams.find(torch.ops, "higher_order", rest)
     packet, _, which = rest.partition(".")
     try:
-        found = getattr(getattr(torch.ops, space), packet)
-        return getattr(found, which or "default")
+        packets = getattr(getattr(torch.ops, space), packet)
+        return getattr(packets, which or "default")
     except (AttributeError, RuntimeError):
         return None
 
@@ -149,8 +149,8 @@ def is_generated_program(code: CodeType) -> bool:
 
 def node_of_compiled_autograd(stack: str) -> str:
     """The autograd node that compiled autograd gives as a call's stack; empty for another stack."""
-    found = _NODE_CALL.search(stack)
-    return found["name"] if found is not None else ""
+    match = _NODE_CALL.search(stack)
+    return match["name"] if match is not None else ""
 
 
 def cuda_graph_class() -> Any | None:
@@ -175,8 +175,8 @@ def compile_id() -> str:
     """torch's number of the running compilation, ``0/1``, ``!0/3/0`` for one of compiled autograd; empty without."""
     context = seams.find(sys.modules.get("torch._guards"), "CompileContext")
     current = getattr(context, "current_compile_id", None)
-    found = current() if current is not None else None
-    return "" if found is None else str(found)
+    number = current() if current is not None else None
+    return "" if number is None else str(number)
 
 
 def compiled_function(frame: FrameType | None) -> tuple[CodeType | None, bool | None]:
@@ -213,8 +213,8 @@ def loaded_code(key: str) -> dict[str, Any]:
     modules = getattr(cache, "modules", None)
     if modules is None:  # before torch 2.6
         modules = getattr(cache, "cache", {}).values()
-    found = [vars(one) for one in modules if getattr(one, "key", None) == key]
-    return found[-1] if key and found else {}
+    namespaces = [vars(module) for module in modules if getattr(module, "key", None) == key]
+    return namespaces[-1] if key and namespaces else {}
 
 
 def graph_as_text(graph: Any) -> str:

@@ -193,8 +193,8 @@ def has_looked_at(codes: Iterable[CodeType]) -> bool:
     converting = sys.modules.get("torch._dynamo.convert_frame")
     if converting is None:
         return False
-    seen = find(converting, "input_codes")
-    return seen is None or any(code in seen for code in codes)
+    converted = find(converting, "input_codes")
+    return converted is None or any(code in converted for code in codes)
 
 
 def lists_of_functions() -> Iterator[set[int]]:
@@ -333,15 +333,15 @@ def sleeping_devices() -> list[Any]:
 
     Whether a GPU is there is not asked: the driver would answer, and a process that was forked later cannot start it.
     """
-    found = []
+    modules = []
     for kind in ("cuda", "xpu", private_backend_name()):
         module = getattr(torch, kind, None)
         is_awake = getattr(module, "is_initialized", None)
         if is_awake is not None and not is_awake():
             is_built = getattr(module, "_is_compiled", None) or module.is_available  # type: ignore[union-attr]
             if is_built():
-                found.append(module)
-    return found
+                modules.append(module)
+    return modules
 
 
 def cudnn_number() -> int | None:
@@ -381,12 +381,16 @@ def leave_mode(mode: TorchDispatchMode) -> None:
     """
     above = []
     if _mode_at is not None and pop_mode is not None and push_mode is not None:
-        stack = [one for one in map(_mode_at, range(dispatch_mode_count())) if getattr(one, "_mode_key", None) is None]
-        place = next((place for place, one in enumerate(stack) if one is mode), len(stack) - 1)
+        stack = [
+            pushed
+            for pushed in map(_mode_at, range(dispatch_mode_count()))
+            if getattr(pushed, "_mode_key", None) is None
+        ]
+        place = next((place for place, pushed in enumerate(stack) if pushed is mode), len(stack) - 1)
         above = [pop_mode() for _ in stack[place + 1 :]]
     try:
         mode.__exit__(None, None, None)
     finally:
-        for one in reversed(above):
+        for pushed in reversed(above):
             if push_mode is not None:
-                push_mode(one)
+                push_mode(pushed)

@@ -45,12 +45,12 @@ def process_group_starts() -> list[list[tuple[Any, str]]]:
     """What holds each function that makes process groups, where ``torch.distributed`` is loaded and built."""
     made_in = sys.modules.get("torch.distributed.distributed_c10d")
     face = sys.modules.get("torch.distributed")
-    found = []
+    starts = []
     for name in ("init_process_group", "new_group"):
         original = held_by(made_in, name)
         if original is not None:
-            found.append([(holder, name) for holder in (made_in, face) if held_by(holder, name) is original])
-    return found
+            starts.append([(holder, name) for holder in (made_in, face) if held_by(holder, name) is original])
+    return starts
 
 
 def forces_eager() -> bool:

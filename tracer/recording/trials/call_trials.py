@@ -24,8 +24,8 @@ from tracer.recording.options import Trials
 from tracer.recording.trials.copies import CannotCopyError, Copies, tensors_in
 from tracer.recording.trials.generator_states import GeneratorStates
 from tracer.recording.trials.region_trials import RegionTrials
-from tracer.recording.trials.replay import Again, quietly, unseen
-from tracer.recording.trials.replay_plan import Approach, approach_to
+from tracer.recording.trials.replay import Replay, quietly, unseen
+from tracer.recording.trials.replay_plan import ReplayPlan, plan_replay
 from tracer.recording.trials.risk import Risk
 from tracer.recording.trials.tally import TrialTally
 from tracer.recording.values.digesting.device import is_capturing
@@ -35,11 +35,11 @@ from tracer.trace.records import CallGroup, Environment, Tried
 class Prepared:
     """A call that is about to be made, and will be made again."""
 
-    __slots__ = ("approach", "copies", "generators", "tally")
+    __slots__ = ("copies", "generators", "plan", "tally")
 
-    def __init__(self, tally: TrialTally, approach: Approach, copies: Copies, generators: GeneratorStates) -> None:
+    def __init__(self, tally: TrialTally, plan: ReplayPlan, copies: Copies, generators: GeneratorStates) -> None:
         self.tally = tally
-        self.approach = approach
+        self.plan = plan
         self.copies = copies
         self.generators = generators
 
@@ -52,13 +52,13 @@ class TrialObserver(Observer):
         self, trials: Trials, describe: Callable[[OverloadInfo, CallCounter], CallGroup], regions: RegionList
     ) -> None:
         arms = (TrialArm.THREADS,) if trials.threads else ()
-        self._again = Again(trials.times, trials.memory, arms)
-        self.regions = RegionTrials(self._again, regions, tries_all=trials.all)
+        self._replay = Replay(trials.times, trials.memory, arms)
+        self.regions = RegionTrials(self._replay, regions, tries_all=trials.all)
         """Told of every execution of a compiled region."""
         self._describe = describe
         self._tries_all = trials.all
         self._risk: Risk | None = None
-        self._approaches: dict[OverloadInfo, Approach | Untried | None] = {}
+        self._approaches: dict[OverloadInfo, ReplayPlan | Untried | None] = {}
         self._tallies: dict[CallCounter, TrialTally | None] = {}
         """``None``: not at risk, or nothing is computed."""
 
@@ -68,14 +68,14 @@ class TrialObserver(Observer):
 
     def wants(self, info: OverloadInfo) -> Interest:
         """Calls that compute something."""
-        return self._approach(info) is not None
+        return self._plan(info) is not None
 
     def not_computed(self, info: OverloadInfo, counter: CallCounter) -> None:
         """A call on fake tensors gives no result to compare."""
         tally = self._met(info, counter)
         if tally is not None:
-            approach = self._approach(info)
-            tally.leave(approach if isinstance(approach, Untried) else Untried.NOT_COMPUTED)
+            plan = self._plan(info)
+            tally.leave(plan if isinstance(plan, Untried) else Untried.NOT_COMPUTED)
 
     def before(
         self,
@@ -91,23 +91,23 @@ class TrialObserver(Observer):
         tally = self._met(info, counter)
         if tally is None:
             return None
-        approach = self._approach(info)
-        reason = approach if isinstance(approach, Untried) else None if tally.is_due() else Untried.RARER
+        plan = self._plan(info)
+        reason = plan if isinstance(plan, Untried) else None if tally.is_due() else Untried.RARER
         if reason is None and any(map(is_capturing, tensors_in((args, kwargs)))):
             reason = Untried.CAPTURED
         if reason is None:
-            assert isinstance(approach, Approach)
+            assert isinstance(plan, ReplayPlan)
             try:
                 with unseen():
-                    copies = Copies(approach, args, kwargs, self._again.limit)
+                    copies = Copies(plan, args, kwargs, self._replay.limit)
             except CannotCopyError as problem:
                 reason = problem.reason
             except Exception:  # a tensor of an unforeseen kind, or no memory left
                 reason = Untried.LAYOUT
         if reason is None:
-            assert isinstance(approach, Approach)
+            assert isinstance(plan, ReplayPlan)
             try:
-                return Prepared(tally, approach, copies, GeneratorStates(approach, args, kwargs))
+                return Prepared(tally, plan, copies, GeneratorStates(plan, args, kwargs))
             except Exception:
                 reason = Untried.GENERATOR
         tally.leave(reason)
@@ -143,35 +143,35 @@ class TrialObserver(Observer):
     def _try(
         self, prepared: Prepared, info: OverloadInfo, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any
     ) -> Untried | None:
-        approach = prepared.approach
+        plan = prepared.plan
 
-        def make(given: tuple[Any, ...], named: dict[str, Any]) -> list[torch.Tensor]:
-            again = quietly(partial(info.func, *given, **named))
-            return _outcome(approach, given, named, again)
+        def make(positional: tuple[Any, ...], named: dict[str, Any]) -> list[torch.Tensor]:
+            replayed = quietly(partial(info.func, *positional, **named))
+            return _outcome(plan, positional, named, replayed)
 
-        own = _outcome(approach, args, kwargs, result)
-        results = [*_results(approach, result)]
-        return self._again.compare(prepared.tally, prepared.copies, prepared.generators, own, results, make)
+        own = _outcome(plan, args, kwargs, result)
+        results = [*_results(plan, result)]
+        return self._replay.compare(prepared.tally, prepared.copies, prepared.generators, own, results, make)
 
     def _pass_over(self, info: OverloadInfo, counter: CallCounter, reason: Untried) -> None:
         """A call was made that cannot be made again."""
         tally = self._met(info, counter)
         if tally is not None:
-            approach = self._approach(info)
-            tally.leave(approach if isinstance(approach, Untried) else reason)
+            plan = self._plan(info)
+            tally.leave(plan if isinstance(plan, Untried) else reason)
 
     def _met(self, info: OverloadInfo, counter: CallCounter) -> TrialTally | None:
         if counter not in self._tallies:
-            is_tried = self._approach(info) is not None and self._is_asked(info, counter)
+            is_tried = self._plan(info) is not None and self._is_asked(info, counter)
             self._tallies[counter] = TrialTally() if is_tried else None
         tally = self._tallies[counter]
         if tally is not None:
             tally.seen += 1
         return tally
 
-    def _approach(self, info: OverloadInfo) -> Approach | Untried | None:
+    def _plan(self, info: OverloadInfo) -> ReplayPlan | Untried | None:
         if info not in self._approaches:
-            self._approaches[info] = approach_to(info.func, info.access)
+            self._approaches[info] = plan_replay(info.func, info.access)
         return self._approaches[info]
 
     def _is_asked(self, info: OverloadInfo, counter: CallCounter) -> bool:
@@ -193,20 +193,20 @@ class TrialObserver(Observer):
         return group
 
 
-def _outcome(approach: Approach, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> list[torch.Tensor]:
+def _outcome(plan: ReplayPlan, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> list[torch.Tensor]:
     """What is compared: what the call wrote, then its results, each tensor once."""
-    written = (one for argument in approach.written for one in tensors_in(argument.of(args, kwargs)))
-    found: list[torch.Tensor] = []
-    for tensor in (*written, *_results(approach, result)):
-        if not any(tensor is known for known in found):
-            found.append(tensor)
-    return found
+    written = (tensor for argument in plan.written for tensor in tensors_in(argument.of(args, kwargs)))
+    tensors: list[torch.Tensor] = []
+    for tensor in (*written, *_results(plan, result)):
+        if not any(tensor is other for other in tensors):
+            tensors.append(tensor)
+    return tensors
 
 
-def _results(approach: Approach, result: Any) -> Iterator[torch.Tensor]:
-    if approach.scratch and isinstance(result, (tuple, list)):
-        for place, one in enumerate(result):
-            if place not in approach.scratch:
-                yield from tensors_in(one)
+def _results(plan: ReplayPlan, result: Any) -> Iterator[torch.Tensor]:
+    if plan.scratch and isinstance(result, (tuple, list)):
+        for place, item in enumerate(result):
+            if place not in plan.scratch:
+                yield from tensors_in(item)
     else:
         yield from tensors_in(result)

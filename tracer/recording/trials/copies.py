@@ -13,7 +13,7 @@ import torch
 
 from tracer.names import Untried
 from tracer.recording.torch_private import seams, storages
-from tracer.recording.trials.replay_plan import Approach, Argument
+from tracer.recording.trials.replay_plan import Argument, ReplayPlan
 
 _Base = torch._C.TensorBase
 _storage_of: Any = _Base.untyped_storage
@@ -32,14 +32,14 @@ class CannotCopyError(Exception):
 class Copies:
     """What one call was given, from before it was made."""
 
-    def __init__(self, approach: Approach, args: tuple[Any, ...], kwargs: Mapping[str, Any], limit: int) -> None:
+    def __init__(self, plan: ReplayPlan, args: tuple[Any, ...], kwargs: Mapping[str, Any], limit: int) -> None:
         """Copies at most ``limit`` bytes, else raises ``CannotCopyError``; so for what cannot be copied as it lies."""
         self._args = args
         self._kwargs = kwargs
         self._kept: dict[int, Any] = {}
         """Storage, by its identity, to a copy of it."""
-        self._overwritten = _identities(_given(approach.overwritten, args, kwargs))
-        wanted = tensors_in((args, kwargs)) if approach.copies_all else _given(approach.written, args, kwargs)
+        self._overwritten = _identities(_given(plan.overwritten, args, kwargs))
+        wanted = tensors_in((args, kwargs)) if plan.copies_all else _given(plan.written, args, kwargs)
         found: dict[int, Any] = {}
         for tensor in wanted:
             if not can_be_rebuilt(tensor):
@@ -61,33 +61,33 @@ class Copies:
 
     def let_go(self) -> None:
         """Hold none of the tensors that were copied: the call may want to free them before it ends."""
-        held: dict[int, Any] = {}
+        copies: dict[int, Any] = {}
 
         def on_copy(tensor: torch.Tensor) -> torch.Tensor:
-            kept = self._kept.get(storages.storage_id(tensor))
-            if kept is None:
+            original = self._kept.get(storages.storage_id(tensor))
+            if original is None:
                 return tensor
-            copy = _laid_on(kept, tensor)
-            held[storages.storage_id(copy)] = kept
+            copy = _laid_on(original, tensor)
+            copies[storages.storage_id(copy)] = original
             return copy
 
         self._args, self._kwargs = _mapped((self._args, dict(self._kwargs)), on_copy)
-        self._kept, self._overwritten = held, set()
+        self._kept, self._overwritten = copies, set()
 
     def fresh(self, byte: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of one trial; ``byte`` lies wherever the call only writes."""
         if not self._kept:
             return self._args, dict(self._kwargs)
-        made: dict[int, Any] = {}
+        clones: dict[int, Any] = {}
 
         def rebuilt(tensor: torch.Tensor) -> torch.Tensor:
             identity = storages.storage_id(tensor)
-            kept = self._kept.get(identity)
-            if kept is None:
+            original = self._kept.get(identity)
+            if original is None:
                 return tensor
-            storage = made.get(identity)
+            storage = clones.get(identity)
             if storage is None:
-                storage = made[identity] = kept.clone()
+                storage = clones[identity] = original.clone()
             copy = _laid_on(storage, tensor)
             if identity in self._overwritten and _is_whole(tensor, storage):
                 storage.fill_(byte)
@@ -131,7 +131,7 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
 
 
 def _given(named: tuple[Argument, ...], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
-    return [tensor for one in named for tensor in tensors_in(one.of(args, kwargs))]
+    return [tensor for argument in named for tensor in tensors_in(argument.of(args, kwargs))]
 
 
 def _identities(tensors: list[torch.Tensor]) -> set[int]:

@@ -81,8 +81,8 @@ def ties_of(func: Any, op: Op) -> Look | None:
 
 def _of_one(numbers: torch.Tensor, chosen: torch.Tensor, dim: int) -> bool:
     """Is the value that was chosen there twice?"""
-    kept = chosen if chosen.dim() == numbers.dim() else chosen.unsqueeze(dim)
-    return bool(((numbers == kept).sum(dim) > 1).any())
+    extreme = chosen if chosen.dim() == numbers.dim() else chosen.unsqueeze(dim)
+    return bool(((numbers == extreme).sum(dim) > 1).any())
 
 
 def _among_chosen(numbers: torch.Tensor, chosen: torch.Tensor, dim: int) -> bool:
@@ -129,11 +129,11 @@ def destinations_of(func: Any, op: Op) -> Find | None:
 
 
 def _with(func: Any, find: Callable[..., Places], *names: str) -> Find | None:
-    found = [argument_getter(func, name) for name in names]
-    known: list[Getter] = [get for get in found if get is not None]
-    if len(known) != len(names):
+    getters = [argument_getter(func, name) for name in names]
+    present: list[Getter] = [get for get in getters if get is not None]
+    if len(present) != len(names):
         return None
-    return lambda args, kwargs: find(*(get(args, kwargs) for get in known))
+    return lambda args, kwargs: find(*(get(args, kwargs) for get in present))
 
 
 def _along(target: torch.Tensor, dim: int, index: torch.Tensor) -> Places:
@@ -161,21 +161,21 @@ def _put(target: torch.Tensor, index: torch.Tensor) -> Places:
 
 
 def _put_by_several(target: torch.Tensor, indices: Any) -> Places:
-    given: list[tuple[int, torch.Tensor]] = []
+    indexed: list[tuple[int, torch.Tensor]] = []
     dim = 0
     for index in indices:
         if index is None:
             dim += 1
         elif index.dtype in _MASKS:
             for part in index.nonzero().unbind(1):
-                given.append((target.shape[dim], part))
+                indexed.append((target.shape[dim], part))
                 dim += 1
         else:
-            given.append((target.shape[dim], index))
+            indexed.append((target.shape[dim], index))
             dim += 1
     whole = torch.zeros((), dtype=torch.int64, device=target.device)
     count = 1
-    for extent, index in given:
+    for extent, index in indexed:
         whole = whole * extent + index.to(target.device, torch.int64).remainder(max(1, extent))
         count *= extent
     return Places(whole.reshape(-1), count)

@@ -15,7 +15,7 @@ import torch
 
 from tracer.recording import patching
 from tracer.recording.torch_private import seams
-from tracer.recording.trials.replay_plan import Approach
+from tracer.recording.trials.replay_plan import ReplayPlan
 
 _State = tuple[Callable[[Any], Any], Callable[[], Any]]
 """What puts a state back, and what reads it."""
@@ -24,9 +24,9 @@ _State = tuple[Callable[[Any], Any], Callable[[], Any]]
 class GeneratorStates:
     """The generators of one call, from before it was made."""
 
-    def __init__(self, approach: Approach, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    def __init__(self, plan: ReplayPlan, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Raises where a state cannot be read."""
-        self._ways = list(_ways(approach, args, kwargs)) if approach.draws else []
+        self._ways = list(_ways(plan, args, kwargs)) if plan.draws else []
         self._before = [read() for _, read in self._ways]
         self._after: list[Any] = []
 
@@ -45,19 +45,19 @@ class GeneratorStates:
             put(state)
 
 
-def _ways(approach: Approach, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[_State]:
-    found: dict[int, Any] = {}
+def _ways(plan: ReplayPlan, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[_State]:
+    generators: dict[int, Any] = {}
     for value in (*args, *kwargs.values()):
         if isinstance(value, torch.Generator):
-            found[value._cdata] = value  # type: ignore[attr-defined]
+            generators[value._cdata] = value  # type: ignore[attr-defined]
     for _, generator in seams.default_generators():
-        found.setdefault(generator._cdata, generator)
+        generators.setdefault(generator._cdata, generator)
     set_state: Any = patching.held_by(torch._C.Generator, "set_state")
     ways: list[_State] = [
         (lambda state, one=one: set_state(one, state), one.get_state)  # type: ignore[misc]
-        for one in found.values()
+        for one in generators.values()
     ]
-    if approach.is_foreign:
+    if plan.is_foreign:
         hidden: Any = getattr(patching.held_by(random, "random"), "__self__", None)
         if hidden is not None:
             ways.append((hidden.setstate, hidden.getstate))

@@ -20,8 +20,8 @@ from tracer.recording.compiled.listing import RegionList
 from tracer.recording.storage.accesses import Access
 from tracer.recording.trials.copies import CannotCopyError, Copies, tensors_in
 from tracer.recording.trials.generator_states import GeneratorStates
-from tracer.recording.trials.replay import Again, unseen
-from tracer.recording.trials.replay_plan import Approach, Argument, approach_to
+from tracer.recording.trials.replay import Replay, unseen
+from tracer.recording.trials.replay_plan import Argument, ReplayPlan, plan_replay
 from tracer.recording.trials.risk import Risk
 from tracer.recording.trials.tally import TrialTally
 from tracer.recording.values.digesting.device import is_capturing
@@ -34,7 +34,7 @@ _EFFECTS = frozenset({"higher_order.with_effects", "higher_order.print", "higher
 _FORBIDS = (Untried.COLLECTIVE, Untried.SIDE_EFFECTS, Untried.FRESH_MEMORY)
 
 
-class Known(NamedTuple):
+class TriedRegion(NamedTuple):
     """What is known of one region's code, worked out before it first runs."""
 
     name: str
@@ -52,7 +52,7 @@ class Known(NamedTuple):
 class Begun(NamedTuple):
     """An execution that is under way, and will be made again."""
 
-    known: Known
+    known: TriedRegion
     compiled: Any
     copies: Copies
     generators: GeneratorStates
@@ -65,33 +65,33 @@ class Begun(NamedTuple):
 class RegionTrials:
     """The trials of one recording's regions."""
 
-    def __init__(self, again: Again, regions: RegionList, *, tries_all: bool) -> None:
-        self._again = again
+    def __init__(self, again: Replay, regions: RegionList, *, tries_all: bool) -> None:
+        self._replay = again
         self._regions = regions
         self._tries_all = tries_all
         self.risk: Risk | None = None
         """``None`` until recording begins."""
-        self._known: dict[int, tuple[Any, Known]] = {}
+        self._known: dict[int, tuple[Any, TriedRegion]] = {}
 
     # --- told of every execution ---
 
     def before(self, run: Run, compiled: Any, inputs: Any) -> Begun | None:
         """A region is about to run: get ready to run it again, where it is one to try."""
         with unseen(), torch.no_grad():
-            known = self._of(run)
-            if known.tally is None:
+            compiled_region = self._of(run)
+            if compiled_region.tally is None:
                 return None
-            known.tally.seen += 1
+            compiled_region.tally.seen += 1
             try:
-                prepared = self._prepared(run, known, compiled, list(inputs))
+                prepared = self._prepared(run, compiled_region, compiled, list(inputs))
             except Exception:  # whatever it is, it is no business of the program's
                 prepared = Untried.FAILED
         if isinstance(prepared, Untried):
-            known.tally.leave(prepared)
+            compiled_region.tally.leave(prepared)
             return None
         return prepared
 
-    def _prepared(self, run: Run, known: Known, compiled: Any, inputs: list[Any]) -> Begun | Untried:
+    def _prepared(self, run: Run, known: TriedRegion, compiled: Any, inputs: list[Any]) -> Begun | Untried:
         if known.reason is not None:
             return known.reason
         if known.tally is not None and not known.tally.is_due():
@@ -101,16 +101,16 @@ class RegionTrials:
         if getattr(compiled, "current_callable", None) is None:
             return Untried.COMPILED
         written = tuple(sorted(int(place) for place in getattr(compiled, "mutated_input_idxs", None) or ()))
-        approach = _approach(written, copies_all=run.code.direction is Direction.BACKWARD)
+        plan = _plan(written, copies_all=run.code.direction is Direction.BACKWARD)
         try:
-            copies = Copies(approach, tuple(inputs), {}, self._again.limit)
+            copies = Copies(plan, tuple(inputs), {}, self._replay.limit)
             copies.let_go()
         except CannotCopyError as problem:
             return problem.reason
         except Exception:  # a tensor of an unforeseen kind, or no memory left
             return Untried.LAYOUT
         try:
-            generators = GeneratorStates(approach, tuple(inputs), {})
+            generators = GeneratorStates(plan, tuple(inputs), {})
         except Exception:
             return Untried.GENERATOR
         return Begun(known, compiled, copies, generators, written, [inputs[place] for place in written])
@@ -152,34 +152,36 @@ class RegionTrials:
             kept = (one for place, one in enumerate(again) if place not in known.scratch)
             return [*written, *tensors_in(list(kept))]
 
-        return self._again.compare(
+        return self._replay.compare(
             known.tally, begun.copies, begun.generators, [*begun.changed, *results], results, make
         )
 
     # --- one region ---
 
-    def _of(self, run: Run) -> Known:
-        held = self._known.get(id(run.code))
-        if held is None:
+    def _of(self, run: Run) -> TriedRegion:
+        entry = self._known.get(id(run.code))
+        if entry is None:
             try:
-                known = self._read(run)
+                trial_state = self._read(run)
             except Exception:  # code of a form that is not known
-                known = Known(self._regions.name_of(run.code), Untried.COMPILED, None, frozenset(), TrialTally())
-            held = self._known[id(run.code)] = (run.code, known)
-        return held[1]
+                trial_state = TriedRegion(
+                    self._regions.name_of(run.code), Untried.COMPILED, None, frozenset(), TrialTally()
+                )
+            entry = self._known[id(run.code)] = (run.code, trial_state)
+        return entry[1]
 
-    def _read(self, run: Run) -> Known:
+    def _read(self, run: Run) -> TriedRegion:
         region, groups, graph = self._regions.told_of(run)
         is_asked = self._tries_all or graph is None or self.risk is None or self.risk.lies_in(region, groups)
         tally = TrialTally() if is_asked else None
         if run.code.uses_cuda_graphs:
-            return Known(region.id, Untried.CAPTURED, None, frozenset(), tally)
+            return TriedRegion(region.id, Untried.CAPTURED, None, frozenset(), tally)
         if graph is None:
-            return Known(region.id, Untried.COMPILED, None, frozenset(), tally)
-        approaches = {name: _approach_to(name) for name in dict.fromkeys(_OP.findall(run.code.text))}
-        reasons = [reason for reason in _FORBIDS if reason in approaches.values()]
-        scratch = frozenset(_scratch_in(graph, approaches))
-        return Known(
+            return TriedRegion(region.id, Untried.COMPILED, None, frozenset(), tally)
+        plans = {name: _approach_to(name) for name in dict.fromkeys(_OP.findall(run.code.text))}
+        reasons = [reason for reason in _FORBIDS if reason in plans.values()]
+        scratch = frozenset(_scratch_in(graph, plans))
+        return TriedRegion(
             region.id, reasons[0] if reasons else None, len(graph.outputs) if scratch else None, scratch, tally
         )
 
@@ -188,22 +190,22 @@ class RegionTrials:
     def in_regions(self, regions: tuple[Region, ...], groups: tuple[CallGroup, ...]) -> tuple[Region, ...]:
         """``regions`` with what running them again showed."""
         tallies = {known.name: known.tally for _, known in self._known.values()}
-        found = []
+        listed = []
         for region in regions:
             tally = tallies.get(region.id)
             if tally is not None:
                 together = len(self._suspects(region, groups))
                 region = replace(region, tried=replace(tally.listed(), together=together))
-            found.append(region)
-        return tuple(found)
+            listed.append(region)
+        return tuple(listed)
 
     def in_groups(self, regions: tuple[Region, ...], groups: tuple[CallGroup, ...]) -> tuple[CallGroup, ...]:
         """``groups``, those that may vary with what running their region again showed."""
-        told: dict[int, Tried] = {}
+        tried: dict[int, Tried] = {}
         for region in regions:
             if region.tried is not None:
-                told |= {id(group): region.tried for group in self._suspects(region, groups)}
-        return tuple(replace(group, tried=told[id(group)]) if id(group) in told else group for group in groups)
+                tried |= {id(group): region.tried for group in self._suspects(region, groups)}
+        return tuple(replace(group, tried=tried[id(group)]) if id(group) in tried else group for group in groups)
 
     def _suspects(self, region: Region, groups: tuple[CallGroup, ...]) -> list[CallGroup]:
         if self.risk is None:
@@ -211,9 +213,9 @@ class RegionTrials:
         return self.risk.suspects(region, [group for group in groups if group.region == region.id])
 
 
-def _approach(written: tuple[int, ...], *, copies_all: bool) -> Approach:
+def _plan(written: tuple[int, ...], *, copies_all: bool) -> ReplayPlan:
     """A region may call anything, ops from outside torch too."""
-    return Approach(
+    return ReplayPlan(
         written=tuple(Argument(place, "") for place in written),
         overwritten=(),
         copies_all=copies_all,
@@ -223,7 +225,7 @@ def _approach(written: tuple[int, ...], *, copies_all: bool) -> Approach:
     )
 
 
-def _approach_to(name: str) -> Approach | Untried | None:
+def _approach_to(name: str) -> ReplayPlan | Untried | None:
     """How an op of a graph would be made again by itself; ``None`` for one that computes nothing or is not found."""
     if name in _EFFECTS:
         return Untried.SIDE_EFFECTS
@@ -232,15 +234,15 @@ def _approach_to(name: str) -> Approach | Untried | None:
         func = getattr(func, part, None)
         if func is None:
             return None
-    return approach_to(func, Access(func)) if isinstance(func, torch._ops.OpOverload) else None
+    return plan_replay(func, Access(func)) if isinstance(func, torch._ops.OpOverload) else None
 
 
-def _scratch_in(graph: Graph, approaches: Mapping[str, Approach | Untried | None]) -> list[int]:
+def _scratch_in(graph: Graph, plans: Mapping[str, ReplayPlan | Untried | None]) -> list[int]:
     """Places among what a graph returns that hold scratch of an op."""
     ops = {node.name: node.op for node in graph.nodes}
-    found = []
+    places = []
     for place, name in enumerate(graph.outputs):
-        approach = approaches.get(ops.get(graph.parts.get(name, ""), ""))
-        if isinstance(approach, Approach) and graph.places.get(name) in approach.scratch:
-            found.append(place)
-    return found
+        plan = plans.get(ops.get(graph.parts.get(name, ""), ""))
+        if isinstance(plan, ReplayPlan) and graph.places.get(name) in plan.scratch:
+            places.append(place)
+    return places

@@ -19,7 +19,7 @@ from tracer.names import TrialArm, Untried
 from tracer.recording.torch_private import seams
 from tracer.recording.trials.copies import Copies
 from tracer.recording.trials.generator_states import GeneratorStates
-from tracer.recording.trials.tally import Apart, TrialTally, apart
+from tracer.recording.trials.tally import Distance, TrialTally, apart
 from tracer.recording.values.digesting.device import DeviceDigests, Slot
 
 #: Numbers that the second stream is busy with, and how often it goes through them.
@@ -60,12 +60,12 @@ class Arms:
 
     def _keep_busy(self, device: torch.device) -> None:
         """Start work on a stream of our own, which goes on while the trial runs."""
-        known = self._streams.get(device)
-        if known is None:
+        busy = self._streams.get(device)
+        if busy is None:
             numbers = torch.zeros(_BUSY_NUMBERS, device=device)
             torch.cuda.synchronize(device)
-            known = self._streams[device] = (torch.cuda.Stream(device), numbers)
-        stream, numbers = known
+            busy = self._streams[device] = (torch.cuda.Stream(device), numbers)
+        stream, numbers = busy
         with torch.cuda.stream(stream):
             for _ in range(_BUSY_TIMES):
                 numbers.sin_()
@@ -111,12 +111,12 @@ def byte_of(trial: int) -> int:
 
 def fill_what_is_next(results: Sequence[torch.Tensor], byte: int) -> None:
     """Have the allocator's next memory of the size of each of ``results`` hold ``byte``."""
-    taken = [
-        torch.empty(size, dtype=torch.uint8, device=one.device).fill_(byte)
-        for one in results
-        if one.layout is torch.strided and (size := one.numel() * one.element_size())
+    blocks = [
+        torch.empty(size, dtype=torch.uint8, device=result.device).fill_(byte)
+        for result in results
+        if result.layout is torch.strided and (size := result.numel() * result.element_size())
     ]
-    taken.clear()
+    blocks.clear()
 
 
 Digest = tuple[int, ...]
@@ -124,7 +124,7 @@ Make = Callable[[tuple[Any, ...], dict[str, Any]], list[torch.Tensor]]
 """Makes the call on these arguments, and gives what is compared."""
 
 
-class Again:
+class Replay:
     """How often calls of one recording are made again, and under what circumstances."""
 
     def __init__(self, times: int, limit: int, arms: Sequence[TrialArm]) -> None:
@@ -153,33 +153,35 @@ class Again:
         if own is None:
             return Untried.LAYOUT
         device = next((one.device for one in own_tensors if not one.is_cpu), torch.device("cpu"))
-        found: list[tuple[TrialArm, Digest]] = []
-        largest = Apart()
+        digests: list[tuple[TrialArm, Digest]] = []
+        largest = Distance()
         for number, arm in enumerate(self._arms.of(self._times, device)):
             byte = byte_of(number)
             generators.as_before()
-            given, named = copies.fresh(byte)
+            positional, named = copies.fresh(byte)
             fill_what_is_next(results, byte)
             with self._arms.under(arm, device):
-                tensors = make(given, named)
+                tensors = make(positional, named)
             digest = self._digest(tensors)
             if digest is None or len(tensors) != len(own_tensors):
                 return Untried.LAYOUT
-            found.append((arm, digest))
+            digests.append((arm, digest))
             if digest != own and arm is not TrialArm.THREADS:
                 between = apart(own_tensors, tensors)
-                largest = Apart(max(largest.ulp, between.ulp), max(largest.relative, between.relative))
-        tally.note(own, found, largest)
+                largest = Distance(max(largest.ulp, between.ulp), max(largest.relative, between.relative))
+        tally.note(own, digests, largest)
         return None
 
     def _digest(self, tensors: Sequence[torch.Tensor]) -> Digest | None:
         """One number a tensor; this waits for a device. ``None`` where a tensor has no digest."""
-        found = [self._digests.digest(one) for one in tensors]
-        if any(one is None for one in found):
+        digests = [self._digests.digest(tensor) for tensor in tensors]
+        if any(digest is None for digest in digests):
             return None
         if self._digests.is_used:
             self._digests.fetch()
-        return tuple(one.value if isinstance(one, Slot) else int(one) for one in found if one is not None)
+        return tuple(
+            digest.value if isinstance(digest, Slot) else int(digest) for digest in digests if digest is not None
+        )
 
 
 @contextmanager
@@ -197,13 +199,13 @@ def quietly(make: Callable[[], Any]) -> Any:
     """
     if not torch.is_deterministic_algorithms_warn_only_enabled():
         return make()
-    made: list[Any] = []
+    results: list[Any] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.zeros(1).apply_(lambda number: _kept(made, make(), number))
-    return made[0]
+        torch.zeros(1).apply_(lambda number: _kept(results, make(), number))
+    return results[0]
 
 
-def _kept(made: list[Any], value: Any, number: float) -> float:
-    made.append(value)
+def _kept(results: list[Any], value: Any, number: float) -> float:
+    results.append(value)
     return number

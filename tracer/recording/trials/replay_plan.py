@@ -33,7 +33,7 @@ class Argument(NamedTuple):
         return kwargs.get(self.name)
 
 
-class Approach(NamedTuple):
+class ReplayPlan(NamedTuple):
     """What it takes to make a call again."""
 
     written: tuple[Argument, ...]
@@ -51,7 +51,7 @@ class Approach(NamedTuple):
     """Places of results that only its own backward reads: parts of them stay unwritten."""
 
 
-def approach_to(func: Any, access: Access) -> Approach | Untried | None:
+def plan_replay(func: Any, access: Access) -> ReplayPlan | Untried | None:
     """How calls of ``func`` are made again, or why they are not; ``None`` where they compute nothing: views."""
     schema = getattr(func, "_schema", None)
     if schema is None:
@@ -65,20 +65,26 @@ def approach_to(func: Any, access: Access) -> Approach | Untried | None:
         return Untried.SIDE_EFFECTS
     if access.allocates or access.grows:
         return Untried.FRESH_MEMORY
-    gives = any("Tensor" in str(one.type) for one in schema.returns)
+    gives = any("Tensor" in str(each.type) for each in schema.returns)
     plan = plan_of(func, access, lambda text: 0)
-    told = () if plan is None else tuple(Argument(position, name) for position, name, _ in plan.written)
-    if access.is_foreign and not gives and not told:
+    written = () if plan is None else tuple(Argument(position, name) for position, name, _ in plan.written)
+    if access.is_foreign and not gives and not written:
         return Untried.SIDE_EFFECTS  # whatever it is called for, it shows nowhere
     if plan is None:
         return None
-    if not gives and not told:
+    if not gives and not written:
         return Untried.NO_RESULT
     roles = {Argument(position, name): role for position, name, role in access.arguments}
-    untold = tuple(one for one, role in roles.items() if role in _WRITING and one not in told and not access.is_foreign)
-    return Approach(
-        written=(*told, *untold),
-        overwritten=tuple(one for one in told if roles.get(one) == accesses.WRITES and not access.is_foreign),
+    untold = tuple(
+        argument
+        for argument, role in roles.items()
+        if role in _WRITING and argument not in written and not access.is_foreign
+    )
+    return ReplayPlan(
+        written=(*written, *untold),
+        overwritten=tuple(
+            argument for argument in written if roles.get(argument) == accesses.WRITES and not access.is_foreign
+        ),
         copies_all=access.is_foreign or "rnn" in name or "lstm" in name or "gru" in name,
         draws=access.is_foreign or may_draw(func),
         is_foreign=access.is_foreign,

@@ -49,8 +49,8 @@ class Risk:
         compiled = None
         if region is not None:
             regions = {region.id: region}
-            seen = Compilation(load_compilers(), regions, {}, self._torch, self._is_rocm)
-            compiled = CompiledCalls(seen, self._torch, conditions)
+            compilation = Compilation(load_compilers(), regions, {}, self._torch, self._is_rocm)
+            compiled = CompiledCalls(compilation, self._torch, conditions)
         return TargetTables(
             load_tables(), Backend.RECORDED, self._torch, conditions, is_rocm=self._is_rocm, compiled=compiled
         )

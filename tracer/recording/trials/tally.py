@@ -20,42 +20,42 @@ _BITS = {
 _MOST = 2**62
 
 
-class Apart(NamedTuple):
+class Distance(NamedTuple):
     """The largest difference between two results."""
 
     ulp: int = 0
     relative: float = 0.0
 
 
-def apart(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> Apart:
+def apart(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> Distance:
     """Of all floating-point numbers in ``one`` and ``other``; what is no such number is passed over."""
     found = [_of(left, right) for left, right in zip(one, other, strict=False) if left.shape == right.shape]
-    return Apart(max((each.ulp for each in found), default=0), max((each.relative for each in found), default=0.0))
+    return Distance(max((each.ulp for each in found), default=0), max((each.relative for each in found), default=0.0))
 
 
-def _of(one: torch.Tensor, other: torch.Tensor) -> Apart:
+def _of(one: torch.Tensor, other: torch.Tensor) -> Distance:
     if one.dtype is not other.dtype or one.layout is not torch.strided or other.layout is not torch.strided:
-        return Apart()
+        return Distance()
     if one.is_complex():
         one, other = torch.view_as_real(one.resolve_conj()), torch.view_as_real(other.resolve_conj())
     kind = _BITS.get(one.dtype)
     if kind is None or not one.numel():
-        return Apart()
+        return Distance()
     left, right = one.resolve_neg().reshape(-1), other.resolve_neg().reshape(-1)
     differs = left.view(kind) != right.view(kind)
     left, right = left[differs], right[differs]
     if not left.numel():
-        return Apart()
+        return Distance()
     is_number = left.isfinite() & right.isfinite()
     lost = not bool(is_number.all())
     left, right = left[is_number], right[is_number]
     if not left.numel():
-        return Apart(0, 1.0)
+        return Distance(0, 1.0)
     places = _places_between(left.view(kind), right.view(kind))
     wide_left, wide_right = left.double(), right.double()
     largest = torch.maximum(wide_left.abs(), wide_right.abs()).clamp_min(5e-324)
     relative = float(((wide_left / largest) - (wide_right / largest)).abs().max())
-    return Apart(min(_MOST, int(places.max())), 1.0 if lost else min(1.0, relative))
+    return Distance(min(_MOST, int(places.max())), 1.0 if lost else min(1.0, relative))
 
 
 def _places_between(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
@@ -75,7 +75,7 @@ _FIRST_CALLS = 3
 class TrialTally:
     """One group of calls."""
 
-    __slots__ = ("_apart", "_arms", "_calls", "_distinct", "_first", "_untried", "_varied_calls", "seen")
+    __slots__ = ("_arms", "_calls", "_distance", "_distinct", "_first", "_untried", "_varied_calls", "seen")
 
     def __init__(self) -> None:
         self.seen = 0
@@ -84,7 +84,7 @@ class TrialTally:
         self._varied_calls = 0
         self._distinct = 0
         self._first = 0
-        self._apart = Apart()
+        self._distance = Distance()
         self._arms: dict[TrialArm, tuple[int, int]] = {}
         self._untried: Counter[Untried] = Counter()
 
@@ -96,7 +96,7 @@ class TrialTally:
         """A call was not tried."""
         self._untried[reason] += 1
 
-    def note(self, own: object, results: Sequence[tuple[TrialArm, object]], apart: Apart) -> None:
+    def note(self, own: object, results: Sequence[tuple[TrialArm, object]], apart: Distance) -> None:
         """A call was tried: its ``own`` result, and that of each trial."""
         self._calls += 1
         for arm, result in results:
@@ -107,7 +107,7 @@ class TrialTally:
         if any(result != own for result in counted):
             self._varied_calls += 1
             self._first = self._first or self.seen
-            self._apart = Apart(max(self._apart.ulp, apart.ulp), max(self._apart.relative, apart.relative))
+            self._distance = Distance(max(self._distance.ulp, apart.ulp), max(self._distance.relative, apart.relative))
 
     def listed(self) -> Tried:
         """As a trace holds it."""
@@ -118,8 +118,8 @@ class TrialTally:
             varied=sum(varied for _, varied in counted),
             varied_calls=self._varied_calls,
             distinct=self._distinct,
-            ulp=self._apart.ulp,
-            relative=self._apart.relative,
+            ulp=self._distance.ulp,
+            relative=self._distance.relative,
             first=self._first,
             arms={arm: ArmTrials(trials=trials, varied=varied) for arm, (trials, varied) in self._arms.items()},
             untried=dict(self._untried),

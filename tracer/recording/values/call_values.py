@@ -23,7 +23,7 @@ from tracer.recording.values.digesting import digests
 from tracer.recording.values.digesting.device import DeviceDigests, Slot
 from tracer.recording.values.digesting.memory import digest_bytes
 from tracer.recording.values.drawing import drawn_from
-from tracer.recording.values.outcome import Later, Outcome, Reading, Target, is_late_copy
+from tracer.recording.values.outcome import DeferredDigests, Outcome, Reading, Target, is_late_copy
 from tracer.recording.values.plans import PARTIAL, Plan, plan_of
 from tracer.trace.values import Group, Mark, ValueKind, ValuesWriter, fold
 
@@ -64,7 +64,7 @@ class CallValues(Observer):
         self._groups: dict[CallCounter, int] = {}
         self._serial = 0
         self._lock = threading.RLock()
-        self._later = Later(self.device)
+        self._deferred = DeferredDigests(self.device)
         _LIVING.add(self)
 
     def wants(self, info: OverloadInfo) -> Interest:
@@ -123,11 +123,11 @@ class CallValues(Observer):
                 if value is None:
                     continue
                 kind = type(value)
-                for one in value if kind is list or kind is tuple else (value,):
-                    kind = type(one)
+                for item in value if kind is list or kind is tuple else (value,):
+                    kind = type(item)
                     is_plain = kind is _Tensor or kind is _Parameter
-                    if not (is_plain and memory.finds(one, reading.digests, reading.origins)):
-                        self.read(reading, plan, role, one)
+                    if not (is_plain and memory.finds(item, reading.digests, reading.origins)):
+                        self.read(reading, plan, role, item)
             if asked is not None and DRAW in info.readers:
                 drawn = drawn_from(info, asked, args, kwargs)
                 if drawn is not None:
@@ -195,7 +195,7 @@ class CallValues(Observer):
             kind = ValueKind.OUTSIDE_CHANGE
         if type(digest) is Slot:
             origin = self.writer.entry(kind, name, 0, position)
-            self._later.awaits_entry(origin, digest)
+            self._deferred.awaits_entry(origin, digest)
             return origin
         return self.writer.entry(kind, name, digest, position)
 
@@ -280,11 +280,11 @@ class CallValues(Observer):
             pending=is_pending,
         )
         if is_pending:
-            self._later.awaits(index, inputs, outputs)
+            self._deferred.awaits(index, inputs, outputs)
         for stored in outcome.written:
             stored.origin = index
         if outcome.targets:
-            self._later.when_read(writer, index, outcome.targets)
+            self._deferred.when_read(writer, index, outcome.targets)
 
     def _collect(self, outcome: Outcome, args: Any, kwargs: Mapping[str, Any], result: Any) -> None:
         """Digest everything that a call wrote."""
@@ -313,7 +313,7 @@ class CallValues(Observer):
     def _gave(self, outcome: Outcome, value: torch.Tensor) -> None:
         """Memory was given out unwritten: ``empty`` and its like, a storage that grew."""
         stored = self.memory.stored(value)
-        stored.known.clear()
+        stored.views.clear()
         stored.stamp = outcome.serial
         stored.is_fresh = not storages.fills_uninitialized_memory()
         stored.is_outside = stored.was_handed_out
@@ -343,7 +343,7 @@ class CallValues(Observer):
             if stored.origin is not None and stored.origin not in outcome.origins:
                 outcome.overwrites(stored, value, role)
             if outcome.is_late or (outcome.plan.is_collective and not outcome.plan.is_wait):
-                stored.known.clear()
+                stored.views.clear()
                 stored.stamp = outcome.serial
                 if not outcome.is_late:
                     outcome.targets.append(Target(value, stored))
@@ -353,7 +353,7 @@ class CallValues(Observer):
             elif stored.is_fresh and role not in PARTIAL and value.nbytes >= storages.storage_bytes(value):
                 stored.is_fresh = False
             if stored.is_fresh and (role in PARTIAL or outcome.reading.hands_on_unwritten):
-                stored.known.clear()
+                stored.views.clear()
                 stored.stamp = outcome.serial
                 return  # what was not written holds what was there
             outcome.add(self.memory.wrote(value, stored, outcome.serial, is_counted=is_counted))
@@ -365,7 +365,7 @@ class CallValues(Observer):
         outcome.add(digests.digest(value))
         for part in digests.parts_of(value):
             stored = self.memory.stored(part)
-            stored.known.clear()
+            stored.views.clear()
             stored.stamp = outcome.serial
             outcome.written.append(stored)
 
@@ -387,14 +387,14 @@ class CallValues(Observer):
 
     def moment_later(self, kind: ValueKind, name: str, slot: Slot, position: int) -> None:
         """A state whose digest is on a device."""
-        self._later.awaits_moment(kind, name, slot, position)
+        self._deferred.awaits_moment(kind, name, slot, position)
 
     def settle(self) -> None:
         """The step ended: what was awaited is fetched, or given up."""
         self.memory.step_began = self._serial
         if self.writer is not None:
             with self._lock:
-                self._later.settle(self.writer)
+                self._deferred.settle(self.writer)
 
 
 #: Every one that lives: in a forked child, which the mode follows into, each falls silent.
@@ -402,8 +402,8 @@ _LIVING: weakref.WeakSet[CallValues] = weakref.WeakSet()
 
 
 def _fall_silent() -> None:
-    for one in tuple(_LIVING):
-        one.writer = None
+    for values in tuple(_LIVING):
+        values.writer = None
 
 
 patching.in_children(_fall_silent)

@@ -1,4 +1,4 @@
-"""What is known of the bytes of tensors: their digest, and where they came from.
+"""Digests of the bytes of tensors, and where the bytes came from.
 
 Kept by storage and never by tensor: not even a weak reference is held on one (``torch.utils.swap_tensors`` would refuse
 it). A digest holds for one geometry (address, dtype, shape, strides) of a
@@ -46,7 +46,7 @@ _NO_VERSION = _NO_PHASE = -1
 NEVER = -2
 
 
-class Known:
+class DigestedView:
     """The digest of one geometry of a storage."""
 
     __slots__ = (
@@ -118,9 +118,9 @@ class Stored:
         "identity",
         "is_fresh",
         "is_outside",
-        "known",
         "origin",
         "stamp",
+        "views",
         "waiting",
         "was_handed_out",
     )
@@ -137,7 +137,7 @@ class Stored:
         """Has NumPy, another library or a foreign kernel its address?"""
         self.is_outside = True
         """May its bytes change while no op writes? Until a recorded call wrote it, and after it was handed out."""
-        self.known: list[Known] = []
+        self.views: list[DigestedView] = []
         self.waiting: Callable[[torch.Tensor], None] | None = None
         """Told, of the tensor, before it is read: a collective that wrote it is over by then."""
 
@@ -168,20 +168,20 @@ class DigestTable(StorageTable[Stored]):
     # --- storages ---
 
     def stored(self, tensor: Any) -> Stored:
-        """What is known of the storage of ``tensor``; raises ``NotImplementedError`` for one without."""
+        """The entry of the storage of ``tensor``; raises ``NotImplementedError`` for one without."""
         identity = _identify(tensor)
-        found = self.live.get(identity)
-        return self.enter(tensor, identity, Stored(identity)) if found is None else found
+        entry = self.live.get(identity)
+        return self.enter(tensor, identity, Stored(identity)) if entry is None else entry
 
     def origin_of(self, parts: Iterable[torch.Tensor]) -> int | None:
-        """Where the bytes of several tensors came from last; ``None`` where that is not known of each."""
-        found = []
+        """Where the bytes of several tensors came from last; ``None`` if that is unknown for one of them."""
+        origins = []
         for part in parts:
             stored = self.live.get(storages.storage_id(part))
             if stored is None or stored.origin is None:
                 return None
-            found.append(stored.origin)
-        return max(found, default=None)
+            origins.append(stored.origin)
+        return max(origins, default=None)
 
     # --- digests ---
 
@@ -192,18 +192,18 @@ class DigestTable(StorageTable[Stored]):
             wait(tensor)
         address = _address_of(tensor)
         version = _version_of(tensor)
-        for known in stored.known:
-            if known.address == address and known.fits(tensor):
+        for view in stored.views:
+            if view.address == address and view.fits(tensor):
                 break
         else:
             return self._meet(tensor, stored, address, version)
-        if not known.is_of(stored.stamp, version):
-            stored.known.remove(known)
+        if not view.is_of(stored.stamp, version):
+            stored.views.remove(view)
             return self._meet(tensor, stored, address, version)
-        if self.holds(known, stored, tensor):
-            return known.digest, False
-        before = known.digest
-        stored.known.clear()
+        if self.holds(view, stored, tensor):
+            return view.digest, False
+        before = view.digest
+        stored.views.clear()
         digest = self._remember(tensor, stored, address, version)
         return digest, type(digest) is int and digest != before
 
@@ -216,14 +216,14 @@ class DigestTable(StorageTable[Stored]):
             address, version = _address_of(tensor), tensor._version
         except (NotImplementedError, RuntimeError):  # no storage, or no version
             return False
-        for known in stored.known:
-            if known.address == address and known.fits(tensor):
+        for view in stored.views:
+            if view.address == address and view.fits(tensor):
                 break
         else:
             return False
-        if not known.is_of(stored.stamp, version) or not self.holds(known, stored, tensor):
+        if not view.is_of(stored.stamp, version) or not self.holds(view, stored, tensor):
             return False
-        digests.append(known.digest)
+        digests.append(view.digest)
         origins.append(stored.origin)
         return True
 
@@ -243,15 +243,15 @@ class DigestTable(StorageTable[Stored]):
         if own is None or not own.is_turned:
             return None
         version = _version_of(tensor)
-        for known in stored.known:
-            layout = known.layout
-            if layout is None or not layout.is_ordered or layout.size != size or known.address != address:
+        for view in stored.views:
+            layout = view.layout
+            if layout is None or not layout.is_ordered or layout.size != size or view.address != address:
                 continue
-            if not known.is_of(stored.stamp, version):
+            if not view.is_of(stored.stamp, version):
                 continue
-            if self.holds(known, stored, tensor):
-                return known.content ^ own.turned or 1, own.turn
-            stored.known.clear()
+            if self.holds(view, stored, tensor):
+                return view.content ^ own.turned or 1, own.turn
+            stored.views.clear()
             return 0, 0
         return _xxh3(own.kind.from_address(address)) ^ own.turned or 1, own.turn
 
@@ -260,17 +260,17 @@ class DigestTable(StorageTable[Stored]):
 
         ``is_counted``: it was handed to it, so that autograd counts the write when the call is over.
         """
-        address, several = _address_of(tensor), stored.known
+        address, several = _address_of(tensor), stored.views
         if stored.stamp != call:
             stored.stamp = call
             stored.is_outside = stored.was_handed_out
             if len(several) == 1:
-                known = several[0]
-                if known.layout is not None and known.address == address and known.fits(tensor):
-                    digest = self._digested(known, known.layout)
+                view = several[0]
+                if view.layout is not None and view.address == address and view.fits(tensor):
+                    digest = self._digested(view, view.layout)
                     if digest is not None:
-                        known.version = version = _version_of(tensor)
-                        known.stamp, known.bumped = call, version + 1 if is_counted else NEVER
+                        view.version = version = _version_of(tensor)
+                        view.stamp, view.bumped = call, version + 1 if is_counted else NEVER
                         return digest
             several.clear()
         version = _version_of(tensor)
@@ -280,9 +280,9 @@ class DigestTable(StorageTable[Stored]):
         return digest
 
     def _meet(self, tensor: Any, stored: Stored, address: int, version: int) -> tuple[Any, bool]:
-        """The same of a geometry that is not known, the same bytes being known in another maybe."""
+        """The same for a geometry without a digest; the same bytes may have one in another geometry."""
         strides = None if _is_contiguous(tensor) else _strides_of(tensor)
-        for other in stored.known:
+        for other in stored.views:
             if other.address != address or not other.is_of(stored.stamp, version):
                 continue
             if other.layout is None or is_lazy(tensor):
@@ -293,74 +293,76 @@ class DigestTable(StorageTable[Stored]):
             if self.holds(other, stored, tensor):
                 return self._remember(tensor, stored, address, version, other), False
             before = other.content
-            stored.known.clear()
+            stored.views.clear()
             digest = self._remember(tensor, stored, address, version)
-            return digest, stored.known[-1].content != before
+            return digest, stored.views[-1].content != before
         return self._remember(tensor, stored, address, version), False
 
-    def _remember(self, tensor: Any, stored: Stored, address: int, version: int, same: Known | None = None) -> Any:
-        """Digest ``tensor``, and keep it; ``same``: where the content of the same bytes is known."""
-        known = Known(tensor, address, bool(_is_contiguous(tensor)))
-        known.version, known.stamp = version, stored.stamp
+    def _remember(
+        self, tensor: Any, stored: Stored, address: int, version: int, same: DigestedView | None = None
+    ) -> Any:
+        """Digest ``tensor``, and keep it; ``same``: a view of the same bytes that has a digest."""
+        view = DigestedView(tensor, address, bool(_is_contiguous(tensor)))
+        view.version, view.stamp = version, stored.stamp
         is_here = bool(address) and tensor.is_cpu
         digest: Any = None
-        if is_here and not known.is_neg and not known.is_conj:
-            layout = layout_of(known.dtype, known.shape, known.strides)
+        if is_here and not view.is_neg and not view.is_conj:
+            layout = layout_of(view.dtype, view.shape, view.strides)
             if layout is not None:
-                known.layout, known.is_ordered = layout, layout.is_ordered
-                known.is_small = layout.span <= _SMALL
+                view.layout, view.is_ordered = layout, layout.is_ordered
+                view.is_small = layout.span <= _SMALL
                 if same is not None:
-                    known.content, known.sample, known.checked = same.content, same.sample, same.checked
-                    digest = known.digest = known.content ^ layout.seed or 1
+                    view.content, view.sample, view.checked = same.content, same.sample, same.checked
+                    digest = view.digest = view.content ^ layout.seed or 1
                 else:
-                    digest = self._digested(known, layout)
+                    digest = self._digested(view, layout)
         if digest is None:
-            known.layout = None
-            digest = known.digest = self._digest(tensor)
-            known.checked = _NO_PHASE if digest is None else self.phase
+            view.layout = None
+            digest = view.digest = self._digest(tensor)
+            view.checked = _NO_PHASE if digest is None else self.phase
             if is_here and type(digest) is int:
-                span = span_of(known.shape, _strides_of(tensor), tensor.itemsize) if tensor.nbytes else 0
-                known.is_small = span <= _SMALL
-                if not known.is_small:
-                    known.sample = _xxh3(_sample_at(address))
-        several = stored.known
+                span = span_of(view.shape, _strides_of(tensor), tensor.itemsize) if tensor.nbytes else 0
+                view.is_small = span <= _SMALL
+                if not view.is_small:
+                    view.sample = _xxh3(_sample_at(address))
+        several = stored.views
         if len(several) >= _MOST_KNOWN:
             several.pop(0)
-        several.append(known)
+        several.append(view)
         return digest
 
-    def _digested(self, known: Known, layout: Layout) -> int | None:
+    def _digested(self, view: DigestedView, layout: Layout) -> int | None:
         """Digest what lies there now; ``None`` where that takes the longer way."""
-        address = known.address
-        content = _xxh3(layout.kind.from_address(address)) if known.is_ordered else layout.content(address)
+        address = view.address
+        content = _xxh3(layout.kind.from_address(address)) if view.is_ordered else layout.content(address)
         if content is None:
             return None
-        known.content = content
-        known.checked = self.phase
-        if not known.is_small:
-            known.sample = _xxh3(_sample_at(address))
+        view.content = content
+        view.checked = self.phase
+        if not view.is_small:
+            view.sample = _xxh3(_sample_at(address))
         digest: int = content ^ layout.seed or 1
-        known.digest = digest
+        view.digest = digest
         return digest
 
-    def holds(self, known: Known, stored: Stored, tensor: Any) -> bool:
-        """Are the bytes still what they were? ``tensor`` lies where ``known`` says, on ``stored``."""
-        if known.checked == self.phase and not self.samples_always and not stored.is_outside:
+    def holds(self, view: DigestedView, stored: Stored, tensor: Any) -> bool:
+        """Are the bytes still what they were? ``tensor`` lies where ``view`` says, on ``stored``."""
+        if view.checked == self.phase and not self.samples_always and not stored.is_outside:
             return True
-        layout = known.layout
-        if not known.is_small and not stored.is_outside:
-            is_held = _xxh3(_sample_at(known.address)) == known.sample
+        layout = view.layout
+        if not view.is_small and not stored.is_outside:
+            is_held = _xxh3(_sample_at(view.address)) == view.sample
         elif layout is not None:
-            content = layout.content(known.address)
+            content = layout.content(view.address)
             if content is None:  # another thread brings something into order
                 content = self._digest(tensor) ^ seed_of(tensor.dtype, tensor.shape)
-            is_held = content == known.content
-        elif type(known.digest) is int:
-            is_held = self._digest(tensor) == known.digest
+            is_held = content == view.content
+        elif type(view.digest) is int:
+            is_held = self._digest(tensor) == view.digest
         else:  # on a device, where a comparison would wait for it
-            return known.digest is not None and not stored.was_handed_out
+            return view.digest is not None and not stored.was_handed_out
         if is_held:
-            known.checked = self.phase
+            view.checked = self.phase
         return bool(is_held)
 
 

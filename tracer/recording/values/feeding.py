@@ -78,8 +78,8 @@ class Weakly:
 
     def word(self, thing: Any) -> str | None:
         """What was said of ``thing``."""
-        found = self._held.get(id(thing))
-        return found[1] if found is not None and found[0]() is thing else None
+        entry = self._held.get(id(thing))
+        return entry[1] if entry is not None and entry[0]() is thing else None
 
     def living(self) -> list[tuple[Any, str]]:
         """All that live still, in the order in which they came."""

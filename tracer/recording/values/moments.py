@@ -50,17 +50,17 @@ class Moments:
             return batch
         if self._modules_seen != self._modules.count:
             self._modules_seen = self._modules.count
-            self._owned = {storages.storage_id(one): (kind, path, -1) for kind, path, one in self._states()}
+            self._owned = {storages.storage_id(owned): (kind, path, -1) for kind, path, owned in self._states()}
         return self._owned.get(storages.storage_id(tensor), (ValueKind.OUTSIDE, "", -1))
 
     def _states(self) -> Iterator[tuple[ValueKind, str, torch.Tensor]]:
         """Every parameter and buffer of a module that was met; what is shared, under its first name last."""
-        found = [(ValueKind.BUFFER, path, buffer) for path, buffer in self._buffers()]
+        states = [(ValueKind.BUFFER, path, buffer) for path, buffer in self._buffers()]
         for path, module in self._modules.alive():
             for name, parameter in module._parameters.items():
                 if isinstance(parameter, _Tensor):
-                    found.append((ValueKind.PARAMETER, f"{path}.{name}" if path else name, parameter))
-        yield from reversed(found)
+                    states.append((ValueKind.PARAMETER, f"{path}.{name}" if path else name, parameter))
+        yield from reversed(states)
 
     def _buffers(self) -> Iterator[tuple[str, torch.Tensor]]:
         for path, module in self._modules.alive():
@@ -144,17 +144,17 @@ class Moments:
         writer = self._calls.writer
         if writer is None:
             return
-        found: list[int] = []
+        digests: list[int] = []
         self._batches.clear()
         for path, leaf in _leaves(batch, ""):
             if isinstance(leaf, _Tensor):
                 digest = self._calls.digest_now(leaf)
                 self._batches[storages.storage_id(leaf)] = (ValueKind.BATCH, f"{name}{path and ', '}{path}", position)
                 if type(digest) is int:
-                    found.append(digest)
+                    digests.append(digest)
             elif isinstance(leaf, (*_NUMBERS, bytes)):
-                found.append(text_digest(repr(leaf)))
-        writer.moment(ValueKind.BATCH, name, fold(found), position)
+                digests.append(text_digest(repr(leaf)))
+        writer.moment(ValueKind.BATCH, name, fold(digests), position)
 
     def state(self, kind: ValueKind, thing: Any) -> None:
         """The numbers that a scheduler or a scaler keeps."""
@@ -169,7 +169,7 @@ class Moments:
 
 def _is_numbers(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
-        return all(isinstance(one, _NUMBERS) for one in value)
+        return all(isinstance(item, _NUMBERS) for item in value)
     return isinstance(value, _NUMBERS)
 
 
@@ -179,7 +179,7 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         for key in value.keys():  # noqa: SIM118  (a mapping of somebody's need not iterate)
             yield from _leaves(value[key], f"{path}[{key!r}]")
     elif isinstance(value, (list, tuple)):
-        for place, one in enumerate(value):
-            yield from _leaves(one, f"{path}[{place}]")
+        for place, item in enumerate(value):
+            yield from _leaves(item, f"{path}[{place}]")
     else:
         yield path, value

@@ -37,7 +37,7 @@ class Target:
             return of(tensor.detach().as_strided(self.shape, self.strides, self.offset))
 
 
-class Later:
+class DeferredDigests:
     """Calls and entries of one recording whose digests are awaited."""
 
     def __init__(self, device: DeviceDigests) -> None:
@@ -64,30 +64,30 @@ class Later:
         """Digest what a collective writes as soon as somebody reads it: it is over by then."""
         self._unread.add(index)
         unread = set(range(len(targets)))
-        found: list[Any] = [None] * len(targets)
+        digests: list[Any] = [None] * len(targets)
 
         def waiter(place: int) -> Callable[[torch.Tensor], None]:
             def read(tensor: torch.Tensor) -> None:
                 unread.discard(place)
-                found[place] = targets[place].digest(tensor, self._device.digest)
+                digests[place] = targets[place].digest(tensor, self._device.digest)
                 if not unread:
-                    self._complete(writer, index, found)
+                    self._complete(writer, index, digests)
 
             return read
 
         for place, target in enumerate(targets):
             target.stored.waiting = waiter(place)
 
-    def _complete(self, writer: ValuesWriter, index: int, found: list[Any]) -> None:
+    def _complete(self, writer: ValuesWriter, index: int, digests: list[Any]) -> None:
         if index not in self._calls:
             return  # it was given up
         inputs, outputs = self._calls[index]
-        if None not in found:
+        if None not in digests:
             self._unread.discard(index)
-        outputs += [one for one in found if one is not None]
+        outputs += [digest for digest in digests if digest is not None]
         if Slot not in map(type, (*inputs, *outputs)):
             del self._calls[index]
-            marks = _NOT_WRITTEN if None in found else 0
+            marks = _NOT_WRITTEN if None in digests else 0
             writer.settle(index, fold(inputs), fold(outputs), marks)
 
     def settle(self, writer: ValuesWriter) -> None:

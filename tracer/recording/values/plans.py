@@ -143,30 +143,30 @@ class Plan:
 
     def numbers(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> int:
         """The digest of the numbers among a call's arguments, and of the parts of tensors that they are; 0 without."""
-        found: list[Any] = []
+        numbers: list[Any] = []
         is_numbered, is_placed = False, bool(self.sized or kwargs)
         for value in args:
             kind = type(value)
             if kind is _Tensor or kind is _Parameter:
                 is_placed = is_placed or value._is_view()
-                found.append(None)
+                numbers.append(None)
                 continue
-            kept = value if kind in _PLAIN else _listed(value)
-            is_numbered = is_numbered or kept is not None
+            plain = value if kind in _PLAIN else _listed(value)
+            is_numbered = is_numbered or plain is not None
             is_placed = is_placed or kind is list or kind is tuple
-            found.append(kept)
+            numbers.append(plain)
         places = [*parts_of(self.touched, args, kwargs), *sizes_of(self.sized, args, kwargs)] if is_placed else []
         if not places and not is_numbered and not kwargs:
             return 0
         if places:
-            found.append(places)
+            numbers.append(places)
         if kwargs:
             for name, value in kwargs.items():
-                kept = value if type(value) in _PLAIN else _listed(value)
-                if kept is not None:
-                    found += (name, kept)
+                plain = value if type(value) in _PLAIN else _listed(value)
+                if plain is not None:
+                    numbers += (name, plain)
         try:
-            key = marshal.dumps(found, 2)
+            key = marshal.dumps(numbers, 2)
         except ValueError:  # a number of another library
             return self._spell(self._text(args, kwargs, places))
         known = self._texts.get(key)
@@ -179,12 +179,12 @@ class Plan:
     def _text(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, places: list[tuple[Any, ...]]) -> str:
         """The numbers in words: ``alpha=1, 0.5``, by the names that the schema gives."""
         named = [*zip(self.argument_names, args, strict=False), *(kwargs or {}).items()]
-        found = []
+        texts = []
         for name, value in named:
-            kept = value if type(value) in _PLAIN else _listed(value)
-            if kept is not None:
-                found.append(f"{name}={kept!r}")
-        return ", ".join(found) + spelt_places(places)
+            plain = value if type(value) in _PLAIN else _listed(value)
+            if plain is not None:
+                texts.append(f"{name}={plain!r}")
+        return ", ".join(texts) + spelt_places(places)
 
 
 class RegionPlan(Plan):

@@ -55,7 +55,7 @@ class RegionValues:
             return None
         reading = Reading(0)
         changed: list[torch.Tensor] = []
-        kept: set[int] = set()
+        untouched: set[int] = set()
         generators: dict[str, int] = {}
         try:
             written = getattr(compiled, "mutated_input_idxs", None) or ()
@@ -66,7 +66,7 @@ class RegionValues:
                         if place in written:
                             changed.append(value)
                         else:
-                            kept.add(storages.storage_id(value))
+                            untouched.add(storages.storage_id(value))
                         self._read(reading, value, is_written=place in written)
                     elif isinstance(value, _NUMBERS):
                         numbers.append(f"input {place}={value!r}")
@@ -76,8 +76,8 @@ class RegionValues:
         except Exception:
             calls.failures += 1
             reading.marks |= _NOT_READ
-        kept -= {0, *map(storages.storage_id, changed)}
-        begun = Begun(run, reading, changed, kept, generators, calls.is_paused)
+        untouched -= {0, *map(storages.storage_id, changed)}
+        begun = Begun(run, reading, changed, untouched, generators, calls.is_paused)
         calls.is_paused = True  # kernels of torch's own that it calls are part of it
         return begun
 

@@ -147,9 +147,9 @@ class ValuesRecording:
     def loader_gave(self, call: Call) -> None:
         """An iterator gave a batch."""
         iterator = call.first
-        given = getattr(iterator, "_num_yielded", 0)
+        yielded = getattr(iterator, "_num_yielded", 0)
         with torch.no_grad():
-            self.moments.batch(self._iterators.word(iterator) or "DataLoader", max(0, given - 1), call.result)
+            self.moments.batch(self._iterators.word(iterator) or "DataLoader", max(0, yielded - 1), call.result)
 
     def transports(self, begins: bool) -> None:
         """Calls that only take over what a worker sent are none of the program's."""

@@ -36,20 +36,20 @@ def name(text: str) -> Sum:
 
 def plus(first: Sum, second: Sum, times: int = 1) -> Sum:
     """``first + times * second``."""
-    made = dict(first)
+    total = dict(first)
     for term, count in second.items():
-        made[term] = made.get(term, 0) + times * count
-    return {term: count for term, count in made.items() if count}
+        total[term] = total.get(term, 0) + times * count
+    return {term: count for term, count in total.items() if count}
 
 
 def product(first: Sum, second: Sum) -> Sum:
     """Each term of the one with each of the other."""
-    made: dict[tuple[str, ...], int] = {}
-    for one, count in first.items():
+    terms: dict[tuple[str, ...], int] = {}
+    for factor, count in first.items():
         for other, times in second.items():
-            term = tuple(sorted((*one, *other)))
-            made[term] = made.get(term, 0) + count * times
-    return {term: count for term, count in made.items() if count}
+            term = tuple(sorted((*factor, *other)))
+            terms[term] = terms.get(term, 0) + count * times
+    return {term: count for term, count in terms.items() if count}
 
 
 def is_never_negative(value: Sum) -> bool:
@@ -154,10 +154,10 @@ def _up_to_brace_or_end(text: str, at: int) -> tuple[str, int]:
     start, depth = at, 0
     opens_block = _KEYWORD.match(text, at) is not None or text[at] == "{"
     while True:
-        found = _MARK.search(text, at)
-        if found is None:
+        match = _MARK.search(text, at)
+        if match is None:
             raise ValueError("a statement does not end")
-        mark, at = found[0], found.start()
+        mark, at = match[0], match.start()
         if mark == '"':
             at = _behind_text(text, at)
             continue
@@ -177,8 +177,8 @@ def _behind_text(text: str, at: int) -> int:
 
 
 def _behind_space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return at if found is None else found.end()
+    match = _SPACE.match(text, at)
+    return at if match is None else match.end()
 
 
 _NAME = r"(?P<name>tmp\d+)"
@@ -249,22 +249,22 @@ class Names:
 
     def enter(self, header: str) -> str:
         """Take a loop's counter in, and give the term that stands for it. Raises ``ValueError`` for another loop."""
-        found = _LOOP.fullmatch(header)
-        if found is None:
+        match = _LOOP.fullmatch(header)
+        if match is None:
             raise ValueError(f"no loop that counts: {header}")
-        start, end = self.sum_of(found["start"]), self.sum_of(found["end"])
-        step = number(1) if found["one"] else self.sum_of(found["step"])
+        start, end = self.sum_of(match["start"]), self.sum_of(match["end"])
+        step = number(1) if match["one"] else self.sum_of(match["step"])
         if not is_never_negative(start) or set(step) != {()} or not _is_of_sizes(end):
             raise ValueError(f"a loop of another kind: {header}")
-        term = self._new(found["name"])
+        term = self._new(match["name"])
         self.counters[term] = Counter(plus(end, number(1), -1), step[()])
         return term
 
     def define(self, statement: str) -> None:
         """Take in what a statement says of a name: what it stands for, or how great it may be."""
-        found = _DEFINITION.fullmatch(statement)
-        if found is not None:
-            self._values[found["name"]] = self._defined(found["value"]) or name(self._new(found["name"]))
+        match = _DEFINITION.fullmatch(statement)
+        if match is not None:
+            self._values[match["name"]] = self._defined(match["value"]) or name(self._new(match["name"]))
             return
         for form in _CHECKS:
             checked = form.match(statement)
@@ -351,13 +351,13 @@ def keeps_threads_apart(source: str) -> bool:
     """
     if not may_let_threads_meet(source):
         return False
-    if any("true" in one.partition(">")[0] for one in source.split(_TILES)[1:]):
+    if any("true" in tile.partition(">")[0] for tile in source.split(_TILES)[1:]):
         return False
     try:
-        found = list(_loops(read_kernel(source), Names()))
+        loops = list(_loops(read_kernel(source), Names()))
     except (ValueError, IndexError):
         return False
-    return bool(found) and all(found)
+    return bool(loops) and all(loops)
 
 
 def _loops(block: Block, names: Names) -> Iterator[bool]:
@@ -395,9 +395,9 @@ def _apart(block: Block, names: Names, loops: int) -> Iterator[bool]:
     accesses: list[_Access] = []
     read: list[str] = []
     _walk(block, names, accesses, read)
-    met = dict.fromkeys(one.pointer for one in accesses if one.is_atomic or _is_at_index(one.place))
+    met = dict.fromkeys(access.pointer for access in accesses if access.is_atomic or _is_at_index(access.place))
     for pointer in met:
-        own = [one for one in accesses if one.pointer == pointer]
+        own = [access for access in accesses if access.pointer == pointer]
         is_read = sum(_POINTER.findall(statement).count(pointer) for statement in read) > len(own)
         yield not is_read and _never_meet(own, shared, names)
 
@@ -420,18 +420,18 @@ def _walk(block: Block, names: Names, accesses: list[_Access], statements: list[
 def _accesses(statement: str, names: Names) -> Iterator[_Access]:
     count = 0
     for form in (_ADDS, _ADDS_ONE, _WRITES, _STORES):
-        for found in form.finditer(statement):
+        for match in form.finditer(statement):
             is_atomic = form in (_ADDS, _ADDS_ONE)
             count += is_atomic
-            if _POINTER.fullmatch(found["pointer"]) is None and not is_atomic:
+            if _POINTER.fullmatch(match["pointer"]) is None and not is_atomic:
                 continue  # a buffer of the loop's own
             try:
-                place = names.value_of(found["name"]) if form is _ADDS else names.sum_of(found["place"])
+                place = names.value_of(match["name"]) if form is _ADDS else names.sum_of(match["place"])
                 if form is _STORES:
                     place = plus(place, {(ANY_LANE,): 1})
             except ValueError:
                 place = None
-            yield _Access(found["pointer"], place, is_atomic, dict(names.checked))
+            yield _Access(match["pointer"], place, is_atomic, dict(names.checked))
     if statement.count(_ATOMIC) != count:
         raise ValueError(f"an addition of another form: {statement}")
 
@@ -444,10 +444,10 @@ def _never_meet(accesses: list[_Access], shared: list[str], names: Names) -> boo
     """Do no two iterations of the ``shared`` loops come to one place of a pointer?"""
     steps: dict[str, Sum] | None = None
     reach: Sum = {}
-    for one in accesses:
-        if one.place is None:
+    for access in accesses:
+        if access.place is None:
             return False
-        parts = _parts(one.place, names)
+        parts = _parts(access.place, names)
         if parts is None:
             return False
         own = {term: parts.pop(term, {}) for term in shared}
@@ -456,7 +456,7 @@ def _never_meet(accesses: list[_Access], shared: list[str], names: Names) -> boo
         steps = own
         spread = parts.pop("", {})
         for term, times in parts.items():
-            last = names.counters[term].last if term in names.counters else one.checked.get(term)
+            last = names.counters[term].last if term in names.counters else access.checked.get(term)
             if last is None:
                 return False
             spread = plus(spread, product(times, last))

@@ -76,7 +76,7 @@ class KernelText(NamedTuple):
         """How a template of Triton's is filled in: ``BLOCK_M=64, num_warps=4``; empty for another kernel."""
         if self.language is not KernelLanguage.TEMPLATE:
             return ""
-        filled = {found["name"]: found["value"] for found in _FILLED_IN.finditer(self.source)}
+        filled = {match["name"]: match["value"] for match in _FILLED_IN.finditer(self.source)}
         return ", ".join(f"{name}={value}" for name, value in sorted(filled.items()))
 
     @property
@@ -98,31 +98,33 @@ def read_kernels(code: str) -> tuple[KernelText, ...]:
         module = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
         raise ValueError(f"generated code cannot be parsed: {problem}") from problem
-    call = next((one for one in ast.walk(module) if isinstance(one, ast.FunctionDef) and one.name == "call"), None)
+    call = next((node for node in ast.walk(module) if isinstance(node, ast.FunctionDef) and node.name == "call"), None)
     if call is None:
         raise ValueError("generated code has no function `call`")
     lines = code.splitlines()
     sources = dict(_sources(module, lines))
     bodies = [
-        one
-        for one in ast.walk(module)
-        if isinstance(one, ast.FunctionDef) and (one is call or one.name.startswith("partition_"))
+        node
+        for node in ast.walk(module)
+        if isinstance(node, ast.FunctionDef) and (node is call or node.name.startswith("partition_"))
     ]
-    found: dict[str, KernelText] = {}
+    kernels: dict[str, KernelText] = {}
     for body in bodies:
         for number in range(body.lineno, (body.end_lineno or body.lineno) + 1):
             line = lines[number - 1]
             if line.lstrip().startswith("#"):
                 continue
             for name in _called(line, sources):
-                known = found.get(name)
-                if known is not None:
-                    found[name] = known._replace(calls=known.calls + 1)
+                kernel = kernels.get(name)
+                if kernel is not None:
+                    kernels[name] = kernel._replace(calls=kernel.calls + 1)
                     continue
                 language, source, comment = sources.get(name, (_language_of(name), "", ""))
-                told = comment if source and _originals(comment) else _comment_above(lines, number - 1)
-                found[name] = KernelText(name, language, source, _originals(told), _nodes(told), 1)
-    return tuple(found.values())
+                nodes_by_kernel = comment if source and _originals(comment) else _comment_above(lines, number - 1)
+                kernels[name] = KernelText(
+                    name, language, source, _originals(nodes_by_kernel), _nodes(nodes_by_kernel), 1
+                )
+    return tuple(kernels.values())
 
 
 def dispatches(code: str) -> bool:
@@ -178,7 +180,11 @@ def _sources(module: ast.Module, lines: list[str]) -> Iterator[tuple[str, tuple[
             continue
         name = statement.targets[0].id
         language = _ASYNC.get(value.func.attr)
-        texts = [one.value for one in value.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+        texts = [
+            argument.value
+            for argument in value.args
+            if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+        ]
         if language is None or not texts:
             continue
         source = max(texts, key=len)
@@ -194,12 +200,12 @@ def _sources(module: ast.Module, lines: list[str]) -> Iterator[tuple[str, tuple[
 
 
 def _called(line: str, sources: dict[str, tuple[KernelLanguage, str, str]]) -> Iterator[str]:
-    for found in re.finditer(r"\b(\w+)(?:\.run)?\(", line):
-        if found[1] in sources:
-            yield found[1]
-    for found in _EXTERN.finditer(line):
-        name = found["name"].removeprefix("torch.ops.")
-        if found["name"] not in _NOT_KERNELS:
+    for match in re.finditer(r"\b(\w+)(?:\.run)?\(", line):
+        if match[1] in sources:
+            yield match[1]
+    for match in _EXTERN.finditer(line):
+        name = match["name"].removeprefix("torch.ops.")
+        if match["name"] not in _NOT_KERNELS:
             yield name
 
 
@@ -224,9 +230,9 @@ def _is_filler(line: str) -> bool:
 
 
 def _originals(comment: str) -> tuple[str, ...]:
-    found = _ORIGINAL.search(comment)
-    return tuple(one.strip() for one in found["ops"].split(",") if one.strip()) if found is not None else ()
+    match = _ORIGINAL.search(comment)
+    return tuple(op.strip() for op in match["ops"].split(",") if op.strip()) if match is not None else ()
 
 
 def _nodes(comment: str) -> tuple[str, ...]:
-    return tuple(found["name"] for found in _FRAGMENT.finditer(comment))
+    return tuple(match["name"] for match in _FRAGMENT.finditer(comment))

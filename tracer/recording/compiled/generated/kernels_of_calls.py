@@ -30,14 +30,16 @@ class Matching(NamedTuple):
     """Kernels of which the compiler itself said what went into them."""
 
 
-def match_kernels(nodes: Sequence[Node], kernels: Iterable[KernelText], told: Mapping[str, Set[str]]) -> Matching:
+def match_kernels(
+    nodes: Sequence[Node], kernels: Iterable[KernelText], nodes_by_kernel: Mapping[str, Set[str]]
+) -> Matching:
     """``told``: by a kernel's name, the graph's names of the calls that went into it, where the compiler said so."""
     texts = tuple(kernels)
     by_name = {node.name: node for node in nodes}
     went: dict[str, list[str]] = {}
     sure: set[str] = set()
     for kernel in texts:
-        names = [name for name in (*told.get(kernel.name, ()), *kernel.nodes) if name in by_name]
+        names = [name for name in (*nodes_by_kernel.get(kernel.name, ()), *kernel.nodes) if name in by_name]
         if names:
             sure.add(kernel.name)
         for name in dict.fromkeys(names):
@@ -57,8 +59,8 @@ def match_kernels(nodes: Sequence[Node], kernels: Iterable[KernelText], told: Ma
     order = {kernel.name: number for number, kernel in enumerate(texts)}
     return Matching(
         texts,
-        {name: tuple(sorted(set(found), key=lambda one: order[one])) for name, found in went.items()},
-        {name: tuple(found) for name, found in ops.items()},
+        {name: tuple(sorted(set(numbers), key=lambda number: order[number])) for name, numbers in went.items()},
+        {name: tuple(numbers) for name, numbers in ops.items()},
         sure,
     )
 
@@ -74,7 +76,7 @@ def _may_be(node: Node, kernel: KernelText) -> bool:
     if kernel.name.startswith(_OF_LISTS):
         return base.startswith("_foreach_") and (not kernel.original_ops or f"aten.{base}" in kernel.original_ops)
     words = f"_{kernel.name}_"
-    return any(f"_{one}_" in words for one in (base, *row_of(base).made_of))
+    return any(f"_{base_name}_" in words for base_name in (base, *row_of(base).made_of))
 
 
 def _leave_no_addition_out(

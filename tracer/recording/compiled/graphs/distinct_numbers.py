@@ -26,9 +26,9 @@ class GraphIndices(Indices):
         super().__init__()
         self._numbers: dict[int, Distinct] = {}
 
-    def stand_for(self, made: Mapping[int, Distinct]) -> None:
+    def stand_for(self, numbers: Mapping[int, Distinct]) -> None:
         """Tensors by their identity, for as long as they are asked for."""
-        self._numbers = dict(made)
+        self._numbers = dict(numbers)
 
     def of(self, tensor: Any) -> Distinct | None:
         """What is known of the value that ``tensor`` stands for."""
@@ -37,24 +37,28 @@ class GraphIndices(Indices):
 
 def distinct_numbers(graph: Graph, before: Mapping[str, Distinct]) -> dict[str, Distinct]:
     """By name, what is known of a graph's values; ``before``: of those that its forward hands to it."""
-    known = {name: before[name] for name in graph.inputs if name in before}
+    distinct = {name: before[name] for name in graph.inputs if name in before}
     parts: dict[str, list[str]] = {}
     for name, whole in graph.parts.items():
         if graph.places.get(name) == _SECOND:
             parts.setdefault(whole, []).append(name)
     for node in graph.nodes:
         if not node.op.startswith(_KNOWN_INSIDE):
-            for name in [one for one in known if one in node.reads or graph.parts.get(one) in node.reads]:
-                del known[name]
+            for name in [
+                input_name
+                for input_name in distinct
+                if input_name in node.reads or graph.parts.get(input_name) in node.reads
+            ]:
+                del distinct[name]
             continue
         try:
-            found = _made(node) or _carried(node, known)
+            result = _made(node) or _carried(node, distinct)
         except (IndexError, TypeError, ValueError, ZeroDivisionError):  # arguments of another form
             continue
-        if found is not None:
+        if result is not None:
             for name in parts.get(node.name, ()) if node.op.rpartition(".")[0] in _PLACES else (node.name,):
-                known[name] = found
-    return known
+                distinct[name] = result
+    return distinct
 
 
 def _made(node: Node) -> Distinct | None:
@@ -63,7 +67,7 @@ def _made(node: Node) -> Distinct | None:
         return Distinct(0)
     if packet == "prims.iota":
         length, start, step = node.args[0], node.kwargs["start"], node.kwargs["step"]
-        if any(type(one) is not int for one in (start, step)) or not step:
+        if any(type(argument) is not int for argument in (start, step)) or not step:
             return None
         is_positive = start >= 0 and (step > 0 or (type(length) is int and start + step * (length - 1) >= 0))
         return Distinct(0, 0, is_positive)
@@ -74,17 +78,17 @@ def _made(node: Node) -> Distinct | None:
     return Distinct(dim % len(node.args[0].shape)) if type(dim) is int else None
 
 
-def _carried(node: Node, known: Mapping[str, Distinct]) -> Distinct | None:
+def _carried(node: Node, distinct: Mapping[str, Distinct]) -> Distinct | None:
     """What is known of the result of an op that takes its numbers from another value."""
     source, result = node.args[0], node.result
     carry = _CARRIES.get(node.op)
     if carry is None or not isinstance(source, Value) or result is None:
         return None
-    numbers = known.get(source.name)
+    numbers = distinct.get(source.name)
     if numbers is None or source.dtype not in _WIDE or result.dtype not in _WIDE:
         return None
     if node.op == "aten.index.Tensor":
-        return _picked(node, numbers, known)
+        return _picked(node, numbers, distinct)
     dim = carry(numbers.dim, source, result, node.args)
     if dim is None:
         return None
@@ -92,12 +96,12 @@ def _carried(node: Node, known: Mapping[str, Distinct]) -> Distinct | None:
     return Distinct(dim, 0, numbers.has_no_negative and added >= 0)
 
 
-def _picked(node: Node, numbers: Distinct, known: Mapping[str, Distinct]) -> Distinct | None:
+def _picked(node: Node, numbers: Distinct, distinct: Mapping[str, Distinct]) -> Distinct | None:
     """Of distinct numbers in a row, those that another such row picks."""
     (picked,) = node.args[1]
     if not isinstance(picked, Value) or len(picked.shape) != 1 or len(node.args[0].shape) != 1:
         return None
-    places = known.get(picked.name)
+    places = distinct.get(picked.name)
     return None if places is None or not places.has_no_negative else Distinct(0, 0, numbers.has_no_negative)
 
 
@@ -116,10 +120,10 @@ def _unsqueezed(dim: int, source: Value, result: Value, args: tuple[Any, ...]) -
 
 def _squeezed(dim: int, source: Value, result: Value, args: tuple[Any, ...]) -> int | None:
     dims = args[1] if isinstance(args[1], list) else [args[1]]
-    gone = {one % len(source.shape) for one in dims if source.shape[one] == 1}
+    gone = {axis % len(source.shape) for axis in dims if source.shape[axis] == 1}
     if dim in gone or len(source.shape) - len(gone) != len(result.shape):
         return None
-    return dim - len([one for one in gone if one < dim])
+    return dim - len([axis for axis in gone if axis < dim])
 
 
 def _selected(dim: int, source: Value, result: Value, args: tuple[Any, ...]) -> int | None:
@@ -134,7 +138,7 @@ def _expanded(dim: int, source: Value, result: Value, args: tuple[Any, ...]) -> 
 
 
 def _permuted(dim: int, source: Value, result: Value, args: tuple[Any, ...]) -> int:
-    return [one % len(source.shape) for one in args[1]].index(dim)
+    return [axis % len(source.shape) for axis in args[1]].index(dim)
 
 
 def _viewed(dim: int, source: Value, result: Value, args: tuple[Any, ...]) -> int | None:

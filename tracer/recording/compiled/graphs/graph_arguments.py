@@ -43,19 +43,19 @@ def _tensor(value: Value) -> Any:
         dtype = compile_seams.dtype_of(value.dtype)
     except LookupError:
         return ...
-    usual = value.stride is None or value.stride == _strides(value.shape)
+    is_contiguous = value.stride is None or value.stride == _strides(value.shape)
     device = "".join(letter for letter in value.device if letter.isalpha())
-    return RawForm(dtype, value.shape, None if usual else value.stride, device, torch.strided)
+    return RawForm(dtype, value.shape, None if is_contiguous else value.stride, device, torch.strided)
 
 
 def _strides(shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
     """Those of a tensor without gaps; ``None`` where they hang on a size that is not fixed."""
-    found: list[int | None] = []
+    strides: list[int | None] = []
     step: int | None = 1
     for size in reversed(shape):
-        found.append(step)
+        strides.append(step)
         step = None if step is None or size is None else step * max(size, 1)
-    return tuple(reversed(found))
+    return tuple(reversed(strides))
 
 
 def _constant(text: str) -> Any:
@@ -64,5 +64,5 @@ def _constant(text: str) -> Any:
     device = _DEVICE.fullmatch(text)
     if device is not None:
         return torch.device(device["kind"])
-    found = getattr(torch, text.removeprefix("torch."), None) if text.startswith("torch.") else None
-    return ... if found is None else found
+    constant = getattr(torch, text.removeprefix("torch."), None) if text.startswith("torch.") else None
+    return ... if constant is None else constant

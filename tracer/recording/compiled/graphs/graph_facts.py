@@ -59,23 +59,23 @@ def reads_of_input(graph: Graph, name: str) -> Iterator[int]:
     yield from (number for number, giver in _reads(graph, {name: _HANDED}) if giver == _HANDED)
 
 
-def _reads(graph: Graph, given: dict[str, int]) -> Iterator[tuple[int, int]]:
+def _reads(graph: Graph, allocated: dict[str, int]) -> Iterator[tuple[int, int]]:
     """``given``: by name, who gave memory that is not written."""
     for number, node in enumerate(graph.nodes):
         packet = node.op.split(".")[1]
         if node.op.rpartition(".")[0] in _ALLOCATES:
             if node.result is not None and all(node.result.shape):
-                given[node.name] = number
+                allocated[node.name] = number
             continue
-        if not given:
+        if not allocated:
             continue
-        named = [one for one in _values((*node.args, *node.kwargs.values())) if one.name in given]
+        named = [value for value in _values((*node.args, *node.kwargs.values())) if value.name in allocated]
         if not named:
             continue
         if packet in _SEES:
-            given[node.name] = given[named[0].name]
+            allocated[node.name] = allocated[named[0].name]
         elif packet not in _WRITES_OVER | _SELECTS and not packet.endswith("_like") and _computes(node.op, packet):
-            yield number, given[named[0].name]
+            yield number, allocated[named[0].name]
 
 
 def _computes(op: str, packet: str) -> bool:
@@ -87,11 +87,11 @@ def _computes(op: str, packet: str) -> bool:
 
 
 def _values(arguments: tuple[Any, ...]) -> Iterator[Value]:
-    for one in arguments:
-        if isinstance(one, Value):
-            yield one
-        elif isinstance(one, list):
-            yield from _values(tuple(one))
+    for argument in arguments:
+        if isinstance(argument, Value):
+            yield argument
+        elif isinstance(argument, list):
+            yield from _values(tuple(argument))
 
 
 _CONSTANTS: Mapping[str, Any] = {"inf": float("inf"), "nan": float("nan")}
@@ -219,8 +219,8 @@ def _constant(text: str) -> Any:
     if text.startswith("device("):
         parts = [part.split("=")[-1].strip(" '\"") for part in text[len("device(") : -1].split(",")]
         return torch.device(":".join(parts))
-    found = getattr(torch, text.removeprefix("torch."), None) if text.startswith("torch.") else None
-    return _Unknown() if found is None else found
+    constant = getattr(torch, text.removeprefix("torch."), None) if text.startswith("torch.") else None
+    return _Unknown() if constant is None else constant
 
 
 def _value_at(node: Node, info: OverloadInfo) -> Value | None:
@@ -232,9 +232,9 @@ def _value_at(node: Node, info: OverloadInfo) -> Value | None:
 
 def _first_value(values: tuple[Any, ...]) -> Value | None:
     for value in values:
-        for one in value if isinstance(value, list) else (value,):
-            if isinstance(one, Value):
-                return one
+        for item in value if isinstance(value, list) else (value,):
+            if isinstance(item, Value):
+                return item
     return None
 
 

@@ -144,8 +144,8 @@ def read_graph(text: str) -> Graph:
 
 
 def _returned(value: ast.expr | None) -> Iterator[str]:
-    for one in value.elts if isinstance(value, (ast.Tuple, ast.List)) else (value,):
-        yield one.id if isinstance(one, ast.Name) else ""
+    for element in value.elts if isinstance(value, (ast.Tuple, ast.List)) else (value,):
+        yield element.id if isinstance(element, ast.Name) else ""
 
 
 def _places(text: str) -> dict[int, Place]:
@@ -155,9 +155,9 @@ def _places(text: str) -> dict[int, Place]:
     for number, line in enumerate(text.splitlines(), start=1):
         stripped = line.strip()
         if stripped.startswith("#"):
-            found = _PLACE.match(stripped)
-            if found is not None:
-                place = Place(found["path"], int(found["line"]), found["function"], found["code"].strip())
+            match = _PLACE.match(stripped)
+            if match is not None:
+                place = Place(match["path"], int(match["line"]), match["function"], match["code"].strip())
             elif stripped.startswith(_NO_PLACE):
                 place = None
         elif place is not None and stripped:
@@ -166,8 +166,8 @@ def _places(text: str) -> dict[int, Place]:
 
 
 def _names_in(call: ast.Call) -> list[str]:
-    arguments = (*call.args, *(one.value for one in call.keywords))
-    return [one.id for argument in arguments for one in ast.walk(argument) if isinstance(one, ast.Name)]
+    arguments = (*call.args, *(node.value for node in call.keywords))
+    return [node.id for argument in arguments for node in ast.walk(argument) if isinstance(node, ast.Name)]
 
 
 def _op(function: ast.expr) -> str:
@@ -184,15 +184,15 @@ def _op(function: ast.expr) -> str:
 def _annotated(annotation: ast.expr | None, name: str) -> Value | None:
     if not isinstance(annotation, ast.Constant) or not isinstance(annotation.value, str):
         return None
-    found = _TENSOR.match(annotation.value)
-    if found is None:
+    match = _TENSOR.match(annotation.value)
+    if match is None:
         return None
-    stride = found["stride"]
+    stride = match["stride"]
     return Value(
-        found["dtype"],
-        tuple(_sizes(found["shape"])),
+        match["dtype"],
+        tuple(_sizes(match["shape"])),
         None if stride is None else tuple(_sizes(stride)),
-        found["device"] or "",
+        match["device"] or "",
         name,
     )
 
@@ -213,7 +213,7 @@ def _read(node: ast.expr, values: dict[str, Value | None]) -> Any:
             return Unread(node.id) if value is None else value
         return Name(node.id)
     if isinstance(node, (ast.List, ast.Tuple)):
-        return [_read(one, values) for one in node.elts]
+        return [_read(element, values) for element in node.elts]
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
         return -node.operand.value  # type: ignore[operator]
     if isinstance(node, ast.Attribute):

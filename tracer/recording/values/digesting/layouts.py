@@ -185,16 +185,16 @@ class Copy:
 
 def layout_of(dtype: torch.dtype, shape: Any, strides: Any) -> Layout | None:
     """That of a dense tensor without lazy sign; ``None``: it takes a longer way. No strides: it is contiguous."""
-    found: Any = _layouts.get((dtype, shape, strides), 0)
-    if found == 0:
+    layout: Any = _layouts.get((dtype, shape, strides), 0)
+    if layout == 0:
         is_plain = 0 not in shape and dtype not in _QUANTIZED
         if is_plain and strides is not None and 0 in strides:
             is_plain = math.prod(shape) * dtype.itemsize <= MOST_REPEATED
-        found = Layout(dtype, shape, strides) if is_plain else None
+        layout = Layout(dtype, shape, strides) if is_plain else None
         if len(_layouts) >= _MOST_LAYOUTS:
             _layouts.clear()
-        _layouts[dtype, shape, strides] = found
-    return found  # type: ignore[no-any-return]
+        _layouts[dtype, shape, strides] = layout
+    return layout  # type: ignore[no-any-return]
 
 
 def span_of(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> int:
@@ -245,9 +245,9 @@ def _copy(itemsize: int, sizes: tuple[int, ...], steps: tuple[int, ...]) -> Copy
     global _room, _gathered
     if not len(_room):
         _room, _gathered = np.empty(PIECE, "u1"), np.empty(_GATHERED, "u1")
-    found = _copies.get((itemsize, sizes, steps))
-    if found is None:
+    copy = _copies.get((itemsize, sizes, steps))
+    if copy is None:
         if len(_copies) >= _MOST_COPIES:
             _copies.clear()
-        found = _copies[itemsize, sizes, steps] = Copy(itemsize, sizes, steps)
-    return found
+        copy = _copies[itemsize, sizes, steps] = Copy(itemsize, sizes, steps)
+    return copy

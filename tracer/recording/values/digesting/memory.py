@@ -55,11 +55,11 @@ def _digest_in_order(tensor: torch.Tensor, address: int) -> int:
     shape, strides = list(tensor.shape), list(_strides_of(tensor))
     more = ""
     if tensor.nbytes > MOST_REPEATED and 0 in strides:
-        kept = [axis for axis, stride in enumerate(strides) if stride]
-        more = f"repeated {[axis for axis in range(len(shape)) if axis not in kept]}"
-        shape, strides = [shape[axis] for axis in kept], [strides[axis] for axis in kept]
-    held: Any = (ctypes.c_char * span_of(shape, strides, itemsize)).from_address(address)
-    memory: Any = np.ndarray(shape, UNITS[itemsize], held, 0, [stride * itemsize for stride in strides])
+        strided = [axis for axis, stride in enumerate(strides) if stride]
+        more = f"repeated {[axis for axis in range(len(shape)) if axis not in strided]}"
+        shape, strides = [shape[axis] for axis in strided], [strides[axis] for axis in strided]
+    buffer: Any = (ctypes.c_char * span_of(shape, strides, itemsize)).from_address(address)
+    memory: Any = np.ndarray(shape, UNITS[itemsize], buffer, 0, [stride * itemsize for stride in strides])
     signs = _signs_to_flip(tensor)
     state = xxhash.xxh3_64()
     for piece in _pieces(memory):
