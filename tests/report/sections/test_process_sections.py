@@ -203,7 +203,7 @@ def test_a_generator_of_which_nobody_can_tell_is_unknown_even_if_seeded() -> Non
         report(generators=(Generator(name="numpy", origin=SeedOrigin.PROGRAM, drew=None),)).judgement
     )
     assert row.verdict is Verdict.UNKNOWN
-    assert row.draws == "not known"
+    assert row.draws == "an unknown number of calls"
 
 
 def test_generators_that_nobody_drew_from_are_no_section() -> None:

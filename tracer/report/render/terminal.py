@@ -202,7 +202,7 @@ class Drawing:
         yield self._at(left, self.prose(block.words, style))
 
     def _heading(self, block: said.Heading, left: int) -> Iterator[RenderableType]:
-        yield self._at(left, Prose(block.text, style="bold")) if left else heading(block.text)
+        yield Padding(Prose(block.text, style="bold"), (1, 0, 0, left)) if left else heading(block.text)
 
     def _sample(self, block: said.Sample, left: int) -> Iterator[RenderableType]:
         yield from self._code(block.code, left + 3, "bold")
@@ -224,7 +224,7 @@ class Drawing:
     def _table(self, block: said.Table, left: int) -> Iterator[RenderableType]:
         if not block.is_grid:
             for row in block.rows:
-                yield self._at(left, self._line(block, row))
+                yield hanging("-", self._line(block, row), left)
                 for piece in (piece for cell in row for piece in flat(cell) if isinstance(piece, said.Lines)):
                     yield from self._code(piece.text, left + 4, "dim")
         elif self.width >= _GRID_FROM:

@@ -124,7 +124,6 @@ def calls(report: ReportView, reader: Reader) -> Section:
         figures: tuple[said.Block, ...] = (said.Heading("By phase"), _bars("phase", by_phase))
         if modules := _module_bars(report):
             figures += (said.Heading("Modules, worst first"), _bars("module", modules))
-        blocks.append(said.Heading("By phase and module"))
         blocks += [said.Picture("map", Map(strip, drawn, levels)), said.Fold("The same in figures", figures)]
     return Section(anchor="calls", title="Calls by verdict", label="Calls", blocks=tuple(blocks))
 

@@ -58,7 +58,7 @@ def draws(report: ReportView, reader: Reader) -> Section | None:
     blocks: list[said.Block] = [said.lead(lead)] if reader.is_whole else []
     if rows:
         shown, left_out = first(rows, reader.rows)
-        columns = said.columns("Generator", "State", "Set at", "Drawn by", long="State", figures=("Drawn by",))
+        columns = said.columns("Generator", "State", "Set at", "Drawn by", long="State")
         blocks.append(said.Table(columns, tuple(map(_generator_cells, shown)), noun="generator", left_out=left_out))
     blocks += _quiet("Not drawn from: ", ", ".join(untouched_generators(report.judgement)), ".")
     blocks += _quiet("", unseen)
@@ -218,7 +218,7 @@ def _uncounted(one: Generator) -> GeneratorRow:
         return GeneratorRow(
             one.name, "calls that were not counted", one.origin, one.seeded_at, SEED_ORIGINS[one.origin].verdict
         )
-    return GeneratorRow(one.name, "not known", one.origin, one.seeded_at, Verdict.UNKNOWN)
+    return GeneratorRow(one.name, "an unknown number of calls", one.origin, one.seeded_at, Verdict.UNKNOWN)
 
 
 def untouched_generators(judgement: Judgement) -> tuple[str, ...]:
