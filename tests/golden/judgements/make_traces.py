@@ -3,7 +3,7 @@
     python tests/golden/judgements/make_traces.py [NAME...]
 
 Run it when the tables ask for facts that the traces lack, or when a model is added; then
-`pytest tests/test_golden_judgements.py --update-golden`, and read the diff. Needs transformers.
+`pytest tests/judging/test_golden_judgements.py --update-golden`, and read the diff. Needs transformers.
 """
 
 from __future__ import annotations
