@@ -1,6 +1,6 @@
-"""What runs and is not seen: noticed by watching the few functions that such code goes through.
+"""Code that runs past the recorder, noticed at the few functions that such code goes through.
 
-Recorders share one set of watches, so that they may end in any order.
+Recorders share one set of watches and may end in any order.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class BlindSpots:
         self._loaders: weakref.WeakSet[Any] = weakref.WeakSet()
         """Iterators over a DataLoader, each of which counts once however many batches it gives."""
         self.on_compiled_call: Callable[[Any], None] = lambda function: None
-        """Told of each function of the program's that is about to run compiled."""
+        """Called with each of the program's functions that is about to run compiled."""
         self.on_unseen: Callable[[], None] = lambda: None
         """Called before code runs that may write to any tensor."""
 
@@ -119,7 +119,7 @@ class BlindSpots:
         )
 
     def listed(self) -> tuple[BlindSpot, ...]:
-        """All that was noted, in the order of first notice."""
+        """All blind spots, in the order in which they were first noticed."""
         return tuple(
             BlindSpot(kind=kind, detail=detail, location=location, count=count)
             for (kind, detail, location), count in self._noted.items()
@@ -127,7 +127,7 @@ class BlindSpots:
 
 
 def _compiled(name: str, backend: str = compile_seams.INDUCTOR) -> tuple[BlindSpotKind, str] | None:
-    """What is to be said of ``name``, which ``backend`` compiles; ``None`` where its regions say it themselves."""
+    """The blind spot of ``name``, which ``backend`` compiles; ``None`` if its regions are recorded."""
     if is_compilation_off():
         return BlindSpotKind.COMPILE_FELL_BACK, f"{name} is compiled, and ran eagerly because --eager was asked for"
     if compile_seams.FALLS_BACK or (seams.KEEPS_COMPILED_CODE and not seams.dispatch_modes_keep_compiled()):

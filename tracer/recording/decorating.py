@@ -1,4 +1,4 @@
-"""A decorated function: recorded as it is called; a generator and a coroutine while they run, not while they wait."""
+"""Decorated functions: recorded while they run; generators and coroutines not while they wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the program set, seeded and first used, in order, each with its line. Imports no torch: it begins before."""
+"""Settings, seeds and first uses, in order, each with its line. Imports no torch, because it begins before."""
 
 from __future__ import annotations
 

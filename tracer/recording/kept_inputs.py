@@ -1,4 +1,4 @@
-"""The data that calls were given, kept where that was asked for: of the first call of each group, up to a bound."""
+"""The inputs of chosen calls, saved for a reproducer: of the first call of each group, up to a number of bytes."""
 
 from __future__ import annotations
 

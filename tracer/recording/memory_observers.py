@@ -1,4 +1,4 @@
-"""What each call does to memory, as far as it matters: unwritten memory that it gives out or reads, overlapping writes.
+"""Observers of memory: uninitialized memory that calls allocate or read, writes that overlap.
 
 A call that neither writes nor allocates costs one truth test while no storage is watched.
 """

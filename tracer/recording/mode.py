@@ -55,7 +55,7 @@ class RecordingMode(TorchDispatchMode):
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.observers: tuple[Observer, ...] = storages.all
-        """Who looks at calls, in the order in which they are told. To be set before the first call."""
+        """The observers, in the order in which they are called. To be set before the first call."""
         self.counts_alone = False
         """Is nothing looked at but what a call is? There to measure what looking costs."""
         self.infos: dict[int, OverloadInfo] = {}
@@ -335,7 +335,7 @@ class RecordingMode(TorchDispatchMode):
         kwargs: dict[str, Any],
         frame: FrameType | None,
     ) -> Any:
-        """Make a call on fake tensors, which compute nothing: who looks at storages is told of it as of any other."""
+        """Make a call on fake tensors, which compute nothing; observers of storages see it like any other call."""
         for observer in self.observers:
             if observer.reads_data:
                 observer.not_computed(info, counter)

@@ -1,4 +1,4 @@
-"""Observers: whoever looks at calls beside the count, each asked once per overload which of its calls it wants."""
+"""Observers of calls, each asked once per overload which calls it wants."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Observer:
     """Told before and after each call that it wants. Where it fails, the program goes on."""
 
     reads_data = True
-    """Does it read what tensors hold? Of calls on fake tensors, which hold nothing, it is told by ``not_computed``."""
+    """Does it read the values of tensors? Calls on fake tensors, which have none, reach it as ``not_computed``."""
 
     def start(self, environment: Environment) -> None:
         """Recording begins, in this environment."""
@@ -56,7 +56,7 @@ class Observer:
         """The call returned ``result``; ``frame`` is the innermost Python frame that made it, if any did."""
 
     def not_computed(self, info: OverloadInfo, counter: CallCounter) -> None:
-        """A call on fake tensors is about to be made: who reads data is told by this alone."""
+        """A call on fake tensors is about to be made; observers that read values get no other notice."""
 
     def group_fields(self, counter: CallCounter) -> dict[str, Any]:
         """What it adds to the group of ``counter`` in the trace, by field; empty where it found nothing."""

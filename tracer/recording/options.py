@@ -1,4 +1,4 @@
-"""What may be asked for beside the count of calls, as a user says it. Imports no torch."""
+"""Options of a recording: trials and kept inputs. Imports no torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recorder's own functions, which dynamo must leave alone wherever they are called from.
+"""The recorder's own functions, which Dynamo must never compile.
 
 Compiled code dispatches while dynamo's frame evaluator is on; some releases (torch 2.4) would compile what the mode
 calls then, and fail in the program's name where a graph has to be whole.

@@ -1,4 +1,4 @@
-"""The one way in which a function of somebody else's is replaced for a while, and put back. Imports no torch.
+"""Replaces functions of torch and other libraries for a while, and puts them back. Imports no torch.
 
 What is placed stands for the function in every respect but its identity: it compares, hashes, binds, pickles and shows
 itself as the function does, so that dictionaries, ``inspect``, ``pickle`` and torch's compiler find in it what they
@@ -235,7 +235,7 @@ def held_by(owner: Any, name: str) -> Any:
 
 
 def place(holders: Iterable[Holder], watch: Watch) -> Callable[[], None] | None:
-    """Have ``watch`` told of calls of the functions that ``holders`` hold; returns what ends that.
+    """Have ``watch`` observe calls of the functions that ``holders`` hold; returns a function that ends it.
 
     ``None`` where nothing could be replaced: nothing is there, or an interpreter keeps its classes otherwise.
     """

@@ -1,4 +1,4 @@
-"""What is watched beside the ops: variables, settings, first uses, seeds, Inductor, data loading.
+"""Watches beside the ops: variables, settings, first uses, seeds, Inductor, data loading.
 
 ``tracer run`` enters it before the script's first line and again when torch is there; a recorder for as long as it
 records. Imports no torch by itself.

@@ -1,4 +1,4 @@
-"""One recording: enters and leaves the mode, the hooks and the watches, and builds the trace."""
+"""One recording: enters and leaves the mode, hooks and watches, and builds the trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where any dispatch mode, an empty one too, changes what a program does, the recorder leaves the stack for a while."""
+"""Leaves the dispatch stack for code that any dispatch mode, even an empty one, would change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of somebody else's that several recordings listen to: they share what is replaced. Imports no torch."""
+"""Functions of torch and other libraries that several recordings watch through one replacement. Imports no torch."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ Listener = TypeVar("Listener")
 
 
 class Target(NamedTuple):
-    """A function that is to be watched, and what listeners are told of its calls."""
+    """A function to watch, and what listeners do at its calls."""
 
     holders: Sequence[Holder]
     before: Callable[[Any, Call], None] | None = None
     after: Callable[[Any, Call], None] | None = None
     look: Callable[[Call], None] | None = None
-    """Called once before each call, for what is wanted after it. Where it stumbles, nobody is told of that call."""
+    """Called once before each call, for what ``after`` needs. If it raises, listeners miss that call."""
     asked: Callable[[Any, Any], None] | None = None
-    """What listeners are told of when the method is asked of an object; then there is nothing else to tell."""
+    """Called when the method is looked up on an object, instead of at its calls."""
     around: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any] | None = None
     """Makes the call itself, for whoever listens."""
     in_children: bool = False
 
 
 class Watchers(Generic[Listener]):
-    """Who is told of calls of some functions; ``find`` gives those that are loaded by now.
+    """Listeners to calls of some functions; ``find`` gives the functions that are loaded by now.
 
     Listeners come and go in any order; while there is one, the functions stay replaced.
     """
@@ -79,7 +79,7 @@ class Watchers(Generic[Listener]):
                 self._lifts.update({(id(owner), name): lift for owner, name in holders})
 
     def _step_aside(self) -> None:
-        """In a forked child: forget the listeners, unless one asked to be told there too."""
+        """In a forked child: drop the listeners, unless one asked to go on there."""
         if not self._listens_in_children:
             self._listeners = ()
             self._lifts.clear()

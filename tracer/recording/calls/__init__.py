@@ -1,1 +1,1 @@
-"""What a call was: groups, facts, draws, modules, and whom it belongs to."""
+"""Calls: groups, facts, draws, and the forms of their arguments."""

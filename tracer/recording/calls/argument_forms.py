@@ -1,6 +1,6 @@
-"""What a group's first call was called with: shapes, strides, dtypes and numbers, and no value of any tensor.
+"""The arguments of a group's first call: shapes, strides, dtypes and numbers, but no tensor values.
 
-Read once a group, as torch has them; they get the trace's types when it is built.
+Read once per group as torch's own objects; converted to the trace's types when the trace is built.
 """
 
 from __future__ import annotations

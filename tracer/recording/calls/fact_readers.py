@@ -1,4 +1,4 @@
-"""What a call was called with: the facts that a rule's condition may read.
+"""Readers of the facts of a call, which conditions of rules ask for.
 
 Everything that depends on the overload alone (which argument is the tensor that the op works on, where a flag
 stands and what its default is) is decided the first time the overload is met. Per call, facts are read as raw,

@@ -1,4 +1,4 @@
-"""What calls are grouped into while they are recorded: counters, and what each overload needs."""
+"""Groups of calls: counters, and what is decided once per overload."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Program:
         self.dynamic: bool | None = None
         self.options: dict[str, FactValue] = {}
         self.graphs: dict[Direction, str] = {}
-        """Texts that torch's trace told of, until the code that was made of them turns up."""
+        """Texts from torch's structured trace, until the code that was compiled from them is loaded."""
         self.is_hit = False
         self.forwards: list[CompiledCode] = []
 
@@ -145,7 +145,7 @@ class CompileLog:
         entry = self.by_object.get(id(compiled))
         return entry[1] if entry is not None and entry[0]() is compiled else None
 
-    # --- told by what is watched ---
+    # --- called by the watches ---
 
     def graph_handed_over(
         self, call: Call, *, graph: Any, backend: str, config: Mapping[str, Any], dynamic: Any

@@ -82,10 +82,10 @@ class Executions:
         """By a program: its forwards whose backward has not run yet; the last one's runs first."""
         self._handed_over = storages.handed_over  # it may write to what it is given
         self.on_unseen: Callable[[CompiledCode, FrameType | None], None] = lambda code, frame: None
-        """Told of each execution of code whose inside is not known."""
+        """Called for each execution of code whose graph is unknown."""
         self.observers: tuple[RegionObserver, ...] = ()
         self.running: Run | None = None
-        """What ``ran`` was told of last; ``None``: it is not counted."""
+        """The execution that ``ran`` began last; ``None`` if it is not counted."""
 
     def start(self) -> None:
         """Begin to count."""
@@ -163,7 +163,7 @@ class Executions:
 
 
 def _counted(original: Callable[..., Any]) -> Callable[..., Any]:
-    """``original``, told of. A plain function, as a region may take no longer than a few microseconds to call."""
+    """``original``, observed. A plain function, because calling a region may take only a few microseconds."""
     pop, push = seams.pop_plainly, seams.push_plainly
 
     def make(self: Any, inputs: Any) -> Any:

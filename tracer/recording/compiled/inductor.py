@@ -36,7 +36,7 @@ class InductorWatch:
         self.log = CompileLog()
         """What was compiled: graphs and code."""
         self.settings: dict[str, FactValue] = {}
-        """Inductor's settings as they stood when it first compiled, and what ``torch.compile`` was told on top."""
+        """Inductor's settings when it first compiled, with the options of ``torch.compile`` on top."""
 
     def start(self) -> None:
         """Begin to watch; as many ``stop`` as ``start`` end it."""

@@ -1,4 +1,4 @@
-"""What is known of one region's code: its graph, where each call belongs in the program, the kernels, the facts."""
+"""The inside of one region: its graph, the program line of each call, the kernels, the facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Regions and their call groups, made of what was compiled and what ran."""
+"""Regions and their call groups, from what was compiled and what ran."""
 
 from __future__ import annotations
 
@@ -316,7 +316,7 @@ def _all_keep_apart(kernels: Iterable[KernelText]) -> bool:
 
 
 def _mode_of(code: CompiledCode) -> str:
-    """What ``torch.compile`` was told as a mode comes to settings; the name is told from them."""
+    """The ``mode`` of ``torch.compile``, recovered from the settings that it stands for."""
     options = code.program.options if code.program is not None else {}
     autotunes = options.get("max_autotune") is True
     if options.get("triton.cudagraphs") is True:

@@ -53,10 +53,10 @@ class Step(NamedTuple):
     is_of_gradient_call: bool = False
     """Is this where the gradient was asked for, as the line of its forward is not known?"""
     node: str = ""
-    """Name of the autograd node that it is a part of, where that was told."""
+    """Name of the autograd node that it is a part of, if known."""
 
 
-#: A call that compiled autograd made, of which nothing is told.
+#: A call that compiled autograd made, with no stack.
 OF_GRADIENT_CALL = Step((), None, is_backward=True, is_of_gradient_call=True)
 
 
@@ -129,7 +129,7 @@ class ProgramLines:
         return steps
 
     def _in_common(self, number: int) -> Step:
-        """The step; where its line makes calls in several modules, which of them is not told: what they share is."""
+        """The step; if its line makes calls in several modules, the module that contains them all."""
         step = self._steps[number]
         modules = []
         for neighbours in (range(number, len(self._steps)), range(number - 1, -1, -1)):

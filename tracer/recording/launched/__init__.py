@@ -1,1 +1,1 @@
-"""What a program launches past the dispatcher: Triton kernels of its own, captured CUDA graphs."""
+"""Work launched past the dispatcher: the program's own Triton kernels, captured CUDA graphs."""

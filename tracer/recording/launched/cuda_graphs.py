@@ -55,7 +55,7 @@ class Captures:
         self.on_replay: Callable[[], None] = lambda: None
         """Called before a replay: it may write to any tensor."""
         self.on_unseen: Callable[[BlindSpotKind, str, FrameType | None], None] = lambda kind, detail, frame: None
-        """Told of each replay of a graph that was captured before."""
+        """Called for each replay of a graph that was captured before recording."""
 
     def start(self) -> None:
         """Begin to watch."""
@@ -65,7 +65,7 @@ class Captures:
         """Watch no more."""
         WATCHES.discard(self)
 
-    # --- told by what is watched ---
+    # --- called by the watches ---
 
     def begins(self, call: Call) -> None:
         """A capture begins."""

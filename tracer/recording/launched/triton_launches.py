@@ -46,7 +46,7 @@ class _LaunchedKernel:
         self.choice = ""
 
     def spelled(self, source: Source | None) -> str:
-        """Its name; told apart where it adds whole numbers here, and others there."""
+        """Its name, marked if it adds integers in some launches and floats in others."""
         atomic = {None if source is None else source.atomic for source in self.sources.values()}
         is_harmless = source is not None and source.atomic is False
         return f"{self.name} (whole numbers)" if len(atomic) > 1 and is_harmless else self.name
@@ -82,7 +82,7 @@ class Launches:
         self.on_launch: Callable[[], None] = lambda: None
         """Called before each: it may write to any tensor."""
         self.on_unread: Callable[[BlindSpotKind, str, FrameType | None], None] = lambda kind, detail, frame: None
-        """Told of a launch of which no source is there to read."""
+        """Called for a launch of a kernel whose source cannot be read."""
 
     def start(self) -> None:
         """Begin to count."""

@@ -1,4 +1,4 @@
-"""Whom a call belongs to: its phase, module and line, forward and backward."""
+"""Attributes a call to its phase, module and line, in forward and backward."""
 
 from __future__ import annotations
 

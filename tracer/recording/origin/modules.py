@@ -291,7 +291,7 @@ class ModuleStack:
         return self._known[id(module)]
 
     def _forget_dead(self) -> None:
-        """Modules that are made anew in every step (a loss, say) leave nothing behind."""
+        """Modules that are created in every step (a loss, say) leave nothing behind."""
         for number in [number for number, entry in self._known.items() if entry.ref() is None]:
             del self._known[number]
         for number in [number for number, entry in self._parameters.items() if entry.module() is None]:

@@ -190,8 +190,8 @@ def _line_of(code: CodeType, instruction: int) -> int:
 
 def _below_site_packages(path: str) -> str:
     for marker in _SITE_MARKERS:
-        _, found, rest = path.rpartition(marker)
-        if found:
+        _, folder, rest = path.rpartition(marker)
+        if folder:
             return rest
     return ""
 

@@ -60,7 +60,7 @@ class ChildLog:
         CHILDREN.discard(self)
 
     def listed(self) -> Iterator[BlindSpot]:
-        """All of them, in the order of first notice."""
+        """All of them, in the order in which they were first noticed."""
         for (detail, location), count in self._noted.items():
             yield BlindSpot(kind=BlindSpotKind.OTHER_PROCESS, detail=detail, location=location, count=count)
 
@@ -75,7 +75,7 @@ class ChildLog:
         self._program_starts(call.args[1] if len(call.args) > 1 else None, call.frame)
 
     def spawns(self, call: Call) -> None:
-        """``os.posix_spawn`` is called: by ``subprocess`` too, where it is told already."""
+        """``os.posix_spawn`` is called; calls by ``subprocess`` are counted there."""
         if os.path.basename(call.frame.f_code.co_filename) != "subprocess.py":
             command = call.args[1] if len(call.args) > 1 else call.kwargs.get("argv")
             self._program_starts(list(command or ()), call.frame)
@@ -132,7 +132,7 @@ def _watched() -> Iterator[Target]:
 
 
 class _Children(Watchers[ChildLog]):
-    """Who is told of processes that start; of ``os.fork`` by a hook, which can be set and never be taken away."""
+    """Listeners to processes that start; ``os.fork`` is seen by a hook, which cannot be removed once set."""
 
     def __init__(self) -> None:
         super().__init__(_watched)

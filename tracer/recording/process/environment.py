@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def _read(reader: Callable[[], T]) -> T | None:
-    """What ``reader`` gives, or ``None`` where this build of torch has no such thing."""
+    """The result of ``reader``; ``None`` if this build of torch lacks it."""
     try:
         return reader()
     except Exception:  # a missing attribute, a missing library, a build without the backend

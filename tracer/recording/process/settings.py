@@ -62,7 +62,7 @@ def read_settings(
 
 
 def read_now(setting: Setting) -> FactValue | None:
-    """The value of a declared setting as it stands; ``None`` where this process has no such thing."""
+    """The current value of a declared setting; ``None`` if this process does not have it."""
     if setting.is_variable:
         return os.environ.get(setting.key)
     value = _value(setting.read.removesuffix(_CALL), is_function=setting.read.endswith(_CALL))

@@ -1,1 +1,1 @@
-"""What is read in the text of the program's code: where a seed comes from, which sets are walked. Imports no torch."""
+"""The program's source code: where a seed comes from. Imports no torch."""

@@ -1,4 +1,4 @@
-"""Was a generator seeded with a number that is another one in every process? Imports neither torch nor NumPy.
+"""Was a generator seeded with a number that differs in every process? Imports neither torch nor NumPy.
 
 Three witnesses: the code that seeds, where the number can come from nowhere else; the number itself, where it is what
 a clock shows; both together, where the code has another branch. A number that is written in the code, or that none of

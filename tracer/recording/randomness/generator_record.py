@@ -1,4 +1,4 @@
-"""What one recording knows of the process's own generators: their states at its edges, and who drew on the host."""
+"""The process's generators in one recording: their states when it begins and ends, and draws on the host."""
 
 from __future__ import annotations
 

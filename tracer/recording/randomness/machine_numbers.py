@@ -1,4 +1,4 @@
-"""Numbers of the machine's, at the lines that took them: entropy, generators that are objects, seeds that are clocks.
+"""Numbers that differ in every process, at the lines that took them: entropy, clocks as seeds, unseeded generators.
 
 Imports neither torch nor NumPy. What the standard library and torch take for themselves (a temporary file's name, a
 key between processes) is nobody's; what an installed package takes counts only where a generator grows from it. A
@@ -113,7 +113,7 @@ class NumberLog:
     def _was_taken(self, file: str, first: int, last: int) -> bool:
         return any((file, line) in self._lines for line in range(first, last + 1))
 
-    # --- what is told ---
+    # --- results ---
 
     def took_entropy(self, call: Call) -> None:
         """``os.urandom`` was called, whoever for."""

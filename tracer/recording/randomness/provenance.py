@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from tracer.names import SeedOrigin
 from tracer.recording.origin.sites import NOWHERE, Site
 
-#: Seeds that are remembered for one line: a program that seeds anew in each step must not fill the memory.
+#: Seeds that are remembered per line: a program that seeds in each step must not fill the memory.
 _KEPT = 256
 
 

@@ -1,1 +1,1 @@
-"""What calls do to memory: unwritten memory that is read, writes that overlap, addresses that leave."""
+"""Storages: reads of uninitialized memory, overlapping writes, addresses that escape, contents of index tensors."""

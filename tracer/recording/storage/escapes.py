@@ -1,4 +1,4 @@
-"""Where a tensor's memory leaves for code that dispatches nothing: an address, an array, a storage.
+"""Where a tensor's memory escapes to code that dispatches nothing: an address, an array, a storage.
 
 The few methods of ``torch.Tensor`` that hand it out tell when they are asked for, and are handed out themselves: who
 looks for one in a dictionary, or compares it, finds the very method.
@@ -28,7 +28,7 @@ _MOST_FRAMES = 5
 
 
 class Listener(Protocol):
-    """Who is told of tensors whose memory is handed out, while it watches any."""
+    """Listener to tensors whose memory is handed out, while it watches any."""
 
     @property
     def live(self) -> Mapping[int, object]:

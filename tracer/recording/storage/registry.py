@@ -1,4 +1,4 @@
-"""The storages that a recording keeps track of: who is told that one dies, or that its memory is in other hands.
+"""The storages that a recording tracks: tables are notified when one dies or its memory escapes.
 
 A storage is known by its identity, which a weak reference reserves while anything is known of it: no tensor and no
 memory is kept alive. What is known lies in tables, one for each subject that follows storages (unwritten memory,

@@ -1,4 +1,4 @@
-"""Memory that was given out unwritten: is it read before it is wholly written?
+"""Uninitialized memory: is it read before all of it is written?
 
 Followed per storage, from the op that gave it to the one that writes the last byte, through views and in-place ops.
 No tensor and no memory is kept alive: a storage is known by its identity, which a weak reference reserves. The table
@@ -327,7 +327,7 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
     def _carry(
         self, identity: int, watched: WatchedStorage, unwritten: Runs | None, source: torch.Tensor, target: Any
     ) -> None:
-        """A copy of unwritten memory is unwritten memory: who reads the copy is to be told, not who made it."""
+        """A copy of unwritten memory is unwritten memory: the call that reads the copy is reported, not the copy."""
         if watched.scattered:
             self._give_up(identity)
             return

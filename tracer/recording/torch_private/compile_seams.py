@@ -26,7 +26,7 @@ COMPILER = ("torch._inductor.compile_fx", "_compile_fx_inner")
 GENERATOR = (COMPILER[0], "fx_codegen_and_compile")
 #: Times the configurations of one of Triton's kernels, when it first runs.
 TUNER = ("torch._inductor.runtime.triton_heuristics", "CachingAutotuner")
-#: Told of each kernel with what went into it. Triton's say so in comments as well, but for those of foreach ops.
+#: Called for each kernel with the nodes fused into it. Triton code has them in comments too, except for foreach ops.
 CPP_KERNELS = ("torch._inductor.codegen.cpp", "CppScheduling", "define_kernel")
 TRITON_KERNELS = ("torch._inductor.codegen.triton", "TritonScheduling", "define_kernel")
 #: Asked to choose among ways to compute one call: its name, the candidates.

@@ -108,7 +108,7 @@ _FORWARDS_TO_OP = torch._ops.OpOverload.__call__.__code__.co_names == ("_op",)
 
 
 def direct_call(func: Any) -> Callable[..., Any]:
-    """What calling ``func`` comes to: torch's own entry, without the Python function that forwards to it."""
+    """torch's own entry behind ``func``, without the Python function that forwards to it."""
     if _FORWARDS_TO_OP and type(func) is torch._ops.OpOverload:
         entry: Callable[..., Any] = func._op
         return entry
@@ -351,7 +351,7 @@ def cudnn_number() -> int | None:
 
 
 def default_device() -> torch.device:
-    """Where a factory puts its result that is told no device; an active ``torch.device`` block tells it one."""
+    """The device of a factory's result if none is passed; an active ``torch.device`` block changes it."""
     get = find(torch._C, "_get_default_device")
     return torch.device("cpu") if get is None else torch.device(get())
 

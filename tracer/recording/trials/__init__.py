@@ -1,1 +1,1 @@
-"""Calls made again on the spot: the same inputs, the same generators, and the results compared."""
+"""Calls replayed on the spot with the same inputs and generator states; what the data of calls settle."""

@@ -1,4 +1,4 @@
-"""Calls made again on the spot, as often as was asked, and their results compared with the call's own, to the bit.
+"""Calls replayed on the spot, as often as asked, and their results compared bit by bit with the call's own.
 
 The program is left as it was: what a call may write is copied before, every generator is put back as the call left it,
 no mode, autograd graph or version counter sees a trial, and what a trial gives is dropped. A call that raises when it
@@ -33,7 +33,7 @@ from tracer.trace.records import CallGroup, Environment, Tried
 
 
 class Prepared:
-    """A call that is about to be made, and will be made again."""
+    """A call that is about to be made and will be replayed."""
 
     __slots__ = ("copies", "generators", "plan", "tally")
 
@@ -54,7 +54,7 @@ class TrialObserver(Observer):
         arms = (TrialArm.THREADS,) if trials.threads else ()
         self._replay = Replay(trials.times, trials.memory, arms)
         self.regions = RegionTrials(self._replay, regions, tries_all=trials.all)
-        """Told of every execution of a compiled region."""
+        """Observes every execution of a compiled region."""
         self._describe = describe
         self._tries_all = trials.all
         self._risk: Risk | None = None
@@ -154,7 +154,7 @@ class TrialObserver(Observer):
         return self._replay.compare(prepared.tally, prepared.copies, prepared.generators, own, results, make)
 
     def _pass_over(self, info: OverloadInfo, counter: CallCounter, reason: Untried) -> None:
-        """A call was made that cannot be made again."""
+        """A call was made that cannot be replayed."""
         tally = self._met(info, counter)
         if tally is not None:
             plan = self._plan(info)
@@ -194,7 +194,7 @@ class TrialObserver(Observer):
 
 
 def _outcome(plan: ReplayPlan, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> list[torch.Tensor]:
-    """What is compared: what the call wrote, then its results, each tensor once."""
+    """The tensors to compare: those that the call wrote, then its results, each once."""
     written = (tensor for argument in plan.written for tensor in tensors_in(argument.of(args, kwargs)))
     tensors: list[torch.Tensor] = []
     for tensor in (*written, *_results(plan, result)):

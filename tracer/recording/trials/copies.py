@@ -1,4 +1,4 @@
-"""The inputs of one call, kept as they were: each trial gets copies with the same strides, offsets and shared storage.
+"""Copies of one call's inputs: each replay gets tensors with the same strides, offsets and shared storage.
 
 Another layout would be another order of adding, and two arguments that share memory are one thing to the kernel. Only
 the storages that a call may write are copied; what it merely reads is handed to it as it is.
@@ -40,24 +40,24 @@ class Copies:
         """Storage, by its identity, to a copy of it."""
         self._overwritten = _identities(_given(plan.overwritten, args, kwargs))
         wanted = tensors_in((args, kwargs)) if plan.copies_all else _given(plan.written, args, kwargs)
-        found: dict[int, Any] = {}
+        storages_by_id: dict[int, Any] = {}
         for tensor in wanted:
             if not can_be_rebuilt(tensor):
                 raise CannotCopyError(Untried.LAYOUT)
-            found[storages.storage_id(tensor)] = _storage_of(tensor)
+            storages_by_id[storages.storage_id(tensor)] = _storage_of(tensor)
         # One copy is kept, another is handed to each trial.
-        self.size = 2 * sum(int(storage.nbytes()) for storage in found.values())
+        self.size = 2 * sum(int(storage.nbytes()) for storage in storages_by_id.values())
         if self.size > limit:
             raise CannotCopyError(Untried.MEMORY)
-        if found:
-            shared = [tensor for tensor in tensors_in((args, kwargs)) if storages.storage_id(tensor) in found]
+        if storages_by_id:
+            shared = [tensor for tensor in tensors_in((args, kwargs)) if storages.storage_id(tensor) in storages_by_id]
             if not all(map(can_be_rebuilt, shared)):
                 raise CannotCopyError(Untried.LAYOUT)
-            self._kept = {identity: storage.clone() for identity, storage in found.items()}
+            self._kept = {identity: storage.clone() for identity, storage in storages_by_id.items()}
             owners: dict[int, int] = {}
             for tensor in shared:
                 owners[storages.storage_id(tensor)] = owners.get(storages.storage_id(tensor), 0) + 1
-            self._overwritten = {one for one in self._overwritten if owners.get(one) == 1}
+            self._overwritten = {identity for identity in self._overwritten if owners.get(identity) == 1}
 
     def let_go(self) -> None:
         """Hold none of the tensors that were copied: the call may want to free them before it ends."""

@@ -137,7 +137,7 @@ def _with(func: Any, find: Callable[..., Places], *names: str) -> Find | None:
 
 
 def _along(target: torch.Tensor, dim: int, index: torch.Tensor) -> Places:
-    """A place is told by the index along ``dim``, and by where the index stands in all others."""
+    """A place is the index along ``dim`` and the position in all other dimensions."""
     if not target.dim() or not index.dim():
         return Places(index.reshape(-1), max(1, target.numel()))
     extent = target.shape[dim]

@@ -1,7 +1,7 @@
-"""Compiled regions run again on the spot: the region's call itself, on copies of what it was handed.
+"""Compiled regions replayed on the spot: the region is called again, on copies of its inputs.
 
-No op of it exists any more, so that which of several varied is not told apart. A backward's inputs are all copied:
-Inductor writes into some that nobody reads after it.
+The region has no ops any more, so the op that varied cannot be named. All inputs of a backward are copied, because
+Inductor writes into some that are not read afterwards.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class TriedRegion(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """An execution that is under way, and will be made again."""
+    """An execution that is under way and will be replayed."""
 
     known: TriedRegion
     compiled: Any
@@ -73,7 +73,7 @@ class RegionTrials:
         """``None`` until recording begins."""
         self._known: dict[int, tuple[Any, TriedRegion]] = {}
 
-    # --- told of every execution ---
+    # --- every execution ---
 
     def before(self, run: Run, compiled: Any, inputs: Any) -> Begun | None:
         """A region is about to run: get ready to run it again, where it is one to try."""
@@ -226,7 +226,7 @@ def _plan(written: tuple[int, ...], *, copies_all: bool) -> ReplayPlan:
 
 
 def _approach_to(name: str) -> ReplayPlan | Untried | None:
-    """How an op of a graph would be made again by itself; ``None`` for one that computes nothing or is not found."""
+    """How an op of a graph would be replayed by itself; ``None`` if it computes nothing or is not found."""
     if name in _EFFECTS:
         return Untried.SIDE_EFFECTS
     func: Any = torch.ops

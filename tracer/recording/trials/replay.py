@@ -19,15 +19,15 @@ from tracer.names import TrialArm, Untried
 from tracer.recording.torch_private import seams
 from tracer.recording.trials.copies import Copies
 from tracer.recording.trials.generator_states import GeneratorStates
-from tracer.recording.trials.tally import Distance, TrialTally, apart
+from tracer.recording.trials.tally import Distance, TrialTally, distance_between
 from tracer.recording.values.digesting.device import DeviceDigests, Slot
 
-#: Numbers that the second stream is busy with, and how often it goes through them.
+#: Size of the second stream's work, and how often it is repeated.
 _BUSY_NUMBERS, _BUSY_TIMES = 1 << 22, 8
 
 
 class Arms:
-    """The circumstances of trials, in turn."""
+    """The arms of replays, in turn: nothing changed, a busy second stream, another number of threads."""
 
     def __init__(self, asked: Sequence[TrialArm] = ()) -> None:
         self._asked = tuple(asked)
@@ -44,7 +44,7 @@ class Arms:
 
     @contextmanager
     def under(self, arm: TrialArm, device: torch.device) -> Iterator[None]:
-        """Change what ``arm`` says while a trial runs."""
+        """Apply ``arm`` while a replay runs."""
         if arm is TrialArm.STREAM:
             self._keep_busy(device)
             yield
@@ -59,7 +59,7 @@ class Arms:
             yield
 
     def _keep_busy(self, device: torch.device) -> None:
-        """Start work on a stream of our own, which goes on while the trial runs."""
+        """Start work on another stream, which goes on while the replay runs."""
         busy = self._streams.get(device)
         if busy is None:
             numbers = torch.zeros(_BUSY_NUMBERS, device=device)
@@ -85,7 +85,7 @@ _SET_THREADS: Any = _found()
 
 
 def _works() -> bool:
-    """Does torch take its number of threads from the OpenMP that was found?"""
+    """Does torch take its number of threads from this OpenMP library?"""
     if _SET_THREADS is None:
         return False
     before = torch.get_num_threads()
@@ -100,17 +100,17 @@ def _works() -> bool:
 CAN_CHANGE_THREADS = _works()
 
 
-#: The bytes, in turn: no two neighbours agree, and none is what zeroed memory holds.
+#: The bytes, in turn: neighbours differ, and none is zero.
 BYTES = (0x55, 0xAA, 0x3C, 0xC3, 0xFF)
 
 
 def byte_of(trial: int) -> int:
-    """What fresh memory holds in a trial."""
+    """The byte that fills fresh memory in a replay."""
     return BYTES[trial % len(BYTES)]
 
 
 def fill_what_is_next(results: Sequence[torch.Tensor], byte: int) -> None:
-    """Have the allocator's next memory of the size of each of ``results`` hold ``byte``."""
+    """Have the allocator's next block of the size of each result hold ``byte``."""
     blocks = [
         torch.empty(size, dtype=torch.uint8, device=result.device).fill_(byte)
         for result in results
@@ -121,11 +121,11 @@ def fill_what_is_next(results: Sequence[torch.Tensor], byte: int) -> None:
 
 Digest = tuple[int, ...]
 Make = Callable[[tuple[Any, ...], dict[str, Any]], list[torch.Tensor]]
-"""Makes the call on these arguments, and gives what is compared."""
+"""Makes the call on these arguments; returns the tensors to compare."""
 
 
 class Replay:
-    """How often calls of one recording are made again, and under what circumstances."""
+    """How often the calls of one recording are replayed, and under which arms."""
 
     def __init__(self, times: int, limit: int, arms: Sequence[TrialArm]) -> None:
         self._times = times
@@ -143,9 +143,9 @@ class Replay:
         results: Sequence[torch.Tensor],
         make: Make,
     ) -> Untried | None:
-        """Make a call again, and note what came of it; a reason where that cannot be compared.
+        """Replay a call and tally the result; returns the reason if it cannot be compared.
 
-        ``own_tensors`` are what the call itself came to, ``results`` those of them that it made.
+        ``own_tensors`` are the call's outputs, ``results`` those of them that it allocated.
         """
         if copies.size + sum(one.numel() * one.element_size() for one in own_tensors) > self.limit:
             return Untried.MEMORY
@@ -167,7 +167,7 @@ class Replay:
                 return Untried.LAYOUT
             digests.append((arm, digest))
             if digest != own and arm is not TrialArm.THREADS:
-                between = apart(own_tensors, tensors)
+                between = distance_between(own_tensors, tensors)
                 largest = Distance(max(largest.ulp, between.ulp), max(largest.relative, between.relative))
         tally.note(own, digests, largest)
         return None

@@ -1,4 +1,4 @@
-"""How the calls of an overload are made again, if they can be: decided once an overload, by its schema."""
+"""How the calls of an overload are replayed, if they can be: decided once per overload, from its schema."""
 
 from __future__ import annotations
 
@@ -21,38 +21,37 @@ _OPAQUE = ("torch.classes", "ScriptObject", "ProcessGroup", "Stream", "Future", 
 
 
 class Argument(NamedTuple):
-    """An argument by its place: ``position`` is -1 for a keyword."""
+    """An argument; ``position`` is -1 for a keyword."""
 
     position: int
     name: str
 
     def of(self, args: tuple[Any, ...], kwargs: Any) -> Any:
-        """What a call gave; ``None`` where it gave nothing."""
+        """The call's argument; ``None`` if it was not passed."""
         if 0 <= self.position < len(args):
             return args[self.position]
         return kwargs.get(self.name)
 
 
 class ReplayPlan(NamedTuple):
-    """What it takes to make a call again."""
+    """What it takes to replay a call."""
 
     written: tuple[Argument, ...]
-    """What it writes, and what is compared beside its results."""
+    """Arguments that it writes; they are compared like its results."""
     overwritten: tuple[Argument, ...]
-    """What of that it does not read: other bytes may lie there each time."""
+    """Those of them that it does not read: each replay fills them with other bytes."""
     copies_all: bool
-    """Are all tensors to be copied? The schema of an op from outside, or with a state that it keeps, may say too
-    little."""
+    """Are all tensors copied? The schema of a foreign op, or of one with a state, may say too little."""
     draws: bool
     """May it draw from a generator?"""
     is_foreign: bool
-    """Is it from outside torch, so that it may draw from Python's and NumPy's generators too?"""
+    """Is it from outside torch? It may draw from Python's and NumPy's generators too."""
     scratch: frozenset[int]
-    """Places of results that only its own backward reads: parts of them stay unwritten."""
+    """Positions of results that only its own backward reads; parts of them stay unwritten."""
 
 
 def plan_replay(func: Any, access: Access) -> ReplayPlan | Untried | None:
-    """How calls of ``func`` are made again, or why they are not; ``None`` where they compute nothing: views."""
+    """How calls of ``func`` are replayed, or why they are not; ``None`` if they compute nothing (views)."""
     schema = getattr(func, "_schema", None)
     if schema is None:
         return Untried.SIDE_EFFECTS

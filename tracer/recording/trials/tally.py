@@ -1,4 +1,4 @@
-"""What the trials of one group of calls showed, while they are made."""
+"""What the trials of one group of calls show, counted as they run."""
 
 from __future__ import annotations
 
@@ -27,21 +27,23 @@ class Distance(NamedTuple):
     relative: float = 0.0
 
 
-def apart(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> Distance:
-    """Of all floating-point numbers in ``one`` and ``other``; what is no such number is passed over."""
-    found = [_of(left, right) for left, right in zip(one, other, strict=False) if left.shape == right.shape]
-    return Distance(max((each.ulp for each in found), default=0), max((each.relative for each in found), default=0.0))
+def distance_between(own: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> Distance:
+    """The largest difference between the floating-point elements of ``own`` and ``other``; other dtypes are skipped."""
+    distances = [_of(left, right) for left, right in zip(own, other, strict=False) if left.shape == right.shape]
+    return Distance(
+        max((each.ulp for each in distances), default=0), max((each.relative for each in distances), default=0.0)
+    )
 
 
-def _of(one: torch.Tensor, other: torch.Tensor) -> Distance:
-    if one.dtype is not other.dtype or one.layout is not torch.strided or other.layout is not torch.strided:
+def _of(own: torch.Tensor, other: torch.Tensor) -> Distance:
+    if own.dtype is not other.dtype or own.layout is not torch.strided or other.layout is not torch.strided:
         return Distance()
-    if one.is_complex():
-        one, other = torch.view_as_real(one.resolve_conj()), torch.view_as_real(other.resolve_conj())
-    kind = _BITS.get(one.dtype)
-    if kind is None or not one.numel():
+    if own.is_complex():
+        own, other = torch.view_as_real(own.resolve_conj()), torch.view_as_real(other.resolve_conj())
+    kind = _BITS.get(own.dtype)
+    if kind is None or not own.numel():
         return Distance()
-    left, right = one.resolve_neg().reshape(-1), other.resolve_neg().reshape(-1)
+    left, right = own.resolve_neg().reshape(-1), other.resolve_neg().reshape(-1)
     differs = left.view(kind) != right.view(kind)
     left, right = left[differs], right[differs]
     if not left.numel():
@@ -58,13 +60,13 @@ def _of(one: torch.Tensor, other: torch.Tensor) -> Distance:
     return Distance(min(_MOST, int(places.max())), 1.0 if lost else min(1.0, relative))
 
 
-def _places_between(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+def _places_between(own: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """How many representable numbers lie between each two, from their bits."""
-    mask = torch.iinfo(one.dtype).max
-    near, far = ((bits & mask).to(torch.int64) for bits in (one, other))
+    mask = torch.iinfo(own.dtype).max
+    near, far = ((bits & mask).to(torch.int64) for bits in (own, other))
     # On two sides of zero the ways to it add up; halves of the widest would not fit otherwise.
     return torch.where(
-        (one < 0) == (other < 0), (near - far).abs(), near.clamp_max(_MOST // 2) + far.clamp_max(_MOST // 2)
+        (own < 0) == (other < 0), (near - far).abs(), near.clamp_max(_MOST // 2) + far.clamp_max(_MOST // 2)
     )
 
 
@@ -96,7 +98,7 @@ class TrialTally:
         """A call was not tried."""
         self._untried[reason] += 1
 
-    def note(self, own: object, results: Sequence[tuple[TrialArm, object]], apart: Distance) -> None:
+    def note(self, own: object, results: Sequence[tuple[TrialArm, object]], largest: Distance) -> None:
         """A call was tried: its ``own`` result, and that of each trial."""
         self._calls += 1
         for arm, result in results:
@@ -107,7 +109,9 @@ class TrialTally:
         if any(result != own for result in counted):
             self._varied_calls += 1
             self._first = self._first or self.seen
-            self._distance = Distance(max(self._distance.ulp, apart.ulp), max(self._distance.relative, apart.relative))
+            self._distance = Distance(
+                max(self._distance.ulp, largest.ulp), max(self._distance.relative, largest.relative)
+            )
 
     def listed(self) -> Tried:
         """As a trace holds it."""

@@ -1,1 +1,1 @@
-"""Digests of what calls read and wrote, kept while the program runs; nothing of it is on unless asked for."""
+"""Digests of what calls read and wrote, recorded as the program runs; off unless asked for."""

@@ -1,4 +1,4 @@
-"""Each call as it is made: what it reads is digested before, what it wrote after, and both go to the writer."""
+"""Digests of each call: inputs before it, outputs after it, both handed to the writer."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ class Stored:
         self.stamp = 0
         """Number of the recorded call that wrote it last."""
         self.origin: int | None = None
-        """The call or entry that its bytes came from; ``None``: not told yet."""
+        """The call or entry that its bytes came from; ``None``: not known yet."""
         self.is_fresh = False
         """Was it given out unwritten, and neither written in whole nor read since?"""
         self.was_handed_out = False
@@ -153,7 +153,7 @@ class DigestTable(StorageTable[Stored]):
         """Which phase the program is in, by count: within an optimizer's, larger memory is verified once."""
         self.samples_always = True
         self.step_began = 0
-        """Number of the last call before this step: what was written since is made anew in each step of any run."""
+        """Number of the last call before this step; what was written since is written again in each step."""
 
     def escaped(self, identity: int) -> None:
         """The memory of a storage is in other hands: its digests are verified from now on, not forgotten."""

@@ -1,4 +1,4 @@
-"""What loaders give and what schedulers and scalers hold: functions of torch's that tell while somebody listens."""
+"""Batches of loaders, states of schedulers and scalers: torch's functions for them, watched."""
 
 from __future__ import annotations
 

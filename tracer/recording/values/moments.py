@@ -1,4 +1,4 @@
-"""States as they are at a moment: parameters, gradients, what an optimizer keeps, generators, batches.
+"""Digests of states: parameters, gradients, optimizer states, generators, batches.
 
 Read as an optimizer is about to step, and once more when the recording ends. Nothing is asked that draws, starts a
 device or keeps a tensor.

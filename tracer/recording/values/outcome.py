@@ -1,4 +1,4 @@
-"""What one call reads and writes, while it is made."""
+"""Digests of what one call reads and writes, collected as it is made; those that a device owes come later."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class DeferredDigests:
         self._entries.append((origin, slot))
 
     def awaits_moment(self, kind: ValueKind, name: str, slot: Slot, position: int) -> None:
-        """A state is to be told of at the step's end, when its digest is there."""
+        """Write a state when the step ends and its digest is there."""
         self._moments.append((kind, name, slot, position))
 
     def when_read(self, writer: ValuesWriter, index: int, targets: list[Target]) -> None:

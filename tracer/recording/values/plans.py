@@ -1,4 +1,4 @@
-"""What of the calls of one overload is digested: decided once, by its schema and by what ``accesses`` knows of it."""
+"""What is digested of the calls of an overload: decided once, from its schema and its ``Access``."""
 
 from __future__ import annotations
 
@@ -169,12 +169,12 @@ class Plan:
             key = marshal.dumps(numbers, 2)
         except ValueError:  # a number of another library
             return self._spell(self._text(args, kwargs, places))
-        known = self._texts.get(key)
-        if known is None:
-            known = self._spell(self._text(args, kwargs, places))
+        digest = self._texts.get(key)
+        if digest is None:
+            digest = self._spell(self._text(args, kwargs, places))
             if len(self._texts) < _MOST_TEXTS:
-                self._texts[key] = known
-        return known
+                self._texts[key] = digest
+        return digest
 
     def _text(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, places: list[tuple[Any, ...]]) -> str:
         """The numbers in words: ``alpha=1, 0.5``, by the names that the schema gives."""

@@ -1,6 +1,6 @@
-"""Compiled regions as calls: what goes into each execution is digested before, and what comes out after.
+"""Digests of compiled regions, as of calls: inputs before each execution, outputs after it.
 
-What happens inside is not digested: no op of it exists any more. A region draws where a generator of the process moved
+The inside is not digested: the region has no ops any more. A region draws if a generator of the process advanced
 while it ran.
 """
 

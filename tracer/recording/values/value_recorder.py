@@ -1,4 +1,4 @@
-"""Digests of one recording: when they begin and end, the file, and who is told of what."""
+"""The digests of one recording: when they begin and end, the file, the watches."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ValuesRecording:
             self._describe, lambda tensor: self.moments.named(tensor), lambda: optimizer.active, followed
         )
         self.regions = RegionValues(self.calls, self._describe_region)
-        """Told of every execution of a compiled region."""
+        """Observes every execution of a compiled region."""
         self._region_list = regions
         self.moments = Moments(self.calls, modules)
         self._iterators = Weakly()

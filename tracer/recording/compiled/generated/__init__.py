@@ -1,1 +1,1 @@
-"""What is read in the code that Inductor wrote: its kernels, what went into each, whether their threads meet."""
+"""Inductor's generated code: its kernels, the ops fused into each, whether their threads write the same elements."""

@@ -1,4 +1,4 @@
-"""Do the threads of a generated C++ kernel keep apart, each to numbers of its own?
+"""Do the threads of a generated C++ kernel write disjoint elements?
 
 Atomic additions vary where two threads add to one number, and writes at an index where two threads write to one. Which
 iterations a thread gets is settled by the loop under ``#pragma omp for``. A place is a sum; if one step of that loop's

@@ -153,18 +153,18 @@ def _without_comments(body: str) -> Iterator[str]:
 def atomic_lines(source: str, language: KernelLanguage) -> tuple[str, ...]:
     """The lines of ``source`` that add atomically in floating point."""
     if language is KernelLanguage.CPP:
-        integers = {found["name"] for found in _POINTER_OF_INTEGERS.finditer(source)}
+        integers = {match["name"] for match in _POINTER_OF_INTEGERS.finditer(source)}
         patterns: tuple[re.Pattern[str], ...] = (_ATOMIC_CPP, _ATOMIC_TRANSPOSE)
     else:
         integers = {
-            found["name"] for found in _SIGNATURE.finditer(source) if found["type"].startswith(("i", "u", "b1"))
-        } - {found["name"] for found in _SIGNATURE.finditer(source) if found["type"].startswith(("fp", "bf"))}
+            match["name"] for match in _SIGNATURE.finditer(source) if match["type"].startswith(("i", "u", "b1"))
+        } - {match["name"] for match in _SIGNATURE.finditer(source) if match["type"].startswith(("fp", "bf"))}
         patterns = (_ATOMIC_TRITON,)
     lines = []
     for line in source.splitlines():
         for pattern in patterns:
-            found = pattern.search(line)
-            if found is not None and found.groupdict().get("pointer") not in integers:
+            match = pattern.search(line)
+            if match is not None and match.groupdict().get("pointer") not in integers:
                 lines.append(line.strip())
                 break
     return tuple(lines)

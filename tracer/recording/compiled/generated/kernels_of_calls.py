@@ -33,7 +33,7 @@ class Matching(NamedTuple):
 def match_kernels(
     nodes: Sequence[Node], kernels: Iterable[KernelText], nodes_by_kernel: Mapping[str, Set[str]]
 ) -> Matching:
-    """``told``: by a kernel's name, the graph's names of the calls that went into it, where the compiler said so."""
+    """``nodes_by_kernel``: names of the calls that the compiler fused into a kernel, by the kernel's name."""
     texts = tuple(kernels)
     by_name = {node.name: node for node in nodes}
     went: dict[str, list[str]] = {}

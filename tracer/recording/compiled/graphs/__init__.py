@@ -1,1 +1,1 @@
-"""What is read in the graphs that AOTAutograd handed over: calls, facts, distinct numbers, unwritten memory."""
+"""Graphs from AOTAutograd: their calls, facts, distinct indices and uninitialized memory."""

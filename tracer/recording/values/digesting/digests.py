@@ -46,10 +46,10 @@ def digest(tensor: torch.Tensor) -> int | None:
 def folded(digests: Iterable[int | None], seed: int = 0) -> int | None:
     """One digest of several in their order; ``None`` where one of them is."""
     state = xxhash.xxh3_64(seed=seed)
-    for one in digests:
-        if one is None:
+    for digest in digests:
+        if digest is None:
             return None
-        state.update(one.to_bytes(8, "little"))
+        state.update(digest.to_bytes(8, "little"))
     return state.intdigest() or 1
 
 

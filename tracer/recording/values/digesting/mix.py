@@ -78,5 +78,5 @@ def plain(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def finished(total: int, seed: Any) -> int:
-    """The digest that a sum comes to, once it is on the host."""
+    """The digest from a sum, once that is on the host."""
     return digest_bytes((total & ((1 << 64) - 1)).to_bytes(8, "little"), seed)
