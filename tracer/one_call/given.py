@@ -101,7 +101,7 @@ def has_unknown(value: Any) -> bool:
     return isinstance(value, Unknown) or (isinstance(value, list) and any(map(has_unknown, value)))
 
 
-def _checked(value: Argument) -> Any:
+def _checked(value: object) -> Any:
     if isinstance(value, list):
         return [_checked(one) for one in value]
     if isinstance(value, TensorForm):

@@ -64,8 +64,8 @@ class NotKept(msgspec.Struct, frozen=True, gc=False, tag_field="is", tag="not-ke
 
 
 Item = Union[None, bool, int, float, str, TensorForm, TorchWord, DeviceType, Number, NotKept]  # noqa: UP007 (msgspec reads it on Python 3.10)
-Argument = Union[Item, list[Item]]  # noqa: UP007
-"""What one argument can be."""
+Argument = Union[Item, list[Union[Item, list[Item]]]]  # noqa: UP007
+"""What one argument can be: no schema of torch's has lists nested deeper than a collective's lists of tensors."""
 
 
 def spelled(given: Mapping[str, Argument]) -> str:
@@ -73,7 +73,7 @@ def spelled(given: Mapping[str, Argument]) -> str:
     return ", ".join(f"{name}={_spelled(value)}" for name, value in given.items())
 
 
-def _spelled(value: Argument) -> str:
+def _spelled(value: object) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_spelled, value))}]"
     return str(value) if isinstance(value, msgspec.Struct) else repr(value)

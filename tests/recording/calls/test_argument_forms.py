@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import torch
 
 from tests.support.bits import bits
 from tracer import DeterminismTracer, Trace
-from tracer.trace.arguments import NotKept, spelled
+from tracer.recording.calls.argument_forms import form_of, named_arguments
+from tracer.trace.arguments import Argument, NotKept, TensorForm, spelled
 
 
 def recorded(step: Callable[[], Any]) -> Trace:
@@ -141,3 +143,14 @@ class Mute(torch.Tensor):
 def test_a_tensor_that_does_not_answer_is_left_open_and_stops_nothing() -> None:
     made = arguments(lambda: torch.ones(2).as_subclass(Mute).mul(2.0), "aten.mul.Tensor")
     assert made == ["self=..., other=2.0"]
+
+
+def test_lists_of_lists_survive_the_file_and_deeper_ones_are_left_out() -> None:
+    data = torch.zeros(3)
+    func = torch.ops.c10d.allgather_.default
+    given = named_arguments(func, form_of(([[data, data]], [data]), {}), "cpu")
+    form = TensorForm("float32", (3,))
+    assert given["output_tensors"] == [[form, form]]
+    assert msgspec.json.decode(msgspec.json.encode(given), type=dict[str, Argument]) == given
+    deeper = named_arguments(func, form_of(([[[data]]], [data]), {}), "cpu")
+    assert deeper["output_tensors"] == [[NotKept()]]

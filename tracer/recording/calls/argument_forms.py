@@ -33,6 +33,10 @@ class RawForm(NamedTuple):
     layout: Any
 
 
+#: Lists within lists that a trace holds: ``allgather_`` takes lists of tensors, one for each.
+_DEEPEST = 2
+
+
 def form_of(args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> tuple[Any, ...]:
     """The raw form of a call's arguments: positional ones, then those with a name."""
     if kwargs:
@@ -92,7 +96,7 @@ def named_arguments(func: Any, form: tuple[Any, ...] | None, device: str) -> dic
     return {name: _argument(value, device) for name, value in (*zip(names, positional, strict=False), *named)}
 
 
-def _argument(value: Any, device: str) -> Any:
+def _argument(value: Any, device: str, depth: int = 0) -> Any:
     if isinstance(value, RawForm):
         return TensorForm(
             _word(value.dtype),
@@ -102,7 +106,7 @@ def _argument(value: Any, device: str) -> Any:
             "" if value.device == device else value.device,
         )
     if isinstance(value, list):
-        return [_argument(item, device) for item in value]
+        return [_argument(item, device, depth + 1) for item in value] if depth < _DEEPEST else NotKept()
     if value is ...:
         return NotKept()
     if isinstance(value, torch.device):
