@@ -191,4 +191,4 @@ def test_there_are_five_thousand_cases_and_each_is_made_again_by_its_number(good
     for kind in KINDS:
         assert mutated(kind, 3, good) == mutated(kind, 3, good)
     unchanged = sum(mutated(kind, number, good) == good for kind, number in CASES[::50])
-    assert unchanged < 5
+    assert unchanged < len(CASES[::50]) // 10
