@@ -87,7 +87,7 @@ def _fields(module: ModuleType) -> dict[str, dict[str, str]]:
 _FIELDS: dict[str, dict[str, str]] = {name: said for module in _MODULES for name, said in _fields(module).items()}
 _FIELDS["JudgementForm"] = _FIELDS["Trace"] | _FIELDS["Judgement"]
 for _placed in records.Placed.__subclasses__():
-    if _placed.__module__ == records.__name__:  # the file of values has another, which no schema speaks of
+    if _placed.__name__ in _FIELDS:  # the file of values has another, which no schema speaks of
         _FIELDS[_placed.__name__] = {**_FIELDS["Place"], **_FIELDS[_placed.__name__]}
 _KINDS: dict[str, dict[str, Any]] = {
     name: get_type_hints(getattr(module, name))
