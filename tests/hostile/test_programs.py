@@ -191,7 +191,7 @@ def test_odd_arguments_get_one_line(name: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [{"is": "code"}, {}, form(shape="a"), form(shape=[3.5]), {"is": "torch", "name": 1}, [[1]], {1: 2}]
+    "value", [{"is": "code"}, {}, form(shape="a"), form(shape=[3.5]), {"is": "torch", "name": 1}, [[[1]]], {1: 2}]
 )
 def test_arguments_of_another_kind_are_no_traces(value: Any) -> None:
     with pytest.raises(msgspec.ValidationError):
