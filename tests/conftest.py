@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -40,15 +41,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the files under tests/golden")
 
 
+def _settings() -> list[tuple[Callable[..., Any], Callable[[], Any], Any]]:
+    """Each setting of torch that a recording watches: what sets it, what reads it, and its value."""
+    import torch
+
+    from tracer.recording.torch_private import setting_seams
+
+    watched = setting_seams.settings()
+    return [(getattr(torch._C, setting.watched[0]), read, read()) for setting, read in watched]
+
+
 @pytest.fixture(autouse=True)
 def _the_process_is_its_own() -> Iterator[None]:
     """What a test of this process has set, and left, the next one does not find; one fixture, as every test pays it.
 
-    Outside ``tests/gpu``, CUDA has not started, whichever test of this worker started it before. Threads, deterministic
-    mode and folder are those of the process again after a test that failed or forgot.
+    Outside ``tests/gpu``, CUDA has not started, whichever test of this worker started it before. Threads, settings of
+    torch, variables and folder are those of the process again after a test that failed, forgot, or ran a program that
+    sets them.
     """
     torch = sys.modules.get("torch")
     folder = os.getcwd()
+    variables = dict(os.environ)
+    settings = [] if torch is None else _settings()
     if torch is None:
         threads = None
         yield
@@ -64,6 +78,13 @@ def _the_process_is_its_own() -> Iterator[None]:
                 patch.setattr(torch.cuda, "_queued_calls", [])
                 yield
     os.chdir(folder)
+    if {**os.environ, "PYTEST_CURRENT_TEST": ""} != {**variables, "PYTEST_CURRENT_TEST": ""}:
+        for name in os.environ.keys() - variables.keys():
+            del os.environ[name]
+        os.environ.update(variables)
+    for setter, read, value in settings:
+        if read() != value:
+            setter(*(value if isinstance(value, tuple) else (value,)))
     torch = sys.modules.get("torch")
     if torch is None:
         return

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -41,6 +40,8 @@ def check_folder(folder: Path, *, error: type[TracerError] = UsageError) -> None
     A file is really made, since permission bits say little to root and on a read-only disk; it has no name,
     and nothing else is made, so that a run that is refused leaves nothing.
     """
+    import tempfile  # it loads compressors and generators, which no help needs
+
     try:
         standing = next((parent for parent in (folder, *folder.parents) if parent.exists()), folder)
         with tempfile.TemporaryFile(dir=standing):
