@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 from pathlib import Path
 
@@ -51,3 +52,15 @@ def test_an_import_that_fails_may_succeed_later(tmp_path: Path) -> None:
     importlib.invalidate_caches()
     importlib.import_module("late_module")
     assert seen == ["told"]
+
+
+def test_an_interrupt_waits_until_the_module_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "late_other.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nvalue = 2\n")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    when_imported("late_module", lambda: None)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            importlib.import_module("late_module")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert sys.modules["late_other"].value == 2

@@ -13,9 +13,15 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 
+from tracer.runner.interrupts import interrupt_held
+
 
 def when_imported(name: str, callback: Callable[[], None]) -> None:
-    """Call ``callback`` once: now if module ``name`` is loaded, else right after it was."""
+    """Call ``callback`` once: now if module ``name`` is loaded, else right after it was.
+
+    Control-C waits until it is loaded: an interrupted load of C++ code aborts the process, swallows the interrupt, or
+    leaves a module that cannot be loaded again.
+    """
     if name in sys.modules:
         callback()
     else:
@@ -51,7 +57,8 @@ class _Watcher(MetaPathFinder):
 
         def exec_module(module: ModuleType) -> None:
             loader.__dict__.pop("exec_module", None)
-            original(module)
+            with interrupt_held():
+                original(module)
             if self in sys.meta_path:
                 sys.meta_path.remove(self)
                 self.callback()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -44,8 +43,10 @@ def interrupt_held() -> Iterator[None]:
 
 
 def end_by(number: int) -> None:
-    """End as signal ``number`` ends a process that does not handle it, so that a parent sees what it sees of Python."""
-    with suppress(ValueError, OSError, AttributeError):
-        sys.stdout.flush()
-    signal.signal(number, signal.SIG_DFL)
+    """End as signal ``number`` ends a process that does not handle it, so that a parent sees what it sees of Python.
+
+    Nothing is flushed: a handler may have interrupted a write to the stream.
+    """
+    with suppress(OSError, ValueError):  # SIGKILL has no handler
+        signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)

@@ -75,6 +75,7 @@ class ScriptRecording:
 
         self._watch = ProcessWatch(Sites(), named_variables(), from_start=True)
         self._watch.enter()
+        when_imported("numpy", lambda: None)  # control-C waits until it is loaded
         when_imported("numpy.random", lambda: HOST.look_again(nobody_seeded=True))
         when_imported("multiprocessing.process", CHILDREN.look_again)
         when_imported("torch", self._open)
@@ -167,13 +168,13 @@ class ScriptRecording:
         ``ended_by`` says what ended the script early. A window that was full by then is whole all the same.
         A process that the script forked writes nothing: the trace is its parent's. A process that is
         ``dying`` may be in the middle of an op, where the recorder cannot be left, and need not be.
-        Without a recording torch is imported for a trace of nothing, unless ``may_import`` forbids it, or torch is
-        half imported: its libraries cannot be initialized twice.
+        Without a recording torch is imported for a trace of nothing, unless ``may_import`` forbids it, or torch or
+        NumPy is half imported: their libraries cannot be initialized twice.
         """
         if os.getpid() != self._process or self._is_finished:
             return ""
         self.is_writing = True
-        never = self._window is None and (dying or not may_import or _is_half_imported("torch"))
+        never = self._window is None and (dying or not may_import or any(map(_is_half_imported, ("torch", "numpy"))))
         if never or (dying and not self._is_begun):
             self._end_watch()
             self._is_finished, self.is_writing = True, False

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 from tracer.plain import say
-from tracer.runner.interrupts import AGAIN
+from tracer.runner.interrupts import AGAIN, end_by
 from tracer.runner.outcome import ScriptRecording
 
 #: Sent by job schedulers, torchrun and a closing terminal; they end a Python process at once.
@@ -34,11 +34,11 @@ def trace_before_dying(recording: ScriptRecording) -> Iterator[None]:
     def write_and_die(number: int, frame: FrameType | None) -> None:
         nonlocal writing_since
         if os.getpid() != process:
-            die(number)
+            end_by(number)
         elif recording.is_writing:
             # ``timeout`` and schedulers send a signal twice at once; one that comes later is for a process that hangs.
             if recording.waiting and time.monotonic() - writing_since > AGAIN:
-                die(number)
+                end_by(number)
             recording.waiting.append(number)
             writing_since = writing_since or time.monotonic()
         else:
@@ -51,11 +51,7 @@ def trace_before_dying(recording: ScriptRecording) -> Iterator[None]:
                 with suppress(Exception):  # the script's stream may be in the middle of a line
                     say(f"tracer: error: the trace was not written as asked: {problem}")
             finally:
-                die(number)
-
-    def die(number: int) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
+                end_by(number)
 
     ours = [number for number in DEADLY if signal.getsignal(number) is signal.SIG_DFL]
     for number in ours:

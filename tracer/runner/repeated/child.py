@@ -11,6 +11,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -77,5 +78,7 @@ def _nothing() -> None:
 if __name__ == "__main__":
     code = main()
     if code < 0:
+        with suppress(OSError, ValueError, AttributeError):  # the script may have closed or replaced it
+            sys.stdout.flush()
         end_by(-code)
     sys.exit(code)

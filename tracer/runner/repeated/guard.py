@@ -16,6 +16,8 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 
+from tracer.runner.interrupts import end_by
+
 #: Seconds that a run has to end by itself once it was told to, and then what it started.
 PATIENCE, _PATIENCE_WITH_CHILDREN = 4.0, 1.0
 #: What a terminal, a scheduler or ``torchrun`` sends to all processes of a job: the run gets it without its guard.
@@ -119,9 +121,7 @@ def _leave_as(status: int) -> None:
     if os.WIFSIGNALED(status):
         import resource
 
-        number = os.WTERMSIG(status)
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the script has left its core already
-            signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
+        end_by(os.WTERMSIG(status))
     os._exit(os.waitstatus_to_exitcode(status))
