@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-Reader = Callable[[tuple[Any, ...], Mapping[str, Any]], Any]
-Getter = Callable[[tuple[Any, ...], Mapping[str, Any]], Any]
+Args = tuple[Any, ...]
+Kwargs = Mapping[str, Any]
+Reader = Callable[[Args, Kwargs], Any]
+Getter = Callable[[Args, Kwargs], Any]
 
 #: What stands for a fact that could not be read; it is left out of the trace.
 MISSING = object()

@@ -56,7 +56,7 @@ class Region:
         code.devices = ("cpu",)
         self.run = Run(code, OUTSIDE, in_engine=False, in_optimizer=False)
         self.list = RegionList(Sites(()), dict, "/w")
-        self.trials = RegionTrials(Replay(3, limit, ()), self.list, tries_all=tries_all)
+        self.trials = RegionTrials(Replay(3, limit), self.list, tries_all=tries_all)
         self.trials.risk = Risk(capture_environment(()))
 
     def __call__(self, *inputs: Any) -> Any:

@@ -1,16 +1,17 @@
 """Copies of one call's inputs: each replay gets tensors with the same strides, offsets and shared storage.
 
-Another layout would be another order of adding, and two arguments that share memory are one thing to the kernel. Only
-the storages that a call may write are copied; what it merely reads is handed to it as it is.
+Another layout would be another order of adding. Only the storages that a call may write are copied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
+from tracer.facts.arguments import Args, Kwargs
 from tracer.names import Untried
 from tracer.recording.torch_private import seams, storages
 from tracer.recording.trials.replay_plan import Argument, ReplayPlan
@@ -32,39 +33,34 @@ class CannotCopyError(Exception):
 class Copies:
     """What one call was given, from before it was made."""
 
-    def __init__(self, plan: ReplayPlan, args: tuple[Any, ...], kwargs: Mapping[str, Any], limit: int) -> None:
-        """Copies at most ``limit`` bytes, else raises ``CannotCopyError``; so for what cannot be copied as it lies."""
+    def __init__(self, plan: ReplayPlan, args: Args, kwargs: Kwargs, limit: int) -> None:
+        """Raises ``CannotCopyError`` for more than ``limit`` bytes, and for what cannot be copied as it lies."""
         self._args = args
         self._kwargs = kwargs
-        self._kept: dict[int, Any] = {}
-        """Storage, by its identity, to a copy of it."""
-        self._overwritten = _identities(_given(plan.overwritten, args, kwargs))
-        wanted = tensors_in((args, kwargs)) if plan.copies_all else _given(plan.written, args, kwargs)
-        storages_by_id: dict[int, Any] = {}
-        for tensor in wanted:
-            if not can_be_rebuilt(tensor):
-                raise CannotCopyError(Untried.LAYOUT)
-            storages_by_id[storages.storage_id(tensor)] = _storage_of(tensor)
-        # One copy is kept, another is handed to each trial.
-        self.size = 2 * sum(int(storage.nbytes()) for storage in storages_by_id.values())
+        tensors = list(tensors_in((args, kwargs)))
+        wanted = tensors if plan.copies_all else _tensors_of(plan.written, args, kwargs)
+        if not all(map(can_be_rebuilt, wanted)):
+            raise CannotCopyError(Untried.LAYOUT)
+        originals = {storages.storage_id(tensor): _storage_of(tensor) for tensor in wanted}
+        # One copy stays here, another is handed to each trial.
+        self.size = 2 * sum(int(storage.nbytes()) for storage in originals.values())
         if self.size > limit:
             raise CannotCopyError(Untried.MEMORY)
-        if storages_by_id:
-            shared = [tensor for tensor in tensors_in((args, kwargs)) if storages.storage_id(tensor) in storages_by_id]
-            if not all(map(can_be_rebuilt, shared)):
-                raise CannotCopyError(Untried.LAYOUT)
-            self._kept = {identity: storage.clone() for identity, storage in storages_by_id.items()}
-            owners: dict[int, int] = {}
-            for tensor in shared:
-                owners[storages.storage_id(tensor)] = owners.get(storages.storage_id(tensor), 0) + 1
-            self._overwritten = {identity for identity in self._overwritten if owners.get(identity) == 1}
+        shared = [tensor for tensor in tensors if storages.storage_id(tensor) in originals]
+        if not all(map(can_be_rebuilt, shared)):
+            raise CannotCopyError(Untried.LAYOUT)
+        self._copied = {identity: storage.clone() for identity, storage in originals.items()}
+        """Storage, by its identity, to a copy of it."""
+        uses = Counter(map(storages.storage_id, shared))
+        overwritten = map(storages.storage_id, _tensors_of(plan.overwritten, args, kwargs))
+        self._overwritten = {identity for identity in overwritten if uses[identity] == 1}
 
     def let_go(self) -> None:
         """Hold none of the tensors that were copied: the call may want to free them before it ends."""
         copies: dict[int, Any] = {}
 
         def on_copy(tensor: torch.Tensor) -> torch.Tensor:
-            original = self._kept.get(storages.storage_id(tensor))
+            original = self._copied.get(storages.storage_id(tensor))
             if original is None:
                 return tensor
             copy = _laid_on(original, tensor)
@@ -72,27 +68,24 @@ class Copies:
             return copy
 
         self._args, self._kwargs = _mapped((self._args, dict(self._kwargs)), on_copy)
-        self._kept, self._overwritten = copies, set()
+        self._copied, self._overwritten = copies, set()
 
-    def fresh(self, byte: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def fresh(self, byte: int) -> tuple[Args, dict[str, Any]]:
         """The arguments of one trial; ``byte`` lies wherever the call only writes."""
-        if not self._kept:
-            return self._args, dict(self._kwargs)
-        clones: dict[int, Any] = {}
+        clones = {identity: storage.clone() for identity, storage in self._copied.items()}
 
         def rebuilt(tensor: torch.Tensor) -> torch.Tensor:
             identity = storages.storage_id(tensor)
-            original = self._kept.get(identity)
-            if original is None:
+            if identity not in clones:
                 return tensor
-            storage = clones.get(identity)
-            if storage is None:
-                storage = clones[identity] = original.clone()
-            copy = _laid_on(storage, tensor)
-            if identity in self._overwritten and _is_whole(tensor, storage):
+            storage = clones[identity]
+            # Only where the tensor is all of its storage: what lies around it is nobody's to change.
+            if identity in self._overwritten and tensor.numel() * tensor.element_size() == storage.nbytes():
                 storage.fill_(byte)
-            return copy
+            return _laid_on(storage, tensor)
 
+        if not clones:
+            return self._args, dict(self._kwargs)
         args, kwargs = _mapped((self._args, dict(self._kwargs)), rebuilt)
         return args, kwargs
 
@@ -104,13 +97,8 @@ def _laid_on(storage: Any, tensor: torch.Tensor) -> torch.Tensor:
     return laid
 
 
-def _is_whole(tensor: torch.Tensor, storage: Any) -> bool:
-    """Is there nothing in the storage but the tensor? What lies around it is nobody's to change."""
-    return bool(tensor.numel() * tensor.element_size() == storage.nbytes())
-
-
 def can_be_rebuilt(tensor: Any) -> bool:
-    """Is it a tensor of plain memory, which a storage, an offset, sizes and strides tell whole?"""
+    """Is it plain memory, wholly described by a storage, an offset, sizes and strides?"""
     if type(tensor) not in _PLAIN and seams.dispatches_itself(type(tensor)):
         return False
     if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested or tensor.device.type == "meta":
@@ -122,20 +110,13 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
     """Every tensor in ``value``, lists and dictionaries searched."""
     if isinstance(value, torch.Tensor):
         yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from tensors_in(item)
-    elif isinstance(value, dict):
-        for item in value.values():
+    elif isinstance(value, (list, tuple, dict)):
+        for item in value.values() if isinstance(value, dict) else value:
             yield from tensors_in(item)
 
 
-def _given(named: tuple[Argument, ...], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
-    return [tensor for argument in named for tensor in tensors_in(argument.of(args, kwargs))]
-
-
-def _identities(tensors: list[torch.Tensor]) -> set[int]:
-    return {storages.storage_id(tensor) for tensor in tensors}
+def _tensors_of(arguments: tuple[Argument, ...], args: Args, kwargs: Kwargs) -> list[torch.Tensor]:
+    return [tensor for argument in arguments for tensor in tensors_in(argument.of(args, kwargs))]
 
 
 def _mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:

@@ -1,41 +1,30 @@
 """What the data of a call settle: writes to distinct places, sums that are exact, choices without ties.
 
-It reads values, and so waits for a device. Where sizes alone settle a call the tables know it already and nothing is
-read; after the first call of a group whose data leave two ways, that group is not looked at again.
+Reading values waits for a device. Nothing is read where sizes alone settle a call, nor of a group in which the data of
+one call already left two ways.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 from math import prod
-from types import FrameType
 from typing import Any, NamedTuple
 
 import torch
 
-from tracer.facts.arguments import Getter, argument_getter
+from tracer.facts.arguments import Args, Kwargs, argument_getter, getters
 from tracer.names import SETTLING_DATA, DataShown
 from tracer.ops.op import Op, Orders, Writes
 from tracer.ops.rows import row_of
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.observers import Interest, Observer
-from tracer.recording.torch_private import seams
 from tracer.recording.values.digesting.device import is_capturing
+from tracer.recording.values.digesting.digests import unseen
 
 #: Whole numbers up to 2 to this power are exact, and so is every sum of them that stays below it.
 _EXACT_BITS = {torch.float64: 53, torch.float32: 24, torch.float16: 11, torch.bfloat16: 8}
-
-
-def are_zeros(target: torch.Tensor) -> bool:
-    """Is nothing there yet?"""
-    return not bool(target.any())
-
-
-def holds_nan(added: torch.Tensor) -> bool:
-    """Is a NaN among them? Of two that meet, the first one's payload stays."""
-    return bool(added.isnan().any())
 
 
 def add_exactly(target: torch.Tensor | None, added: torch.Tensor, most: int, factor: float = 1) -> bool:
@@ -51,25 +40,22 @@ def add_exactly(target: torch.Tensor | None, added: torch.Tensor, most: int, fac
 def _largest_whole(numbers: torch.Tensor) -> float:
     """The largest absolute value; infinite where one is no whole number."""
     largest = float(numbers.abs().max())  # NaN and infinity come through
-    if largest != largest or not bool((numbers == numbers.round()).all()):
-        return float("inf")
-    return largest
+    return largest if largest == largest and bool((numbers == numbers.round()).all()) else float("inf")
 
 
-Look = Callable[[tuple[Any, ...], Mapping[str, Any], Any], DataShown]
+Look = Callable[[Args, Kwargs, Any], DataShown]
+Test = Callable[[Args, Kwargs], DataShown]
 
 
 def ties_of(func: Any, op: Op) -> Look | None:
     """What looks for ties in the calls of ``func``, an overload of ``op``; ``None``: it orders nothing."""
-    source, dim = argument_getter(func, "self"), argument_getter(func, "dim")
-    if op.orders is None or source is None or dim is None:
+    gets = getters(func, "self", "dim")
+    if op.orders is None or gets is None:
         return None
-    get: Getter = source
-    along: Getter = dim
     test = _among_chosen if op.orders is Orders.SEVERAL else _of_one
 
-    def look(args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> DataShown:
-        numbers, axis = get(args, kwargs), along(args, kwargs)
+    def look(args: Args, kwargs: Kwargs, result: Any) -> DataShown:
+        numbers, axis = (get(args, kwargs) for get in gets)
         if not numbers.dim() or not numbers.numel():
             return DataShown.NO_TIES
         if numbers.is_floating_point() and bool(numbers.isnan().any()):
@@ -108,45 +94,29 @@ class Places(NamedTuple):
     """The numbers lie below this."""
 
 
-Find = Callable[[tuple[Any, ...], Mapping[str, Any]], Places]
-_MASKS = (torch.bool, torch.uint8)
+Find = Callable[[Args, Kwargs], Places]
 
 
 def destinations_of(func: Any, op: Op) -> Find | None:
     """What tells where the calls of ``func``, an overload of ``op``, write."""
-    spatial = op.spatial
-    if op.writes is Writes.UNPOOLED:
-        return _with(
-            func, lambda source, indices, size: _pooled(indices, prod(size), spatial), "self", "indices", "output_size"
-        )
-    if op.writes is Writes.POOLED:
-        return _with(
-            func, lambda source, indices: _pooled(indices, prod(source.shape[-spatial:]), spatial), "self", "indices"
-        )
     if op.writes is None:
         return None
-    return _with(func, *_FINDS[op.writes])
-
-
-def _with(func: Any, find: Callable[..., Places], *names: str) -> Find | None:
-    getters = [argument_getter(func, name) for name in names]
-    present: list[Getter] = [get for get in getters if get is not None]
-    if len(present) != len(names):
-        return None
-    return lambda args, kwargs: find(*(get(args, kwargs) for get in present))
+    find, *names = _FINDS[op.writes]
+    if op.writes in (Writes.POOLED, Writes.UNPOOLED):
+        find = partial(find, op.spatial)
+    gets = getters(func, *names)
+    return None if gets is None else lambda args, kwargs: find(*(get(args, kwargs) for get in gets))
 
 
 def _along(target: torch.Tensor, dim: int, index: torch.Tensor) -> Places:
     """A place is the index along ``dim`` and the position in all other dimensions."""
     if not target.dim() or not index.dim():
         return Places(index.reshape(-1), max(1, target.numel()))
-    extent = target.shape[dim]
-    rows = index.movedim(dim, -1).reshape(-1, index.shape[dim])
-    return _in_rows(rows, extent)
+    return _in_rows(index.movedim(dim, -1).reshape(-1, index.shape[dim]), target.shape[dim])
 
 
 def _in_rows(numbers: torch.Tensor, extent: int) -> Places:
-    """Rows of numbers, of which each counts for itself."""
+    """Rows of numbers, each counted by itself."""
     offsets = torch.arange(numbers.shape[0], device=numbers.device).unsqueeze(1) * extent
     return Places((numbers.to(torch.int64) + offsets).reshape(-1), numbers.shape[0] * extent)
 
@@ -166,12 +136,9 @@ def _put_by_several(target: torch.Tensor, indices: Any) -> Places:
     for index in indices:
         if index is None:
             dim += 1
-        elif index.dtype in _MASKS:
-            for part in index.nonzero().unbind(1):
-                indexed.append((target.shape[dim], part))
-                dim += 1
-        else:
-            indexed.append((target.shape[dim], index))
+            continue
+        for part in index.nonzero().unbind(1) if index.dtype in (torch.bool, torch.uint8) else (index,):
+            indexed.append((target.shape[dim], part))
             dim += 1
     whole = torch.zeros((), dtype=torch.int64, device=target.device)
     count = 1
@@ -187,7 +154,8 @@ def _embedded(indices: torch.Tensor, rows: int, padding: int) -> Places:
     return Places(numbers[numbers != padding] if padding >= 0 else numbers, int(rows))
 
 
-def _pooled(indices: torch.Tensor, extent: int, spatial: int) -> Places:
+def _pooled(spatial: int, source: torch.Tensor, indices: torch.Tensor, size: Any = None) -> Places:
+    extent = prod(source.shape[-spatial:] if size is None else size)
     return _in_rows(indices.reshape(-1, prod(indices.shape[-spatial:])), extent)
 
 
@@ -211,13 +179,10 @@ _FINDS: dict[Writes, tuple[Any, ...]] = {
     Writes.SEVERAL: (_put_by_several, "self", "indices"),
     Writes.FLAT: (_put, "self", "index"),
     Writes.EMBEDDED: (_embedded, "indices", "num_weights", "padding_idx"),
+    Writes.POOLED: (_pooled, "self", "indices"),
+    Writes.UNPOOLED: (_pooled, "self", "indices", "output_size"),
 }
-
-
-_Args = tuple[Any, ...]
 _BY_SHAPE = "index.distinct"
-_SUMS = ("sum", "add")
-Test = Callable[[_Args, Mapping[str, Any]], DataShown]
 
 
 class DataFacts(Observer):
@@ -233,15 +198,12 @@ class DataFacts(Observer):
         return test is not None or choice is not None
 
     def before(
-        self,
-        info: OverloadInfo,
-        counter: CallCounter | None,
-        asked: tuple[Any, ...] | None,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
+        self, info: OverloadInfo, counter: CallCounter | None, asked: Any, args: Args, kwargs: Kwargs
     ) -> Look | None:
         """Look at where a call is about to write; returns what is to be looked at once it has chosen."""
-        if counter is None or self._is_open(counter) or _is_known_by_shape(info, counter):
+        if counter is None or not self._tallies.get(counter, {}).keys() <= SETTLING_DATA:
+            return None
+        if counter.asked is not None and dict(zip(info.readers, counter.asked, strict=True)).get(_BY_SHAPE) is True:
             return None
         test, choice = self._tests[info]
         if test is None:
@@ -250,14 +212,7 @@ class DataFacts(Observer):
         return None
 
     def after(
-        self,
-        begun: Look | None,
-        info: OverloadInfo,
-        counter: CallCounter,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        result: Any,
-        frame: FrameType | None,
+        self, begun: Any, info: OverloadInfo, counter: CallCounter, args: Args, kwargs: Kwargs, result: Any, frame: Any
     ) -> None:
         """A call has chosen."""
         if begun is not None:
@@ -268,26 +223,15 @@ class DataFacts(Observer):
         tally = self._tallies.get(counter)
         return {} if tally is None else {"data": dict(tally)}
 
-    def _is_open(self, counter: CallCounter) -> bool:
-        """Did a call of the group leave two ways?"""
-        tally = self._tallies.get(counter)
-        return tally is not None and not tally.keys() <= SETTLING_DATA
-
-    def _note(self, counter: CallCounter, look: Callable[[], DataShown], args: _Args) -> None:
+    def _note(self, counter: CallCounter, look: Callable[[], DataShown], args: Args) -> None:
         shown = DataShown.UNREAD
         if not any(isinstance(value, torch.Tensor) and is_capturing(value) for value in args):
             try:
-                with _unseen():
+                with unseen():
                     shown = look()
-            except Exception:  # sparse, out of bounds, a tensor of an unforeseen kind: nothing is known
+            except Exception:  # sparse, out of bounds, a tensor of an unforeseen kind
                 shown = DataShown.UNREAD
         self._tallies.setdefault(counter, Counter())[shown] += 1
-
-
-def _is_known_by_shape(info: OverloadInfo, counter: CallCounter) -> bool:
-    if counter.asked is None or _BY_SHAPE not in info.readers:
-        return False
-    return dict(zip(info.readers, counter.asked, strict=True))[_BY_SHAPE] is True
 
 
 def _tests_of(func: Any) -> tuple[Test | None, Look | None]:
@@ -296,7 +240,7 @@ def _tests_of(func: Any) -> tuple[Test | None, Look | None]:
         return None, None
     op = row_of(rest.partition(".")[0])
     find = destinations_of(func, op)
-    return (None if find is None else _writes(func, op, find)), ties_of(func, op)
+    return None if find is None else _writes(func, op, find), ties_of(func, op)
 
 
 def _writes(func: Any, op: Op, find: Find) -> Test:
@@ -307,7 +251,7 @@ def _writes(func: Any, op: Op, find: Find) -> Test:
     factor = argument_getter(func, "alpha")
     keeps_target = argument_getter(func, "include_self")
 
-    def test(args: _Args, kwargs: Mapping[str, Any]) -> DataShown:
+    def test(args: Args, kwargs: Kwargs) -> DataShown:
         most = most_at_one_place(find(args, kwargs))
         if most <= 1:
             return DataShown.DISTINCT
@@ -317,35 +261,24 @@ def _writes(func: Any, op: Op, find: Find) -> Test:
         onto = None
         if not op.onto_zeros and target is not None and "backward" not in op.name:
             onto = target(args, kwargs) if keeps_target is None or keeps_target(args, kwargs) else None
-        if most == 2 and (onto is None or are_zeros(onto)) and not holds_nan(numbers):
+        # NaN excluded: of two that meet, the first one's payload stays.
+        if most == 2 and not (onto is not None and bool(onto.any())) and not bool(numbers.isnan().any()):
             return DataShown.TWICE_ONTO_ZEROS
         times = 1 if factor is None else factor(args, kwargs)
-        if add_exactly(onto, numbers, most, times):
-            return DataShown.EXACT
-        return DataShown.DUPLICATES
+        return DataShown.EXACT if add_exactly(onto, numbers, most, times) else DataShown.DUPLICATES
 
     return test
 
 
-def _adds(func: Any, op: Op) -> Callable[[_Args, Mapping[str, Any]], bool]:
+def _adds(func: Any, op: Op) -> Callable[[Args, Kwargs], bool]:
     """Does a call sum up what falls together?"""
     if "backward" in op.name:
         by_frequency = argument_getter(func, "scale_grad_by_freq")
         return lambda args, kwargs: by_frequency is None or not by_frequency(args, kwargs)
     if op.sums:
         return lambda args, kwargs: True
-    reduce, accumulate = argument_getter(func, "reduce"), argument_getter(func, "accumulate")
-    if reduce is not None:
-        how: Getter = reduce
-        return lambda args, kwargs: how(args, kwargs) in _SUMS
-    if accumulate is not None:
-        does: Getter = accumulate
-        return lambda args, kwargs: bool(does(args, kwargs))
+    if reduce := argument_getter(func, "reduce"):
+        return lambda args, kwargs: reduce(args, kwargs) in ("sum", "add")
+    if accumulate := argument_getter(func, "accumulate"):
+        return lambda args, kwargs: bool(accumulate(args, kwargs))
     return lambda args, kwargs: False
-
-
-@contextmanager
-def _unseen() -> Iterator[None]:
-    """Ops in here are seen by no mode, no subclass and no autograd."""
-    with torch.no_grad(), seams.without_torch_function(), seams.without_modes():
-        yield

@@ -1,77 +1,39 @@
 """A call replayed, and its results compared with its own, to the bit: for ops and for compiled regions alike.
 
-Fresh memory holds other bytes in each replay, so that what a kernel leaves unwritten differs. Memory of the size of
-each result is taken, filled and given back at once: the allocator of a device hands it out again, that of the host
-mostly does. What it does not reach stays as it was, so this finds some reads of unwritten memory, not all.
+Fresh memory holds other bytes in each replay, so that what a kernel leaves unwritten differs: memory of the size of
+each result is allocated, filled and freed at once. A device's allocator hands it out again, the host's mostly does, so
+this finds some reads of unwritten memory, not all.
 """
 
 from __future__ import annotations
 
 import ctypes
+import random
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 
+from tracer.facts.arguments import Args, Kwargs
 from tracer.names import TrialArm, Untried
+from tracer.recording import patching
 from tracer.recording.torch_private import seams
-from tracer.recording.trials.copies import Copies
-from tracer.recording.trials.generator_states import GeneratorStates
+from tracer.recording.trials.copies import CannotCopyError, Copies, tensors_in
+from tracer.recording.trials.replay_plan import ReplayPlan
 from tracer.recording.trials.tally import Distance, TrialTally, distance_between
-from tracer.recording.values.digesting.device import DeviceDigests, Slot
+from tracer.recording.values.digesting.device import DeviceDigests, Slot, is_capturing
 
 #: Size of the second stream's work, and how often it is repeated.
 _BUSY_NUMBERS, _BUSY_TIMES = 1 << 22, 8
+#: The bytes that fill fresh memory, in turn: neighbours differ, and none is zero.
+_BYTES = (0x55, 0xAA, 0x3C, 0xC3, 0xFF)
 
 
-class Arms:
-    """The arms of replays, in turn: nothing changed, a busy second stream, another number of threads."""
-
-    def __init__(self, asked: Sequence[TrialArm] = ()) -> None:
-        self._asked = tuple(asked)
-        self._streams: dict[torch.device, tuple[Any, torch.Tensor]] = {}
-
-    def of(self, times: int, device: torch.device) -> list[TrialArm]:
-        """The arm of each of ``times`` trials on ``device``, and one more for other threads, if asked for."""
-        arms = [TrialArm.REPEATED] * times
-        if device.type == "cuda":
-            arms[1::2] = [TrialArm.STREAM] * len(arms[1::2])
-        if TrialArm.THREADS in self._asked and device.type == "cpu" and CAN_CHANGE_THREADS:
-            arms.append(TrialArm.THREADS)
-        return arms
-
-    @contextmanager
-    def under(self, arm: TrialArm, device: torch.device) -> Iterator[None]:
-        """Apply ``arm`` while a replay runs."""
-        if arm is TrialArm.STREAM:
-            self._keep_busy(device)
-            yield
-        elif arm is TrialArm.THREADS:
-            threads = torch.get_num_threads()
-            _SET_THREADS(1 if threads > 1 else 2)
-            try:
-                yield
-            finally:
-                _SET_THREADS(threads)
-        else:
-            yield
-
-    def _keep_busy(self, device: torch.device) -> None:
-        """Start work on another stream, which goes on while the replay runs."""
-        busy = self._streams.get(device)
-        if busy is None:
-            numbers = torch.zeros(_BUSY_NUMBERS, device=device)
-            torch.cuda.synchronize(device)
-            busy = self._streams[device] = (torch.cuda.Stream(device), numbers)
-        stream, numbers = busy
-        with torch.cuda.stream(stream):
-            for _ in range(_BUSY_TIMES):
-                numbers.sin_()
-
-
-def _found() -> Any:
+def _thread_switch() -> Any:
     """OpenMP's own switch, for the calling thread alone; torch's would change what MKL does from then on."""
     try:
         switch = ctypes.CDLL(None).omp_set_num_threads
@@ -81,107 +43,226 @@ def _found() -> Any:
     return switch
 
 
-_SET_THREADS: Any = _found()
+_SET_THREADS: Any = _thread_switch()
 
 
-def _works() -> bool:
+@contextmanager
+def _other_threads() -> Iterator[int]:
+    """Run with another number of threads, which is yielded."""
+    threads = torch.get_num_threads()
+    other = 1 if threads > 1 else 2
+    _SET_THREADS(other)
+    try:
+        yield other
+    finally:
+        _SET_THREADS(threads)
+
+
+def _can_change_threads() -> bool:
     """Does torch take its number of threads from this OpenMP library?"""
     if _SET_THREADS is None:
         return False
-    before = torch.get_num_threads()
-    other = 1 if before > 1 else 2
-    _SET_THREADS(other)
-    try:
+    with _other_threads() as other:
         return torch.get_num_threads() == other
-    finally:
-        _SET_THREADS(before)
 
 
-CAN_CHANGE_THREADS = _works()
+_CAN_CHANGE_THREADS = _can_change_threads()
 
 
-#: The bytes, in turn: neighbours differ, and none is zero.
-BYTES = (0x55, 0xAA, 0x3C, 0xC3, 0xFF)
-
-
-def byte_of(trial: int) -> int:
-    """The byte that fills fresh memory in a replay."""
-    return BYTES[trial % len(BYTES)]
-
-
-def fill_what_is_next(results: Sequence[torch.Tensor], byte: int) -> None:
+def _fill_next(results: Sequence[torch.Tensor], byte: int) -> None:
     """Have the allocator's next block of the size of each result hold ``byte``."""
     blocks = [
-        torch.empty(size, dtype=torch.uint8, device=result.device).fill_(byte)
+        torch.empty(result.nbytes, dtype=torch.uint8, device=result.device).fill_(byte)
         for result in results
-        if result.layout is torch.strided and (size := result.numel() * result.element_size())
+        if result.layout is torch.strided and result.nbytes
     ]
     blocks.clear()
 
 
 Digest = tuple[int, ...]
-Make = Callable[[tuple[Any, ...], dict[str, Any]], list[torch.Tensor]]
+Make = Callable[[Args, dict[str, Any]], list[torch.Tensor]]
 """Makes the call on these arguments; returns the tensors to compare."""
 
 
-class Replay:
-    """How often the calls of one recording are replayed, and under which arms."""
+class GeneratorStates:
+    """States of every generator that a call may draw from, those among its arguments included.
 
-    def __init__(self, times: int, limit: int, arms: Sequence[TrialArm]) -> None:
+    Each trial starts from the state before the call; the program goes on from the one that the call left. States are
+    put back past the functions that watch who seeds: nobody seeded anything.
+    """
+
+    def __init__(self, plan: ReplayPlan, args: Args, kwargs: Kwargs) -> None:
+        """Raises where a state cannot be read."""
+        self._ways = _ways(plan, args, kwargs) if plan.draws else []
+        self._before = [read() for _, read in self._ways]
+        self._after: list[Any] = []
+
+    def the_call_returned(self) -> None:
+        """Read the states that the call left."""
+        self._after = [read() for _, read in self._ways]
+
+    def as_before(self) -> None:
+        """For a trial: put back the states before the call."""
+        for (put, _), state in zip(self._ways, self._before, strict=True):
+            put(state)
+
+    def as_after(self) -> None:
+        """For the program: put back the states that the call left."""
+        for (put, _), state in zip(self._ways, self._after, strict=True):
+            put(state)
+
+
+def _ways(plan: ReplayPlan, args: Args, kwargs: Kwargs) -> list[tuple[Callable[[Any], Any], Callable[[], Any]]]:
+    """For each generator, what puts a state back and what reads it."""
+    passed: list[Any] = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Generator)]
+    defaults = [generator for _, generator in seams.default_generators()]
+    generators: dict[int, Any] = {generator._cdata: generator for generator in (*defaults, *passed)}
+    set_state: Any = patching.held_by(torch._C.Generator, "set_state")
+    ways: list[Any] = [(partial(set_state, generator), generator.get_state) for generator in generators.values()]
+    if plan.is_foreign:
+        hidden: Any = getattr(patching.held_by(random, "random"), "__self__", None)
+        if hidden is not None:
+            ways.append((hidden.setstate, hidden.getstate))
+        mersenne = getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
+        if mersenne is not None:
+            ways.append((mersenne.set_state, mersenne.get_state))
+    return ways
+
+
+class Prepared(NamedTuple):
+    """What it takes to replay one call, from before it was made."""
+
+    tally: TrialTally
+    copies: Copies
+    generators: GeneratorStates
+
+    def finish(self, attempt: Callable[[], Untried | None]) -> None:
+        """The call returned: make the ``attempt`` to replay it, and leave the generators as the call left them."""
+        try:
+            self.generators.the_call_returned()
+        except Exception:
+            self.tally.leave(Untried.GENERATOR)
+            return
+        try:
+            reason = attempt()
+        except Exception:  # whatever it is, it is no business of the program's
+            reason = Untried.FAILED
+        finally:
+            self.generators.as_after()
+        if reason is not None:
+            self.tally.leave(reason)
+
+
+class Replay:
+    """How the calls of one recording are replayed."""
+
+    def __init__(self, times: int, limit: int, *, threads: bool = False) -> None:
+        """``limit``: what the trials of one call may copy and hold, in bytes. ``threads``: once with other threads."""
         self._times = times
-        self.limit = limit
-        """What the trials of one call may copy and hold, in bytes."""
-        self._arms = Arms(arms)
+        self._limit = limit
+        self._threads = threads
+        self._streams: dict[torch.device, tuple[Any, torch.Tensor]] = {}
         self._digests = DeviceDigests()
 
+    def prepare(
+        self, tally: TrialTally, plan: ReplayPlan, args: Args, kwargs: Kwargs, *, lets_go: bool = False
+    ) -> Prepared | Untried:
+        """Copy what replays need; the reason, where the call is not replayed.
+
+        ``lets_go``: hold none of the tensors that were copied, as the call may want to free them before it ends.
+        """
+        if not tally.is_due():
+            return Untried.RARER
+        if any(map(is_capturing, tensors_in((args, kwargs)))):
+            return Untried.CAPTURED
+        try:
+            with unseen():
+                copies = Copies(plan, args, kwargs, self._limit)
+                if lets_go:
+                    copies.let_go()
+        except CannotCopyError as problem:
+            return problem.reason
+        except Exception:  # a tensor of an unforeseen kind, or no memory left
+            return Untried.LAYOUT
+        try:
+            return Prepared(tally, copies, GeneratorStates(plan, args, kwargs))
+        except Exception:
+            return Untried.GENERATOR
+
     def compare(
-        self,
-        tally: TrialTally,
-        copies: Copies,
-        generators: GeneratorStates,
-        own_tensors: Sequence[torch.Tensor],
-        results: Sequence[torch.Tensor],
-        make: Make,
+        self, prepared: Prepared, own_tensors: Sequence[torch.Tensor], results: Sequence[torch.Tensor], make: Make
     ) -> Untried | None:
         """Replay a call and tally the result; returns the reason if it cannot be compared.
 
         ``own_tensors`` are the call's outputs, ``results`` those of them that it allocated.
         """
-        if copies.size + sum(one.numel() * one.element_size() for one in own_tensors) > self.limit:
+        copies = prepared.copies
+        if copies.size + sum(tensor.numel() * tensor.element_size() for tensor in own_tensors) > self._limit:
             return Untried.MEMORY
         own = self._digest(own_tensors)
         if own is None:
             return Untried.LAYOUT
-        device = next((one.device for one in own_tensors if not one.is_cpu), torch.device("cpu"))
+        device = next((tensor.device for tensor in own_tensors if not tensor.is_cpu), torch.device("cpu"))
         digests: list[tuple[TrialArm, Digest]] = []
         largest = Distance()
-        for number, arm in enumerate(self._arms.of(self._times, device)):
-            byte = byte_of(number)
-            generators.as_before()
+        for trial, arm in enumerate(self._arms(device)):
+            byte = _BYTES[trial % len(_BYTES)]
+            prepared.generators.as_before()
             positional, named = copies.fresh(byte)
-            fill_what_is_next(results, byte)
-            with self._arms.under(arm, device):
+            _fill_next(results, byte)
+            if arm is TrialArm.THREADS:
+                with _other_threads():
+                    tensors = make(positional, named)
+            else:
+                if arm is TrialArm.STREAM:
+                    self._keep_busy(device)
                 tensors = make(positional, named)
             digest = self._digest(tensors)
             if digest is None or len(tensors) != len(own_tensors):
                 return Untried.LAYOUT
             digests.append((arm, digest))
             if digest != own and arm is not TrialArm.THREADS:
-                between = distance_between(own_tensors, tensors)
-                largest = Distance(max(largest.ulp, between.ulp), max(largest.relative, between.relative))
-        tally.note(own, digests, largest)
+                largest = largest.or_more(distance_between(own_tensors, tensors))
+        prepared.tally.note(own, digests, largest)
         return None
+
+    def _arms(self, device: torch.device) -> list[TrialArm]:
+        """The arm of each trial on ``device``, and one more for other threads, if asked for."""
+        arms = [TrialArm.REPEATED] * self._times
+        if device.type == "cuda":
+            arms[1::2] = [TrialArm.STREAM] * len(arms[1::2])
+        if self._threads and device.type == "cpu" and _CAN_CHANGE_THREADS:
+            arms.append(TrialArm.THREADS)
+        return arms
+
+    def _keep_busy(self, device: torch.device) -> None:
+        """Start work on another stream, which goes on while the replay runs."""
+        if device not in self._streams:
+            numbers = torch.zeros(_BUSY_NUMBERS, device=device)
+            torch.cuda.synchronize(device)
+            self._streams[device] = (torch.cuda.Stream(device), numbers)
+        stream, numbers = self._streams[device]
+        with torch.cuda.stream(stream):
+            for _ in range(_BUSY_TIMES):
+                numbers.sin_()
 
     def _digest(self, tensors: Sequence[torch.Tensor]) -> Digest | None:
         """One number a tensor; this waits for a device. ``None`` where a tensor has no digest."""
         digests = [self._digests.digest(tensor) for tensor in tensors]
-        if any(digest is None for digest in digests):
-            return None
         if self._digests.is_used:
             self._digests.fetch()
-        return tuple(
-            digest.value if isinstance(digest, Slot) else int(digest) for digest in digests if digest is not None
-        )
+        numbers: list[Any] = [digest.value if isinstance(digest, Slot) else digest for digest in digests]
+        return None if None in numbers else tuple(numbers)
+
+
+def results_of(scratch: frozenset[int], result: Any) -> Iterator[torch.Tensor]:
+    """The tensors among a call's results, without those at the places of ``scratch``."""
+    if not scratch or not isinstance(result, (tuple, list)):
+        yield from tensors_in(result)
+        return
+    for place, item in enumerate(result):
+        if place not in scratch:
+            yield from tensors_in(item)
 
 
 @contextmanager
@@ -192,20 +273,20 @@ def unseen() -> Iterator[None]:
 
 
 def quietly(make: Callable[[], Any]) -> Any:
-    """The call has warned already, if it warns: not once more for each trial.
+    """Make a call again without warning again.
 
-    A warning of torch's kernels waits until the function that Python called returns. That is the program's own call,
-    unless there is one in between: ``apply_`` calls back, and hands out the warnings of what it called when it returns.
+    torch's kernels hold a warning back until the function that Python called returns. That is the program's own call,
+    unless one lies in between: ``apply_`` calls back, and hands out the warnings of what it called when it returns.
     """
     if not torch.is_deterministic_algorithms_warn_only_enabled():
         return make()
     results: list[Any] = []
+
+    def keep(number: float) -> float:
+        results.append(make())
+        return number
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.zeros(1).apply_(lambda number: _kept(results, make(), number))
+        torch.zeros(1).apply_(keep)
     return results[0]
-
-
-def _kept(results: list[Any], value: Any, number: float) -> float:
-    results.append(value)
-    return number

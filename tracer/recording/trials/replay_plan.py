@@ -74,17 +74,13 @@ def plan_replay(func: Any, access: Access) -> ReplayPlan | Untried | None:
     if not gives and not written:
         return Untried.NO_RESULT
     roles = {Argument(position, name): role for position, name, role in access.arguments}
-    untold = tuple(
-        argument
-        for argument, role in roles.items()
-        if role in _WRITING and argument not in written and not access.is_foreign
-    )
+    if access.is_foreign:
+        roles = {}  # nothing but its schema is known
+    undeclared = tuple(argument for argument in roles if roles[argument] in _WRITING and argument not in written)
     return ReplayPlan(
-        written=(*written, *untold),
-        overwritten=tuple(
-            argument for argument in written if roles.get(argument) == accesses.WRITES and not access.is_foreign
-        ),
-        copies_all=access.is_foreign or "rnn" in name or "lstm" in name or "gru" in name,
+        written=(*written, *undeclared),
+        overwritten=tuple(argument for argument in written if roles.get(argument) == accesses.WRITES),
+        copies_all=access.is_foreign or any(layer in name for layer in ("rnn", "lstm", "gru")),
         draws=access.is_foreign or may_draw(func),
         is_foreign=access.is_foreign,
         scratch=plan.scratch,
@@ -93,8 +89,8 @@ def plan_replay(func: Any, access: Access) -> ReplayPlan | Untried | None:
 
 def _has_effects(func: Any) -> bool:
     """Was the op registered as one that does something outside its results (torch 2.6 and newer)?"""
-    asked = find(sys.modules.get("torch._higher_order_ops.effects"), "has_effects")
+    has_effects = find(sys.modules.get("torch._higher_order_ops.effects"), "has_effects")
     try:
-        return asked is not None and bool(asked(func))
+        return has_effects is not None and bool(has_effects(func))
     except Exception:  # other releases ask for more than the op
         return False
