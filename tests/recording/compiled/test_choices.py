@@ -11,7 +11,7 @@ import torch
 
 from tests.support.lines import record
 from tracer.names import KernelLanguage
-from tracer.recording.compiled.choices import Choice, configurations, was_timed
+from tracer.recording.compiled.choices import configurations, was_timed
 from tracer.recording.compiled.generated.kernel_text import read_kernels
 
 TEMPLATE = '''
@@ -45,7 +45,7 @@ def tuned(configs: int, *, info: dict[str, Any] | None = None, launchers: int = 
     )
 
 
-def loaded(monkeypatch: pytest.MonkeyPatch, **kernels: Any) -> dict[str, Choice]:
+def loaded(monkeypatch: pytest.MonkeyPatch, **kernels: Any) -> dict[str, str]:
     codecache, module = ModuleType("torch._inductor.codecache"), ModuleType("generated")
     vars(module).update(kernels, key="k")
     codecache.PyCodeCache = SimpleNamespace(modules=[module])  # type: ignore[attr-defined]
@@ -56,7 +56,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch, **kernels: Any) -> dict[str, Choice]
 def test_a_configuration_that_won_against_others_now_or_earlier_was_chosen_with_a_stopwatch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    by_timing = Choice("XBLOCK=128, num_warps=4, num_stages=1", True)
+    by_timing = "XBLOCK=128, num_warps=4, num_stages=1"
     found = loaded(
         monkeypatch,
         now=tuned(4, info={"autotune_cache_state": "miss", "num_configs": 4}),
@@ -75,7 +75,7 @@ def test_a_configuration_that_won_against_others_now_or_earlier_was_chosen_with_
 def test_of_several_kernels_that_were_timed_the_one_that_runs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     kernels = [SimpleNamespace(fn=SimpleNamespace(__name__=name)) for name in ("triton_red_a", "triton_per_a")]
     multi = SimpleNamespace(picked_kernel=1, _kernels=kernels)
-    assert loaded(monkeypatch, multi_kernel_0=multi) == {"multi_kernel_0": Choice("triton_per_a", True)}
+    assert loaded(monkeypatch, multi_kernel_0=multi) == {"multi_kernel_0": "triton_per_a"}
 
 
 def test_a_templates_choice_is_read_in_its_source() -> None:

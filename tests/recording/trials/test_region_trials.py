@@ -67,7 +67,7 @@ class Region:
         return result
 
     def tried(self) -> Tried | None:
-        region, groups, _ = self.list.told_of(self.run)
+        region, groups, _ = self.list.one_execution(self.run)
         return self.trials.in_regions((region,), tuple(groups))[0].tried
 
 
@@ -231,7 +231,7 @@ def test_where_nothing_is_at_risk_nothing_is_tried_unless_all_is_asked_for() -> 
 def test_calls_that_may_vary_bear_what_their_region_showed_and_others_do_not() -> None:
     region = Region(Counts(), text=text_of(CUSTOM, 'more: "f32[4][1]cpu" = torch.ops.aten.mul.Tensor(out, 2)'))
     region(torch.zeros(4))
-    told, groups, _ = region.list.told_of(region.run)
+    told, groups, _ = region.list.one_execution(region.run)
     regions = region.trials.in_regions((told,), tuple(groups))
     found = {group.op: group.tried for group in region.trials.in_groups(regions, tuple(groups))}
     assert found == {"mine.op.default": regions[0].tried, "aten.mul.Tensor": None}

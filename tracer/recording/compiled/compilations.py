@@ -1,8 +1,8 @@
-"""What torch's compiler makes, as it makes it: graphs, generated code, and what both were made of.
+"""The graphs and the code that torch's compiler makes, recorded as it makes them.
 
-Watched are the call that hands a graph to a backend, the compilation of one graph and the moment after it (which a
-region from a cache passes as well), and torch's own structured trace, which tells of graphs that come from a cache.
-All of it is read and nothing changed: keys of caches and generated code are what they are without.
+Read, and never changed, are: the graph that a backend receives, each graph's compilation, the code that is set up
+afterwards (also code from a cache), and torch's structured trace, which has the graphs of cached code. Cache keys and
+generated code stay what they are.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import json
 import logging
 import weakref
 from _thread import get_ident
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from types import CodeType
 from typing import Any
 
 from tracer.names import DeterministicMode, Direction, RegionOrigin
-from tracer.recording.compiled.choices import Choice, configurations, was_timed
+from tracer.recording.compiled.choices import configurations, was_timed
 from tracer.recording.compiled.generated.kernel_text import dispatches
 from tracer.recording.compiled.hidden_hooks import HOOKS
 from tracer.recording.compiled.program_lines import Step
@@ -29,23 +32,29 @@ from tracer.tables.settings.rows import load_rows
 from tracer.trace.records import FactValue
 
 CONFIG = "torch._inductor.config."
+#: Graphs in torch's structured trace.
 _GRAPHS = {
     "aot_inference_graph": Direction.INFERENCE,
     "aot_forward_graph": Direction.FORWARD,
     "aot_backward_graph": Direction.BACKWARD,
 }
-_FURTHER = ("fx_graph_cache_hit", "recompile_reasons", "dynamo_cpp_guards_str")
-#: What most programs that are kept for lines of code come to; older ones go first.
+#: Most programs that are kept for their lines; the oldest go first.
 _MOST_PROGRAMS = 4096
 
 
+def compiler_settings() -> dict[str, FactValue]:
+    """Inductor's current settings, by their full names."""
+    settings, _ = read_settings(load_rows().row, {})
+    return {name: value for name, value in settings.items() if name.startswith(CONFIG)}
+
+
 class Program:
-    """One graph as dynamo handed it to a backend, in strings: no tensor, no graph is kept."""
+    """One graph as dynamo handed it to a backend, as strings. No tensor or graph is kept."""
 
     def __init__(self, compile_id: str, backend: str, nodes: Any) -> None:
         self.compile_id = compile_id
         self.backend = backend
-        self._raw = {
+        self._details = {
             str(node.name): Detail(
                 node.meta.get("stack_trace"),
                 module_names(node.meta.get("nn_module_stack")),
@@ -55,78 +64,76 @@ class Program:
             for node in nodes
             if node.op.startswith("call_")
         }
-        self._steps: list[Step] | None = None
         self.code: CodeType | None = None
         self.fullgraph: bool | None = None
         self.dynamic: bool | None = None
         self.options: dict[str, FactValue] = {}
         self.graphs: dict[Direction, str] = {}
         """Texts from torch's structured trace, until the code that was compiled from them is loaded."""
-        self.is_hit = False
         self.forwards: list[CompiledCode] = []
 
-    @property
+    @cached_property
     def steps(self) -> list[Step]:
-        """Its calls, read when they are first wanted."""
-        if self._steps is None:
-            self._steps = [detail.step for detail in self._raw.values()]
-        return self._steps
+        """Its calls."""
+        return [detail.step for detail in self._details.values()]
 
     def stack_of(self, name: str) -> str | None:
-        """The stack of one of its calls; ``None`` for a name that is none's."""
-        detail = self._raw.get(name)
+        """The stack of the call that bears this name in the graph; ``None`` for an unknown name."""
+        detail = self._details.get(name)
         return detail.stack if detail is not None else None
 
 
+@dataclass(eq=False)
 class CompiledCode:
     """One region's code."""
 
-    def __init__(self, program: Program | None, direction: Direction, compile_id: str) -> None:
-        self.program = program
-        self.direction = direction
-        self.compile_id = compile_id
-        self.text = ""
-        """Its graph."""
-        self.source = ""
-        """The generated code."""
-        self.details: dict[str, Detail] = {}
-        """By a call's name in the graph, where the graph itself was at hand."""
-        self.kernels: dict[str, set[str]] = {}
-        """By a kernel's name: the graph's calls that went into it."""
-        self.timed: set[str] = set()
-        """The graph's calls for which several ways were timed."""
-        self.key = ""
-        """By which torch finds its loaded code."""
-        self.choices: dict[str, Choice] = {}
-        """By a kernel's name: the configuration that autotuning chose."""
-        self.origin = RegionOrigin.UNKNOWN
-        self.mode: DeterministicMode | None = None
-        self.settings: dict[str, FactValue] = {}
-        self.uses_cuda_graphs = False
-        self.devices: tuple[str, ...] = ()
-        self.dispatches = True
-        """May its code dispatch ops, which are its own and not to be counted again?"""
-        self.guard: tuple[str, str] = ("", "")
-        """The compilation that did not serve, and the condition that failed there."""
-        self.by_compiled_autograd = compile_id.startswith("!")
-        compiled = program.code if program is not None else None
+    program: Program | None
+    direction: Direction
+    compile_id: str
+    origin: RegionOrigin = RegionOrigin.UNKNOWN
+    mode: DeterministicMode | None = None
+    settings: dict[str, FactValue] = field(default_factory=dict)
+    guard: tuple[str, str] = ("", "")
+    """The earlier compilation whose guard failed, and that guard."""
+    text: str = ""
+    """Its graph."""
+    source: str = ""
+    """The generated code."""
+    details: dict[str, Detail] = field(default_factory=dict)
+    """By the call's name in the graph; empty if only the graph's text is known."""
+    kernels: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """By kernel: the graph's calls that were fused into it."""
+    timed: set[str] = field(default_factory=set)
+    """The graph's calls for which candidates were timed."""
+    key: str = ""
+    """torch's key of the loaded code."""
+    choices: dict[str, str] = field(default_factory=dict)
+    """By kernel: the configuration that autotuning chose."""
+    uses_cuda_graphs: bool = False
+    devices: tuple[str, ...] = ()
+    dispatches: bool = True
+    """Whether its code may dispatch ops; the region counts them already."""
+
+    def __post_init__(self) -> None:
+        self.by_compiled_autograd = self.compile_id.startswith("!")
+        compiled = self.program.code if self.program is not None else None
         self.has_lines = compiled is None or not is_torchs_own(compiled.co_filename)
-        """Do its calls bear lines of the program? A function of torch's own is known by who called it."""
+        """Whether its calls have lines of the program; torch's own functions have only their caller's."""
 
 
 class CompileLog:
-    """What was compiled while it listened. Told by ``InductorWatch``, which replaces the functions."""
+    """What was compiled while it listened. ``InductorWatch`` replaces the functions and calls it."""
 
     def __init__(self) -> None:
         self.codes: list[CompiledCode] = []
         self.programs: list[Program] = []
         self.by_object: dict[int, tuple[weakref.ref[Any], CompiledCode]] = {}
-        """By ``id`` of what Inductor returned; an entry goes with its object."""
+        """By ``id`` of what Inductor returned; an entry goes when its object does."""
         self._programs: dict[str, Program] = {}
         self._current: dict[int, list[tuple[int, CompiledCode]]] = {}
-        """By thread: the graphs whose compilation is under way, innermost last."""
+        """By thread: the graphs that are being compiled, innermost last, each with the ``id`` of its module."""
         self._tracing: dict[int, tuple[str, TracedCalls]] = {}
-        """By thread: what AOTAutograd traces, or traced last, by the number of its compilation."""
+        """By thread: the compilation that AOTAutograd traces, or traced last."""
         self._guards: dict[str, tuple[str, str]] = {}
         self._handler = _Handler(self)
 
@@ -141,18 +148,17 @@ class CompileLog:
         self.look_at_choices()
 
     def code_of(self, compiled: Any) -> CompiledCode | None:
-        """What is known of the code that is being called."""
+        """The record of the code that is being called."""
         entry = self.by_object.get(id(compiled))
         return entry[1] if entry is not None and entry[0]() is compiled else None
 
     # --- called by the watches ---
 
-    def graph_handed_over(
-        self, call: Call, *, graph: Any, backend: str, config: Mapping[str, Any], dynamic: Any
-    ) -> None:
+    def graph_handed_over(self, call: Call, backend: str, config: Mapping[str, Any]) -> None:
         """Dynamo calls a backend."""
-        program = Program(compile_seams.compile_id(), backend, graph.graph.nodes)
+        program = Program(compile_seams.compile_id(), backend, call.args[1].graph.nodes)
         program.code, program.fullgraph = compile_seams.compiled_function(call.frame)
+        dynamic = getattr(call.first, "dynamic", None)
         program.dynamic = dynamic if isinstance(dynamic, bool) else None
         program.options = {name: value for name, value in config.items() if isinstance(value, (bool, int, str))}
         self._programs[program.compile_id] = program
@@ -176,23 +182,13 @@ class CompileLog:
     def compile_begins(self, call: Call) -> None:
         """Inductor compiles one graph, or finds its code in the cache."""
         graph = call.first
-        direction = (
-            Direction.BACKWARD
-            if call.kwargs.get("is_backward")
-            else Direction.INFERENCE
-            if call.kwargs.get("is_inference")
-            else Direction.FORWARD
-        )
-        code = self._new_code(direction)
-        code.origin = RegionOrigin.COMPILED
+        code = self._new_code(_direction(call.kwargs), RegionOrigin.COMPILED)
         self._current.setdefault(get_ident(), []).append((id(graph), code))
         code.text = compile_seams.graph_as_text(graph)
-        for node in graph.graph.nodes:
-            if node.op == "call_function":
-                code.details[node.name] = detail_of(node.meta)
+        code.details = {node.name: detail_of(node.meta) for node in graph.graph.nodes if node.op == "call_function"}
 
     def compile_ended(self, call: Call) -> None:
-        """... and this is it."""
+        """Inductor returned the code of one graph."""
         running = self._current.get(get_ident(), [])
         while running:
             graph, code = running.pop()
@@ -200,57 +196,61 @@ class CompileLog:
                 self._register(call.result, code)
                 break
 
+    @property
+    def _compiling(self) -> CompiledCode | None:
+        """The graph that this thread is compiling."""
+        running = self._current.get(get_ident())
+        return running[-1][1] if running else None
+
     def kernel_written(self, call: Call) -> None:
         """A kernel was made of some of the graph's calls."""
-        running = self._current.get(get_ident())
-        if not running or not isinstance(call.result, str) or len(call.args) < 3:
-            return
-        origin = call.args[2]
-        names = running[-1][1].kernels.setdefault(call.result, set())
-        names.update(_origins(origin if isinstance(origin, (list, tuple)) else [origin]))
+        code = self._compiling
+        if code is not None and isinstance(call.result, str) and len(call.args) > 2:
+            origin = call.args[2]
+            nodes = origin if isinstance(origin, (list, tuple)) else [origin]
+            code.kernels[call.result].update(_origins(nodes))
 
     def chosen(self, call: Call) -> None:
-        """One of several ways was chosen to compute a call of the graph."""
-        running = self._current.get(get_ident())
-        if running and len(call.args) > 2 and was_timed(call.args[2]):
-            running[-1][1].timed.add(compile_seams.node_being_lowered())
+        """One of several candidates was chosen to compute a call of the graph."""
+        code = self._compiling
+        if code is not None and len(call.args) > 2 and was_timed(call.args[2]):
+            code.timed.add(compile_seams.node_being_lowered())
 
     def look_at_choices(self) -> None:
-        """Read what autotuning has chosen by now; it does so when code first runs."""
+        """Read what autotuning has chosen by now; it chooses when code first runs."""
         for code in self.codes:
             if "triton" in code.source:
                 code.choices.update(configurations(code.key))
 
     def code_is_ready(self, call: Call) -> None:
-        """Code is set up in this process, whether it was compiled now or came from a cache."""
+        """Code is set up in this process, compiled just now or from a cache."""
         compiled = call.first
         compile_id = compile_seams.compile_id()
         if any(code.compile_id == compile_id for _, code in self._current.get(get_ident(), [])):
-            return  # `compile_ended` will tell
+            return  # `compile_ended` follows
         if self.code_of(compiled) is not None:
             return
-        fx_kwargs = getattr(compiled, "fx_kwargs", {})
         program = self._programs.get(compile_id)
-        direction = Direction.BACKWARD if fx_kwargs.get("is_backward") else Direction.FORWARD
-        if direction is Direction.FORWARD and program is not None and Direction.INFERENCE in program.graphs:
-            direction = Direction.INFERENCE
-        code = self._new_code(direction)
-        code.origin = RegionOrigin.CACHE
-        if program is not None:
-            code.text = program.graphs.pop(direction, "")
+        graphs = program.graphs if program is not None else {}
+        direction = Direction.INFERENCE if Direction.INFERENCE in graphs else Direction.FORWARD
+        if getattr(compiled, "fx_kwargs", {}).get("is_backward"):
+            direction = Direction.BACKWARD
+        code = self._new_code(direction, RegionOrigin.CACHE)
+        code.text = graphs.pop(direction, "")
         self._register(compiled, code)
 
-    def told(self, name: str, payload: Any) -> None:
-        """torch's trace told of a graph, or of something else that it names."""
-        program = self._programs.get(compile_seams.compile_id())
-        if name in _GRAPHS and program is not None:
-            program.graphs[_GRAPHS[name]] = str(payload)
+    def logged(self, name: str, payload: Any) -> None:
+        """torch's structured trace has an entry ``name``."""
+        if name in _GRAPHS:
+            program = self._programs.get(compile_seams.compile_id())
+            if program is not None:
+                program.graphs[_GRAPHS[name]] = str(payload)
         elif name == "dynamo_cpp_guards_str":
             HOOKS.guarded(str(payload))
         elif name == "fx_graph_cache_hit":
-            running = self._current.get(get_ident())
-            if running:
-                running[-1][1].origin = RegionOrigin.CACHE
+            code = self._compiling
+            if code is not None:
+                code.origin = RegionOrigin.CACHE
         elif name == "recompile_reasons":
             reasons = json.loads(payload) if isinstance(payload, str) and payload.startswith("[") else payload
             first = str(reasons[-1] if isinstance(reasons, list) and reasons else reasons)
@@ -259,26 +259,21 @@ class CompileLog:
 
     # --- the rest ---
 
-    def _new_code(self, direction: Direction) -> CompiledCode:
+    def _new_code(self, direction: Direction, origin: RegionOrigin) -> CompiledCode:
         compile_id = compile_seams.compile_id()
-        code = CompiledCode(self._programs.get(compile_id), direction, compile_id)
-        code.mode = deterministic_mode()
-        settings, _ = read_settings(load_rows().row, {})
-        code.settings = {name: value for name, value in settings.items() if name.startswith(CONFIG)}
-        code.guard = self._guards.get(compile_id, ("", ""))
-        return code
+        context = (deterministic_mode(), compiler_settings(), self._guards.get(compile_id, ("", "")))
+        return CompiledCode(self._programs.get(compile_id), direction, compile_id, origin, *context)
 
     def _register(self, compiled: Any, code: CompiledCode) -> None:
         cls = compile_seams.compiled_graph_class()
         if cls is None or not isinstance(compiled, cls):
-            return  # an empty graph: its own Python code runs, op by op
+            return  # an empty graph: Python code runs it op by op
         code.source = str(getattr(compiled, "source_code", ""))
         code.key = str(getattr(compiled, "cache_key", ""))
         code.dispatches = dispatches(code.source)
         code.devices = tuple(sorted(str(device) for device in getattr(compiled, "device_types", ())))
-        code.uses_cuda_graphs = (
-            _is_true(getattr(compiled, "fx_kwargs", {}).get("cudagraphs")) and "cuda" in code.devices
-        )
+        cudagraphs = getattr(compiled, "fx_kwargs", {}).get("cudagraphs")
+        code.uses_cuda_graphs = bool(getattr(cudagraphs, "value", cudagraphs)) and "cuda" in code.devices
         self.codes.append(code)
         if code.program is not None and code.direction is Direction.FORWARD:
             code.program.forwards.append(code)
@@ -287,18 +282,20 @@ class CompileLog:
 
     def met_unknown(self, compiled: Any) -> CompiledCode:
         """Code that was compiled before anybody listened, and runs now."""
-        fx_kwargs = getattr(compiled, "fx_kwargs", {})
-        direction = Direction.BACKWARD if fx_kwargs.get("is_backward") else Direction.FORWARD
-        if fx_kwargs.get("is_inference"):
-            direction = Direction.INFERENCE
-        code = CompiledCode(None, direction, "")
-        code.origin = RegionOrigin.EARLIER
+        code = CompiledCode(None, _direction(getattr(compiled, "fx_kwargs", {})), "", RegionOrigin.EARLIER)
         self._register(compiled, code)
         return code
 
 
+def _direction(options: Mapping[str, Any]) -> Direction:
+    """Which pass a graph is of, by the options that Inductor compiles it with."""
+    if options.get("is_backward"):
+        return Direction.BACKWARD
+    return Direction.INFERENCE if options.get("is_inference") else Direction.FORWARD
+
+
 def _origins(nodes: Iterable[Any]) -> Iterator[str]:
-    """Names of the graph's calls that what Inductor schedules was made of; what is fused holds more of its kind."""
+    """Names of the graph's calls behind Inductor's scheduler nodes; a fused node holds several nodes."""
     for node in nodes:
         inner: Sequence[Any] = getattr(node, "get_nodes", tuple)()
         if any(other is not node for other in inner):
@@ -307,12 +304,8 @@ def _origins(nodes: Iterable[Any]) -> Iterator[str]:
             yield from (str(origin.name) for origin in getattr(getattr(node, "node", None), "origins", ()))
 
 
-def _is_true(value: Any) -> bool:
-    return bool(getattr(value, "value", value))
-
-
 class _Handler(logging.Handler):
-    """Reads the few of torch's own messages that tell of graphs. A failure of it is nobody's."""
+    """Reads the entries of torch's structured trace that concern graphs."""
 
     def __init__(self, log: CompileLog) -> None:
         super().__init__()
@@ -323,7 +316,6 @@ class _Handler(logging.Handler):
             metadata = getattr(record, "metadata", {})
             artifact = metadata.get("artifact")
             name = artifact.get("name") if isinstance(artifact, dict) else next(iter(metadata), "")
-            if name in _GRAPHS or name in _FURTHER:
-                self._log.told(name, getattr(record, "payload", None))
-        except Exception:  # what a note stumbles over is no business of the program's
+            self._log.logged(str(name), getattr(record, "payload", None))
+        except Exception:  # a failure of the recorder never reaches the program
             return

@@ -1,7 +1,6 @@
 """How often each compiled region runs, and from where.
 
-A region is called as one function. While one runs whose inside is known, the recorder's mode leaves the stack: its
-kernels' calls are the region's own, and would be counted twice.
+While a region with a known graph runs, the recorder's mode leaves the stack: its ops would be counted twice.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from tracer.recording.torch_private import compile_seams, seams
 _current_node = seams.current_node
 _modes = seams.dispatch_mode_count
 _FORWARD, _INFERENCE = Direction.FORWARD, Direction.INFERENCE
-#: Forwards without a backward that are remembered; an evaluation without ``no_grad`` has no end of them.
+#: Most forwards that are remembered until their backward; an evaluation without ``no_grad`` has no backward.
 _MOST_WAITING = 10_000
 
 
 class Run:
-    """Executions of one region that agree in where they were asked for."""
+    """Executions of one region that agree in their caller."""
 
     __slots__ = ("called_from", "code", "count", "in_engine", "in_optimizer", "order", "scope", "site", "unwritten")
 
@@ -41,33 +40,33 @@ class Run:
         self.code = code
         self.scope = scope
         self.in_engine = in_engine
-        """Did the backward engine call it?"""
+        """Whether the backward engine called it."""
         self.in_optimizer = in_optimizer
         self.site: Site = NOWHERE
-        """The innermost line outside torch that led to the first of them; of a backward, to its forward."""
+        """The innermost line outside torch that led to the first execution; of a backward, to its forward."""
         self.called_from: Site = NOWHERE
-        """The user's own line that did."""
+        """The user's own line that led there."""
         self.count = 0
         self.order = next(ORDER)
         self.unwritten: dict[tuple[int, FreshMemory], int] = {}
-        """How often it was handed memory of which nothing was written: by the input's place and by who gave it."""
+        """Counts of unwritten inputs, by the input's position and by the allocation."""
 
 
 class RegionObserver(Protocol):
-    """Who wants to know what a region reads and writes."""
+    """Looks at what a region reads and writes."""
 
     def before(self, run: Run, compiled: Any, inputs: Any) -> Any:
-        """A region is about to run."""
+        """A region is about to run; the result is passed to the other two methods."""
 
     def after(self, begun: Any, result: Any) -> None:
-        """... and this is what it gave."""
+        """The region returned ``result``."""
 
     def left(self, begun: Any) -> None:
-        """It is over, also where it failed."""
+        """The region returned or raised."""
 
 
 class Executions:
-    """The executions of one recording. ``log`` tells what is known of a region's code."""
+    """The executions of one recording. ``log`` gives the log of compilations, once there is one."""
 
     def __init__(
         self, attribution: Attribution, storages: StorageObservers, log: Callable[[], CompileLog | None]
@@ -76,34 +75,27 @@ class Executions:
         self._modules = attribution.modules
         self._optimizer = attribution.optimizer
         self._log = log
-        self._known: Mapping[int, tuple[Any, CompiledCode]] | None = None
+        self._by_object: Mapping[int, tuple[Any, CompiledCode]] = {}
         self.runs: dict[Any, Run] = {}
         self._forwards: dict[Any, deque[Run]] = {}
-        """By a program: its forwards whose backward has not run yet; the last one's runs first."""
-        self._handed_over = storages.handed_over  # it may write to what it is given
+        """By program: forwards whose backward has not run yet. The backward of the last one runs first."""
+        self._handed_over = storages.handed_over  # the region may write to its inputs
+        self._unwritten, self._indices = storages.unwritten.live, storages.indices.live
         self.on_unseen: Callable[[CompiledCode, FrameType | None], None] = lambda code, frame: None
         """Called for each execution of code whose graph is unknown."""
         self.observers: tuple[RegionObserver, ...] = ()
         self.running: Run | None = None
         """The execution that ``ran`` began last; ``None`` if it is not counted."""
 
-    def start(self) -> None:
-        """Begin to count."""
-        RUNS.add(self)
-
-    def stop(self) -> None:
-        """Count no more."""
-        RUNS.discard(self)
-
-    def ran(self, compiled: Any, inputs: Any = ()) -> bool:
+    def ran(self, compiled: Any, inputs: Any) -> bool:
         """``compiled`` is about to run; will it dispatch ops that are counted as its own?"""
         self.running = None
-        handed = self._handed_over(inputs)
+        unwritten = self._handed_over(inputs) if self._unwritten or self._indices else ()
         modules = self._modules
         in_engine = _current_node() is not None
         if not in_engine and _get_ident() != modules.thread and seams.graph_task_id() == -1:
-            return False  # another thread's, which is not recorded
-        registered = self._known.get(id(compiled)) if self._known is not None else None
+            return False  # a thread that is not recorded
+        registered = self._by_object.get(id(compiled))
         code = registered[1] if registered is not None else self._code_of(compiled)
         if code is None:
             return False
@@ -126,12 +118,13 @@ class Executions:
             if forward is not None:
                 run.site, run.called_from = forward.site, forward.called_from
             else:
-                self._locate(run, sys._getframe(2))
+                sites, frame = self._attribution.sites, sys._getframe(2)
+                run.site, run.called_from = sites.innermost(frame), sites.users_own(frame)
         if direction is _FORWARD and waiting is not None:
             waiting.append(run)
         run.count += 1
         self.running = run
-        for entry in handed:
+        for entry in unwritten:
             run.unwritten[entry] = run.unwritten.get(entry, 0) + 1
         if code.text:
             return code.dispatches
@@ -139,15 +132,15 @@ class Executions:
         return False
 
     def _code_of(self, compiled: Any) -> CompiledCode | None:
-        """What is known of code that was not met yet."""
+        """The record of code that runs for the first time."""
         log = self._log()
         if log is None:
             return None
-        self._known = log.by_object
+        self._by_object = log.by_object
         return log.code_of(compiled) or log.met_unknown(compiled)
 
     def _caller(self, frame: FrameType | None) -> tuple[str, int, int] | None:
-        """The instruction outside torch that asked for code of torch's own, which has no other line."""
+        """The instruction outside torch that called code of torch's own, which has no other line."""
         kind_of = self._attribution.sites.kind_of
         while frame is not None:
             code = frame.f_code
@@ -156,18 +149,13 @@ class Executions:
             frame = frame.f_back
         return None
 
-    def _locate(self, run: Run, frame: FrameType | None) -> None:
-        sites = self._attribution.sites
-        run.site = sites.innermost(frame)
-        run.called_from = sites.users_own(frame)
-
 
 def _counted(original: Callable[..., Any]) -> Callable[..., Any]:
     """``original``, observed. A plain function, because calling a region may take only a few microseconds."""
     pop, push = seams.pop_plainly, seams.push_plainly
 
     def make(self: Any, inputs: Any) -> Any:
-        """Make the call without the recorder's mode; in two calls of torch's where it is the only one."""
+        """Make the call without the recorder's mode. Where that is the only mode, two calls of torch suffice."""
         if pop is None or push is None:
             return original(self, inputs)
         if _modes() == 1:
@@ -177,7 +165,7 @@ def _counted(original: Callable[..., Any]) -> Callable[..., Any]:
                     return original(self, inputs)
             finally:
                 push(mode)
-        with without_recording():  # a mode of somebody else's is above; torch puts one there at the first call
+        with without_recording():  # another mode is on top, such as torch's own at the first call
             return original(self, inputs)
 
     @functools.wraps(original)
@@ -186,7 +174,7 @@ def _counted(original: Callable[..., Any]) -> Callable[..., Any]:
         if len(listeners) == 1 and not listeners[0].observers:
             try:
                 lifts = listeners[0].ran(self, inputs)
-            except Exception:  # what a note stumbles over is no business of the program's
+            except Exception:  # a failure of the recorder never reaches the program
                 lifts = False
             return make(self, inputs) if lifts else original(self, inputs)
         lifts = True
@@ -198,13 +186,10 @@ def _counted(original: Callable[..., Any]) -> Callable[..., Any]:
                 if listener.running is not None:
                     for observer in listener.observers:
                         begun.append((observer, observer.before(listener.running, self, inputs)))
-        except Exception:  # what a note stumbles over is no business of the program's
+        except Exception:
             lifts = False
-        call = make if lifts else original
-        if not begun:
-            return call(self, inputs)
         try:
-            result = call(self, inputs)
+            result = (make if lifts else original)(self, inputs)
             for observer, begun_by in begun:
                 observer.after(begun_by, result)
             return result
@@ -216,7 +201,7 @@ def _counted(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Runs:
-    """Who counts in this process. While somebody does, the method by which regions are called is replaced."""
+    """The executions that count in this process. While there are any, the method that runs regions is replaced."""
 
     def __init__(self) -> None:
         self.listeners: tuple[Executions, ...] = ()
@@ -224,12 +209,12 @@ class _Runs:
         patching.in_children(self._step_aside)
 
     def add(self, listener: Executions) -> None:
-        """Tell ``listener`` from now on."""
+        """Count for ``listener`` from now on."""
         self.listeners = (*self.listeners, listener)
         self.look_again()
 
     def discard(self, listener: Executions) -> None:
-        """Tell it no more; the last one puts the method back, unless somebody else replaced it since."""
+        """Stop counting; the last one puts the method back, unless somebody else replaced it since."""
         self.listeners = tuple(other for other in self.listeners if other is not listener)
         if not self.listeners and self._replaced is not None:
             cls, original, placed = self._replaced
@@ -238,7 +223,7 @@ class _Runs:
                 self._replaced = None
 
     def look_again(self) -> None:
-        """Replace the method where the class was loaded since."""
+        """Replace the method if the class was loaded since."""
         cls = compile_seams.compiled_graph_class()
         original = vars(cls).get("__call__") if cls is not None else None
         if cls is not None and self.listeners and self._replaced is None and original is not None:
@@ -250,5 +235,4 @@ class _Runs:
         self.listeners = ()
 
 
-#: Who counts.
 RUNS = _Runs()

@@ -1,4 +1,4 @@
-"""When Inductor compiles: deterministic mode and its settings are read then, and not when the code runs."""
+"""Watches Inductor compile: it reads deterministic mode and its settings then, and not when the code runs."""
 
 from __future__ import annotations
 
@@ -8,18 +8,15 @@ from types import FrameType
 from typing import Any
 
 from tracer.names import EventKind, Subsystem
-from tracer.recording.compiled.compilations import CompileLog
+from tracer.recording.compiled.compilations import CONFIG, CompileLog, compiler_settings
 from tracer.recording.compiled.hidden_hooks import HOOKS
 from tracer.recording.events import EventLog
 from tracer.recording.patching import Call
-from tracer.recording.process.settings import deterministic_mode, read_settings
+from tracer.recording.process.settings import deterministic_mode
 from tracer.recording.stepping_aside import without_recording
 from tracer.recording.torch_private import compile_seams, seams
 from tracer.recording.watchers import Target, Watchers
-from tracer.tables.settings.rows import load_rows
 from tracer.trace.records import FactValue
-
-_CONFIG = "torch._inductor.config."
 
 
 class InductorWatch:
@@ -34,7 +31,7 @@ class InductorWatch:
         self.on_compiler = on_compiler
         self._starts = 0
         self.log = CompileLog()
-        """What was compiled: graphs and code."""
+        """The graphs and the code that were compiled."""
         self.settings: dict[str, FactValue] = {}
         """Inductor's settings when it first compiled, with the options of ``torch.compile`` on top."""
 
@@ -52,51 +49,34 @@ class InductorWatch:
             _INDUCTOR.discard(self)
             self.log.stop()
 
-    def look_again(self) -> None:
-        """Watch what was loaded since: torch loads its compiler when it is first used."""
-        _INDUCTOR.look_again()
-
     def compiles(self, frame: FrameType, options: Mapping[str, Any]) -> None:
         """Inductor was handed a graph; ``options`` are those of this graph alone."""
-        self._events.note(
-            EventKind.FIRST_USE,
-            Subsystem.INDUCTOR,
-            frame=frame,
-            value=f"deterministic_mode={deterministic_mode()}",
-        )
+        mode = f"deterministic_mode={deterministic_mode()}"
+        self._events.note(EventKind.FIRST_USE, Subsystem.INDUCTOR, frame=frame, value=mode)
         if not self.settings or options:
-            current, _ = read_settings(load_rows().row, {})
-            own = {name: value for name, value in current.items() if name.startswith(_CONFIG)}
-            asked = {name: value for name in own if (value := _plain(options.get(name[len(_CONFIG) :]))) is not None}
-            self.settings = own | self.settings | asked
-
-
-def _plain(value: Any) -> FactValue | None:
-    return value if isinstance(value, (bool, int, str)) else None
+            current = compiler_settings()
+            passed = {name: options.get(name.removeprefix(CONFIG)) for name in current}
+            plain = {name: value for name, value in passed.items() if isinstance(value, (bool, int, str))}
+            self.settings = current | self.settings | plain
 
 
 def _on_wrapper(watch: InductorWatch, call: Call) -> None:
     config = getattr(call.first, "config", {})
     watch.compiles(call.frame, config)
     compile_seams.load_compiler()
-    watch.look_again()
+    _INDUCTOR.look_again()
     watch.on_compiler()
-    dynamic = getattr(call.first, "dynamic", None)
-    watch.log.graph_handed_over(
-        call, graph=call.args[1], backend=compile_seams.INDUCTOR, config=config, dynamic=dynamic
-    )
+    watch.log.graph_handed_over(call, compile_seams.INDUCTOR, config)
 
 
 def _on_torch_compile(watch: InductorWatch, call: Call) -> None:
-    """``torch.compile`` is called: dynamo is loaded the next moment, and watched before it reads anything."""
+    """``torch.compile`` is called, so dynamo is loaded next: it is watched before it reads anything."""
     compile_seams.load_dynamo()
-    watch.look_again()
+    _INDUCTOR.look_again()
 
 
 def _on_other_backend(watch: InductorWatch, call: Call) -> None:
-    backend = str(getattr(call.first, "compiler_name", "")) or "unnamed"
-    dynamic = getattr(call.first, "dynamic", None)
-    watch.log.graph_handed_over(call, graph=call.args[1], backend=backend, config={}, dynamic=dynamic)
+    watch.log.graph_handed_over(call, str(getattr(call.first, "compiler_name", "")) or "unnamed", {})
 
 
 def _on_compile(watch: InductorWatch, call: Call) -> None:
@@ -111,30 +91,33 @@ _WRAPPER_CODE = getattr(vars(seams.inductor_wrapper or type).get("__call__"), "_
 
 
 def _unseen(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What Inductor calls to time something is no call of the program's."""
+    """Calls that Inductor makes to time something are not the program's."""
     with without_recording():
         return function(*args, **kwargs)
 
 
 def _on_compiled(watch: InductorWatch, call: Call) -> None:
     watch.log.compile_ended(call)
-    watch.look_again()
+    _INDUCTOR.look_again()
+
+
+def _loaded(module: str, name: str) -> Any | None:
+    return getattr(sys.modules.get(module), name, None)
 
 
 def _entries() -> list[Target]:
-    module, name = seams.INDUCTOR_ENTRY
-    writers = (compile_seams.CPP_KERNELS, compile_seams.TRITON_KERNELS)
+    wrapper, other_backend = seams.inductor_wrapper, compile_seams.other_backend
+    (entry, compile_fx), (generator, generate) = seams.INDUCTOR_ENTRY, compile_seams.GENERATOR
     compiler, compile_one = compile_seams.COMPILER
-    choosing, selector = compile_seams.CHOOSING
-    tuner = getattr(sys.modules.get(compile_seams.TUNER[0]), compile_seams.TUNER[1], None)
+    tuner = _loaded(*compile_seams.TUNER)
+    writers = (compile_seams.CPP_KERNELS, compile_seams.TRITON_KERNELS)
     return [
-        Target([(seams.inductor_wrapper, "__init__")], before=_on_torch_compile),
-        Target([(compile_seams.other_backend, "__init__")], before=_on_torch_compile),
+        Target([(wrapper, "__init__"), (other_backend, "__init__")], before=_on_torch_compile),
         Target([(compile_seams.frame_compiler(), "__call__")], around=HOOKS.compiling),
         Target([(compile_seams.guard_maker(), "__init__")], around=HOOKS.making_guards),
-        Target([(seams.inductor_wrapper, "__call__")], before=_on_wrapper),
-        Target([(sys.modules.get(module), name)], before=_on_compile),
-        Target([(compile_seams.other_backend, "__call__")], before=_on_other_backend),
+        Target([(wrapper, "__call__")], before=_on_wrapper),
+        Target([(sys.modules.get(entry), compile_fx)], before=_on_compile),
+        Target([(other_backend, "__call__")], before=_on_other_backend),
         Target(
             [(sys.modules.get(compiler), compile_one)],
             before=lambda watch, call: watch.log.compile_begins(call),
@@ -146,15 +129,12 @@ def _entries() -> list[Target]:
             before=lambda watch, call: watch.log.code_is_ready(call),
         ),
         Target(
-            [(getattr(sys.modules.get(kernels), scheduling, None), define) for kernels, scheduling, define in writers],
+            [(_loaded(module, scheduling), define) for module, scheduling, define in writers],
             after=lambda watch, call: watch.log.kernel_written(call),
         ),
-        Target([(sys.modules.get(compile_seams.GENERATOR[0]), compile_seams.GENERATOR[1])], around=_unseen),
+        Target([(sys.modules.get(generator), generate)], around=_unseen),
         Target([(tuner, "autotune_to_one_config"), (tuner, "coordinate_descent_tuning")], around=_unseen),
-        Target(
-            [(getattr(sys.modules.get(choosing), selector, None), "__call__")],
-            after=lambda watch, call: watch.log.chosen(call),
-        ),
+        Target([(_loaded(*compile_seams.CHOOSING), "__call__")], after=lambda watch, call: watch.log.chosen(call)),
     ]
 
 

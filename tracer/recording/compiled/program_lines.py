@@ -1,7 +1,7 @@
-"""The lines of the program behind a compiled graph: fresh ones, with module paths, from the graph that dynamo made.
+"""The lines of the program behind a compiled graph, with module paths, from the graph that dynamo made.
 
-Dynamo reads the program anew in every process; what AOTAutograd made of it may come from a cache, and then bears the
-lines of the day on which it was compiled. The two are matched by the text of the lines.
+Dynamo reads the program anew in every process. AOTAutograd's graph may come from a cache, with line numbers from the
+day on which it was compiled. The two are matched by the text of the lines.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import linecache
 import re
 import sys
 import warnings
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, takewhile
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -18,7 +20,7 @@ from tracer.recording.compiled.graphs.graph_text import Node, Place
 
 _FRAME = re.compile(r'^\s*File "(?P<path>.+)", line (?P<line>\d+), in (?P<function>.+)$')
 _STEP = re.compile(r"\._modules\['(?P<key>[^']+)'\]|\.(?P<name>\w+)|\[(?P<index>\d+|'[^']+')\]")
-#: Steps of a path that ``named_modules()`` does not have, and the module that a compiled module wraps.
+#: Parts of a path that ``named_modules()`` does not have.
 _NOT_SPELLED = ("_modules", "__dict__", "_orig_mod")
 #: The module that compiled autograd makes of a whole backward pass.
 _OF_COMPILED_AUTOGRAD = "CompiledAutograd"
@@ -37,7 +39,7 @@ class Module(NamedTuple):
     """The module that a call was made in."""
 
     root: str
-    """Class of the module that the path begins at; empty where it is the one whose method was compiled."""
+    """Class of the module that the path begins at; empty if it is the one whose method was compiled."""
     path: str
     """Path from there; empty for that module itself."""
 
@@ -51,9 +53,9 @@ class Step(NamedTuple):
     is_backward: bool = False
     """Does it compute a gradient, in a graph that is not a backward's?"""
     is_of_gradient_call: bool = False
-    """Is this where the gradient was asked for, as the line of its forward is not known?"""
+    """Is this where the gradient was asked for, because the line of its forward is not known?"""
     node: str = ""
-    """Name of the autograd node that it is a part of, if known."""
+    """Name of its autograd node, if known."""
 
 
 #: A call that compiled autograd made, with no stack.
@@ -62,14 +64,12 @@ OF_GRADIENT_CALL = Step((), None, is_backward=True, is_of_gradient_call=True)
 
 def read_stack(text: str | None) -> tuple[Frame, ...]:
     """The frames of a stack as torch keeps it with a call: ``File "x.py", line 3, in f``, then the line."""
-    frames: list[Frame] = []
     lines = (text or "").splitlines()
-    for number, line in enumerate(lines):
+    frames = []
+    for line, code in zip(lines, (*lines[1:], ""), strict=False):
         match = _FRAME.match(line)
         if match is not None:
-            code = lines[number + 1].strip() if number + 1 < len(lines) else ""
-            if _FRAME.match(code):
-                code = ""
+            code = "" if _FRAME.match(code) else code.strip()
             frames.append(Frame(match["path"], int(match["line"]), match["function"], code))
     return tuple(frames)
 
@@ -80,13 +80,11 @@ def read_module(stack: Any) -> Module | None:
     if not entries:
         return None
     head, *steps = _dotted(str(entries[-1][0]))
-    if str(getattr(entries[0][1], "__name__", entries[0][1])).startswith(_OF_COMPILED_AUTOGRAD):
+    outermost, cls = entries[0]
+    if str(getattr(cls, "__name__", cls)).startswith(_OF_COMPILED_AUTOGRAD):
         return None
-    first, *above = _dotted(str(entries[0][0]))
-    cls = entries[0][1]
-    if head != first or above or head == "L['self']":
-        return Module("", ".".join(steps))
-    return Module(getattr(cls, "__name__", str(cls).rpartition(".")[2]), ".".join(steps))
+    is_below_self = _dotted(str(outermost)) != (head,) or head == "L['self']"
+    return Module("" if is_below_self else getattr(cls, "__name__", str(cls).rpartition(".")[2]), ".".join(steps))
 
 
 def _dotted(name: str) -> tuple[str, ...]:
@@ -99,61 +97,53 @@ def _dotted(name: str) -> tuple[str, ...]:
 
 
 class ProgramLines:
-    """Steps of one program, and where the calls of a graph that was made of it belong."""
+    """The steps of one program, by which the calls of a graph are given their lines."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = steps
-        self._by_line: dict[tuple[str, str, str], list[int]] = {}
+        self._by_line: dict[tuple[str, str, str], list[int]] = defaultdict(list)
         for number, step in enumerate(steps):
             if step.frames:
                 frame = step.frames[-1]
-                self._by_line.setdefault((frame.path, frame.function, frame.code), []).append(number)
+                self._by_line[frame.path, frame.function, frame.code].append(number)
 
     def match(self, places: Iterable[Place | None], *, backwards: bool) -> list[Step | None]:
-        """For each of ``places``, in the graph's order, the step that it was made of; ``None`` where none is alike.
+        """For each of ``places``, in the graph's order, the step that it was made of; ``None`` without a match.
 
-        Where a line is met in several modules, or stands twice in a function, the order decides: calls follow each
-        other as the program has them, in a backward graph the other way round.
+        If a line runs in several modules, or stands twice in a function, the order decides: calls follow the order of
+        the program, in a backward graph the reverse order.
         """
-        met = list(places)
-        ranks = _ranks(place for place in met if place is not None)
+        places = list(places)
+        ranks = _ranks(place for place in places if place is not None)
         steps: list[Step | None] = []
         at = len(self._steps) if backwards else -1
-        for place in met:
+        for place in places:
             number = None if place is None else self._nearest(place, ranks[place], at, backwards)
-            if number is None:
-                steps.append(None)
-                continue
-            at = min(at, number) if backwards else max(at, number)
-            steps.append(self._in_common(number))
+            if number is not None:
+                at = min(at, number) if backwards else max(at, number)
+            steps.append(None if number is None else self._in_common(number))
         return steps
 
     def _in_common(self, number: int) -> Step:
-        """The step; if its line makes calls in several modules, the module that contains them all."""
+        """The step; if its line makes calls in several modules, with the module that contains them all."""
         step = self._steps[number]
-        modules = []
-        for neighbours in (range(number, len(self._steps)), range(number - 1, -1, -1)):
-            for other in neighbours:
-                if self._steps[other].frames != step.frames:
-                    break
-                modules.append(self._steps[other].module)
-        if len(set(modules)) == 1:
+        around = (self._steps[number:], reversed(self._steps[:number]))
+        same_line = chain(*(takewhile(lambda other: other.frames == step.frames, steps) for steps in around))
+        modules = {other.module for other in same_line}
+        if len(modules) == 1:
             return step
-        outermost = [module for module in modules if module is not None]
-        if len(outermost) < len(modules) or len({module.root for module in outermost}) > 1:
+        roots = {module.root if module is not None else None for module in modules}
+        if None in roots or len(roots) > 1:
             return step._replace(module=None)
-        parts = []
-        for names in zip(*(module.path.split(".") for module in outermost), strict=False):
-            if len(set(names)) > 1:
-                break
-            parts.append(names[0])
-        return step._replace(module=Module(outermost[0].root, ".".join(parts)))
+        paths = zip(*(module.path.split(".") for module in modules if module is not None), strict=False)
+        common = (names[0] for names in takewhile(lambda names: len(set(names)) == 1, paths))
+        return step._replace(module=Module(roots.pop() or "", ".".join(common)))
 
     def _nearest(self, place: Place, rank: tuple[int, int], at: int, backwards: bool) -> int | None:
         candidates = self._by_line.get((place.path, place.function, place.code), ())
         lines = sorted({self._steps[number].frames[-1].line for number in candidates})
         if len(lines) > 1:
-            # The same text at several lines of one function: the first of then is the first of now.
+            # The same text at several lines of one function: the first one then is the first one now.
             exact = place.line in lines and rank[1] != len(lines)
             line = place.line if exact else lines[min(rank[0], len(lines) - 1)]
             candidates = [number for number in candidates if self._steps[number].frames[-1].line == line]
@@ -167,69 +157,63 @@ class ProgramLines:
 def with_neighbours(
     nodes: Sequence[Node], steps: Sequence[Step | None], forward: Mapping[str, tuple[str, Step | None]]
 ) -> list[Step | None]:
-    """``steps``, with one for calls that torch's own rewriting of a graph put in, which bear no line.
+    """``steps``, completed for calls that torch's rewriting of a graph inserted, which have no line.
 
-    A backward op belongs to the forward op whose results it takes (``forward``: its ops and steps by name); any other
-    to the call that it was put in for, or else to the one whose result it takes.
+    A backward op belongs to the forward op whose results it takes (``forward``: ops and steps by name); any other op
+    to the call that takes its result, or else to the call whose result it takes.
     """
     filled = list(steps)
     by_name = {node.name: number for number, node in enumerate(nodes)}
     for number, node in enumerate(nodes):
         base = node.op.partition(".")[2].partition(".")[0]
         if filled[number] is None and base.endswith("_backward"):
-            met = (forward[name] for name in node.reads if name in forward)
+            calls = (forward[name] for name in node.reads if name in forward)
             whose = base.removesuffix("_backward")
-            filled[number] = next((step for op, step in met if op.split(".")[1:2] == [whose] and step), None)
+            filled[number] = next((step for op, step in calls if op.split(".")[1:2] == [whose] and step), None)
     for number in range(len(nodes) - 1, -1, -1):
-        for name in nodes[number].reads:
-            read = by_name.get(name)
-            if read is not None and filled[read] is None and filled[number] is not None:
-                filled[read] = filled[number]
+        for read in (by_name[name] for name in nodes[number].reads if name in by_name):
+            filled[read] = filled[read] or filled[number]
     for number, node in enumerate(nodes):
-        if filled[number] is None:
-            read_steps = (filled[by_name[name]] for name in node.reads if name in by_name)
-            filled[number] = next((step for step in read_steps if step is not None), None)
+        read_steps = (filled[by_name[name]] for name in node.reads if name in by_name)
+        filled[number] = filled[number] or next(filter(None, read_steps), None)
     return filled
 
 
 def _ranks(places: Iterable[Place]) -> dict[Place, tuple[int, int]]:
-    """Of each place: which it is of the lines of one function that have its text, and how many there are."""
-    lines: dict[tuple[str, str, str], set[int]] = {}
-    distinct: set[Place] = set(places)
+    """The rank of each place among the lines of one function that have its text, and how many there are."""
+    distinct = set(places)
+    lines: dict[tuple[str, str, str], set[int]] = defaultdict(set)
     for place in distinct:
-        lines.setdefault((place.path, place.function, place.code), set()).add(place.line)
-    ranks = {}
-    for place in distinct:
-        ordered = sorted(lines[(place.path, place.function, place.code)])
-        ranks[place] = (ordered.index(place.line), len(ordered))
-    return ranks
+        lines[place.path, place.function, place.code].add(place.line)
+    ordered = {text: sorted(numbers) for text, numbers in lines.items()}
+    alike = {place: ordered[place.path, place.function, place.code] for place in distinct}
+    return {place: (numbers.index(place.line), len(numbers)) for place, numbers in alike.items()}
 
 
-#: Files that are longer are not read again.
+#: Longer files are not read again.
 _MOST_LINES = 50_000
 
 
 class FunctionNames:
-    """What functions are called in full, ``Net.forward``, where a stack that was kept as text says ``forward``.
+    """Qualified names of functions, ``Net.forward``, for stacks kept as text, which say ``forward``.
 
-    An eager call bears the qualified name that its code object has. The text of a file is compiled once more, and never
-    run, to have the same names, those of nested functions and lambdas too.
+    Eager calls have the qualified name from their code object. To give compiled ones the same names, nested functions
+    and lambdas too, the file's text is compiled again, and never run.
     """
 
     def __init__(self) -> None:
         self._files: dict[str, dict[tuple[str, int], str]] = {}
 
     def name_at(self, path: str, line: int, function: str) -> str:
-        """The qualified name of the ``function`` that has ``line``; ``function`` where the file does not tell."""
-        names = self._files.get(path)
-        if names is None:
-            names = self._files[path] = _read(path)
-        return names.get((function, line), function)
+        """The qualified name of the ``function`` that has ``line``; ``function`` if the file does not tell."""
+        if path not in self._files:
+            self._files[path] = _read(path)
+        return self._files[path].get((function, line), function)
 
 
 def _read(path: str) -> dict[tuple[str, int], str]:
     if sys.version_info < (3, 11):
-        return {}  # there, code objects do not know it, and eager calls bear the plain name, too
+        return {}  # code objects have no qualified name, and eager calls have the plain one too
     lines = linecache.getlines(path)
     if len(lines) > _MOST_LINES:
         return {}

@@ -1,13 +1,13 @@
-"""For which line of the program AOTAutograd traces a call, where a gradient is asked for within what is compiled.
+"""The program line behind each call that AOTAutograd traces, for gradients that compiled code itself computes.
 
-The calls of a backward graph are linked to their forward by AOTAutograd itself. Those of `torch.func.grad`, `vjp` and
-`jacrev` are not: all of them stand at the line that asks for the gradient. As for eager calls, autograd's numbers tell
-more: nodes that were made between two calls belong to the later one, and a call that is traced while a node is
-evaluated belongs to that node's. Compiled autograd runs a graph that torch wrote as a program: the line of that program
-which makes the call names the node of it, and that one's stack is the forward's where the forward was compiled, too.
+AOTAutograd links the calls of a backward graph to their forward. It does not link those of `torch.func.grad`, `vjp`
+and `jacrev`: they all stand at the line that asks for the gradient. Autograd's numbers link them as they link eager
+calls: nodes made between two calls belong to the later call, and a call that is traced while a node is evaluated
+belongs to that node's call. Compiled autograd runs a graph that torch wrote as a program: the program's line names the
+node, whose stack is the forward's if the forward was compiled too.
 
-What is found is noted with the call in the graph's own notes, which passes over graphs carry along and no key of a
-cache is made of. Where the code comes from a cache nothing is traced, and nothing of this is known.
+The result is stored in the call's ``meta``, which graph passes preserve and cache keys ignore. Code from a cache is
+not traced, so it has none of this.
 """
 
 from __future__ import annotations
@@ -17,18 +17,16 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, NamedTuple
 
-from tracer.recording.compiled.program_lines import Module, Step, read_module, read_stack
+from tracer.recording.compiled.program_lines import Step, read_module, read_stack
 from tracer.recording.torch_private import compile_seams, seams
 
 NOTE = "determinism_tracer_made_for"
-#: What dynamo calls a request for gradients within a graph.
-ASKS_FOR_GRADIENT = frozenset({"_autograd_grad"})
 _STACK, _MODULES = "stack_trace", "nn_module_stack"
 _MOST_NODES = 1000
 
 
 class Detail(NamedTuple):
-    """What a call's notes in a graph tell of where it belongs, in strings."""
+    """The stack and modules in a call's ``meta``, as strings."""
 
     stack: str | None
     modules: dict[str, tuple[str, str]]
@@ -37,17 +35,16 @@ class Detail(NamedTuple):
     is_of_gradient_call: bool = False
     """Is the stack that of the line which asked for the gradient?"""
     node: str = ""
-    """Name of the autograd node that is evaluated, where a node's name is all that is known."""
+    """Name of the autograd node that is evaluated, if only the name is known."""
 
     @property
     def step(self) -> Step:
-        """The same, read."""
-        module: Module | None = read_module(self.modules)
-        return Step(read_stack(self.stack), module, self.is_backward, self.is_of_gradient_call, self.node)
+        """The same, parsed."""
+        return Step(read_stack(self.stack), read_module(self.modules), *self[2:])
 
 
 def detail_of(meta: dict[str, Any]) -> Detail:
-    """What the notes of a call tell."""
+    """The detail of a call with this ``meta``."""
     detail = meta.get(NOTE)
     if isinstance(detail, Detail):
         return detail
@@ -56,18 +53,14 @@ def detail_of(meta: dict[str, Any]) -> Detail:
 
 
 def module_names(stack: Any) -> dict[str, tuple[str, str]]:
-    """A module stack without the classes, which would be kept alive."""
-    names = {}
-    for key, entry in (stack or {}).items():
-        if isinstance(entry, tuple) and len(entry) == 2:
-            name, cls = entry
-            names[str(key)] = (str(name), getattr(cls, "__name__", str(cls)))
-    return names
+    """A module stack with names in place of classes, which would be kept alive."""
+    entries = ((key, entry) for key, entry in (stack or {}).items() if isinstance(entry, tuple) and len(entry) == 2)
+    return {str(key): (str(name), getattr(cls, "__name__", str(cls))) for key, (name, cls) in entries}
 
 
 def asks_for_gradient(target: Any) -> bool:
     """Is it the function that dynamo puts into a graph where the program asks for gradients?"""
-    return getattr(target, "__name__", "") in ASKS_FOR_GRADIENT
+    return getattr(target, "__name__", "") == "_autograd_grad"
 
 
 def _asks(stack: Any) -> bool:
@@ -75,15 +68,15 @@ def _asks(stack: Any) -> bool:
 
 
 class TracedCalls:
-    """The calls of one program while AOTAutograd traces it. ``named``: its stacks by the names of its own calls."""
+    """The calls of one program while AOTAutograd traces it. ``stack_of`` gives the stack of a call by its name."""
 
-    def __init__(self, named: Callable[[str], str | None] = lambda name: None) -> None:
-        self._named = named
+    def __init__(self, stack_of: Callable[[str], str | None]) -> None:
+        self._stack_of = stack_of
         self._by_number: dict[int, Detail] = {}
         self._last = seams.next_sequence_number()
 
     def traced(self, node: Any, frame: FrameType | None) -> None:
-        """A call was put into the graph; ``frame`` did so."""
+        """``frame`` put a call into the graph."""
         meta = node.meta
         current = seams.current_node()
         if current is not None:
@@ -95,23 +88,21 @@ class TracedCalls:
                 meta[NOTE] = of_backward
             detail = Detail(meta.get(_STACK), module_names(meta.get(_MODULES)))
             if _asks(meta.get("source_fn_stack")):
-                meta[NOTE] = detail  # what the gradient begins with: no node's, so that line is its own
+                meta[NOTE] = detail  # the gradient's initial value: no node makes it, so this line is its own
         number = seams.next_sequence_number()
         if detail is not None:
-            for one in range(max(self._last, number - _MOST_NODES), number):
-                self._by_number[one] = detail
+            self._by_number.update(dict.fromkeys(range(max(self._last, number - _MOST_NODES), number), detail))
         self._last = number
 
     def _of_compiled_autograd(self, frame: FrameType | None) -> Detail | None:
-        """By the line of the program that compiled autograd wrote, which runs as it stands."""
+        """The detail of a call that the program written by compiled autograd makes; ``None`` for another call."""
         while frame is not None and not compile_seams.is_generated_program(frame.f_code):
             frame = frame.f_back
         if frame is None:
             return None
         line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
-        stack = self._named(line.partition("=")[0].partition(":")[0].strip())
+        stack = self._stack_of(line.partition("=")[0].partition(":")[0].strip())
         if stack is None:
             return None
         node = compile_seams.node_of_compiled_autograd(stack)
-        accumulates = "AccumulateGrad" in line
-        return Detail(stack, {}, True, bool(node) and not accumulates, node)
+        return Detail(stack, {}, True, bool(node) and "AccumulateGrad" not in line, node)

@@ -139,7 +139,7 @@ class RegionTrials:
         return self._tried[run.code]
 
     def _read(self, run: Run) -> TriedRegion:
-        region, groups, graph = self._regions.told_of(run)
+        region, groups, graph = self._regions.one_execution(run)
         is_asked = self._tries_all or graph is None or self.risk is None or self.risk.lies_in(region, groups)
         tally = TrialTally() if is_asked else None
         if graph is None or run.code.uses_cuda_graphs:
