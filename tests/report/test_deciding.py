@@ -26,7 +26,7 @@ def test_each_verdict_has_the_case_it_came_from() -> None:
     one = of(NLL, judged(call(NLL, facts=FACTS)))
     (case,) = one.decided.as_is
     assert Condition("deterministic_mode", ("off", "warn")) in case
-    as_is, in_mode = deciding_words(one).split("\n")
+    as_is, in_mode = deciding_words(one.decided).split("\n")
     assert as_is.startswith("As the settings stand: ")
     assert "deterministic_mode: off or warn" in as_is
     assert in_mode.startswith("In deterministic mode: ")
@@ -38,7 +38,7 @@ def test_a_missing_fact_that_leaves_the_verdict_open_names_no_case() -> None:
     one = of(NLL, judged(call(NLL, facts=facts)))
     assert one.verdict == "unknown"
     assert one.decided.as_is == ()
-    assert "As the settings stand" not in deciding_words(one)
+    assert "As the settings stand" not in deciding_words(one.decided)
 
 
 def test_calls_that_met_several_cases_and_say_the_same_are_one_finding_with_each_case() -> None:
@@ -51,14 +51,14 @@ def test_calls_that_met_several_cases_and_say_the_same_are_one_finding_with_each
 def test_a_draw_that_the_machine_seeded_is_decided_by_no_case() -> None:
     drawn = {"device": "cuda", "rng.generator": "cuda:0", "rng.origin": "machine"}
     one = of("aten.bernoulli_.float", judged(call("aten.bernoulli_.float", facts=drawn)))
-    assert (one.verdict, deciding_words(one)) == ("nondeterministic", "")
+    assert (one.verdict, deciding_words(one.decided)) == ("nondeterministic", "")
 
 
 def test_of_the_process_the_row_s_case_decides() -> None:
     convolution = call("aten.convolution.default", facts={"device": "cuda", "dtype": "float32"})
     held = environment(cudnn_enabled=True, cudnn_deterministic=False, cudnn_benchmark=False)
     made = judge(trace(convolution, environment=held), backend="cuda")
-    told = {one.rule: deciding_words(one) for one in made.findings if one.about is About.SETTING}
+    told = {one.rule: deciding_words(one.decided) for one in made.findings if one.about is About.SETTING}
     assert told["environment-deterministic-mode"].splitlines()[0] == "As the settings stand: value: unset"
     assert "deterministic_mode: off" in told["environment-cudnn-deterministic"]
     assert all(told.values())
@@ -66,7 +66,7 @@ def test_of_the_process_the_row_s_case_decides() -> None:
 
 @pytest.mark.parametrize("rule", ["<script>", "", "cuda-opaque"])
 def test_a_finding_without_a_rule_is_decided_by_nothing(rule: str) -> None:
-    assert deciding_words(finding(rule)) == ""
+    assert deciding_words(finding(rule).decided) == ""
 
 
 def test_every_format_that_programs_read_can_tell_what_decided() -> None:

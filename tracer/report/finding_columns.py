@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
+from functools import lru_cache, partial
+from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
 from tracer.findings import Condition, Deciding, Evidence, Finding, Judgement
@@ -27,6 +28,8 @@ from tracer.report.words import (
 )
 from tracer.tables.vocabulary import in_words
 from tracer.trace.records import FactValue
+
+_EXTRAPOLATED = "Extrapolated: the target's torch is newer than the table."
 
 Cell = str | int | bool
 Row = TypeVar("Row")
@@ -136,8 +139,8 @@ def backend_of(finding: Finding, judgement: Judgement) -> Backend:
 
 def _location(row: Judged) -> str:
     """The place; of what has no line, what else says where it is."""
-    one = row.finding
-    return one.location or ("" if is_call(one) or one.called_from else place_of(one))
+    finding = row.finding
+    return finding.location or ("" if is_call(finding) or finding.called_from else place_of(finding))
 
 
 def _ops(row: Judged) -> str:
@@ -158,8 +161,8 @@ def _evidence(evidence: tuple[Evidence, ...]) -> str:
 
 
 def _reason(row: Judged) -> str:
-    one = row.finding
-    return f"{UNKNOWN_REASONS[one.reason]} {one.reason_detail}".strip() if one.reason else ""
+    reason = row.finding.reason
+    return f"{UNKNOWN_REASONS[reason]} {row.finding.reason_detail}".strip() if reason else ""
 
 
 def _planned(row: Judged) -> str:
@@ -170,20 +173,15 @@ def _planned(row: Judged) -> str:
     return as_is if as_is == in_mode else f"{as_is}; {in_mode} in deterministic mode"
 
 
-def deciding_words(finding: Finding) -> str:
+@lru_cache(maxsize=4096)  # few cases decide many findings
+def deciding_words(decided: Deciding) -> str:
     """A line for each of the two verdicts that a case of the rule decided; empty where none did."""
-    return _decided(finding.decided)
-
-
-@lru_cache(maxsize=4096)
-def _decided(decided: Deciding) -> str:
-    """The words of what decided, made once: few cases decide many findings."""
     both = (("As the settings stand", decided.as_is), ("In deterministic mode", decided.deterministic_mode))
-    return "\n".join(f"{label}: {' / or: '.join(map(_case, cases))}" for label, cases in both if cases)
-
-
-def _case(conditions: tuple[Condition, ...]) -> str:
-    return "; ".join(map(_condition, conditions)) or "always"
+    return "\n".join(
+        f"{label}: {' / or: '.join('; '.join(map(_condition, case)) or 'always' for case in cases)}"
+        for label, cases in both
+        if cases
+    )
 
 
 def _condition(condition: Condition) -> str:
@@ -192,173 +190,88 @@ def _condition(condition: Condition) -> str:
     return in_words(condition.asks, frozenset(condition.holds_for))
 
 
+def _column(
+    part: Part,
+    name: str,
+    label: str = "",
+    look: Look = Look.TEXT,
+    *,
+    leads: bool = False,
+    in_files: bool = False,
+    cell: Callable[[Judged], Cell] | None = None,
+    on_page: Callable[[Judged], Cell] | None = None,
+    holds: Holds = Holds.TEXT,
+) -> FindingColumn:
+    """A column of one half of the page's rows. It holds the finding's field ``name`` unless ``cell`` says otherwise."""
+    return FindingColumn(
+        name=name,
+        cell=cell or attrgetter(f"finding.{name}"),
+        holds=holds,
+        in_files=in_files,
+        part=part,
+        on_page=on_page,
+        detail=Detail(label, look, leads) if label else None,
+    )
+
+
+_place, _ruling = partial(_column, Part.PLACE), partial(_column, Part.RULING)
+
 #: Every column. Files have theirs in this order; so do the halves of the page's rows, and what an opened row shows.
 COLUMNS: tuple[FindingColumn, ...] = (
-    FindingColumn(
-        name="backend",
+    _ruling(
+        "backend",
+        "Judged by the table of",
+        in_files=True,
         cell=lambda row: backend_of(row.finding, row.judgement).value,
-        part=Part.RULING,
-        detail=Detail("Judged by the table of"),
     ),
-    FindingColumn(name="torch", cell=lambda row: row.judgement.target.torch),
-    FindingColumn(name="rule", cell=lambda row: row.finding.rule, part=Part.RULING, detail=Detail("Rule", Look.CODE)),
-    FindingColumn(
-        name="subject",
-        cell=lambda row: row.finding.subject,
-        in_files=False,
-        part=Part.PLACE,
-        detail=Detail("Speaks of", Look.CODE),
-    ),
-    FindingColumn(
-        name="ops",
-        cell=_ops,
-        in_files=False,
-        part=Part.PLACE,
-        detail=Detail("Matters for these calls", Look.CODE_LINES),
-    ),
-    FindingColumn(
-        name="op",
-        cell=lambda row: row.finding.op,
-        on_page=lambda row: subject_of(row.finding),
-        part=Part.PLACE,
-        detail=Detail("Op", Look.CODE),
-    ),
-    FindingColumn(
-        name="runs_as",
-        cell=lambda row: name_of(row.finding.runs_as),
-        in_files=False,
-        part=Part.RULING,
-        detail=Detail("Runs as", Look.CODE),
-    ),
-    FindingColumn(
-        name="host",
-        cell=lambda row: "" if row.finding.host is None else HOST_CODE[row.finding.host],
-        in_files=False,
-        part=Part.RULING,
-        detail=Detail("Runs on the host"),
-    ),
-    FindingColumn(
-        name="phase",
-        cell=lambda row: row.finding.phase.value,
-        on_page=lambda row: phase_of(row.finding),
-        part=Part.PLACE,
-    ),
-    FindingColumn(name="about", cell=lambda row: ABOUT[row.finding.about].label, in_files=False, part=Part.PLACE),
-    FindingColumn(
-        name="module", cell=lambda row: row.finding.module, part=Part.PLACE, detail=Detail("Module", Look.CODE)
-    ),
-    FindingColumn(
-        name="location",
-        cell=lambda row: row.finding.location,
-        on_page=_location,
-        part=Part.PLACE,
-        detail=Detail("Place", Look.CODE),
-    ),
-    FindingColumn(
-        name="function", cell=lambda row: row.finding.function, part=Part.PLACE, detail=Detail("Function", Look.CODE)
-    ),
-    FindingColumn(
-        name="called_from",
-        cell=lambda row: row.finding.called_from,
-        part=Part.PLACE,
-        detail=Detail("Called from", Look.CODE),
-    ),
-    FindingColumn(
-        name="node",
-        cell=lambda row: row.finding.node,
-        in_files=False,
-        part=Part.PLACE,
-        detail=Detail("Autograd node", Look.CODE),
-    ),
-    FindingColumn(
-        name="regions",
-        cell=lambda row: "\n".join(row.finding.regions),
-        in_files=False,
-        part=Part.PLACE,
-        detail=Detail("Compiled, in region", Look.CODE_LINES),
-    ),
-    FindingColumn(
-        name="kernels",
-        cell=lambda row: "\n".join(row.finding.kernels),
-        in_files=False,
-        part=Part.PLACE,
-        detail=Detail("Kernels", Look.CODE_LINES),
-    ),
-    FindingColumn(
-        name="facts",
-        cell=lambda row: _facts(tuple(row.finding.facts.items())),
-        in_files=False,
-        part=Part.PLACE,
-        detail=Detail("Facts recorded", Look.CODE),
-    ),
-    FindingColumn(name="count", cell=lambda row: row.finding.count, holds=Holds.NUMBER, part=Part.PLACE),
-    FindingColumn(name="verdict", cell=lambda row: row.finding.verdict.value, part=Part.RULING),
-    FindingColumn(name="deterministic_mode", cell=lambda row: row.finding.deterministic_mode.value, part=Part.RULING),
-    FindingColumn(
-        name="cause", cell=lambda row: row.finding.cause.value if row.finding.cause else "", part=Part.RULING
-    ),
-    FindingColumn(
-        name="why",
-        cell=lambda row: row.finding.why,
-        in_files=False,
-        part=Part.RULING,
-        detail=Detail("Why", Look.PROSE, leads=True),
-    ),
-    FindingColumn(
-        name="reason",
-        cell=_reason,
-        in_files=False,
-        part=Part.RULING,
-        detail=Detail("Unknown because", leads=True),
-    ),
-    FindingColumn(
-        name="remedy",
-        cell=lambda row: row.finding.remedy,
-        part=Part.RULING,
-        detail=Detail("What to do", Look.PROSE, leads=True),
-    ),
-    FindingColumn(
-        name="code",
-        cell=lambda row: row.finding.code,
-        in_files=False,
-        part=Part.RULING,
-        detail=Detail("Code to paste", Look.PASTE, leads=True),
-    ),
-    FindingColumn(
-        name="where",
+    FindingColumn(name="torch", cell=attrgetter("judgement.target.torch")),
+    _ruling("rule", "Rule", Look.CODE, in_files=True),
+    _place("subject", "Speaks of", Look.CODE),
+    _place("ops", "Matters for these calls", Look.CODE_LINES, cell=_ops),
+    _place("op", "Op", Look.CODE, in_files=True, on_page=lambda row: subject_of(row.finding)),
+    _ruling("runs_as", "Runs as", Look.CODE, cell=lambda row: name_of(row.finding.runs_as)),
+    _ruling("host", "Runs on the host", cell=lambda row: HOST_CODE[row.finding.host] if row.finding.host else ""),
+    _place("phase", in_files=True, cell=attrgetter("finding.phase.value"), on_page=lambda row: phase_of(row.finding)),
+    _place("about", cell=lambda row: ABOUT[row.finding.about].label),
+    _place("module", "Module", Look.CODE, in_files=True),
+    _place("location", "Place", Look.CODE, in_files=True, on_page=_location),
+    _place("function", "Function", Look.CODE, in_files=True),
+    _place("called_from", "Called from", Look.CODE, in_files=True),
+    _place("node", "Autograd node", Look.CODE),
+    _place("regions", "Compiled, in region", Look.CODE_LINES, cell=lambda row: "\n".join(row.finding.regions)),
+    _place("kernels", "Kernels", Look.CODE_LINES, cell=lambda row: "\n".join(row.finding.kernels)),
+    _place("facts", "Facts recorded", Look.CODE, cell=lambda row: _facts(tuple(row.finding.facts.items()))),
+    _place("count", in_files=True, holds=Holds.NUMBER),
+    _ruling("verdict", in_files=True, cell=attrgetter("finding.verdict.value")),
+    _ruling("deterministic_mode", in_files=True, cell=attrgetter("finding.deterministic_mode.value")),
+    _ruling("cause", in_files=True, cell=lambda row: row.finding.cause.value if row.finding.cause else ""),
+    _ruling("why", "Why", Look.PROSE, leads=True),
+    _ruling("reason", "Unknown because", leads=True, cell=_reason),
+    _ruling("remedy", "What to do", Look.PROSE, leads=True, in_files=True),
+    _ruling("code", "Code to paste", Look.PASTE, leads=True),
+    _ruling(
+        "where",
+        "Where it must stand",
+        Look.PROSE,
+        leads=True,
         cell=lambda row: row.finding.where if row.finding.code else "",
-        in_files=False,
-        part=Part.RULING,
-        detail=Detail("Where it must stand", Look.PROSE, leads=True),
     ),
-    FindingColumn(
-        name="decided",
-        cell=lambda row: deciding_words(row.finding),
-        in_files=False,
-        part=Part.RULING,
-        detail=Detail("Conditions that decided", Look.LINES, leads=True),
+    _ruling(
+        "decided",
+        "Conditions that decided",
+        Look.LINES,
+        leads=True,
+        cell=lambda row: deciding_words(row.finding.decided),
     ),
-    FindingColumn(
-        name="planned",
-        cell=_planned,
-        in_files=False,
-        part=Part.RULING,
-        detail=Detail("With the plan's settings", leads=True),
-    ),
-    FindingColumn(
-        name="note",
-        cell=lambda row: (
-            "Extrapolated: the target's torch is newer than the table." if row.finding.extrapolated else ""
-        ),
-        in_files=False,
-        part=Part.RULING,
-        detail=Detail("Note", leads=True),
-    ),
-    FindingColumn(
-        name="evidence",
+    _ruling("planned", "With the plan's settings", leads=True, cell=_planned),
+    _ruling("note", "Note", leads=True, cell=lambda row: _EXTRAPOLATED if row.finding.extrapolated else ""),
+    _ruling(
+        "evidence",
+        "Evidence",
+        Look.LINES,
+        leads=True,
+        in_files=True,
         cell=lambda row: "; ".join(map(str, row.finding.evidence)),
         on_page=lambda row: _evidence(row.finding.evidence),
-        part=Part.RULING,
-        detail=Detail("Evidence", Look.LINES, leads=True),
     ),
 )

@@ -101,24 +101,15 @@ def table_named(name: str) -> ExportedTable:
     return TABLES[name]
 
 
-def _findings(report: ReportView) -> Iterator[finding_columns.Judged]:
-    return finding_columns.rows(report.judgement)
-
-
-def _calls(report: ReportView) -> Iterator[_Call]:
-    torch = report.target.torch
-    for call in report.calls:
-        yield _Call(call, torch)
-
-
 def _modules(report: ReportView) -> Iterator[_Module]:
-    by_module = report.tally.by_module
-    for module in sorted(by_module, key=lambda module: (_badness(by_module[module]), module)):
-        yield _Module(report.target, module, by_module[module])
+    return (_Module(report.target, module, counts) for module, counts in _worst_first(report.tally))
 
 
-def _badness(counts: Mapping[Verdict, int]) -> tuple[int, ...]:
-    return tuple(-counts.get(verdict, 0) for verdict in SEVERITY[:-1])
+def _worst_first(tally: Tally) -> list[tuple[str, Mapping[Verdict, int]]]:
+    """Modules with their counts, the one with the most calls of the worst verdict first."""
+    return sorted(
+        tally.by_module.items(), key=lambda item: (*(-item[1].get(verdict, 0) for verdict in SEVERITY[:-1]), item[0])
+    )
 
 
 def _settings(report: ReportView) -> Iterator[_Setting]:
@@ -132,12 +123,12 @@ def _settings(report: ReportView) -> Iterator[_Setting]:
             for device in value:
                 yield _Setting("device", device.name, device.capability, differs)
         elif field in ("variables", "settings"):
-            kind = "variable" if field == "variables" else "setting"
-            yield from (_Setting(kind, name, _spelled(one), differs) for name, one in sorted(value.items()))
+            kind = field.removesuffix("s")
+            yield from (_Setting(kind, name, _spelled(held), differs) for name, held in sorted(value.items()))
         else:
             yield _Setting("version" if field in _VERSIONS else "setting", field, _spelled(value), differs)
-    for name, one in sorted(report.target.conditions.items()):
-        yield _Setting("condition", name, _spelled(one), False)
+    for name, value in sorted(report.target.conditions.items()):
+        yield _Setting("condition", name, _spelled(value), False)
 
 
 def _spelled(value: object) -> str:
@@ -146,22 +137,15 @@ def _spelled(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _draws(report: ReportView) -> Iterator[Draw]:
-    return iter(report.draws)
-
-
 def _regions(report: ReportView) -> Iterator[_Kernel]:
-    for region in report.judgement.trace.regions:
-        yield from (_Kernel(region, kernel) for kernel in region.kernels or (None,))
+    return (
+        _Kernel(region, kernel) for region in report.judgement.trace.regions for kernel in region.kernels or (None,)
+    )
 
 
 def _known(value: bool | None) -> str:
     """``true``, ``false``, or nothing where it is not known."""
     return "" if value is None else _spelled(value)
-
-
-def _verdict_column(verdict: Verdict) -> Column[_Module]:
-    return Column(name=verdict.value, cell=lambda row: row.counts.get(verdict, 0), holds=Holds.NUMBER)
 
 
 #: A row a group of recorded calls, deterministic ones too.
@@ -194,7 +178,10 @@ MODULES: tuple[Column[_Module], ...] = (
     Column(name="torch", cell=lambda row: row.target.torch),
     Column(name="module", cell=lambda row: row.module),
     Column(name="calls", cell=lambda row: sum(row.counts.values()), holds=Holds.NUMBER),
-    *map(_verdict_column, SEVERITY),
+    *(
+        Column(name=verdict.value, cell=lambda row, verdict=verdict: row.counts.get(verdict, 0), holds=Holds.NUMBER)
+        for verdict in SEVERITY
+    ),
 )
 
 #: A row a recorded ``version``, ``setting``, ``device`` or environment ``variable``, then every ``condition`` that
@@ -244,11 +231,11 @@ REGIONS: tuple[Column[_Kernel], ...] = (
 
 #: Tables by the name that ``--table`` takes.
 TABLES: Mapping[str, ExportedTable] = {
-    FINDINGS: ExportedTable(finding_columns.in_files, _findings),
-    "calls": ExportedTable(lambda: CALLS, _calls),
+    FINDINGS: ExportedTable(finding_columns.in_files, lambda report: finding_columns.rows(report.judgement)),
+    "calls": ExportedTable(lambda: CALLS, lambda report: (_Call(call, report.target.torch) for call in report.calls)),
     "modules": ExportedTable(lambda: MODULES, _modules),
     "settings": ExportedTable(lambda: SETTINGS, _settings),
-    "draws": ExportedTable(lambda: DRAWS, _draws),
+    "draws": ExportedTable(lambda: DRAWS, lambda report: iter(report.draws)),
     "regions": ExportedTable(lambda: REGIONS, _regions),
 }
 
@@ -268,10 +255,8 @@ def render(report: ReportView, table: str = FINDINGS) -> str:
 
 def _cell(value: Cell) -> str | int:
     """``value`` with an apostrophe before what would be a formula, and without control characters."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return value
+    if not isinstance(value, str):
+        return _spelled(value) if isinstance(value, bool) else value
     text = visible(value)
     return f"'{text}" if value.startswith(_FORMULA) else text
 
@@ -308,14 +293,12 @@ def table_frame(report: ReportView, table: str = FINDINGS) -> pd.DataFrame:
 
 def phase_pivot(tally: Tally) -> pd.DataFrame:
     """Calls by phase and verdict; phases in the order of a step, only those that occurred."""
-    counts = {phase.value: tally.by_phase[phase] for phase in Phase if phase in tally.by_phase}
-    return _pivot(counts, "phase")
+    return _pivot({phase.value: tally.by_phase[phase] for phase in Phase if phase in tally.by_phase}, "phase")
 
 
 def module_pivot(tally: Tally) -> pd.DataFrame:
     """Calls by module path and verdict; the module with the most of the worst verdict first."""
-    order = sorted(tally.by_module, key=lambda module: (_badness(tally.by_module[module]), module))
-    return _pivot({module: tally.by_module[module] for module in order}, "module")
+    return _pivot(dict(_worst_first(tally)), "module")
 
 
 def _pivot(counts: Mapping[str, Mapping[Verdict, int]], index: str) -> pd.DataFrame:

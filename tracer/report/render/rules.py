@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from itertools import pairwise
+from itertools import compress, pairwise
 
 from rich import box
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
 from tracer.names import About, Backend, Differs, EvidenceKind, UnknownReason, Verdict
 from tracer.plain import one_line
-from tracer.report.render.terminal import Prose
+from tracer.report.render.terminal import Prose, indented
 from tracer.report.words import ABOUT, UNKNOWN_REASONS, VERDICTS, plural
 from tracer.tables.examples import NO_EXAMPLES, Example, Examples, program
 from tracer.tables.explaining import Explanation, Row, Span, spans
@@ -54,10 +53,9 @@ def explanation_parts(
     for number, explanation in enumerate(told):
         if number:
             yield Text()
-        yield Text(
-            f"{one_line(name, 120)} on {explanation.backend}, torch {explanation.version}", style="bold underline"
-        )
-        yield from _place(explanation)
+        title = f"{one_line(name, 120)} on {explanation.backend}, torch {explanation.version}"
+        yield Text(title, style="bold underline")
+        yield from _reach(explanation)
         for rule, span in explanation.rules:
             if span is not None:
                 yield Text()
@@ -74,11 +72,13 @@ def rule_parts(rule: Rule, table: Table, width: int, examples: Examples = NO_EXA
         if number == 0 or width < _GRID_FROM:  # a grid ends with an empty line of its own
             yield Text()
         yield Text(f"torch {from_to(span)}", style="bold")
-        yield from conditions_parts(span.rows, width)
+        yield from _conditions(span.rows, width)
     if width < _GRID_FROM:
         yield Text()
-    yield from words_parts(rule)
-    yield from example_parts(rule, table.backend, examples)
+    yield from _words(rule)
+    if (example := examples.of(rule)) is not None:
+        yield indented(Text(_label(example)))
+        yield _code(program(example, table.backend))
 
 
 def overview_parts(summaries: Sequence[TableSummary], width: int) -> Iterator[RenderableType]:
@@ -88,12 +88,20 @@ def overview_parts(summaries: Sequence[TableSummary], width: int) -> Iterator[Re
             grades = ", ".join(f"{count} {grade}" for grade, count in summary.by_grade.items() if count)
             taken = f"; {summary.inherited} taken over" if summary.inherited else ""
             yield Prose(str(summary.backend), style="bold")
-            yield Padding(Prose(f"torch {' to '.join(summary.reviewed)}"), (0, 0, 0, 2))
-            yield Padding(Prose(f"{summary.rules} rules, {summary.ops} ops: {grades}{taken}"), (0, 0, 0, 2))
+            yield indented(f"torch {' to '.join(summary.reviewed)}")
+            yield indented(f"{summary.rules} rules, {summary.ops} ops: {grades}{taken}")
         yield Text()
         yield Prose("Rules are counted by their best evidence; taken over: from another backend's table.", style="dim")
     else:
-        yield _overview(summaries)
+        grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, collapse_padding=True)
+        grid.add_column("Backend", no_wrap=True)
+        grid.add_column("Reviewed", no_wrap=True)
+        for heading in ("Rules", "Ops", *(_GRADE_HEADINGS[grade] for grade in GRADES), "Inh."):
+            grid.add_column(heading, justify="right")
+        for summary in summaries:
+            counts = [summary.rules, summary.ops, *summary.by_grade.values(), summary.inherited]
+            grid.add_row(str(summary.backend), " to ".join(summary.reviewed), *map(str, counts))
+        yield grid
         yield Prose(
             "Reviewed: versions of torch. Meas., Build, Source, Doc., List: rules by the best evidence of each"
             " (measured, seen in builds of torch, read in a source, documented, a vendor's list of kernels). Inh.: of"
@@ -106,28 +114,17 @@ def overview_parts(summaries: Sequence[TableSummary], width: int) -> Iterator[Re
             yield Prose(f"An aten op without a rule is {answer} on {', '.join(names)}.", style="dim")
 
 
-def _overview(summaries: Sequence[TableSummary]) -> Grid:
-    grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, collapse_padding=True)
-    grid.add_column("Backend", no_wrap=True)
-    grid.add_column("Reviewed", no_wrap=True)
-    for heading in ("Rules", "Ops", *(_GRADE_HEADINGS[grade] for grade in GRADES), "Inh."):
-        grid.add_column(heading, justify="right")
-    for summary in summaries:
-        counts = [summary.rules, summary.ops, *summary.by_grade.values(), summary.inherited]
-        grid.add_row(str(summary.backend), " to ".join(summary.reviewed), *map(str, counts))
-    return grid
-
-
 def rules_parts(table: Table, width: int) -> Iterator[RenderableType]:
     """One table's rules, a line each, for the newest version that it was reviewed for; in a narrow terminal two."""
     newest = reviewed_releases(table.reviewed)[-1]
-    yield Prose(f"{table.backend}, torch {newest}: {plural(len(table.rule), 'rule')}{_compiled(table)}", style="bold")
+    compiled = f", and {len(table.compiled)} of what compilers make of ops" if table.compiled else ""
+    yield Prose(f"{table.backend}, torch {newest}: {plural(len(table.rule), 'rule')}{compiled}", style="bold")
     told = [(rule, spans(rule, table.reviewed_for(rule))[-1]) for rule in (*table.rule, *table.compiled)]
     if width < _RULES_FROM:
         for rule, span in told:
             yield Prose(rule.id, overflow="fold")
             line = _worst(span.as_is).append(" → ", style="default").append_text(_worst(span.in_mode))
-            yield Padding(line.append(f"  {_letter(rule)}", style="default"), (0, 0, 0, 2))
+            yield indented(line.append(f"  {_letter(rule)}", style="default"))
         yield Text()
         yield Prose("→: under deterministic mode.", style="dim")
     else:
@@ -144,14 +141,9 @@ def rules_parts(table: Table, width: int) -> Iterator[RenderableType]:
     )
 
 
-def _compiled(table: Table) -> str:
-    """How many rules more speak of compiled calls."""
-    return f", and {len(table.compiled)} of what compilers make of ops" if table.compiled else ""
-
-
 def _letter(rule: Rule) -> str:
     grade = strongest(rule.evidence)
-    return "b" if grade is EvidenceKind.DISPATCHED else str(grade)[0]
+    return "b" if grade is EvidenceKind.DISPATCHED else str(grade)[0]  # seen in a build
 
 
 def _worst(verdicts: tuple[Verdict, ...]) -> Text:
@@ -159,22 +151,20 @@ def _worst(verdicts: tuple[Verdict, ...]) -> Text:
     return Text(f"{words.label}{' *' if len(verdicts) > 1 else ''}", style=words.style)
 
 
-def _place(explanation: Explanation) -> Iterator[RenderableType]:
-    """What stands above the rules: why there is none, or how far the table reaches."""
+def _reach(explanation: Explanation) -> Iterator[RenderableType]:
+    """Why there is no rule, or how far the table reaches."""
     table = explanation.table
     known = reviewed_releases(table.reviewed)
     for row in explanation.becomes:
         names = dict.fromkeys(_SPOKEN.get(candidate.op, candidate.op) for candidate in row.becomes)
-        yield Padding(Prose(f"Recorded on a CPU, it runs here as {' or '.join(names)}. {row.why}"), (0, 0, 0, 2))
+        yield indented(f"Recorded on a CPU, it runs here as {' or '.join(names)}. {row.why}")
     if not explanation.rules:
-        yield Padding(Prose(_without_rule(explanation)), (0, 0, 0, 2))
+        yield indented(_without_rule(explanation))
     elif explanation.place == "newer":
         yield Text(f"Reviewed up to torch {known[-1]}: its verdicts, extrapolated.", style="bold")
     elif explanation.place != "reviewed":
-        yield Padding(
-            Text(f"? unknown: the {table.backend} table was reviewed for torch {known[0]} to {known[-1]} alone."),
-            (0, 0, 0, 2),
-        )
+        reviewed = f"{known[0]} to {known[-1]}"
+        yield indented(Text(f"? unknown: the {table.backend} table was reviewed for torch {reviewed} alone."))
 
 
 def _without_rule(explanation: Explanation) -> str:
@@ -194,69 +184,60 @@ def _without_rule(explanation: Explanation) -> str:
 def _rule_now(rule: Rule, span: Span, table: Table, width: int) -> Iterator[RenderableType]:
     yield Text(rule.id, style="bold")
     if isinstance(rule, AnsweredRule):
-        yield Padding(Prose(f"Compiled by {rule.compiler.capitalize()}, in place of the rules above."), (0, 0, 0, 2))
+        yield indented(f"Compiled by {rule.compiler.capitalize()}, in place of the rules above.")
     yield from _names(rule, _OPS_SHOWN)
-    by_call = len(span.rows) > 1 or any(row.route for row in span.rows)
-    yield Padding(_verdict_line("By default", span.as_is), (0, 0, 0, 2))
-    yield Padding(_verdict_line("Under deterministic mode", span.in_mode), (0, 0, 0, 2))
-    if by_call:
-        yield from conditions_parts(span.rows, width)
-    yield from words_parts(rule, [note for row in span.rows for note in row.notes])
-    yield Padding(Prose(f"Versions: {_history(rule, table)}"), (0, 0, 0, 2))
-
-
-def _verdict_line(label: str, verdicts: tuple[Verdict, ...]) -> Text:
-    line = Text(f"{label}: ")
-    line.append_text(_or(verdicts))
-    if len(verdicts) > 1:
-        line.append(", by call")
-    return line
+    for label, verdicts in (("By default", span.as_is), ("Under deterministic mode", span.in_mode)):
+        yield indented(Text(f"{label}: ").append_text(_or(verdicts)).append(", by call" if len(verdicts) > 1 else ""))
+    if len(span.rows) > 1 or any(row.route for row in span.rows):
+        yield from _conditions(span.rows, width)
+    yield from _words(rule, [note for row in span.rows for note in row.notes])
+    yield indented(f"Versions: {_history(rule, table)}")
 
 
 def _names(rule: Rule, limit: int | None = None) -> Iterator[RenderableType]:
-    more = len(rule.ops) - limit if limit is not None else 0
-    shown = f"{', '.join(rule.ops[:limit])} and {more} more" if more > 0 else ", ".join(rule.ops)
-    yield Padding(Prose(f"Ops: {shown}"), (0, 0, 0, 2))
+    def some(names: Sequence[str], join: str) -> str:
+        more = len(names) - limit if limit is not None else 0
+        return f"{join.join(names[:limit])}{f' and {more} more' if more > 0 else ''}"
+
+    yield indented(f"Ops: {some(rule.ops, ', ')}")
     if rule.runs_as:
-        yield Padding(Prose(f"Runs as: {rule.runs_as}"), (0, 0, 0, 2))
+        yield indented(f"Runs as: {rule.runs_as}")
     if rule.apis:
-        yield Padding(Prose(f"APIs: {', '.join(rule.apis)}"), (0, 0, 0, 2))
+        yield indented(f"APIs: {', '.join(rule.apis)}")
     if rule.kernels:
-        runs = [f"{op} runs {names}" for op, names in rule.kernels.items()]
-        also = f" and {len(runs) - limit} more" if limit is not None and len(runs) > limit else ""
-        yield Padding(Prose(f"Kernels: {'; '.join(runs[:limit])}{also}"), (0, 0, 0, 2))
+        yield indented(f"Kernels: {some([f'{op} runs {names}' for op, names in rule.kernels.items()], '; ')}")
 
 
-def words_parts(
-    rule: Rule | SettingRow, notes: Sequence[str] = (), below_remedy: Sequence[RenderableType] = ()
-) -> Iterator[RenderableType]:
-    """Cause, reason, remedy and evidence."""
-    yield Padding(Prose(f"Cause: {rule.cause}"), (0, 0, 0, 2))
-    yield Padding(Prose(f"Why: {rule.why}"), (0, 0, 0, 2))
+def _words(rule: Rule | SettingRow, notes: Sequence[str] = ()) -> Iterator[RenderableType]:
+    """Cause, reason, remedy and evidence; of a setting also the lines to paste, and where they must stand."""
+    yield indented(f"Cause: {rule.cause}")
+    yield indented(f"Why: {rule.why}")
     for note in dict.fromkeys(notes or (case.why for case in rule.case if case.why)):
-        yield Padding(Prose(f"- {note}"), (0, 0, 0, 4))
-    yield Padding(Prose(f"Remedy: {rule.remedy}"), (0, 0, 0, 2))
-    yield from below_remedy
-    for row in rule.evidence:
-        yield Padding(Prose(f"Evidence, {row.kind}: {row.ref}"), (0, 0, 0, 2))
+        yield indented(f"- {note}", 4)
+    yield indented(f"Remedy: {rule.remedy}")
+    if isinstance(rule, SettingRow):
+        yield from (indented(Text(line), 6) for line in rule.code.rstrip().splitlines())
+        if rule.code and rule.where:
+            yield indented(f"Where: {rule.where}")
+    yield from (indented(f"Evidence, {evidence.kind}: {evidence.ref}") for evidence in rule.evidence)
 
 
-def conditions_parts(
+def _conditions(
     rows: tuple[Row, ...], width: int, *, heading: str = "Calls", rest: str = "call"
 ) -> Iterator[RenderableType]:
     """Verdicts by call: a grid, or in a narrow terminal a few lines for each set of calls."""
     short = rows_in_short(rows, rest)
     if width < _GRID_FROM:
         for words, row in short:
-            yield Padding(Prose(words), (0, 0, 0, 2))
-            yield Padding(_by_mode(row), (0, 0, 0, 4))
+            yield indented(words)
+            yield indented(_by_mode(row), 4)
         return
     grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     grid.add_column(heading, overflow="fold")
     grid.add_column("Deterministic mode", overflow="fold")
     for words, row in short:
         grid.add_row(words, _by_mode(row))
-    yield Padding(grid, (0, 0, 0, 2))
+    yield indented(grid)
 
 
 def _by_mode(row: Row) -> Text:
@@ -264,7 +245,7 @@ def _by_mode(row: Row) -> Text:
     text = Text()
     lines = dict.fromkeys(row.verdicts)
     for verdict in lines:
-        modes = [name for name, one in zip(("off", "warn_only", "on"), row.verdicts, strict=True) if one is verdict]
+        modes = compress(("off", "warn_only", "on"), (in_mode is verdict for in_mode in row.verdicts))
         text.append("\n" if text else "")
         text.append(f"{'any' if len(lines) == 1 else ', '.join(modes)}: ").append_text(_or((verdict,)))
     if row.route:
@@ -290,7 +271,8 @@ def _or(verdicts: tuple[Verdict, ...]) -> Text:
     text = Text()
     for number, verdict in enumerate(verdicts):
         text.append(" or " if number else "")
-        text.append(f"{VERDICTS[verdict].sign} {VERDICTS[verdict].label}", style=VERDICTS[verdict].style)
+        words = VERDICTS[verdict]
+        text.append(f"{words.sign} {words.label}", style=words.style)
     return text
 
 
@@ -306,31 +288,13 @@ def _history(rule: Rule, table: Table) -> str:
         return f"the same from {history[0].first} to {history[0].last}."
     changes = []
     for before, after in pairwise(history):
-        moves = [
-            f"{label} {_plain(old)} → {_plain(new)}"
-            for label, old, new in (
-                ("by default", before.as_is, after.as_is),
-                ("under the mode", before.in_mode, after.in_mode),
-            )
-            if old != new
-        ]
+        answers = (("by default", before.as_is, after.as_is), ("under the mode", before.in_mode, after.in_mode))
+        moves = [f"{label} {' or '.join(old)} → {' or '.join(new)}" for label, old, new in answers if old != new]
         changes.append(f"changed in {after.first} ({', '.join(moves) or 'other calls are concerned'})")
     return f"{'; '.join(changes)}."
 
 
-def _plain(verdicts: tuple[Verdict, ...]) -> str:
-    return " or ".join(map(str, verdicts))
-
-
 # --- examples ---------------------------------------------------------------------------------------------
-
-
-def example_parts(rule: Rule, backend: Backend, examples: Examples) -> Iterator[RenderableType]:
-    """The rule's own example, where it has one."""
-    example = examples.of(rule)
-    if example is not None:
-        yield Padding(Text(label(example)), (0, 0, 0, 2))
-        yield _code(program(example, backend))
 
 
 def examples_parts(told: Sequence[Explanation], examples: Examples) -> Iterator[RenderableType]:
@@ -341,23 +305,21 @@ def examples_parts(told: Sequence[Explanation], examples: Examples) -> Iterator[
     served: dict[Example, dict[Backend, str]] = {}
     for explanation in told:
         for rule, span in explanation.rules:
-            example = examples.of(rule) if span is not None else None
-            if example is not None:
+            if span is not None and (example := examples.of(rule)) is not None:
                 served.setdefault(example, {}).setdefault(explanation.backend, rule.id)
     for example, rules in served.items():
         backend = Backend.CUDA if Backend.CUDA in rules else next(iter(rules))
         yield Text()
-        yield Prose(f"{label(example)} {', '.join(rules.values())}", style="bold")
+        yield Prose(f"{_label(example)} {', '.join(rules.values())}", style="bold")
         yield _code(program(example, backend))
 
 
-def label(example: Example) -> str:
-    """What stands above an example."""
+def _label(example: Example) -> str:
     return f"Example (needs a device: {example.cuda_only}):" if example.cuda_only else "Example:"
 
 
 def _code(text: str) -> RenderableType:
-    return Padding(Text(text.rstrip(), overflow="fold"), (0, 0, 0, 4))
+    return indented(Text(text.rstrip(), overflow="fold"), 4)
 
 
 # --- rows of the table of settings ------------------------------------------------------------------------
@@ -366,34 +328,27 @@ def _code(text: str) -> RenderableType:
 def row_parts(row: SettingRow, table: EnvironmentTable, width: int, version: str = "") -> Iterator[RenderableType]:
     """One row whole, or with a ``version`` what it says of that release."""
     yield Prose(row.id, style="bold underline")
-    yield _below(f"{_kind(row)}: {row.name}")
+    kind = "Setting" if row.about is About.SETTING else ABOUT[row.about].label.capitalize()
+    yield indented(f"{kind}: {row.name}")
     if row.aliases:
-        yield _below(f"Also: {', '.join(row.aliases)}")
+        yield indented(f"Also: {', '.join(row.aliases)}")
     if row.backends:
-        yield _below(f"Bears on: {', '.join(map(str, row.backends))}")
+        yield indented(f"Bears on: {', '.join(map(str, row.backends))}")
     if row.needs:
-        yield _below(f"Matters to: {'; '.join(RESERVED.get(need, need) for need in row.needs)}")
+        yield indented(f"Matters to: {'; '.join(RESERVED.get(need, need) for need in row.needs)}")
     if row.differs is Differs.MACHINES:
-        yield _below("Two runs agree whatever it is; other machines or versions may answer otherwise.")
+        yield indented("Two runs agree whatever it is; other machines or versions may answer otherwise.")
     if row.safe:
         default = "" if row.default is None else f"; unset means {row.default}"
-        yield _below(f"Safe: {' or '.join(map(str, row.safe))}{default}")
+        yield indented(f"Safe: {' or '.join(map(str, row.safe))}{default}")
     if row.torch:
-        yield _below(f"torch: {row.torch}")
+        yield indented(f"torch: {row.torch}")
     for span in spans(row, table.reviewed):
-        if version and not _holds(span.first, span.last, version):
+        if version and not (speaks_of(f">={span.first}", version) and speaks_of(f"<={span.last}", version)):
             continue
-        yield Padding(Text(f"torch {from_to(span)}", style="bold"), (0, 0, 0, 2))
-        yield from conditions_parts(span.rows, width, heading="Where", rest="case")
-    yield from words_parts(row, below_remedy=tuple(_pasted(row)))
-
-
-def _pasted(row: SettingRow) -> Iterator[RenderableType]:
-    """The lines to paste, and where they must stand."""
-    for line in row.code.rstrip().splitlines():
-        yield Padding(Text(line), (0, 0, 0, 6))
-    if row.code and row.where:
-        yield _below(f"Where: {row.where}")
+        yield indented(Text(f"torch {from_to(span)}", style="bold"))
+        yield from _conditions(span.rows, width, heading="Where", rest="case")
+    yield from _words(row)
 
 
 def rows_parts(
@@ -413,7 +368,7 @@ def rows_parts(
                 yield Prose(f"{row.id}  {name}")
             else:
                 yield Prose(row.id, overflow="fold")
-                yield _below(name)
+                yield indented(name)
     yield Text()
     yield Prose("*: makes no two runs differ, only machines, versions or values.", style="dim")
 
@@ -430,16 +385,4 @@ def row_explanation(
             yield from row_parts(row, table, width, minor)
         else:
             yield Prose(row.id, style="bold underline")
-            yield _below(f"{row.name} is of torch {row.torch}, not of {minor}.")
-
-
-def _kind(row: SettingRow) -> str:
-    return "Setting" if row.about is About.SETTING else ABOUT[row.about].label.capitalize()
-
-
-def _holds(first: str, last: str, version: str) -> bool:
-    return speaks_of(f">={first}", version) and speaks_of(f"<={last}", version)
-
-
-def _below(text: str) -> RenderableType:
-    return Padding(Prose(text), (0, 0, 0, 2))
+            yield indented(f"{row.name} is of torch {row.torch}, not of {minor}.")

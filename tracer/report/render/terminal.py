@@ -66,9 +66,10 @@ def heading(text: str) -> RenderableType:
     return Padding(Prose(text, style="bold underline"), (1, 0, 0, 0))
 
 
-def indented(text: str, columns: int = 2, *, style: str = "") -> RenderableType:
-    """A paragraph that begins ``columns`` from the left."""
-    return Padding(Prose(text, style=style, overflow="fold"), (0, 0, 0, columns))
+def indented(text: str | RenderableType, columns: int = 2, *, style: str = "") -> Padding:
+    """A paragraph, or another part, that begins ``columns`` from the left."""
+    part = Prose(text, style=style, overflow="fold") if isinstance(text, str) else text
+    return Padding(part, (0, 0, 0, columns))
 
 
 def hanging(mark: str, text: str | Text, columns: int = 2, *, style: str = "") -> RenderableType:
@@ -199,7 +200,7 @@ class Drawing:
 
     def _paragraph(self, block: said.Paragraph, left: int) -> Iterator[RenderableType]:
         style = {said.Tone.QUIET: "dim", said.Tone.STRONG: "bold"}.get(block.tone, "")
-        yield self._at(left, self.prose(block.words, style))
+        yield indented(self.prose(block.words, style), left)
 
     def _heading(self, block: said.Heading, left: int) -> Iterator[RenderableType]:
         yield Padding(Prose(block.text, style="bold"), (1, 0, 0, left)) if left else heading(block.text)
@@ -217,7 +218,7 @@ class Drawing:
             key = self.prose(row.key, "bold")
             if flat(row.aside):
                 key.append(", ", style="not bold").append_text(self.prose(row.aside, "not bold"))
-            yield hanging(f"{number}.", key, left) if block.is_numbered else self._at(left, key)
+            yield hanging(f"{number}.", key, left) if block.is_numbered else indented(key, left)
             yield from self.blocks(row.blocks, left + (3 if block.is_numbered else 2))
         yield from self._left_out(block, left)
 
@@ -233,34 +234,35 @@ class Drawing:
         else:
             for row in block.rows:
                 yield Prose()
-                yield self._at(left, self._paragraph_of(block, row))
+                yield indented(self._paragraph_of(block, row), left)
         yield from self._left_out(block, left)
 
     def _pairs(self, block: said.Pairs, left: int) -> Iterator[RenderableType]:
-        yield self._at(left, Prose(f"{block.caption}:", style="bold"))
+        yield indented(f"{block.caption}:", left, style="bold")
         for name, value in block.pairs:
-            yield self._at(left + 2, Prose(f"{one_line(name, self.longest_name)}: ").append_text(self.prose(value)))
+            yield indented(Prose(f"{one_line(name, self.longest_name)}: ").append_text(self.prose(value)), left + 2)
 
-    def _beside(self, block: said.Beside, left: int) -> Iterator[RenderableType]:
+    def _beside(self, block: said.Beside | said.Picture, left: int) -> Iterator[RenderableType]:
         yield from self.blocks(block.blocks, left)
+
+    _picture = _beside
 
     def _steps(self, block: said.Steps, left: int) -> Iterator[RenderableType]:
         for step in block.steps:
             yield hanging(f"{step.number}.", Prose(one_line(step.advice, self.longest)), left)
             yield from self._code(step.code, left + 3, "bold")
             if step.where:
-                yield self._at(left + 3, Prose(one_line(step.where, self.longest_name), style="dim"))
-            for need in step.needs:
-                yield self._at(left + 3, Prose(need))
-            yield self._at(left + 3, Prose(step.worth, style="dim"))
+                yield indented(one_line(step.where, self.longest_name), left + 3, style="dim")
+            yield from (indented(need, left + 3) for need in step.needs)
+            yield indented(step.worth, left + 3, style="dim")
         if block.left_out:
-            yield self._at(left, Prose(f"and {plural(block.left_out, 'more change')}."))
+            yield indented(f"and {plural(block.left_out, 'more change')}.", left)
 
     def _cards(self, block: said.Cards, left: int) -> Iterator[RenderableType]:
         for card in block.cards:
             yield Prose()
             yield Prose(card.question, style="bold")
-            yield self._at(left, Prose(one_line(card.sentence)))
+            yield indented(one_line(card.sentence), left)
 
     def _tally(self, block: said.Tally, left: int) -> Iterator[RenderableType]:
         grid = Grid(box=None, show_header=False, padding=(0, 2, 0, 0))
@@ -269,19 +271,16 @@ class Drawing:
         for verdict, count in block.counts:
             grid.add_row(self.prose(said.Badge(verdict)), f"{count:,}")
         grid.add_row("  all", f"{block.total:,}")
-        yield self._at(left, grid)
+        yield indented(grid, left)
 
     def _fold(self, block: said.Fold, left: int) -> Iterator[RenderableType]:
         brief = self.prose(block.brief)
         if self.unfolds:
-            yield self._at(left, Prose(f"{block.summary}:", style="bold"))
+            yield indented(f"{block.summary}:", left, style="bold")
             yield from self.blocks(block.blocks, left + 2)
         else:
             summary = Prose(f"{block.summary}{': ' if brief else '.'}", style="dim")
-            yield self._at(left, summary.append_text(brief).append("." if brief else ""))
-
-    def _picture(self, block: said.Picture, left: int) -> Iterator[RenderableType]:
-        yield from self.blocks(block.blocks, left)
+            yield indented(summary.append_text(brief).append("." if brief else ""), left)
 
     # --- pieces ---
 
@@ -349,11 +348,8 @@ class Drawing:
 
     def _left_out(self, block: said.Bullets | said.Rows | said.Table, left: int) -> Iterator[RenderableType]:
         if block.left_out:
-            yield self._at(left, Prose(f"{block.left_out:,} more; {block.elsewhere} them all.", style="dim"))
+            yield indented(f"{block.left_out:,} more; {block.elsewhere} them all.", left, style="dim")
 
     def _code(self, code: str, left: int, style: str) -> Iterator[RenderableType]:
         for line in visible(code).splitlines():
-            yield self._at(left, Prose(line, style=style, overflow="fold"))
-
-    def _at(self, left: int, what: RenderableType) -> RenderableType:
-        return Padding(what, (0, 0, 0, left))
+            yield indented(line, left, style=style)
