@@ -9,6 +9,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracer.errors import ReportError
@@ -148,6 +149,10 @@ def _known(value: bool | None) -> str:
     return "" if value is None else _spelled(value)
 
 
+def _count(verdict: Verdict, row: _Module) -> int:
+    return row.counts.get(verdict, 0)
+
+
 #: A row a group of recorded calls, deterministic ones too.
 CALLS: tuple[Column[_Call], ...] = (
     Column(name="backend", cell=lambda row: row.judged.ruling.backend.value),  # whose table judged it
@@ -178,10 +183,7 @@ MODULES: tuple[Column[_Module], ...] = (
     Column(name="torch", cell=lambda row: row.target.torch),
     Column(name="module", cell=lambda row: row.module),
     Column(name="calls", cell=lambda row: sum(row.counts.values()), holds=Holds.NUMBER),
-    *(
-        Column(name=verdict.value, cell=lambda row, verdict=verdict: row.counts.get(verdict, 0), holds=Holds.NUMBER)
-        for verdict in SEVERITY
-    ),
+    *(Column(name=verdict.value, cell=partial(_count, verdict), holds=Holds.NUMBER) for verdict in SEVERITY),
 )
 
 #: A row a recorded ``version``, ``setting``, ``device`` or environment ``variable``, then every ``condition`` that

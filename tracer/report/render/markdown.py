@@ -55,12 +55,7 @@ def shortened(report: ReportView, limit: int) -> str:
 
 def _parts(report: ReportView) -> Iterator[str]:
     head = head_of(report)
-    yield f"## {head.kicker}"
-    yield ""
-    yield f"**{_plain(head.headline)}**"
-    yield ""
-    yield _plain(head.judged)
-    yield ""
+    yield from (f"## {head.kicker}", "", f"**{_plain(head.headline)}**", "", _plain(head.judged), "")
     counts = ", ".join(f"{count:,} {verdict}" for verdict, count in head.tally.counts)
     yield _plain(f"{plural(head.tally.total, 'call')}: {counts}.") if counts else "Nothing was recorded."
     for banner in head.banners:
@@ -153,8 +148,8 @@ def _words(words: Words, longest: int = _LONGEST) -> str:
         elif isinstance(piece, said.Strong):
             text += _words(piece.words, longest)
         elif isinstance(piece, said.Badge):
-            words = VERDICTS[piece.verdict]
-            text += _plain(f"{words.sign} {piece.label or words.label}", longest)
+            verdict = VERDICTS[piece.verdict]
+            text += _plain(f"{verdict.sign} {piece.label or verdict.label}", longest)
         elif isinstance(piece, said.Soft):
             text += f"{piece.join if text else ''}{_words(piece.words, longest)}"
     return text

@@ -6,7 +6,8 @@ import base64
 import hashlib
 import re
 import sys
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import chain
@@ -53,20 +54,17 @@ def render(report: ReportView) -> str:
     picture = assets["parting.js"] if report.repeated is not None else None
     style = assets["style.css"] + (assets["parting.css"] if picture else "")
     scripts = [script for script in (bundle, assets["script.js"], picture) if script]
-    return (
-        _environment()
-        .get_template("report.html")
-        .render(
-            head=head_of(report),
-            sections=list(sections_of(report, PAGE)),
-            version=tracer.__version__,
-            style=Markup(style),
-            bundle=Markup(bundle) if bundle else None,
-            script=Markup(assets["script.js"]),
-            picture_script=Markup(picture) if picture else None,
-            script_hashes=" ".join(map(_hash, scripts)),
-            data=Markup(findings_json(report, model_map(report.tally.by_module))),
-        )
+    template = _environment().get_template("report.html")
+    return template.render(
+        head=head_of(report),
+        sections=list(sections_of(report, PAGE)),
+        version=tracer.__version__,
+        style=Markup(style),
+        bundle=Markup(bundle) if bundle else None,
+        script=Markup(assets["script.js"]),
+        picture_script=Markup(picture) if picture else None,
+        script_hashes=" ".join(map(_hash, scripts)),
+        data=Markup(findings_json(report, model_map(report.tally.by_module))),
     )
 
 
@@ -99,13 +97,15 @@ def _environment() -> Environment:
         steps_open=_STEPS_OPEN,
         most_rows_elsewhere=MOST_ROWS_ELSEWHERE,
     )
-    environment.filters["shown"] = lambda text: one_line(str(text), _LONGEST)
-    environment.filters["placed"] = lambda text: _whole_numbers(one_line(str(text), _LONGEST))
-    environment.filters["breakable"] = lambda text: _breakable(one_line(str(text), _LONGEST))
-    environment.filters["prose"] = lambda text: _prose(one_line(str(text), _LONGEST))
-    environment.filters["pasted"] = lambda text: visible(str(text))
-    environment.filters["brief"] = lambda text: one_line(str(text), _BRIEF)
-    environment.filters["grouped"] = lambda count: f"{count:,}"
+    environment.filters.update(
+        shown=lambda text: one_line(str(text), _LONGEST),
+        placed=lambda text: _whole_numbers(one_line(str(text), _LONGEST)),
+        breakable=lambda text: _whole_numbers(one_line(str(text), _LONGEST), _broken),
+        prose=lambda text: _prose(one_line(str(text), _LONGEST)),
+        pasted=lambda text: visible(str(text)),
+        brief=lambda text: one_line(str(text), _BRIEF),
+        grouped=lambda count: f"{count:,}",
+    )
     return environment
 
 
@@ -145,17 +145,14 @@ def said_in_html(words: Words, *, has_style: bool = True) -> Markup:
 
 def _piece(piece: Words, has_style: bool) -> Markup:
     if isinstance(piece, said.Code):
-        return Markup('<span class="code">{}</span>').format(_breakable(one_line(piece.text, _LONGEST)))
+        return Markup('<span class="code">{}</span>').format(_whole_numbers(one_line(piece.text, _LONGEST), _broken))
     if isinstance(piece, said.Badge):
         words = VERDICTS[piece.verdict]
         label = visible(piece.label) or words.label
         return _badge(piece.verdict, label) if has_style else Markup("{} {}").format(words.sign, label)
     if isinstance(piece, said.Soft):
-        inner = said_in_html(piece.words, has_style=has_style)
-        faint = "faint said" if piece.is_faint else "said"
-        return (
-            Markup('<span class="{}">{}</span>').format(faint, inner) if has_style else Markup("<br>{}").format(inner)
-        )
+        span = Markup('<span class="{}said">{{}}</span>').format("faint " if piece.is_faint else "")
+        return (span if has_style else Markup("<br>{}")).format(said_in_html(piece.words, has_style=has_style))
     if isinstance(piece, said.Strong):
         return Markup("<strong>{}</strong>").format(said_in_html(piece.words, has_style=has_style))
     if isinstance(piece, said.Lines):
@@ -174,30 +171,19 @@ def _badge(verdict: Verdict, label: str = "") -> Markup:
     return Markup(badge).format(verdict, words.sign, visible(label) or words.label)
 
 
-def _breakable(text: str) -> Markup:
-    """``text`` escaped, with a place to break after each separator of a name, and no line number broken."""
-    pieces: list[Markup] = []
-    end = 0
-    for match in LINE_NUMBER.finditer(text):
-        pieces += _broken(text[end : match.start()]), _WHOLE.format(match.group())
-        end = match.end()
-    return Markup().join([*pieces, _broken(text[end:])])
-
-
 def _broken(text: str) -> Markup:
+    """``text`` escaped, with a place to break after each separator of a name."""
     return Markup("<wbr>").join(re.split(r"(?<=[._/])(?=\w)", text))
 
 
-def _whole_numbers(text: str) -> Markup:
-    """``text`` escaped, with each place's line number, ``.py:102``, kept from breaking."""
-    if ":" not in text:
-        return escape(text)
+def _whole_numbers(text: str, around: Callable[[str], Markup] = escape) -> Markup:
+    """``text`` escaped by ``around``, but for each place's line number, ``.py:102``, which never breaks."""
     pieces: list[Markup] = []
     end = 0
-    for match in LINE_NUMBER.finditer(text):
-        pieces += escape(text[end : match.start()]), _WHOLE.format(match.group())
+    for match in LINE_NUMBER.finditer(text) if ":" in text else ():
+        pieces += around(text[end : match.start()]), _WHOLE.format(match.group())
         end = match.end()
-    return Markup().join([*pieces, escape(text[end:])])
+    return Markup().join([*pieces, around(text[end:])])
 
 
 @lru_cache(maxsize=1)
@@ -223,42 +209,30 @@ _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028",
 _UNSAFE = re.compile("[<>&\u2028\u2029]")
 
 
-class _Strings:
-    """A table of strings, each held once."""
-
-    def __init__(self) -> None:
-        self.index: dict[str, int] = {}
-
-    def __call__(self, text: str) -> int:
-        known = self.index.get(text)
-        return self.index.setdefault(text, len(self.index)) if known is None else known
+def _numbering() -> defaultdict[Any, int]:
+    """Numbers things from 0 in the order in which they are first asked for."""
+    numbers: defaultdict[Any, int] = defaultdict()
+    numbers.default_factory = numbers.__len__
+    return numbers
 
 
 class _Rows:
     """Rows of one page, whatever the target: places and rulings, each once."""
 
     def __init__(self) -> None:
-        self.strings = _Strings()
+        self.strings = _numbering()
         self.columns = {part: on_page(part) for part in Part}
         self.makers = {part: tuple(column.page_cell for column in self.columns[part]) for part in Part}
-        self.met: dict[Part, dict[tuple[int, ...], int]] = {part: {} for part in Part}
+        self.halves = {part: _numbering() for part in Part}
 
     def of(self, judgement: Judgement, findings: Sequence[Finding]) -> list[tuple[int, int]]:
         """A row a finding: its place and its ruling."""
         return [(self._half(Part.PLACE, row), self._half(Part.RULING, row)) for row in rows(judgement, findings)]
 
     def _half(self, part: Part, row: Judged) -> int:
-        index = self.strings.index
-        numbers: list[int] = []
-        for make in self.makers[part]:
-            cell = make(row)
-            if isinstance(cell, str):
-                known = index.get(cell)
-                numbers.append(self.strings(cell) if known is None else known)
-            else:
-                numbers.append(int(cell))
-        met = self.met[part]
-        return met.setdefault(tuple(numbers), len(met))
+        cells = [make(row) for make in self.makers[part]]
+        strings = self.strings
+        return self.halves[part][tuple([strings[cell] if isinstance(cell, str) else int(cell) for cell in cells])]
 
 
 def findings_json(report: ReportView, blocks: tuple[Block, ...] = ()) -> str:
@@ -267,15 +241,15 @@ def findings_json(report: ReportView, blocks: tuple[Block, ...] = ()) -> str:
     ``blocks`` are those of the model's map, which each target colours. No character in the JSON can end the element
     that it stands in, or a line of JavaScript.
     """
-    made = _Rows()
-    own = made.of(report.judgement, report.findings)
+    table = _Rows()
+    own = table.of(report.judgement, report.findings)
     data: dict[str, Any] = {
-        "place_fields": [column.name for column in made.columns[Part.PLACE]],
-        "ruling_fields": [column.name for column in made.columns[Part.RULING]],
-        "numbers": [column.name for column in chain(*made.columns.values()) if column.holds is not Holds.TEXT],
-        "details": [{"field": name, "label": one.label, "look": one.look.value} for name, one in details()],
+        "place_fields": [column.name for column in table.columns[Part.PLACE]],
+        "ruling_fields": [column.name for column in table.columns[Part.RULING]],
+        "numbers": [column.name for column in chain(*table.columns.values()) if column.holds is not Holds.TEXT],
+        "details": [{"field": name, "label": detail.label, "look": detail.look.value} for name, detail in details()],
         "targets": [
-            _target(report, judgement, own if judgement is report.judgement else None, made, blocks)
+            _target(report, judgement, own if judgement is report.judgement else None, table, blocks)
             for judgement in targets_shown(report)
         ],
         "rows": own,
@@ -285,17 +259,19 @@ def findings_json(report: ReportView, blocks: tuple[Block, ...] = ()) -> str:
         ],
         "phases": [phase.value for phase in Phase],
     }
-    data |= {"places": list(made.met[Part.PLACE]), "rulings": list(made.met[Part.RULING])}
-    data["accepted"] = [
-        (accepted.finding, made.strings(accepted_in_words(accepted))) for accepted in report.accepted or ()
-    ]
-    data["strings"] = [visible(text) for text in made.strings.index]
+    data |= {"places": list(table.halves[Part.PLACE]), "rulings": list(table.halves[Part.RULING])}
+    data["accepted"] = [(one.finding, table.strings[accepted_in_words(one)]) for one in report.accepted or ()]
+    data["strings"] = [visible(text) for text in table.strings]
     text = msgspec.json.encode(data).decode("utf-8")
     return _UNSAFE.sub(lambda match: _ESCAPES[match.group()], text)
 
 
 def _target(
-    report: ReportView, judgement: Judgement, own: list[tuple[int, int]] | None, made: _Rows, blocks: tuple[Block, ...]
+    report: ReportView,
+    judgement: Judgement,
+    own: list[tuple[int, int]] | None,
+    table: _Rows,
+    blocks: tuple[Block, ...],
 ) -> dict[str, Any]:
     """One target's name, command, colours and rows; the report's own rows stand beside all others'."""
     target = judgement.target
@@ -308,7 +284,7 @@ def _target(
         "backend": target.backend.value,
         "torch": visible(target.torch),
         "command": visible(command(report, target)),
-        "rows": made.of(judgement, shown) if own is None else [],
+        "rows": table.of(judgement, shown) if own is None else [],
         "more": max(0, len(judgement.findings) - MOST_ROWS_ELSEWHERE) if own is None else 0,
         "folds": [group for group in groups_of(shown, accepted) if len(group) > 1],
         "map": worst_inside(tally.by_module, blocks),
