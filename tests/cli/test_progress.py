@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tracer.cli import progress as module
+from tracer.cli import output as module
 
 
 class Terminal(io.StringIO):

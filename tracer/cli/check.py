@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import datetime
 import os
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from tracer.cli import completing
-from tracer.cli.decision_lines import printed_lines
-from tracer.cli.destinations import destinations
-from tracer.cli.output import show
-from tracer.cli.progress import progress
+from tracer.cli.options import detail_of, host_option, option, strict_option, target_options, verbosity
+from tracer.cli.output import progress, show
 from tracer.cli.report import PARTIAL
-from tracer.cli.verbosity import detail_of, verbosity
-from tracer.cli.writing import render_report, write_rendered
+from tracer.cli.writing import destinations, render_report, write_rendered
 from tracer.errors import UsageError
-from tracer.plain import say
+from tracer.names import Detail
+from tracer.plain import is_terminal, one_line, say
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from tracer.findings import Finding
     from tracer.gate.baseline import Accepted
     from tracer.gate.gating import Decision
-    from tracer.gate.suppressions import Comment
     from tracer.trace import Trace
 
 FAILED = 1
 BASELINE = "determinism.lock"
+#: Failing findings that are printed unless all are asked for, and characters of a reason or a reference.
+_SHOWN, _LONGEST = 50, 2_000
 
 EXAMPLES = """\b
 Examples:
@@ -46,70 +49,27 @@ Exit code 0: nothing fails; 1: something does; 2: wrong usage or input; 3: nothi
 
 @click.command("check", epilog=EXAMPLES, short_help="Fail when a trace holds findings that nobody accepted.")
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...", shell_complete=completing.files)
-@click.option(
-    "--backend",
-    metavar="B",
-    shell_complete=completing.backend,
-    help="Judge for this backend; by default each call's own device.",
+@target_options(
+    backend="Judge for this backend; by default each call's own device.",
+    torch="Judge for this version of torch.",
+    settings="Judge under recorded, default, warn or deterministic settings.",
+    default=None,
 )
-@click.option(
-    "--torch", "torch_version", metavar="V", shell_complete=completing.release, help="Judge for this version of torch."
-)
-@click.option(
-    "--settings",
-    metavar="S",
-    shell_complete=completing.settings,
-    help="Judge under recorded, default, warn or deterministic settings.",
-)
-@click.option(
-    "--host",
-    multiple=True,
-    metavar="GLOB",
-    help="Judge these files, lines, functions or modules for cpu: they run on the host.",
-)
-@click.option("--strict", is_flag=True, help="Call a torch newer than the tables unknown; guess nothing.")
-@click.option(
+@host_option
+@strict_option
+@option(
     "--fail-on",
-    metavar="V[,V]",
-    shell_complete=completing.verdicts_and_new,
-    help="Verdicts that fail, and `new`.  [default: raises,nondeterministic]",
+    "V[,V]",
+    "Verdicts that fail, and `new`.  [default: raises,nondeterministic]",
+    completing.verdicts_and_new,
 )
-@click.option(
-    "--select",
-    multiple=True,
-    metavar="GLOB",
-    shell_complete=completing.rules,
-    help="Look at these rules, ops, modules or files only.",
-)
-@click.option(
-    "--ignore",
-    multiple=True,
-    metavar="GLOB",
-    shell_complete=completing.rules,
-    help="Pass over these rules, ops, modules or files.",
-)
-@click.option(
-    "--baseline",
-    metavar="FILE",
-    shell_complete=completing.files,
-    help=f"Accept what this lock file accepts, such as {BASELINE}.",
-)
+@option("--select", "GLOB", "Look at these rules, ops, modules or files only.", completing.rules, multiple=True)
+@option("--ignore", "GLOB", "Pass over these rules, ops, modules or files.", completing.rules, multiple=True)
+@option("--baseline", "FILE", f"Accept what this lock file accepts, such as {BASELINE}.", completing.files)
 @click.option("--allow-no-training", is_flag=True, help="Pass a recording in which no optimizer stepped.")
 @click.option("--update-baseline", is_flag=True, help="Accept every finding; keep the reasons that stand there.")
-@click.option(
-    "--format",
-    "formats",
-    metavar="F[,F]",
-    shell_complete=completing.formats,
-    help="Write the report too: as for tracer report.",
-)
-@click.option(
-    "-o",
-    "--output",
-    metavar="PATH",
-    shell_complete=completing.files,
-    help="Where the report goes: as for tracer report.",
-)
+@option("--format formats", "F[,F]", "Write the report too: as for tracer report.", completing.formats)
+@option("-o --output", "PATH", "Where the report goes: as for tracer report.", completing.files)
 @verbosity
 def command(
     traces: tuple[str, ...],
@@ -134,6 +94,7 @@ def command(
     A finding fails when its verdict is one of --fail-on and neither the baseline nor a comment at its line of code
     accepts it. A recording in which no optimizer stepped fails too: it says nothing of a training.
     """
+    from tracer.gate.baseline import read_baseline
     from tracer.gate.configuration import load_configuration
     from tracer.gate.gating import DEFAULT_FAIL_ON, Gate, acceptances, decide, parse_fail_on, places_of
 
@@ -145,7 +106,7 @@ def command(
     lock = baseline or configured.baseline
     if update_baseline and not lock:
         raise UsageError("--update-baseline needs a file to write", hint=f"add --baseline {BASELINE}")
-    accepted = _accepted(lock, may_be_missing=update_baseline)
+    accepted = () if not lock or (update_baseline and not os.path.exists(lock)) else read_baseline(lock)
     with progress("judging"):
         from tracer.gate.suppressions import Suppressions, host_lines
         from tracer.session import findings_of_others, judge
@@ -164,9 +125,13 @@ def command(
         found = (*report.findings, *findings_of_others(report, recordings, **target))
         comments = Suppressions(Path.cwd())
         decision = decide(found, gate, accepted=accepted, is_silenced=comments.silences, today=datetime.date.today())
+
+    def reason_of(finding: Finding) -> str:
+        return comment.reason if (comment := comments.comment_on(finding)) is not None else ""
+
     report = replace(
         report,
-        accepted=acceptances(report.findings, decision, accepted, lambda one: _reason(comments.comment_on(one))),
+        accepted=acceptances(report.findings, decision, accepted, reason_of),
         failing=places_of(report.findings, decision.failing),
     )
     if wanted:
@@ -197,18 +162,6 @@ def command(
     return 0
 
 
-def _reason(comment: Comment | None) -> str:
-    return comment.reason if comment is not None else ""
-
-
-def _accepted(lock: str, *, may_be_missing: bool) -> tuple[Accepted, ...]:
-    from tracer.gate.baseline import read_baseline
-
-    if not lock or (may_be_missing and not os.path.exists(lock)):
-        return ()
-    return read_baseline(lock)
-
-
 def _update(lock: str, decision: Decision, before: tuple[Accepted, ...]) -> int:
     """Write the baseline that accepts what stands, and say what changed in it."""
     from tracer.gate.baseline import risk_of, updated, write_baseline
@@ -230,9 +183,7 @@ def _untrained(trace: Trace) -> str:
     """Why a whole recording without an optimizer's step says nothing of a training; empty where it holds one."""
     from tracer.names import Training
 
-    if trace.partial:  # which has an exit code of its own
-        return ""
-    if trace.training not in (Training.NONE, Training.ELSEWHERE):
+    if trace.partial or trace.training not in (Training.NONE, Training.ELSEWHERE):  # a part has its own exit code
         return ""
     unfollowed = ", and processes were started that were not followed" if trace.training is Training.ELSEWHERE else ""
     return f"no optimizer step was recorded{unfollowed} (--allow-no-training accepts that)"
@@ -241,14 +192,10 @@ def _untrained(trace: Trace) -> str:
 def summary(decision: Decision, untrained: str = "", *, is_partial: bool = False) -> str:
     """The one line that says how the gate ended, and what was let through."""
     compared = decision.compared
-    failing: tuple[Finding, ...] = decision.failing
-    failed = set(map(id, failing))
-    parts = [
-        (len([finding for finding in compared.new if id(finding) in failed]), "new"),
-        (len([finding for finding in compared.worsened if id(finding) in failed]), "worsened"),
-        (len([finding for finding in compared.expired if id(finding) in failed]), "expired"),
-    ]
-    counts = [f"{count:,} {what}" for count, what in parts if count]
+    failing = set(map(id, decision.failing))
+    grades = ((compared.new, "new"), (compared.worsened, "worsened"), (compared.expired, "expired"))
+    parts = [(sum(id(finding) in failing for finding in findings), grade) for findings, grade in grades]
+    counts = [f"{count:,} {grade}" for count, grade in parts if count]
     through = [
         (len(compared.known), "accepted"),
         (len(decision.silenced), "silenced by comments"),
@@ -263,3 +210,78 @@ def summary(decision: Decision, untrained: str = "", *, is_partial: bool = False
     unfailed = "nothing fails in the part that was recorded" if is_partial else "passed"
     ending = f"failed: {', '.join(counts)}" if counts else unfailed
     return f"tracer check: {ending}{'; ' if rest else ''}{', '.join(rest)}"
+
+
+class Line(NamedTuple):
+    """One finding, or what is said of several."""
+
+    text: str
+    remedy: str = ""
+    reasons: tuple[str, ...] = ()
+
+
+def printed_lines(decision: Decision, detail: Detail) -> str:
+    """What stands before the summary; empty in brief.
+
+    In a pipe or a file a finding is one line, as compilers print theirs; on a terminal it is wrapped.
+    """
+    lines = tuple(_lines(decision, detail)) if detail is not Detail.BRIEF else ()
+    if not is_terminal(sys.stdout):
+        heads = ((f"{line.text}: {line.remedy}" if line.remedy else line.text, line.reasons) for line in lines)
+        return "".join(f"{row}\n" for head, reasons in heads for row in (head, *(f"  {reason}" for reason in reasons)))
+    from tracer.report.render.terminal import Prose, indented, printed
+
+    def parts(width: int) -> Iterator[RenderableType]:
+        for line in lines:
+            yield Prose(line.text, style="bold", overflow="fold")
+            yield from (indented(row, 4) for row in (line.remedy, *line.reasons) if row)
+
+    return printed(parts) if lines else ""
+
+
+def _lines(decision: Decision, detail: Detail) -> Iterator[Line]:
+    compared, failing = decision.compared, decision.failing
+    state = dict.fromkeys(map(id, compared.worsened), ", worse than was accepted")
+    state |= dict.fromkeys(map(id, compared.expired), ", accepted no longer")
+    is_whole = detail is Detail.WHOLE
+    for finding in failing if is_whole else failing[:_SHOWN]:
+        reasons = tuple(_reasons(finding)) if is_whole else ()
+        yield Line(_plain(f"{_said(finding)}{state.get(id(finding), '')}"), _plain(finding.remedy), reasons)
+    if not is_whole:
+        if len(failing) > _SHOWN:
+            yield Line(f"and {len(failing) - _SHOWN:,} more; --verbose prints all")
+        return
+    for label, findings in (
+        ("accepted", compared.known),
+        ("silenced by a comment", decision.silenced),
+        ("not selected", decision.ignored),
+        ("below the gate", decision.passing),
+    ):
+        yield from (Line(_plain(f"{label}: {_said(finding)}")) for finding in findings)
+
+
+def _said(finding: Finding) -> str:
+    """``train.py:10: cuda-index-add: aten.index_add_.default forward in net.fc is nondeterministic``."""
+    from tracer.report.words import answer_of, runs_as_of
+
+    rule, led_from, answer = finding.rule, finding.called_from, answer_of(finding)
+    if finding.subject and not finding.location:
+        return f"{rule}: {finding.subject} {answer}"
+    place = finding.location or led_from or finding.module or "place not recorded"
+    phase = f" {finding.phase}" if finding.op else ""
+    module = f" in {finding.module}" if finding.module and place != finding.module else ""
+    led = f" (called from {led_from})" if led_from not in ("", place) else ""
+    return f"{place}: {rule}: {finding.op or finding.subject}{phase}{runs_as_of(finding)}{module}{led} {answer}"
+
+
+def _reasons(finding: Finding) -> Iterator[str]:
+    if finding.why:
+        yield f"why: {_plain(finding.why)}"
+    yield from (f"evidence, {_plain(str(row))}" for row in finding.evidence)
+
+
+def _plain(text: str) -> str:
+    """``text`` on one line, which neither drives a terminal nor speaks to GitHub."""
+    from tracer.report.files.annotations import inert
+
+    return inert(one_line(text, _LONGEST))

@@ -6,6 +6,7 @@ Nothing here may fail or print: a shell shows either where the user was typing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 
 import click
 from click.shell_completion import CompletionItem
@@ -32,32 +33,9 @@ def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
     return [CompletionItem(incomplete, type="file")]
 
 
-def _backends() -> list[str]:
-    return [backend.value for backend in Backend]
-
-
-def _devices() -> list[str]:
-    return [backend.value for backend in Backend if backend is not Backend.RECORDED]
-
-
-def _settings() -> list[str]:
-    return [Setting.value for Setting in Settings]
-
-
-def _verdicts() -> list[str]:
-    return [verdict.value for verdict in Verdict if verdict is not Verdict.DETERMINISTIC]
-
-
-def _formats() -> Sequence[str]:
-    from tracer.report.files.formats import FORMATS
-
-    return list(FORMATS)
-
-
-def _tables() -> Sequence[str]:
-    from tracer.report.files.exported_tables import TABLES
-
-    return list(TABLES)
+def _declared(module: str, name: str) -> Callable[[], Iterable[str]]:
+    """What ``module`` declares as ``name``; the module is imported when something is completed."""
+    return lambda: getattr(import_module(module), name)
 
 
 def _releases() -> Sequence[str]:
@@ -85,13 +63,18 @@ def _rules() -> list[str]:
     return sorted({rule.id for table in load_tables().values() for rule in rules_of(table)})
 
 
-backend, backends = words(_backends), words(_backends, several=True)
-device = words(_devices)
-settings, settings_pair = words(_settings), words(_settings, several=True)
+DEVICES = tuple(backend.value for backend in Backend if backend is not Backend.RECORDED)
+_BACKENDS = tuple(backend.value for backend in Backend)
+_SETTINGS = tuple(settings.value for settings in Settings)
+_VERDICTS = tuple(verdict.value for verdict in Verdict if verdict is not Verdict.DETERMINISTIC)
+
+backend, backends = words(lambda: _BACKENDS), words(lambda: _BACKENDS, several=True)
+device = words(lambda: DEVICES)
+settings, settings_pair = words(lambda: _SETTINGS), words(lambda: _SETTINGS, several=True)
 release, releases = words(_releases), words(_releases, several=True)
-tables = words(_tables)
-formats = words(_formats, several=True)
-verdicts = words(_verdicts, several=True)
-verdicts_and_new = words(lambda: [*_verdicts(), "new"], several=True)
+tables = words(_declared("tracer.report.files.exported_tables", "TABLES"))
+formats = words(_declared("tracer.report.files.formats", "FORMATS"), several=True)
+verdicts = words(lambda: _VERDICTS, several=True)
+verdicts_and_new = words(lambda: (*_VERDICTS, "new"), several=True)
 names = words(_names)
 rules = words(_rules)

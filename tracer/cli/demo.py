@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from tracer.cli.output import check_folder, show
-from tracer.cli.progress import progress
+from tracer.cli.options import option
+from tracer.cli.output import check_folder, progress, show
 
 EXAMPLES = """\b
 Examples:
@@ -19,12 +19,12 @@ Writes report.html, report.csv and step.trace.json."""
 
 
 @click.command("demo", epilog=EXAMPLES, short_help="Record and report a bundled training step.")
-@click.option(
+@option(
     "--output-dir",
+    "DIR",
+    "Where the files go; the working directory by default.",
     type=click.Path(path_type=Path),
     default=Path(),
-    metavar="DIR",
-    help="Where the files go; the working directory by default.",
 )
 def command(output_dir: Path) -> int:
     """Record one step of a small model on this machine, judge it for CUDA, and report.

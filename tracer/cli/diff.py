@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracer.cli import completing
-from tracer.cli.output import show
-from tracer.cli.progress import progress
+from tracer.cli.options import option
+from tracer.cli.output import progress, show
 from tracer.errors import UsageError
 from tracer.names import Verdict
 from tracer.plain import say
 
 if TYPE_CHECKING:
     from tracer.divergence import Divergence, Recording
-    from tracer.gate.comparing import Comparison, Difference
+    from tracer.gate.comparing import Comparison
     from tracer.report.blocks import Block
     from tracer.trace import Trace
 
@@ -25,6 +25,8 @@ FAILED = 1
 PARTIAL = 3
 #: The word of --fail-on for values that part.
 PARTED = "parted"
+
+RECORDED = {"default": "recorded"}
 
 EXAMPLES = """\b
 Examples:
@@ -41,40 +43,21 @@ values of the two runs part. Exit code 3: values that a trace was recorded with 
 @click.command("diff", epilog=EXAMPLES, short_help="Say where two runs part, and what changed between two traces.")
 @click.argument("old", metavar="OLD", shell_complete=completing.files)
 @click.argument("new", metavar="[NEW]", required=False, shell_complete=completing.files)
-@click.option(
-    "--backend",
-    default="recorded",
-    metavar="B[,B]",
-    shell_complete=completing.backends,
-    help="Judge for this backend, or for one and another.",
-)
-@click.option(
-    "--torch",
-    "version",
-    default="recorded",
-    metavar="V[,V]",
-    shell_complete=completing.releases,
-    help="Judge for this version, or for two.",
-)
-@click.option(
-    "--settings",
-    default="recorded",
-    metavar="S[,S]",
-    shell_complete=completing.settings_pair,
-    help="Judge under these settings, or under two.",
-)
-@click.option(
+@option("--backend", "B[,B]", "Judge for this backend, or for one and another.", completing.backends, **RECORDED)
+@option("--torch version", "V[,V]", "Judge for this version, or for two.", completing.releases, **RECORDED)
+@option("--settings", "S[,S]", "Judge under these settings, or under two.", completing.settings_pair, **RECORDED)
+@option(
     "--align-step",
-    metavar="A=B",
-    help="Hold OLD's step A against NEW's step B: a resumed run. By itself where NEW begins with OLD's parameters of a"
+    "A=B",
+    "Hold OLD's step A against NEW's step B: a resumed run. By itself where NEW begins with OLD's parameters of a"
     " later step.",
 )
-@click.option(
+@option(
     "--fail-on",
-    metavar="V[,V]",
-    shell_complete=completing.verdicts_and_new,
-    help='Exit with 1 when a finding of these verdicts is new or worse; with "parted", when values part, or a resumed'
+    "V[,V]",
+    'Exit with 1 when a finding of these verdicts is new or worse; with "parted", when values part, or a resumed'
     " run did not get everything back.",
+    completing.verdicts_and_new,
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
 def command(
@@ -92,28 +75,45 @@ def command(
     The first call that differs is told with its cause, then which findings are new, gone, worse or better. Findings
     are matched by what was recorded: op, phase, module, file and function. With one trace, name two targets.
     """
-    pairs = [_pair(text, name) for text, name in ((backend, "backend"), (version, "torch"), (settings, "settings"))]
-    if new is None and not any(one != other for one, other in pairs):
+    asked = (("backend", backend), ("torch", version), ("settings", settings))
+    backends, versions, settings_pair = pairs = [_pair(name, text) for name, text in asked]
+    if new is None and not any(first != second for first, second in pairs):
         raise UsageError("one trace and one target do not differ", hint="name a second trace, or two with a comma")
     steps = _steps(align_step)
     on_parting, verdicts = _fail_on(fail_on)
     with progress("comparing"):
+        from tracer.divergence import compare_recordings
+        from tracer.gate.comparing import Kind, compare_judgements
+        from tracer.session import judge
+        from tracer.trace import compare_draws
+
         recordings = _recordings(old, new, needed=on_parting or steps is not None)
         traces = _traces(old, new, recordings)
         missing = _missing((old, new), traces) if new is not None and traces is not None else ""
-        compared = _compare(traces, pairs) if traces is not None else None
-        parted = _parted(recordings, steps, traces, pairs) if recordings is not None else None
+        reports = [
+            judge(trace, backend=backends[side], torch=versions[side], settings=settings_pair[side])
+            for side, trace in enumerate(traces or ())
+        ]
+        compared = None
+        if traces is not None:
+            draws = [(draw.generator, draw.ahead, draw.second or draw.first) for draw in compare_draws(*traces)]
+            compared = compare_judgements(reports[0].judgement, reports[1].judgement, draws)
+        parted = None
+        if recordings is not None:
+            findings = reports[0].findings if reports else None
+            parted = compare_recordings(*recordings, align_step=steps, findings=findings)
     if form == "json":
         show(_json(parted, compared))
     else:
         from tracer.report.render.terminal import drawn, printed
 
         show(printed(drawn(_blocks(parted, compared))))
-    lacks = parted is not None and parted.resumed is not None and parted.resumed.not_restored
-    if parted is not None and on_parting and (lacks or not parted.agrees or not parted.calls_compared):
-        return FAILED
-    differences = compared.differences if compared is not None else ()
-    if any(_is_worse(one) and one.after in verdicts for one in differences):
+    if parted is not None and on_parting:
+        lacks = parted.resumed is not None and parted.resumed.not_restored
+        if lacks or not parted.agrees or not parted.calls_compared:
+            return FAILED
+    changes = compared.differences if compared is not None else ()
+    if any(change.kind in (Kind.NEW, Kind.WORSENED) and change.after in verdicts for change in changes):
         return FAILED
     if missing:
         say(f"tracer: {missing}; values were not compared")
@@ -130,9 +130,8 @@ def _recordings(old: str, new: str | None, *, needed: bool) -> tuple[Recording, 
     wants = needed or any(path.endswith(".values") for path in paths)
     if wants and (lacking or new is None):
         which = f"{lacking[0]} has none" if lacking else "there is one recording"
-        raise UsageError(
-            f"two recordings with values are needed, and {which}", hint="record with `tracer run --values`"
-        )
+        needs = f"two recordings with values are needed, and {which}"
+        raise UsageError(needs, hint="record with `tracer run --values`")
     return (read_recording(old), read_recording(new)) if new is not None and not lacking else None
 
 
@@ -152,41 +151,10 @@ def _traces(old: str, new: str | None, recordings: tuple[Recording, Recording] |
     from tracer.trace import load_trace
 
     if recordings is not None:
-        found = [recording.trace for recording in recordings]
-        return [trace for trace in found if trace is not None] if None not in found else None
+        traces = [recording.trace for recording in recordings if recording.trace is not None]
+        return traces if len(traces) == len(recordings) else None
     first = load_trace(old)
     return [first, load_trace(new) if new is not None else first]
-
-
-def _compare(traces: list[Trace], pairs: list[tuple[str, str]]) -> Comparison:
-    """The findings of both sides against each other."""
-    from tracer.gate.comparing import compare_judgements
-    from tracer.session import judge
-    from tracer.trace import compare_draws
-
-    reports = [
-        judge(trace, backend=pairs[0][side], torch=pairs[1][side], settings=pairs[2][side])
-        for side, trace in enumerate(traces)
-    ]
-    draws = [(one.generator, one.ahead, one.second or one.first) for one in compare_draws(*traces)]
-    return compare_judgements(reports[0].judgement, reports[1].judgement, draws)
-
-
-def _parted(
-    recordings: tuple[Recording, Recording],
-    steps: tuple[int, int] | None,
-    traces: list[Trace] | None,
-    pairs: list[tuple[str, str]],
-) -> Divergence:
-    """Where the values part, with what the tables say of the first trace as it was recorded."""
-    from tracer.divergence import compare_recordings
-    from tracer.session import judge
-
-    findings = None
-    if traces is not None:
-        report = judge(traces[0], backend=pairs[0][0], torch=pairs[1][0], settings=pairs[2][0])
-        findings = report.findings
-    return compare_recordings(*recordings, align_step=steps, findings=findings)
 
 
 def _json(parted: Divergence | None, compared: Comparison | None) -> str:
@@ -195,15 +163,13 @@ def _json(parted: Divergence | None, compared: Comparison | None) -> str:
 
     from tracer.plain import json_text
 
-    told: dict[str, Any] = {}
-    if compared is not None:
-        told |= msgspec.to_builtins(compared)
+    document: dict[str, Any] = {} if compared is None else msgspec.to_builtins(compared)
     if parted is not None:
         from tracer.report.files.compared import divergence_json
 
         values = divergence_json(parted)
-        told = {**values, **told, "changed_settings": values["settings"]}
-    return json_text(told)
+        document = {**values, **document, "changed_settings": values["settings"]}
+    return json_text(document)
 
 
 def _blocks(parted: Divergence | None, compared: Comparison | None) -> Iterator[Block]:
@@ -223,7 +189,7 @@ def _blocks(parted: Divergence | None, compared: Comparison | None) -> Iterator[
         yield Paragraph("A trace is missing, so findings were not compared.")
 
 
-def _pair(text: str, name: str) -> tuple[str, str]:
+def _pair(name: str, text: str) -> tuple[str, str]:
     """``A,B``, or ``A`` for both sides."""
     parts = [part.strip() for part in text.split(",")]
     if len(parts) > 2 or not all(parts):
@@ -251,9 +217,3 @@ def _fail_on(text: str | None) -> tuple[bool, frozenset[Verdict]]:
         return PARTED in words, frozenset()
     verdicts, any_new = parse_fail_on(",".join(others))
     return PARTED in words, frozenset(Verdict) if any_new else verdicts
-
-
-def _is_worse(one: Difference) -> bool:
-    from tracer.gate.comparing import Kind
-
-    return one.kind in (Kind.NEW, Kind.WORSENED)

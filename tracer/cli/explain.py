@@ -8,7 +8,7 @@ from importlib.metadata import version as installed_version
 import click
 
 from tracer.cli import completing
-from tracer.cli.backends import chosen
+from tracer.cli.options import option, tables_for
 from tracer.cli.output import show_all
 from tracer.tables.versions import RELEASES
 
@@ -26,18 +26,12 @@ arguments or dtype is listed with all of its answers."""
 
 @click.command("explain", epilog=EXAMPLES, short_help="Say what the tables know of an op, an API, a rule or a setting.")
 @click.argument("name", metavar="OP|API|RULE|SETTING", shell_complete=completing.names)
-@click.option(
-    "--backend",
-    metavar="B",
-    shell_complete=completing.device,
-    help="Ask one table; by default every table answers.",
-)
-@click.option(
-    "--torch",
-    "version",
-    metavar="V",
-    shell_complete=completing.release,
-    help="Answer for this version of torch; by default the installed one, else the newest reviewed.",
+@option("--backend", "B", "Ask one table; by default every table answers.", completing.device)
+@option(
+    "--torch version",
+    "V",
+    "Answer for this version of torch; by default the installed one, else the newest reviewed.",
+    completing.release,
 )
 def command(name: str, backend: str | None, version: str | None) -> int:
     """Say what each backend's table knows of an op, a torch API or a rule, and the table of settings of a setting.
@@ -57,7 +51,7 @@ def command(name: str, backend: str | None, version: str | None) -> int:
     from tracer.tables.translation import load_translations
 
     asked, settings, tables = version or _version_here(), load_rows(), with_compiled(load_tables())
-    known = chosen(backend)
+    known = tables_for(backend)
     rows = [row for row in find_rows(name, settings) if not row.backends or known.keys() & set(row.backends)]
     texts = []
     if not rows or find_rules(name, tables):

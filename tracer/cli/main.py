@@ -7,11 +7,11 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib import import_module
 
 import click
 
 from tracer import __version__
-from tracer.cli.lazy import LazyGroup
 from tracer.cli.output import drop_output
 from tracer.errors import TracerError, reason_of
 from tracer.plain import one_line, say
@@ -23,6 +23,7 @@ BROKEN_PIPE = 141
 UNFLUSHED = 120
 """What Python ends with where the last of its output cannot be written."""
 
+#: Each subcommand's module, and the line that the group's help shows.
 COMMANDS = {
     "demo": ("tracer.cli.demo", "Record and report a bundled training step."),
     "run": ("tracer.cli.run", "Run a training script and record what it does."),
@@ -44,12 +45,28 @@ Examples:
   tracer report trace.json --backend cuda -o report.html"""
 
 
+class LazyGroup(click.Group):
+    """The group of ``COMMANDS``, each imported only to run it: ``--help`` costs what click costs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order of use."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The subcommand, imported now."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(COMMANDS[cmd_name][0]).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of subcommands, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+
 @click.group(
-    cls=LazyGroup,
-    lazy=COMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=EXAMPLES,
-    no_args_is_help=False,
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXAMPLES, no_args_is_help=False
 )
 @click.version_option(__version__, prog_name="tracer", message="%(prog)s %(version)s")
 def tracer() -> None:

@@ -1,4 +1,4 @@
-"""Where a subcommand's output goes: checked before the work starts, and printable on any terminal.
+"""Where a subcommand's output goes: checked before the work starts, printable on any terminal, a spinner meanwhile.
 
 Results go to standard output by ``show`` alone, all that is said beside them to standard error by ``tracer.plain.say``:
 both make everything visible that a file brought along.
@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tracer.errors import ReportError, TracerError, UsageError, reason_of
-from tracer.plain import LaidOut, visible
+from tracer.plain import LaidOut, is_terminal, visible
+
+if TYPE_CHECKING:
+    from rich.status import Status
 
 
 def check_writable(path: Path, *, error: type[TracerError] = UsageError) -> None:
@@ -83,3 +87,37 @@ def drop_output() -> None:
     """Let what waits for standard output go nowhere: Python flushes it again as it ends, and would fail again."""
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+#: Seconds of silence; most reports are written within them.
+PATIENCE = 1.0
+
+
+@contextmanager
+def progress(doing: str) -> Iterator[None]:
+    """Show ``doing`` beside a spinner while the body runs, if it runs for longer than ``PATIENCE``."""
+    if not is_terminal(sys.stderr):
+        yield
+        return
+    shown: list[Status] = []
+    import threading
+
+    timer = threading.Timer(PATIENCE, _spin, (doing, shown))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        for status in shown:
+            status.stop()
+
+
+def _spin(doing: str, shown: list[Status]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+
+    status = Console(stderr=True).status(escape(doing))
+    status.start()
+    shown.append(status)

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from tracer.cli import completing
+from tracer.cli.options import option, script_arguments, steps_in, window_options
 from tracer.cli.output import check_folder, show
 from tracer.errors import UsageError
 from tracer.plain import say
@@ -40,15 +41,14 @@ compared until then is reported. 4: they agree, and the script fails."""
     epilog=EXAMPLES,
     short_help="Run a training script several times and say where the runs part.",
 )
-@click.option("--runs", type=click.IntRange(min=2), default=2, show_default=True, metavar="N", help="Runs to compare.")
-@click.option(
+@option("--runs", "N", "Runs to compare.", type=click.IntRange(min=2), default=2, show_default=True)
+@option(
     "--vary",
-    metavar="ARM[,ARM]",
-    shell_complete=completing.words(lambda: _ARMS, several=True),
-    help=f"Change one circumstance in a further run: {', '.join(_ARMS)}.",
+    "ARM[,ARM]",
+    f"Change one circumstance in a further run: {', '.join(_ARMS)}.",
+    completing.words(lambda: _ARMS, several=True),
 )
-@click.option("--steps", "window", metavar="A:B", default=":", help="Record these optimizer steps only.")
-@click.option("--exit-after-steps", is_flag=True, help="End the script when they are recorded.")
+@window_options
 @click.option(
     "--settings",
     type=click.Choice(_SETTINGS),
@@ -57,28 +57,23 @@ compared until then is reported. 4: they agree, and the script fails."""
     help="Make settings before the script's first line; planned makes the plan's, and runs the script without too.",
 )
 @click.option("--first", is_flag=True, help="End a run as soon as it has parted from the first.")
-@click.option(
-    "-o",
-    "--output",
-    "folder",
+@option(
+    "-o --output folder",
+    "FOLDER",
+    "Where the recordings go, and repeat.json and repeat.html.",
     type=click.Path(path_type=Path),
     default=Path("repeat"),
     show_default=True,
-    metavar="FOLDER",
-    help="Where the recordings go, and repeat.json and repeat.html.",
 )
-@click.option(
-    "--format",
-    "formats",
+@option(
+    "--format formats",
+    "F[,F]",
+    "text on standard output; json and html in FOLDER.",
+    completing.words(lambda: _FORMATS, several=True),
     default="text",
     show_default=True,
-    metavar="F[,F]",
-    shell_complete=completing.words(lambda: _FORMATS, several=True),
-    help="text on standard output; json and html in FOLDER.",
 )
-@click.option("-m", "as_module", is_flag=True, help="SCRIPT is a module's name, as for python -m.")
-@click.argument("script", shell_complete=completing.files)
-@click.argument("args", nargs=-1, type=click.UNPROCESSED, shell_complete=completing.files)
+@script_arguments
 def command(
     runs: int,
     vary: str | None,
@@ -97,16 +92,13 @@ def command(
     Options before SCRIPT are the tracer's, all after it are the script's. The recordings stay in FOLDER, for tracer
     diff and tracer report.
     """
-    from tracer.runner import Steps
     from tracer.runner.ranks import check_store, current_rank
     from tracer.runner.repeated.arms import parse_arms
     from tracer.runner.repeated.launching import ENDING
     from tracer.runner.repeated.repeating import Asked, repeat_script
     from tracer.runner.repeated.task import Task
 
-    steps = Steps.parse(window)
-    if exit_after_steps and steps.stop is None:
-        raise UsageError("--exit-after-steps needs to know the last step", hint="add --steps A:B")
+    steps = steps_in(window, exit_after_steps=exit_after_steps)
     wanted = [one.strip() for one in formats.split(",")]
     if unknown := [one for one in wanted if one not in _FORMATS]:
         raise UsageError(f"--format {unknown[0]!r} is none", hint=f"choose of {', '.join(_FORMATS)}")
@@ -124,16 +116,9 @@ def command(
         stop=steps.stop,
         exit_after_steps=exit_after_steps,
     )
-    asked = Asked(
-        task=task,
-        folder=folder,
-        runs=runs,
-        arms=parse_arms(vary) if vary is not None else (),
-        settings=settings,
-        first=first,
-    )
+    arms = parse_arms(vary) if vary is not None else ()
     with ENDING.noted():
-        result = repeat_script(asked)
+        result = repeat_script(Asked(task=task, folder=folder, runs=runs, arms=arms, settings=settings, first=first))
         from tracer.report.files.compared import write_repeated
 
         repeated = result.repeated
@@ -154,11 +139,10 @@ def command(
         return FAILED
     if not repeated.calls_compared:
         say("tracer: no call was compared, so nothing is known of the runs")
-        return PARTIAL
-    if repeated.partial:
+    elif repeated.partial:
         say(f"tracer: a recording is partial ({repeated.partial}); the rest was not compared")
-        return PARTIAL
-    if repeated.not_followed:
+    elif repeated.not_followed:
         say("tracer: processes were started and not followed, so nothing is known of them")
-        return PARTIAL
-    return 0
+    else:
+        return 0
+    return PARTIAL

@@ -8,12 +8,9 @@ from pathlib import Path
 import click
 
 from tracer.cli import completing
-from tracer.cli.destinations import destinations
-from tracer.cli.output import show
-from tracer.cli.progress import progress
-from tracer.cli.target_options import target_options
-from tracer.cli.verbosity import detail_of, verbosity
-from tracer.cli.writing import render_report, write_rendered
+from tracer.cli.options import detail_of, host_option, option, strict_option, target_options, verbosity
+from tracer.cli.output import progress, show
+from tracer.cli.writing import destinations, render_report, write_rendered
 from tracer.names import Backend, Settings
 from tracer.plain import say
 
@@ -37,35 +34,28 @@ Exit code 3 says that a trace is partial: the report is written, and speaks for 
     torch="Judge for this version of torch, such as 2.13.",
     settings=f"Judge under these settings: {', '.join(Settings)}.",
 )
-@click.option(
-    "--format",
-    "formats",
-    metavar="F[,F]",
-    shell_complete=completing.formats,
-    help="text, html, csv, json, markdown, sarif, junit, parquet; by default what -o ends in.",
+@option(
+    "--format formats",
+    "F[,F]",
+    "text, html, csv, json, markdown, sarif, junit, parquet; by default what -o ends in.",
+    completing.formats,
 )
-@click.option(
+@option(
     "--table",
-    metavar="T",
-    shell_complete=completing.tables,
-    help="What CSV and Parquet hold: findings (the default), calls, modules, settings, draws or regions.",
+    "T",
+    "What CSV and Parquet hold: findings (the default), calls, modules, settings, draws or regions.",
+    completing.tables,
 )
-@click.option(
-    "-o",
-    "--output",
-    metavar="PATH",
-    shell_complete=completing.files,
-    help="A file; for several formats a folder, or the name that all the files begin with.",
+@option(
+    "-o --output",
+    "PATH",
+    "A file; for several formats a folder, or the name that all the files begin with.",
+    completing.files,
 )
-@click.option("--targets", metavar="T[,T]", help="Further targets that the page compares: all, cuda:2.4, npu ...")
-@click.option(
-    "--host",
-    multiple=True,
-    metavar="GLOB",
-    help="Judge these files, lines, functions or modules for cpu: they run on the host.",
-)
-@click.option("--region", metavar="ID", help="Show one region of compiled code whole, as text: its ops and kernels.")
-@click.option("--strict", is_flag=True, help="Call a torch newer than the tables unknown; guess nothing.")
+@option("--targets", "T[,T]", "Further targets that the page compares: all, cuda:2.4, npu ...")
+@host_option
+@option("--region", "ID", "Show one region of compiled code whole, as text: its ops and kernels.")
+@strict_option
 @verbosity
 def command(
     traces: tuple[str, ...],

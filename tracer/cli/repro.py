@@ -7,9 +7,8 @@ from pathlib import Path
 import click
 
 from tracer.cli import completing
-from tracer.cli.output import check_writable, show
-from tracer.cli.progress import progress
-from tracer.cli.target_options import target_options
+from tracer.cli.options import option, target_options
+from tracer.cli.output import check_writable, progress, show
 from tracer.errors import ReportError, UsageError
 from tracer.names import Backend
 from tracer.plain import say
@@ -35,14 +34,13 @@ when the call's result varied, 0 when every run agreed, 2 when it lacks somethin
     settings="The finding is one under these settings.",
 )
 @click.option("--with-values", is_flag=True, help="With the recorded data, in a file beside it; see run --keep-inputs.")
-@click.option("--import", "imports", multiple=True, metavar="MODULE", help="A module that registers the op.")
-@click.option(
-    "-o",
-    "--output",
+@option("--import imports", "MODULE", "A module that registers the op.", multiple=True)
+@option(
+    "-o --output",
+    "FILE.py",
+    "Where the program goes; by default to standard output.",
+    completing.files,
     type=click.Path(path_type=Path),
-    metavar="FILE.py",
-    shell_complete=completing.files,
-    help="Where the program goes; by default to standard output.",
 )
 def command(
     trace: str,

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from tracer.cli import completing
+from tracer.cli.options import option, script_arguments, steps_in, window_options
 from tracer.cli.output import check_writable
 from tracer.errors import UsageError
 from tracer.recording.options import KEEP_BYTES, TRIAL_MEMORY, Keep, Trials
-from tracer.runner import Steps, run_script
+from tracer.runner import run_script
 from tracer.runner.ranks import current_rank, path_of_rank
 
 EXAMPLES = """\b
@@ -33,39 +33,26 @@ stands beside it, trace.values, for tracer diff. The exit code is the script's."
     epilog=EXAMPLES,
     short_help="Run a training script and record what it does.",
 )
-@click.option(
-    "-o",
-    "--output",
+@option(
+    "-o --output",
+    "FILE",
+    "Where the trace goes; .json.gz is compressed.",
     type=click.Path(path_type=Path),
     default=Path("trace.json"),
     show_default=True,
-    metavar="FILE",
-    help="Where the trace goes; .json.gz is compressed.",
 )
-@click.option("--steps", "window", metavar="A:B", default=":", help="Record these optimizer steps only.")
-@click.option("--exit-after-steps", is_flag=True, help="End the script when they are recorded.")
+@window_options
 @click.option("--values", is_flag=True, help="Keep digests of what every call reads and writes, beside the trace.")
-@click.option(
-    "--trials", type=click.IntRange(0), default=0, metavar="N", help="Make calls at risk N times more, and compare."
-)
+@option("--trials", "N", "Make calls at risk N times more, and compare.", type=click.IntRange(0), default=0)
 @click.option("--trial-all", is_flag=True, help="Try every call; with --trials.")
-@click.option("--trial-memory", type=click.IntRange(0), metavar="BYTES", help="What the trials of one call may hold.")
+@option("--trial-memory", "BYTES", "What the trials of one call may hold.", type=click.IntRange(0))
 @click.option("--trial-threads", is_flag=True, help="Try on another number of threads too.")
 @click.option("--data-facts", is_flag=True, help="Look at indices and ties; reads values, so it waits for a device.")
-@click.option(
-    "--keep-inputs",
-    multiple=True,
-    metavar="GLOB",
-    help="Keep the data of these ops, lines, files or modules, once each.",
-)
-@click.option(
-    "--keep-bytes", type=click.IntRange(0), metavar="BYTES", help="What kept data may take.  [default: 256 MiB]"
-)
+@option("--keep-inputs", "GLOB", "Keep the data of these ops, lines, files or modules, once each.", multiple=True)
+@option("--keep-bytes", "BYTES", "What kept data may take.  [default: 256 MiB]", type=click.IntRange(0))
 @click.option("--with-source", is_flag=True, help="Keep the text of your own lines that findings can name.")
 @click.option("--eager", is_flag=True, help="Run what torch.compile would compile op by op, to see its ops.")
-@click.option("-m", "as_module", is_flag=True, help="SCRIPT is a module's name, as for python -m.")
-@click.argument("script", shell_complete=completing.files)
-@click.argument("args", nargs=-1, type=click.UNPROCESSED, shell_complete=completing.files)
+@script_arguments
 def command(
     output: Path,
     window: str,
@@ -89,9 +76,7 @@ def command(
     Options before SCRIPT are the tracer's, all after it are the script's. The trace is written as soon as the last
     of --steps was recorded, and even when the script fails or is interrupted.
     """
-    steps = Steps.parse(window)
-    if exit_after_steps and steps.stop is None:
-        raise UsageError("--exit-after-steps needs to know the last step", hint="add --steps A:B")
+    steps = steps_in(window, exit_after_steps=exit_after_steps)
     if not trials and (trial_all or trial_threads or trial_memory is not None):
         raise UsageError("--trial-all, --trial-memory and --trial-threads need trials", hint="add --trials 5")
     rank = current_rank()
@@ -102,6 +87,7 @@ def command(
         from tracer.trace.values import values_path
 
         check_writable(beside := values_path(output))
+    memory = TRIAL_MEMORY if trial_memory is None else trial_memory
     return run_script(
         script,
         args,
@@ -113,12 +99,7 @@ def command(
         eager=eager,
         values=beside,
         options={
-            "trials": Trials(
-                trials,
-                all=trial_all,
-                threads=trial_threads,
-                memory=TRIAL_MEMORY if trial_memory is None else trial_memory,
-            ),
+            "trials": Trials(trials, all=trial_all, threads=trial_threads, memory=memory),
             "data_facts": data_facts,
             "keep": Keep(keep_inputs, bytes=KEEP_BYTES if keep_bytes is None else keep_bytes),
         },

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from tracer.cli import completing
-from tracer.cli.backends import chosen
+from tracer.cli.options import option, tables_for
 from tracer.cli.output import show, show_all
 from tracer.errors import TableError, UsageError
 from tracer.plain import say
@@ -36,7 +36,7 @@ def command() -> None:
 
 
 @command.command("list", short_help="The tables, or one table's rules.")
-@click.option("--backend", metavar="B", shell_complete=completing.device, help="List this table's rules.")
+@option("--backend", "B", "List this table's rules.", completing.device)
 @click.option("--settings", is_flag=True, help="List the table of settings; with --backend what bears on it.")
 def list_tables(backend: str | None, settings: bool) -> int:
     """List the tables with what each covers, or with --backend one table's rules."""
@@ -45,7 +45,7 @@ def list_tables(backend: str | None, settings: bool) -> int:
     from tracer.tables.overview import summarise
     from tracer.tables.settings.rows import load_rows
 
-    tables = chosen(backend)
+    tables = tables_for(backend)
     if settings:
         show(printed(lambda width: rows_parts(load_rows(), () if backend is None else tables.keys(), width)))
     elif backend is None:
@@ -61,7 +61,7 @@ def list_tables(backend: str | None, settings: bool) -> int:
 
 @command.command("show", short_help="One rule whole, by version and setting.")
 @click.argument("name", metavar="RULE|OP|SETTING", shell_complete=completing.names)
-@click.option("--backend", metavar="B", shell_complete=completing.device, help="Look in this table only.")
+@option("--backend", "B", "Look in this table only.", completing.device)
 def show_rule(name: str, backend: str | None) -> int:
     """Show a rule, each rule for an op or API, or a setting's rows: every version and condition, words, evidence."""
     from tracer.report.render.rules import row_parts, rule_parts
@@ -70,7 +70,7 @@ def show_rule(name: str, backend: str | None) -> int:
     from tracer.tables.lookup import find_rows, find_rules, refusal
     from tracer.tables.settings.rows import load_rows
 
-    tables = chosen(backend)
+    tables = tables_for(backend)
     found = find_rules(name, tables)
     rows = [row for row in find_rows(name, load_rows()) if not row.backends or tables.keys() & set(row.backends)]
     if not found and not rows:
@@ -87,9 +87,7 @@ def show_rule(name: str, backend: str | None) -> int:
 
 @command.command("measured", short_help="What a recording with trials showed, as the tables keep it.")
 @click.argument("trace", type=click.Path(path_type=Path), shell_complete=completing.files)
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where it goes; else it is printed."
-)
+@option("-o --output", "FILE", "Where it goes; else it is printed.", type=click.Path(path_type=Path))
 def measured(trace: Path, output: Path | None) -> int:
     """Make a measurement of TRACE, recorded with --trials: what varied, with the facts and settings, to send in.
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
 from tracer.findings import Evidence
 from tracer.judging.setting_findings import Read, is_worth_a_note, read_setting
 from tracer.names import SEVERITY, About, Backend, Differs, Settings, Verdict
-from tracer.plain import json_text
-from tracer.tables.conditions import BoundRule
+from tracer.tables.conditions import BoundRule, Outcome
 from tracer.tables.settings.rows import EnvironmentTable, Row
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.versions import placed, release, reviewed_releases, speaks_of
@@ -102,20 +101,20 @@ def diagnose(table: EnvironmentTable, environment: Environment, outlook: Outlook
     rows = [
         row for row in table.row if _bears(row, outlook) and any(speaks_of(row.torch, version) for version in versions)
     ]
-    found = [
-        (row, read_setting(row, environment) if outlook.has_torch or not _is_torchs(row) else None) for row in rows
-    ]
+    asked_for = () if place in ("older", "between") else versions
     checked = [
-        _check(row, read, () if place in ("older", "between") else versions, environment, outlook)
-        for row, read in found
-        if read is not None
+        _check(row, read, asked_for, environment, outlook)
+        for row in rows
+        # Without torch, what the shell or Python holds can still be read.
+        if outlook.has_torch or not (row.field or row.read.startswith(("torch.", "torch_npu.")))
+        if (read := read_setting(row, environment)) is not None
     ]
-    checked.sort(key=lambda one: (SEVERITY.index(one.verdict), not one.is_note))  # stable: else the table's order
+    checked.sort(key=lambda row: (SEVERITY.index(row.verdict), not row.is_note))  # stable: else the table's order
     return Diagnosis(
         outlook=outlook,
         torch=asked,
         settings=tuple(checked),
-        unread=len(found) - len(checked),
+        unread=len(rows) - len(checked),
         banners=tuple(_banners(outlook, place, asked, known)),
     )
 
@@ -133,23 +132,13 @@ def _bears(row: Row, outlook: Outlook) -> bool:
     """Can the row's setting be read, and can calls be made here to which it matters?"""
     is_setting = row.about in (About.SETTING, About.COMPILED) and bool(row.field or row.variable or row.read)
     is_here = row.id not in outlook.absent and (not row.needs or not set(row.needs) <= set(outlook.absent))
-    return is_setting and is_here and bool(not row.backends or _on(row, outlook.backends))
-
-
-def _on(row: Row, backends: Iterable[Backend]) -> tuple[Backend, ...]:
-    return tuple(backend for backend in backends if backend in row.backends)
-
-
-def _is_torchs(row: Row) -> bool:
-    """Is it torch that holds the setting, rather than the shell or Python?"""
-    return bool(row.field) or row.read.startswith(("torch.", "torch_npu."))
+    return is_setting and is_here and (not row.backends or not set(row.backends).isdisjoint(outlook.backends))
 
 
 def _check(row: Row, read: Read, versions: Sequence[str], environment: Environment, outlook: Outlook) -> Checked:
     """``versions``: those that the row is asked for; none where the table was not reviewed for the installed one."""
-    conditions = _conditions(environment, outlook)
     outcomes = [
-        BoundRule(row, version, conditions).decide(_facts(read.word))
+        _decided(_bound(row, version, environment, outlook), read.word)
         for version in versions
         if speaks_of(row.torch, version)
     ]
@@ -165,7 +154,7 @@ def _check(row: Row, read: Read, versions: Sequence[str], environment: Environme
         verdict=outcomes[-1].verdict if agree else Verdict.UNKNOWN,
         missing=outcomes[-1].missing if agree else ("torch's version",),
         is_note=row.differs is Differs.MACHINES and is_worth_a_note(row, read),
-        backends=_on(row, outlook.backends),
+        backends=tuple(backend for backend in outlook.backends if backend in row.backends),
         why=(case.why if case is not None else "") or row.why,
         remedy=(case.remedy if case is not None else "") or row.remedy,
         code=row.code,
@@ -174,16 +163,15 @@ def _check(row: Row, read: Read, versions: Sequence[str], environment: Environme
     )
 
 
-def _facts(word: str) -> dict[str, FactValue]:
-    """What cases may ask of a setting, all code being taken as compiled."""
-    return {"value": word, "compiled": "ran"}
+def _bound(row: Row, version: str, environment: Environment, outlook: Outlook, *, remedied: bool = False) -> BoundRule:
+    """The row with what its cases may ask of the process; nothing is known of torch where it is absent."""
+    sets = row.sets if remedied else None
+    return BoundRule(row, version, settings_of(environment, Settings.RECORDED, sets) if outlook.has_torch else {})
 
 
-def _conditions(
-    environment: Environment, outlook: Outlook, sets: Mapping[str, FactValue] | None = None
-) -> dict[str, FactValue]:
-    """What cases may ask of the process; nothing is known of torch where it is absent."""
-    return settings_of(environment, Settings.RECORDED, sets) if outlook.has_torch else {}
+def _decided(bound: BoundRule, word: str) -> Outcome:
+    """What the row says of a value, all code being taken as compiled."""
+    return bound.decide({"value": word, "compiled": "ran"})
 
 
 def _wanted(row: Row, version: str, environment: Environment, outlook: Outlook) -> str:
@@ -191,26 +179,20 @@ def _wanted(row: Row, version: str, environment: Environment, outlook: Outlook) 
     if row.differs is Differs.MACHINES:
         is_default_good = not row.safe and row.default is not None
         return " or ".join(_in_words(row, {"unset"} if is_default_good else {"safe"}))
-    as_is = BoundRule(row, version, _conditions(environment, outlook))
-    remedied = BoundRule(row, version, _conditions(environment, outlook, row.sets))
-    asked = {"unset": as_is, "safe": remedied, "other": as_is}
-    good = {word for word, bound in asked.items() if bound.decide(_facts(word)).verdict is Verdict.DETERMINISTIC}
+    as_is = _bound(row, version, environment, outlook)
+    asked = {"unset": as_is, "safe": _bound(row, version, environment, outlook, remedied=True), "other": as_is}
+    good = {word for word, bound in asked.items() if _decided(bound, word).verdict is Verdict.DETERMINISTIC}
     return "" if len(good) == len(asked) else " or ".join(_in_words(row, good))
 
 
 def _in_words(row: Row, good: Collection[str]) -> Iterator[str]:
-    values: list[FactValue] = [*(row.safe if "safe" in good else ())]
-    if "unset" in good and row.default is not None and row.default not in values:
+    values: list[FactValue | None] = [*(row.safe if "safe" in good else ())]
+    if "unset" in good and row.default not in values:
         values.append(row.default)
-    texts = list(map(spelled, values))
-    yield from (text for place, text in enumerate(texts) if text.casefold() not in map(str.casefold, texts[:place]))
-    if "unset" in good and row.default is None:
-        yield "not set"
-
-
-def as_json(diagnosis: Diagnosis) -> str:
-    """``diagnosis`` as JSON that people can read; a field that is empty stands there too."""
-    return json_text(diagnosis)
+    texts: dict[str, str] = {}
+    for text in map(spelled, values):
+        texts.setdefault(text.casefold(), text)
+    yield from texts.values()
 
 
 def spelled(value: FactValue | None) -> str:

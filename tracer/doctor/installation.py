@@ -86,21 +86,15 @@ def _backends(torch: Any) -> Iterator[Backend]:
 def _versions(environment: Environment) -> Iterator[tuple[str, str]]:
     yield "Python", environment.python
     yield "platform", environment.platform
-    known = {
-        "torch": environment.torch,
-        "CUDA": environment.cuda,
-        "HIP": environment.hip,
-        "cuDNN": environment.cudnn,
-        "NCCL": environment.nccl,
-    }
-    yield from ((name, found) for name, found in known.items() if found)
+    for name in ("torch", "CUDA", "HIP", "cuDNN", "NCCL"):
+        if value := getattr(environment, name.lower()):
+            yield name, value
     for name, distribution in _PACKAGES.items():
         try:
             yield name, version(distribution)
         except PackageNotFoundError:
             continue
-    cann = _cann()
-    if cann:
+    if cann := _cann():
         yield "CANN", cann
 
 

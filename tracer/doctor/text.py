@@ -10,13 +10,12 @@ from itertools import groupby
 
 from rich import box
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
 from tracer.doctor.diagnosis import Checked, Diagnosis, spelled
 from tracer.names import Verdict
-from tracer.report.render.terminal import Prose
+from tracer.report.render.terminal import Prose, indented
 from tracer.report.words import GUARANTEE, VERDICTS, by_severity, joined, plural
 from tracer.tables.settings.rows import CATEGORIES
 
@@ -30,8 +29,7 @@ def diagnosis_parts(diagnosis: Diagnosis, width: int, *, all_settings: bool = Fa
     for banner in diagnosis.banners:
         yield Prose(banner, style="bold")
     yield Text()
-    faults = diagnosis.faults
-    for fault in faults:
+    for fault in diagnosis.faults:
         yield from _fault(fault)
         yield Text()
     if all_settings:
@@ -46,33 +44,27 @@ def _installation(diagnosis: Diagnosis) -> Iterator[RenderableType]:
     for device in outlook.devices:
         capability = f" (compute capability {device.capability})" if device.capability else ""
         yield Prose(f"Device: {device.name}{capability}")
-    names = joined([str(backend) for backend in outlook.backends])
-    yield Prose(f"Checked for {names}, as if every op that a setting bears on had run.", style="dim")
+    yield Prose(f"Checked for {joined(outlook.backends)}, as if every op that a setting bears on had run.", style="dim")
 
 
 def _fault(fault: Checked) -> Iterator[RenderableType]:
     words = VERDICTS[fault.verdict]
-    head = Prose(f"{words.sign} {words.label}: ", style=words.style)
-    head.append(f"{fault.name}", style="bold")
-    yield head
-    yield _indented(f"It is {spelled(fault.value)}{_should_be(fault)}{_bears_on(fault)}.")
+    yield Prose(f"{words.sign} {words.label}: ", style=words.style).append(fault.name, style="bold")
+    yield indented(f"It is {_standing(fault)}.")
     if fault.missing:
-        yield _indented(f"Not known without {joined(fault.missing)}.")
-    yield _indented(fault.why)
-    yield _indented(f"Remedy: {fault.remedy}")
-    for line in fault.code.rstrip().splitlines():
-        yield Padding(Text(line), (0, 0, 0, 6))
+        yield indented(f"Not known without {joined(fault.missing)}.")
+    yield indented(fault.why)
+    yield indented(f"Remedy: {fault.remedy}")
+    yield from (indented(Text(line), 6) for line in fault.code.rstrip().splitlines())
     if fault.code and fault.where:
-        yield _indented(f"Where: {fault.where}.")
-    yield _indented(f"Row: {fault.row}", style="dim")
+        yield indented(f"Where: {fault.where}.")
+    yield indented(f"Row: {fault.row}", style="dim")
 
 
-def _should_be(fault: Checked) -> str:
-    return f", and should be {fault.wanted}" if fault.wanted else ""
-
-
-def _bears_on(fault: Checked) -> str:
-    return f" (for {joined([str(backend) for backend in fault.backends])})" if fault.backends else ""
+def _standing(setting: Checked) -> str:
+    """``True, and should be False (for cuda)``."""
+    should = f", and should be {setting.wanted}" if setting.wanted else ""
+    return f"{spelled(setting.value)}{should}{f' (for {joined(setting.backends)})' if setting.backends else ''}"
 
 
 def _notes(notes: Sequence[Checked]) -> Iterator[RenderableType]:
@@ -81,9 +73,9 @@ def _notes(notes: Sequence[Checked]) -> Iterator[RenderableType]:
         return
     yield Prose("Other machines or versions may answer otherwise; two runs here agree", style="bold underline")
     for note in notes:
-        yield Prose(f"- {note.name} is {spelled(note.value)}{_should_be(note)}{_bears_on(note)}")
-        yield _indented(note.why)
-        yield _indented(f"Remedy: {note.remedy}")
+        yield Prose(f"- {note.name} is {_standing(note)}")
+        yield indented(note.why)
+        yield indented(f"Remedy: {note.remedy}")
     yield Text()
 
 
@@ -92,17 +84,15 @@ def _harmless(settings: Sequence[Checked], width: int) -> Iterator[RenderableTyp
     grid = Grid(box=box.SIMPLE, padding=(0, 1), pad_edge=False, show_header=False, show_edge=False)
     grid.add_column(overflow="fold")
     grid.add_column(overflow="fold")
-    by_heading = sorted(settings, key=lambda one: CATEGORIES.index(one.category))
-    for heading, ones in groupby(by_heading, key=lambda one: one.category):
+    by_heading = sorted(settings, key=lambda setting: CATEGORIES.index(setting.category))
+    for heading, members in groupby(by_heading, key=lambda setting: setting.category):
         grid.add_row(Text(heading, style="bold"), "")
-        for item in ones:
-            grid.add_row(f"= {item.name}", spelled(item.value))
+        for setting in members:
+            grid.add_row(f"= {setting.name}", spelled(setting.value))
             if width < _GRID_FROM:
-                yield Prose(f"= {item.name}: {spelled(item.value)}")
-    if settings and width >= _GRID_FROM:
-        yield grid
+                yield Prose(f"= {setting.name}: {spelled(setting.value)}")
     if settings:
-        yield Text()
+        yield from (grid, Text()) if width >= _GRID_FROM else (Text(),)
 
 
 def _summary(diagnosis: Diagnosis, *, all_settings: bool) -> Iterator[RenderableType]:
@@ -116,7 +106,3 @@ def _summary(diagnosis: Diagnosis, *, all_settings: bool) -> Iterator[Renderable
         between = f", {notes} of which other machines may answer otherwise" if notes else ""
         yield Prose(f"--all lists the rest{between}.", style="dim")
     yield Prose(GUARANTEE, style="dim")
-
-
-def _indented(text: str, style: str = "") -> RenderableType:
-    return Padding(Prose(text, style=style), (0, 0, 0, 2))

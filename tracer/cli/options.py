@@ -1,0 +1,105 @@
+"""Options that several subcommands have, and what they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tracer.cli import completing
+from tracer.errors import UsageError
+from tracer.names import Backend, Detail
+
+if TYPE_CHECKING:
+    from tracer.runner import Steps
+    from tracer.tables.rules import Table
+
+Command = Callable[..., Any]
+Decorator = Callable[[Command], Command]
+
+
+def option(names: str, metavar: str, help: str, complete: completing.Completer | None = None, **how: Any) -> Decorator:
+    """An option that takes a value; ``names`` as click takes them, with a space between."""
+    return click.option(*names.split(), metavar=metavar, shell_complete=complete, help=help, **how)
+
+
+def together(*options: Decorator) -> Decorator:
+    """Adds ``options`` to a command; its help has them in this order."""
+
+    def decorate(command: Command) -> Command:
+        for add in reversed(options):  # the last one that decorates is the first one of the help
+            command = add(command)
+        return command
+
+    return decorate
+
+
+def target_options(*, backend: str, torch: str, settings: str, **how: Any) -> Decorator:
+    """``--backend``, ``--torch`` (``torch_version``) and ``--settings``, each with its help; as recorded by default."""
+    how = how or {"default": "recorded", "show_default": True}
+    return together(
+        option("--backend", "B", backend, completing.backend, **how),
+        option("--torch torch_version", "V", torch, completing.release, **how),
+        option("--settings", "S", settings, completing.settings, **how),
+    )
+
+
+def host_option(command: Command) -> Command:
+    """``--host``: what is judged for the CPU."""
+    said = "Judge these files, lines, functions or modules for cpu: they run on the host."
+    return option("--host", "GLOB", said, multiple=True)(command)
+
+
+def strict_option(command: Command) -> Command:
+    """``--strict``: no answer is extrapolated."""
+    said = "Call a torch newer than the tables unknown; guess nothing."
+    return click.option("--strict", is_flag=True, help=said)(command)
+
+
+window_options = together(
+    option("--steps window", "A:B", "Record these optimizer steps only.", default=":"),
+    click.option("--exit-after-steps", is_flag=True, help="End the script when they are recorded."),
+)
+script_arguments = together(
+    click.option("-m", "as_module", is_flag=True, help="SCRIPT is a module's name, as for python -m."),
+    click.argument("script", shell_complete=completing.files),
+    click.argument("args", nargs=-1, type=click.UNPROCESSED, shell_complete=completing.files),
+)
+verbosity = together(
+    click.option("-q", "--quiet", is_flag=True, help="Print the verdict and the counts alone."),
+    click.option("-v", "--verbose", is_flag=True, help="Print every finding, why, and its evidence."),
+)
+
+
+def steps_in(window: str, *, exit_after_steps: bool) -> Steps:
+    """The steps that ``--steps`` names. Raises ``UsageError`` in one line."""
+    from tracer.runner import Steps
+
+    steps = Steps.parse(window)
+    if exit_after_steps and steps.stop is None:
+        raise UsageError("--exit-after-steps needs to know the last step", hint="add --steps A:B")
+    return steps
+
+
+def detail_of(*, quiet: bool, verbose: bool) -> Detail:
+    """What ``--quiet`` and ``--verbose`` ask for. Raises ``UsageError`` for both."""
+    if quiet and verbose:
+        raise UsageError("--quiet and --verbose exclude each other", hint="leave one out")
+    return Detail.BRIEF if quiet else Detail.WHOLE if verbose else Detail.USUAL
+
+
+def tables_for(backend: str | None) -> Mapping[Backend, Table]:
+    """The table of ``backend``, or every table where none is named, with what compilers make of ops there.
+
+    Raises ``UsageError`` in one line.
+    """
+    from tracer.tables.compilers import with_compiled
+    from tracer.tables.loading import existing_tables, load_table, load_tables
+
+    if backend is None:
+        return with_compiled(load_tables())
+    if backend not in map(str, existing_tables()):
+        known = ", ".join(map(str, existing_tables()))
+        raise UsageError(f"there is no table for {backend!r}", hint=f"tables exist for {known}")
+    return with_compiled({Backend(backend): load_table(Backend(backend))})
