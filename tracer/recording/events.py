@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
+from dataclasses import dataclass
 from types import FrameType
-from typing import Protocol
+from typing import Any, Protocol
 
 from tracer.names import EventKind, Phase, Subsystem
 from tracer.recording.origin.sites import Site, Sites, placed
@@ -36,39 +37,42 @@ class Calls(Protocol):
         """A training step begins, or the recording does."""
 
 
+_SAME_IN_EVENT = ("value", "values_differ", "parts_phases", "after_calls", "after_draws", "first", "last", "count")
+
+
+@dataclass(slots=True, eq=False)
 class EventEntry:
     """One event while it is counted."""
 
-    __slots__ = (
-        "after_calls",
-        "after_draws",
-        "count",
-        "first",
-        "is_followed",
-        "key",
-        "last",
-        "own",
-        "parted_at",
-        "parts_phases",
-        "site",
-        "value",
-        "values_differ",
-    )
+    key: tuple[Any, ...]
+    """Kind, name, value before, both sites, phase, and whether a recording ran."""
+    value: str
+    site: Site
+    own: Site
+    first: int
+    last: int
+    values_differ: bool = False
+    parts_phases: bool = False
+    after_calls: bool = False
+    parted_at: int | None = None
+    """Calls recorded when it first came after forward calls."""
+    is_followed: bool = False
+    after_draws: bool = False
+    count: int = 0
 
-    def __init__(self, key: tuple[object, ...], value: str, site: Site, own: Site, position: int) -> None:
-        self.key = key
-        self.value = value
-        self.site = site
-        self.own = own
-        self.first = self.last = position
-        self.values_differ = False
-        self.parts_phases = False
-        self.after_calls = False
-        self.parted_at: int | None = None
-        """Calls recorded when it first came after forward calls."""
-        self.is_followed = False
-        self.after_draws = False
-        self.count = 0
+    def event(self, working_directory: str) -> Event:
+        """The event as a trace has it."""
+        kind, name, before, _, _, phase, while_recording = self.key
+        return Event(
+            kind=kind,
+            name=name,
+            before=before,
+            **placed(self.site, self.own, working_directory),
+            phase=phase,
+            while_recording=while_recording,
+            is_followed=self.is_followed or not self.after_calls,
+            **{field: getattr(self, field) for field in _SAME_IN_EVENT},
+        )
 
 
 class EventLog:
@@ -78,7 +82,7 @@ class EventLog:
         self._sites = sites
         self._working_directory = working_directory
         self._process = os.getpid()
-        self._entries: dict[tuple[object, ...], EventEntry] = {}
+        self._entries: dict[tuple[Any, ...], EventEntry] = {}
         self._used: set[Subsystem] = set()
         self._open: dict[EventEntry, int] = {}
         """Events of this training step, with the backward calls that were recorded before them."""
@@ -113,9 +117,9 @@ class EventLog:
         while_recording: bool = False,
         parts_phases: bool = False,
     ) -> EventEntry | None:
-        """Note one event at the line of ``frame`` that is outside torch; the fields are those of ``Event``.
+        """Note one event at the innermost line of ``frame`` outside torch; the other arguments are fields of ``Event``.
 
-        While a recording runs, phase, ``while_recording``, ``parts_phases`` and ``after_calls`` are worked out here.
+        While a recording runs, its phase and ``while_recording`` are filled in here.
         """
         if os.getpid() != self._process:
             return None
@@ -130,7 +134,7 @@ class EventLog:
         entry = self._entries.get(key)
         position = next(ORDER)
         if entry is None:
-            entry = self._entries[key] = EventEntry(key, value, site, own, position)
+            entry = self._entries[key] = EventEntry(key, value, site, own, position, position)
         entry.values_differ |= entry.value != value
         entry.parts_phases |= parts_phases
         entry.last = position
@@ -142,8 +146,7 @@ class EventLog:
     def changed(self, kind: EventKind, name: str, *, frame: FrameType | None, before: str, value: str) -> None:
         """Note that ``name`` took another value.
 
-        What puts an earlier value back before anything could have read the one between is no change, and takes the
-        earlier event back.
+        If an earlier value is restored before anything could read the one between, the earlier event is dropped.
         """
         if before == value or os.getpid() != self._process:
             return
@@ -177,33 +180,13 @@ class EventLog:
         """All events, by their first position."""
         self._close_steps()
         self._follow()
-        return tuple(
-            Event(
-                kind=kind,  # type: ignore[arg-type]
-                name=name,  # type: ignore[arg-type]
-                before=before,  # type: ignore[arg-type]
-                value=entry.value,
-                values_differ=entry.values_differ,
-                **placed(entry.site, entry.own, self._working_directory),
-                phase=phase,  # type: ignore[arg-type]
-                while_recording=while_recording,  # type: ignore[arg-type]
-                parts_phases=entry.parts_phases,
-                after_calls=entry.after_calls,
-                is_followed=entry.is_followed or not entry.after_calls,
-                after_draws=entry.after_draws,
-                first=entry.first,
-                last=entry.last,
-                count=entry.count,
-            )
-            for (kind, name, before, _, _, phase, while_recording), entry in sorted(
-                self._entries.items(), key=lambda item: item[1].first
-            )
-        )
+        entries = sorted(self._entries.values(), key=lambda entry: entry.first)
+        return tuple(entry.event(self._working_directory) for entry in entries)
 
     def _happened(self, kind: EventKind) -> object:
         """Equal at two moments if nothing between them can have read what changed.
 
-        Variables are read at first uses. Calls read settings; where nobody counts them, no two moments are equal.
+        Variables are read at first uses, settings by calls. Without a recording, no two moments are equal.
         """
         if self._calls is not None:
             return len(self._used), self._calls.counted()[2]
@@ -220,7 +203,7 @@ class EventLog:
             self._open.setdefault(entry, backward)
 
     def _follow(self) -> None:
-        """Note which events had calls after them, too."""
+        """Mark the events that calls were recorded after."""
         if self._calls is not None:
             total = self._calls.counted()[2]
             for entry in self._entries.values():

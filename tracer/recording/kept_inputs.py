@@ -1,8 +1,8 @@
-"""The inputs of chosen calls, saved for a reproducer: of the first call of each group, up to a number of bytes."""
+"""Saves the inputs of the first call of each chosen group, for a reproducer, up to a number of bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,14 @@ import torch
 from tracer.errors import TraceError, UsageError
 from tracer.files import write_whole
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
-from tracer.recording.observers import Interest, Observer
+from tracer.recording.observers import Args, Interest, Kwargs, Observer
 from tracer.recording.options import Keep
 from tracer.recording.torch_private import seams
 from tracer.trace.records import CallGroup
 
 
 class KeptInputs(Observer):
-    """Copies, on the host, of what chosen calls were given. On a device, each copy waits for it."""
+    """Copies on the host of the inputs of chosen calls. On a device, each copy waits for it."""
 
     def __init__(self, keep: Keep, describe: Callable[[OverloadInfo, CallCounter], CallGroup]) -> None:
         try:
@@ -38,21 +38,11 @@ class KeptInputs(Observer):
         """Every call: globs may name lines and modules."""
         return True
 
-    def before(
-        self,
-        info: OverloadInfo,
-        counter: CallCounter | None,
-        asked: tuple[Any, ...] | None,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-    ) -> None:
+    def before(self, info: OverloadInfo, counter: CallCounter | None, asked: Any, args: Args, kwargs: Kwargs) -> None:
         """Copy what the first call of a chosen group is about to read."""
-        if (
-            counter is None
-            or counter.count != 1
-            or counter in self._names
-            or not self._is_chosen(self._describe(info, counter))
-        ):
+        if counter is None or counter.count != 1 or counter in self._names:
+            return
+        if not self._is_chosen(self._describe(info, counter)):
             return
         with seams.without_torch_function(), seams.without_modes():
             tensors = dict(_tensors(info.func, args, kwargs))
@@ -69,9 +59,8 @@ class KeptInputs(Observer):
                 self._tensors[f"{name}/{argument}"] = copied.resolve_conj().resolve_neg()
 
     def group_fields(self, counter: CallCounter) -> dict[str, Any]:
-        """The name under which a group's data are kept."""
-        name = self._names.get(counter)
-        return {} if name is None else {"inputs": name}
+        """The name under which a group's inputs are kept."""
+        return {"inputs": self._names[counter]} if counter in self._names else {}
 
     def write(self, path: Path) -> None:
         """Write what is kept, whole or not at all."""
@@ -86,8 +75,8 @@ class KeptInputs(Observer):
         return any(fnmatchcase(name, glob) for name in (*names, *files) if name for glob in self._globs)
 
 
-def _tensors(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
-    """Each tensor of a call by its argument's name, in a list with its place behind it."""
+def _tensors(func: Any, args: Args, kwargs: Kwargs) -> Iterator[tuple[str, torch.Tensor]]:
+    """Each tensor of a call by its argument's name; one in a list has its position appended."""
     schema = getattr(func, "_schema", None)
     names = [argument.name for argument in schema.arguments] if schema is not None else []
     for name, value in (*zip(names, args, strict=False), *kwargs.items()):

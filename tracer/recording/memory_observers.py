@@ -6,7 +6,6 @@ A call that neither writes nor allocates costs one truth test while no storage i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import FrameType
 from typing import Any
 
 import torch
@@ -14,7 +13,7 @@ import torch
 from tracer.names import Overlap
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
-from tracer.recording.observers import Interest, Observer
+from tracer.recording.observers import Frame, Interest, Observer
 from tracer.recording.origin.sites import spell
 from tracer.recording.storage.indices import MAKES, Indices, index_role
 from tracer.recording.storage.overlaps import overlaps_of, writes_over_itself
@@ -100,14 +99,7 @@ class IndexObserver(Observer):
         return True if role == MAKES else self._indices.live
 
     def after(
-        self,
-        begun: None,
-        info: OverloadInfo,
-        counter: CallCounter,
-        args: Any,
-        kwargs: Any,
-        result: Any,
-        frame: FrameType | None,
+        self, begun: None, info: OverloadInfo, counter: CallCounter, args: Any, kwargs: Any, result: Any, frame: Frame
     ) -> None:
         self._indices.after(info.func, self._roles[info], info.access, args, kwargs, result)
 
@@ -138,7 +130,7 @@ class GrowthObserver(Observer):
         args: Any,
         kwargs: Any,
         result: Any,
-        frame: FrameType | None,
+        frame: Frame,
     ) -> None:
         self._writes.grew(info, counter, *begun, frame)
 
@@ -164,14 +156,7 @@ class MemoryObserver(Observer):
         return self._live if info.access.arguments else False
 
     def after(
-        self,
-        begun: None,
-        info: OverloadInfo,
-        counter: CallCounter,
-        args: Any,
-        kwargs: Any,
-        result: Any,
-        frame: FrameType | None,
+        self, begun: None, info: OverloadInfo, counter: CallCounter, args: Any, kwargs: Any, result: Any, frame: Frame
     ) -> None:
         access = info.access
         live = self._live
@@ -225,7 +210,7 @@ class MemoryObserver(Observer):
         except (NotImplementedError, RuntimeError):  # a tensor without a storage among them: each by itself
             return True
 
-    def grew(self, info: OverloadInfo, counter: CallCounter, tensor: Any, before: int, frame: FrameType | None) -> None:
+    def grew(self, info: OverloadInfo, counter: CallCounter, tensor: Any, before: int, frame: Frame) -> None:
         """A call returned that may have enlarged the storage of ``tensor``, which had ``before`` bytes."""
         try:
             self.unwritten.grew(info.name, counter, tensor, before, frame)

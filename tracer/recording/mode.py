@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import sys
 from _thread import get_ident
-from collections.abc import Callable, Mapping
-from types import FrameType
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -23,7 +22,7 @@ from tracer.recording.calls.argument_forms import form_of
 from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo, with_bodies_seen
 from tracer.recording.memory_observers import StorageObservers
-from tracer.recording.observers import Observer, begin, end, wanted_by
+from tracer.recording.observers import Args, Frame, Kwargs, Observer, Wanted, begin, end, wanted_by
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.modules import IMPORTING, OUTSIDE
 from tracer.recording.origin.sites import WRAPPER
@@ -48,18 +47,15 @@ class RecordingMode(TorchDispatchMode):
     _is_the_recorders = True
 
     def __init__(
-        self,
-        attribution: Attribution,
-        asked: Mapping[str, frozenset[str]],
-        storages: StorageObservers,
+        self, attribution: Attribution, asked: Mapping[str, frozenset[str]], storages: StorageObservers
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.observers: tuple[Observer, ...] = storages.all
-        """The observers, in the order in which they are called. To be set before the first call."""
+        """The observers, in the order in which they are called. Set before the first call."""
         self.counts_alone = False
-        """Is nothing looked at but what a call is? There to measure what looking costs."""
+        """Whether calls are counted and no observer is called: to measure what the observers cost."""
         self.infos: dict[int, OverloadInfo] = {}
-        """By ``id`` of the overload, which its info keeps: its own hash is a function of Python's."""
+        """By ``id`` of the overload, which its info keeps alive: an overload's own hash is a Python function."""
         self.attribution = attribution
         self._storages = storages
         self._asked = asked
@@ -68,9 +64,9 @@ class RecordingMode(TorchDispatchMode):
         self._links = attribution.links
         self._kinds = attribution.sites.kinds
         self.fake_calls = 0
-        """Calls on fake tensors: counted like any other, though nothing was computed."""
+        """Calls on fake tensors, counted like any other, though nothing was computed."""
         self._handed_over: CallCounter | None = None
-        """A call that was left to a tensor subclass, until its first inner call is seen."""
+        """A call left to a tensor subclass, until its first inner call is seen."""
         self._handed_over_at: tuple[int, int] = (0, 0)
 
     @classmethod
@@ -127,7 +123,7 @@ class RecordingMode(TorchDispatchMode):
             return info.call(*args, **kwargs)
         return info.call(*args)
 
-    def _forward(self, info: OverloadInfo, tensor: Any, asked: Any, frame: FrameType | None) -> CallCounter:
+    def _forward(self, info: OverloadInfo, tensor: Any, asked: Any, frame: Frame) -> CallCounter:
         """Count a call that neither the engine nor an optimizer made.
 
         The walk ends at the first frame outside torch, or at the running module's own call: what lies behind that
@@ -191,7 +187,7 @@ class RecordingMode(TorchDispatchMode):
             self.attribution.link(links, number, counter.origin, frame, True)
         return counter
 
-    def _backward(self, info: OverloadInfo, tensor: Any, asked: Any, node: Any, frame: FrameType | None) -> CallCounter:
+    def _backward(self, info: OverloadInfo, tensor: Any, asked: Any, node: Any, frame: Frame) -> CallCounter:
         """Count a call that the engine made: a C++ node's at once, everything else the longer way."""
         links = self._links
         forward = None
@@ -213,7 +209,7 @@ class RecordingMode(TorchDispatchMode):
             self.attribution.link(links, number, origin, frame, info.mutates and tensor._is_view())
         return counter
 
-    def _in_optimizer(self, info: OverloadInfo, tensor: Any, asked: Any, frame: FrameType | None) -> CallCounter:
+    def _in_optimizer(self, info: OverloadInfo, tensor: Any, asked: Any, frame: Frame) -> CallCounter:
         """Count a call of a running step: torch's own optimizers at once, the user's the longer way."""
         optimizer, code = self._optimizer, None if frame is None else frame.f_code
         origin = optimizer.origin
@@ -227,7 +223,7 @@ class RecordingMode(TorchDispatchMode):
         return counter
 
     def _record(
-        self, info: OverloadInfo, raw: Any, asked: Any, frame: FrameType | None, tensor: Any, extra: Any = None
+        self, info: OverloadInfo, raw: Any, asked: Any, frame: Frame, tensor: Any, extra: Any = None
     ) -> CallCounter:
         """Count one call that the engine or an optimizer made, or that took the rare path."""
         where = self.attribution
@@ -252,21 +248,13 @@ class RecordingMode(TorchDispatchMode):
             where.link(links, number, origin, frame, is_view)
         return counter
 
-    def _rare(
-        self,
-        info: OverloadInfo,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        frame: FrameType | None,
-    ) -> Any:
+    def _rare(self, info: OverloadInfo, func: Any, types: Any, args: Args, kwargs: dict[str, Any], frame: Frame) -> Any:
         wrappers = [cls for cls in types if seams.answers_for_itself(cls)]
         is_fake = len(wrappers) < len(types) and any(map(seams.is_fake, types))
         if is_fake and (func is seams.ASKS_DEVICE or seams.is_tracing(frame)):
             return func(*args, **kwargs)
         if self._handed_over is not None:
-            self._notice_inner_call(bool(wrappers), frame)
+            self._notice_inner_call(self._handed_over, bool(wrappers), frame)
         with seams.without_torch_function():
             tensor = info.primary(args, kwargs)
             raw = None if tensor is None else self._raw(tensor)
@@ -292,8 +280,12 @@ class RecordingMode(TorchDispatchMode):
             return self._made_of_nothing(info, func, asked, args, kwargs, frame)
         counter = self._record(info, raw, asked, frame, tensor)
         self._note_form(counter, args, kwargs)
-        if is_fake:
-            return self._on_fakes(info, func, counter, asked, args, kwargs, frame)
+        if is_fake:  # nothing is computed: observers of storages see the call, those that read data do not
+            for observer in self.observers:
+                if observer.reads_data:
+                    observer.not_computed(info, counter)
+            without_data = [observer for observer in info.observers if not observer.reads_data]
+            return self._observed(without_data, func, info, counter, asked, args, kwargs, frame)
         if info.lacks_autograd and tensor is not None and seams.dispatch_mode_count() == 0:
             key = kernels.kernel_of(func, tensor)
             if key is not None and (info.mutates or (_is_grad_enabled() and facts.requires_grad(args, kwargs))):
@@ -303,54 +295,31 @@ class RecordingMode(TorchDispatchMode):
                     with self:
                         return kernels.call_kernel(func, key, args, kwargs)
 
-                return self._observed(kernel, info, counter, asked, args, kwargs, frame)
-        return self._observed(func, info, counter, asked, args, kwargs, frame)
+                return self._observed(info.observers, kernel, info, counter, asked, args, kwargs, frame)
+        return self._observed(info.observers, func, info, counter, asked, args, kwargs, frame)
 
+    @staticmethod
     def _observed(
-        self,
-        call: Callable[..., Any],
+        wanted: Iterable[Wanted],
+        call: Any,
         info: OverloadInfo,
         counter: CallCounter,
         asked: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        frame: FrameType | None,
+        args: Args,
+        kwargs: Kwargs,
+        frame: Frame,
     ) -> Any:
         """Make a call on the longer path, where a ``__torch_function__`` may be active: observers are spared it."""
         with seams.without_torch_function():
-            begun = begin(info.observers, info, counter, asked, args, kwargs)
+            begun = begin(wanted, info, counter, asked, args, kwargs)
         result = call(*args, **kwargs)
         if begun:
             with seams.without_torch_function():
                 end(begun, info, counter, args, kwargs, result, frame)
         return result
 
-    def _on_fakes(
-        self,
-        info: OverloadInfo,
-        func: Any,
-        counter: CallCounter,
-        asked: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        frame: FrameType | None,
-    ) -> Any:
-        """Make a call on fake tensors, which compute nothing; observers of storages see it like any other call."""
-        for observer in self.observers:
-            if observer.reads_data:
-                observer.not_computed(info, counter)
-        wanted = [observer for observer in info.observers if not observer.reads_data]
-        with seams.without_torch_function():
-            begun = begin(wanted, info, counter, asked, args, kwargs)
-        result = func(*args, **kwargs)
-        with seams.without_torch_function():
-            end(begun, info, counter, args, kwargs, result, frame)
-        return result
-
-    def _made_of_nothing(
-        self, info: OverloadInfo, func: Any, asked: Any, args: tuple[Any, ...], kwargs: Any, frame: FrameType | None
-    ) -> Any:
-        """A call without a tensor among its arguments: its group is known by what it makes."""
+    def _made_of_nothing(self, info: OverloadInfo, func: Any, asked: Any, args: Args, kwargs: Any, frame: Frame) -> Any:
+        """Make a call without tensor arguments: its group depends on its result."""
         with seams.without_torch_function():
             begun = begin(info.observers, info, None, asked, args, kwargs)
         result = func(*args, **kwargs)
@@ -372,16 +341,16 @@ class RecordingMode(TorchDispatchMode):
         return result
 
     @staticmethod
-    def _note_form(counter: CallCounter, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Keep what the first call of a group is called with."""
+    def _note_form(counter: CallCounter, args: Args, kwargs: Kwargs) -> None:
+        """Keep the form of the arguments of a group's first call."""
         if counter.form is None:
             with seams.without_torch_function():
                 counter.form = form_of(args, kwargs)
 
     def _composite(
-        self, info: OverloadInfo, func: Any, raw: Any, asked: Any, args: Any, kwargs: Any, frame: FrameType | None
+        self, info: OverloadInfo, func: Any, raw: Any, asked: Any, args: Any, kwargs: Any, frame: Frame
     ) -> Any:
-        """A composite op that arrived whole (inference mode): run its only kernel with this mode active."""
+        """Run the only kernel of a composite op that arrived whole (inference mode), with this mode active."""
         if info.decomposes:
             counter = self._record(info, raw, asked, frame, None, ("body_recorded", True))
             self._note_form(counter, args, kwargs)
@@ -390,30 +359,26 @@ class RecordingMode(TorchDispatchMode):
         counter = self._record(info, raw, asked, frame, None)
         self._note_form(counter, args, kwargs)
         self._storages.opaque(info, args, kwargs)
-        return self._observed(func, info, counter, asked, args, kwargs, frame)
+        return self._observed(info.observers, func, info, counter, asked, args, kwargs, frame)
 
-    def _notice_inner_call(self, has_wrappers: bool, frame: FrameType | None) -> None:
-        """Was this call made by the subclass that the last one was left to?"""
-        counter, self._handed_over = self._handed_over, None
-        if counter is None or frame is None:
-            return
-        walked: FrameType | None = frame
-        while walked is not None:
-            if walked.f_code.co_name == "__torch_dispatch__":
+    def _notice_inner_call(self, counter: CallCounter, has_wrappers: bool, frame: Frame) -> None:
+        """Was this call made by the subclass that the last one, ``counter``'s, was left to?"""
+        self._handed_over = None
+        while frame is not None:
+            if frame.f_code.co_name == "__torch_dispatch__":
                 counter.inner_seen = True
                 return
-            if id(walked) == self._handed_over_at[0]:
+            if id(frame) == self._handed_over_at[0]:
                 # The very instruction that made the outer call is still running.
-                counter.inner_seen = not has_wrappers and walked.f_lasti == self._handed_over_at[1]
+                counter.inner_seen = not has_wrappers and frame.f_lasti == self._handed_over_at[1]
                 return
-            walked = walked.f_back
+            frame = frame.f_back
 
     @staticmethod
     def _raw(tensor: Any) -> tuple[Any, ...]:
-        if seams.answers_for_itself(type(tensor)):
-            # Asking such a tensor for its sizes may call into its own dispatch.
-            return (tensor.dtype, tensor.device, tensor.layout, None)
-        return (tensor.dtype, tensor.device, tensor.layout, tensor.ndim)
+        # Asking a subclass with a dispatch of its own for its sizes may call into that.
+        ndim = None if seams.answers_for_itself(type(tensor)) else tensor.ndim
+        return (tensor.dtype, tensor.device, tensor.layout, ndim)
 
     def _info(self, func: Any) -> OverloadInfo:
         indices = None if self.counts_alone else self._storages.indices

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracer.trace.records import Environment
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from tracer.recording.calls.groups import CallCounter, OverloadInfo
 
+Args = tuple[Any, ...]
+Kwargs = Mapping[str, Any]
+Frame = FrameType | None
 Interest = bool | Mapping[Any, Any]
 """``True``: every call. A mapping: the calls that are made while it holds anything. Nothing: no call."""
 
@@ -29,18 +31,11 @@ class Observer:
         """Which calls of this overload it wants. Asked once, when the overload is first met."""
         raise NotImplementedError
 
-    def before(
-        self,
-        info: OverloadInfo,
-        counter: CallCounter | None,
-        asked: tuple[Any, ...] | None,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-    ) -> Any:
-        """A call is about to be made; returns what ``after`` is handed as ``begun``.
+    def before(self, info: OverloadInfo, counter: CallCounter | None, asked: Any, args: Args, kwargs: Kwargs) -> Any:
+        """A call is about to be made; what this returns is handed to ``after`` as ``begun``.
 
-        ``counter`` is its group, already counted, or ``None`` for a call that makes tensors of no tensor: its group is
-        known by what it makes. ``asked`` are the facts of the call, in the order of ``info.readers``.
+        ``counter`` is its group, already counted, or ``None`` for a call without tensor arguments, whose group depends
+        on its result. ``asked`` are the facts of the call, in the order of ``info.readers``.
         """
 
     def after(
@@ -48,10 +43,10 @@ class Observer:
         begun: Any,
         info: OverloadInfo,
         counter: CallCounter,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
+        args: Args,
+        kwargs: Kwargs,
         result: Any,
-        frame: FrameType | None,
+        frame: Frame,
     ) -> None:
         """The call returned ``result``; ``frame`` is the innermost Python frame that made it, if any did."""
 
@@ -91,12 +86,7 @@ Begun = list[tuple[Callable[..., None], Any]]
 
 
 def begin(
-    wanted: Iterable[Wanted],
-    info: OverloadInfo,
-    counter: CallCounter | None,
-    asked: tuple[Any, ...] | None,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
+    wanted: Iterable[Wanted], info: OverloadInfo, counter: CallCounter | None, asked: Any, args: Args, kwargs: Kwargs
 ) -> Begun:
     """Tell the observers that want this call that it is about to be made."""
     return [
@@ -107,13 +97,7 @@ def begin(
 
 
 def end(
-    begun: Begun,
-    info: OverloadInfo,
-    counter: CallCounter,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    result: Any,
-    frame: FrameType | None,
+    begun: Begun, info: OverloadInfo, counter: CallCounter, args: Args, kwargs: Kwargs, result: Any, frame: Frame
 ) -> None:
     """Tell them that it returned, in the same order."""
     for after, token in begun:

@@ -6,6 +6,7 @@ import os
 from _thread import get_ident
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,10 +55,10 @@ class RecordingState:
         self._optimizer = attribution.optimizer
         self._mode = mode
         self._step_began_at = 0
-        """The number that the first autograd node of this training step could bear."""
+        """The lowest sequence number that an autograd node of this training step can have."""
 
     def step_begins(self) -> None:
-        """What comes now belongs to a new training step."""
+        """A new training step begins."""
         self._step_began_at = seams.next_sequence_number()
 
     def phase(self) -> Phase:
@@ -83,7 +84,7 @@ class RecordingState:
         return forward, backward, total
 
     def step_has_forward(self) -> bool:
-        """Did autograd make a node in this step? Where torch does not number them, nobody knows: yes."""
+        """Did autograd make a node in this step? Yes, if torch does not number nodes."""
         return not seams.HAS_FORWARD_LINK or seams.next_sequence_number() != self._step_began_at
 
 
@@ -139,9 +140,9 @@ class Recorder:
         self.regions = RegionList(frames, asked_compiled, self._working_directory)
         self.values: ValuesRecording | None = None
         if values is not None:
-            from tracer.recording.values import value_recorder as recording
+            from tracer.recording.values.value_recorder import ValuesRecording
 
-            self.values = recording.ValuesRecording(
+            self.values = ValuesRecording(
                 values,
                 name=name,
                 tracer_version=tracer_version,
@@ -154,7 +155,7 @@ class Recorder:
             )
         self.mode = RecordingMode(self.attribution, asked, self.storages)
         self.kept: KeptInputs | None = None
-        """The inputs that are kept, if any were asked for."""
+        """The inputs to save, if any were asked for."""
         self._trials: TrialObserver | None = None
         self.mode.observers += tuple(self._asked_observers(trials, data_facts, keep))
         self.blind_spots.on_compiled_call = self.optimizer.compiled_code_runs
@@ -162,8 +163,7 @@ class Recorder:
         self.watch = ProcessWatch(frames, self._variables) if watch is None else watch
         self.executions = Executions(self.attribution, self.storages, lambda: self.watch.compilations)
         self.executions.on_unseen = self.blind_spots.region_unseen
-        asked_regions = [asked.regions for asked in (self.values, self._trials) if asked is not None]
-        self.executions.observers = tuple(asked_regions)
+        self.executions.observers = tuple(part.regions for part in (self.values, self._trials) if part is not None)
         self.launched = LaunchedRecord(
             self.attribution,
             self._working_directory,
@@ -181,38 +181,32 @@ class Recorder:
         """Begin to record on this thread."""
         if self._environment is None:
             self._environment = process.capture_environment(self._variables, before_calls=True)
+        log, modules, registry, values = self.watch.log, self.attribution.modules, self.storages.registry, self.values
         with ExitStack() as undo:  # an interrupt between two of these undoes what was done
-            undo.callback(self.watch.leave)
-            self.watch.enter()
-            undo.callback(self.watch.children.stop)
-            self.watch.children.start()
+
+            def begin(start: Callable[..., None], stop: Callable[[], None], *arguments: Any) -> None:
+                undo.callback(stop)
+                start(*arguments)
+
+            begin(self.watch.enter, self.watch.leave)
+            begin(self.watch.children.start, self.watch.children.stop)
             seams.register_with_higher_order_ops(RecordingMode)
-            undo.callback(self.attribution.modules.remove)
-            self.attribution.modules.install()
-            undo.callback(follow_loaders(self.attribution.modules))
-            undo.callback(self.optimizer.remove)
-            self.optimizer.install()
-            undo.callback(self.blind_spots.stop)
-            self.blind_spots.start()
-            undo.callback(RUNS.discard, self.executions)
-            RUNS.add(self.executions)
-            undo.callback(self.launched.stop)
-            self.launched.start()
+            begin(modules.install, modules.remove)
+            undo.callback(follow_loaders(modules))
+            begin(self.optimizer.install, self.optimizer.remove)
+            begin(self.blind_spots.start, self.blind_spots.stop)
+            begin(RUNS.add, partial(RUNS.discard, self.executions), self.executions)
+            begin(self.launched.start, self.launched.stop)
             self.attribution.start()
-            undo.callback(self.watch.log.recording_ended)
-            self.watch.log.recording_began(self._moments)
-            undo.callback(self.generators.stop)
-            self.generators.start()
-            undo.callback(self.storages.registry.forget)
-            undo.callback(ESCAPES.discard, self.storages.registry)
-            ESCAPES.add(self.storages.registry)
-            if self.values is not None:
-                undo.callback(self._stop_values)
-                self.values.start(self._environment)
+            begin(log.recording_began, log.recording_ended, self._moments)
+            begin(self.generators.start, self.generators.stop)
+            undo.callback(registry.forget)
+            begin(ESCAPES.add, partial(ESCAPES.discard, registry), registry)
+            if values is not None:
+                begin(values.start, lambda: values.stop(self.partial), self._environment)
             for observer in self.mode.observers:
                 observer.start(self._environment)
-            undo.callback(leave_to_python)  # first: while everything is still in its place
-            leave_to_python()
+            begin(leave_to_python, leave_to_python)  # the last to begin and to end: while everything is in its place
             self.mode.__enter__()  # type: ignore[no-untyped-call]
             undo.callback(seams.leave_mode, self.mode)
             self._undo = undo.pop_all()
@@ -223,31 +217,25 @@ class Recorder:
         if self._environment is not None:
             self._environment = process.completed(self._environment)
 
-    def _stop_values(self) -> None:
-        if self.values is not None:
-            self.values.stop(self.partial)
-
     def trace(self, version: str) -> Trace:
         """What was recorded so far, as a trace."""
         counted = sorted(self._counted(), key=lambda pair: pair[1].order)
-        counters = [counter for _, counter in counted]
-        runs = list(self.executions.runs.values())
-        log = self.watch.compilations
-        times = self.launched.times
+        runs, log, times = list(self.executions.runs.values()), self.watch.compilations, self.launched.times
         regions = self.regions.regions(log, runs, times) if log is not None else ()
-        in_order = [(counter.order, self._observed(info, counter)) for info, counter in counted]
+        eager = [(counter, (counter.order, self._observed(info, counter))) for info, counter in counted]
         compiled = list(self.regions.groups(runs, times))
         launches = list(self.launched.groups())
         if self._trials is not None:
             launches = [(place, self._trials.unreached(group)) for place, group in launches]
-        in_order = list(self.launched.split(zip(counters, in_order, strict=True)))
-        in_order += (*compiled, *launches)
+        in_order = [*self.launched.split(eager), *compiled, *launches]
         groups = merged(group for _, group in sorted(in_order, key=lambda pair: pair[0]))
         regions = (*regions, *self.launched.regions())
         if self._trials is not None:
             regions = self._trials.regions.in_regions(regions, groups)
             groups = self._trials.regions.in_groups(regions, groups)
         self.generators.look()
+        writes, folder = self.storages.writes, self._working_directory
+        reads = (*writes.unwritten_reads(folder), *self.regions.unwritten_reads(runs, times))
         return Trace(
             tracer_version=version,
             environment=self.watch.with_inductor(self._environment or process.capture_environment(self._variables)),
@@ -255,21 +243,16 @@ class Recorder:
             blind_spots=(*self.blind_spots.listed(), *self.watch.children.listed(), *self._own_blind_spots(groups)),
             sources=(self._source(sum(group.count for group in groups)),),
             watched_from_start=self.watch.from_start,
-            events=with_first_calls(self.watch.log.listed(), first_calls(counted, self._working_directory)),
+            events=with_first_calls(self.watch.log.listed(), first_calls(counted, folder)),
             generators=tuple(self.generators.generators(_drawn_by(counted))),
             host_draws=tuple(self.generators.draws()),
             loaders=self.watch.loaders.listed() if self.watch.loaders is not None else (),
             machine_numbers=self.watch.numbers.listed(),
-            allocations=merged(self.storages.writes.allocations(self._working_directory)),
-            unwritten_reads=merged(
-                [
-                    *self.storages.writes.unwritten_reads(self._working_directory),
-                    *self.regions.unwritten_reads(runs, times),
-                ]
-            ),
+            allocations=merged(writes.allocations(folder)),
+            unwritten_reads=merged(reads),
             regions=regions,
             launched=self.launched.kernels(),
-            overlaps=merged(self.storages.writes.overlapping_writes(self._working_directory)),
+            overlaps=merged(writes.overlapping_writes(folder)),
         )
 
     def _look_again(self) -> None:
@@ -290,12 +273,11 @@ class Recorder:
             self._on_step(count)
 
     def _counted(self) -> list[tuple[OverloadInfo, CallCounter]]:
-        return [
-            (info, counter) for info in self.mode.infos.values() for counter in info.counters.values() if counter.count
-        ]
+        infos = self.mode.infos.values()
+        return [(info, counter) for info in infos for counter in info.counters.values() if counter.count]
 
     def _asked_observers(self, trials: Trials | None, data_facts: bool, keep: Keep | None) -> Iterator[Observer]:
-        """The observers that were asked for; who asks for none loads none of them."""
+        """The observers that were asked for. The others' modules are not loaded."""
         if self.values is not None:
             yield self.values.calls
         if keep is not None:
@@ -314,7 +296,7 @@ class Recorder:
             yield self._trials
 
     def _observed(self, info: OverloadInfo, counter: CallCounter) -> CallGroup:
-        """The group of a counter, with what the observers found of it."""
+        """The group of a counter, with the fields that observers add to it."""
         fields: dict[str, Any] = {}
         for observer in self.mode.observers:
             fields |= observer.group_fields(counter)
@@ -348,8 +330,7 @@ class Recorder:
         if counter.extra is not None:
             name, value = counter.extra
             if name == "subclass":
-                read["subclass"] = value
-                read["subclass_inner"] = counter.inner_seen
+                read |= {"subclass": value, "subclass_inner": counter.inner_seen}
             else:
                 read[name] = value or counter.inner_seen
         return read
@@ -387,21 +368,14 @@ class Recorder:
         for info, counter in counters:
             if counter.extra is None or counter.inner_seen or counter.extra[1] is True:
                 continue
-            name, value = counter.extra
-            if name == "subclass":
-                yield BlindSpot(
-                    kind=BlindSpotKind.SUBCLASS,
-                    detail=BlindSpotKind.SUBCLASS.of(f"{info.name} on {value}"),
-                    location=spell(counter.origin.site, self._working_directory),
-                    count=counter.count,
-                )
-            else:
-                yield BlindSpot(
-                    kind=BlindSpotKind.HIGHER_ORDER,
-                    detail=BlindSpotKind.HIGHER_ORDER.of(info.name),
-                    location=spell(counter.origin.site, self._working_directory),
-                    count=counter.count,
-                )
+            is_subclass = counter.extra[0] == "subclass"
+            kind = BlindSpotKind.SUBCLASS if is_subclass else BlindSpotKind.HIGHER_ORDER
+            yield BlindSpot(
+                kind=kind,
+                detail=kind.of(f"{info.name} on {counter.extra[1]}" if is_subclass else info.name),
+                location=spell(counter.origin.site, self._working_directory),
+                count=counter.count,
+            )
 
 
 def _drawn_by(counted: Iterable[tuple[OverloadInfo, CallCounter]]) -> Iterator[Drawn]:

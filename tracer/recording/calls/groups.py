@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from tracer.names import BlindSpotKind, Phase
@@ -18,52 +19,37 @@ from tracer.recording.torch_private import kernels, seams
 from tracer.trace.records import BlindSpot
 
 
+@dataclass(slots=True, eq=False)
 class CallCounter:
     """One group while it is counted."""
 
-    __slots__ = ("asked", "count", "extra", "form", "inner_seen", "node", "order", "origin", "raw")
-
-    def __init__(self, origin: Origin, raw: Any, asked: Any, node: str = "", extra: Any = None) -> None:
-        self.origin = origin
-        self.raw = raw
-        """``(dtype, device, layout, ndim)`` as torch has them, or ``None``."""
-        self.asked = asked
-        """Values of the overload's readers, in their order."""
-        self.node = node
-        self.extra = extra
-        """One more fact, as ``(name, value)``."""
-        self.inner_seen = False
-        self.form: Any = None
-        """What its first call was called with, as ``argument_forms`` reads it."""
-        self.count = 0
-        self.order = next(ORDER)
+    origin: Origin
+    raw: Any
+    """``(dtype, device, layout, ndim)`` as torch has them, or ``None``."""
+    asked: Any
+    """Values of the overload's readers, in their order."""
+    node: str = ""
+    extra: Any = None
+    """One more fact, as ``(name, value)``."""
+    inner_seen: bool = False
+    form: Any = None
+    """The arguments of its first call, as ``argument_forms`` reads them."""
+    count: int = 0
+    order: int = field(default_factory=ORDER.__next__)
 
 
 class OverloadInfo:
     """What is decided once per overload."""
 
+    # fmt: off
     __slots__ = (
-        "_position",
-        "access",
-        "call",
-        "counters",
-        "decomposes",
-        "func",
-        "has_kernel_of_a_layout",
-        "is_composite",
-        "is_listed",
-        "lacks_autograd",
-        "makes_tensors",
-        "mutates",
-        "name",
-        "observers",
-        "plain",
-        "rare",
-        "readers",
+        "_position", "access", "call", "counters", "decomposes", "func", "has_kernel_of_a_layout", "is_composite",
+        "is_listed", "lacks_autograd", "makes_tensors", "mutates", "name", "observers", "plain", "rare", "readers",
     )
+    # fmt: on
 
     def __init__(self, func: Any, asked: Mapping[str, frozenset[str]], indices: Indices | None = None) -> None:
-        """``indices``: those that the recording knows to be of distinct numbers."""
+        """``indices``: the tensors that are known to hold distinct numbers."""
         schema = getattr(func, "_schema", None)
         self.counters: dict[Any, CallCounter] = {}
         self.func = func
@@ -75,11 +61,11 @@ class OverloadInfo:
         keys = asked.get(self.name, frozenset()) | asked.get(self.name.rpartition(".")[0], frozenset())
         self.readers = facts.asked_readers(func, keys, indices)
         self.plain = facts.plain_answers(self.readers)
-        """What they answer for nearly all calls, where that needs no reading."""
+        """What they answer for nearly all calls, if that needs no reading."""
         self.is_composite = schema is not None and kernels.has_composite_kernel(func)
         self.decomposes = self.is_composite and kernels.can_call_composite(func)
         self.has_kernel_of_a_layout = self.is_composite and kernels.has_kernel_of_a_layout(func)
-        """Do nested and sparse tensors have a kernel that is not made of other ops?"""
+        """Do nested and sparse tensors have a kernel that does not decompose?"""
         first = str(schema.arguments[0].type) if schema is not None and schema.arguments else ""
         self.is_listed = first == "List[Tensor]"
         """Is the first argument a list of tensors (``_foreach_*``, ``cat``)?"""
@@ -96,7 +82,7 @@ class OverloadInfo:
             or first not in ("Tensor", "List[Tensor]")
             or self.access.grows
         )
-        """Does a call need the longer path: no tensor in the first place, or no ordinary overload?"""
+        """Does a call take the longer path: its first argument is no tensor, or its overload is not an ordinary one?"""
 
     def primary(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The tensor that the call works on, or ``None``."""
@@ -131,24 +117,20 @@ def spell_op(func: Any) -> str:
 
 #: By the name of the autograd node without its number. Found by running formulas plain and under an empty mode on 2.13,
 #: those of ``prod``, ``cumprod``, ``masked_fill``, ``max`` and ``median`` on each minor release from 2.4 to 2.15.
-#: ``cumprod``'s is that of torch up to 2.11; what 2.12 and newer take gives the same bits, and bears no such mark.
+#: ``cumprod``'s is that of torch up to 2.11; 2.12 and newer take one that gives the same bits.
 FORMULAS: Mapping[str, tuple[str, Formula]] = {
-    row.formula.node: (row.name, row.formula) for row in rows() if row.formula is not None
+    row.formula.node: (row.name, row.formula) for row in rows() if row.formula
 }
 
 
 def changed_by_recording(info: OverloadInfo, counter: CallCounter, working_directory: str) -> BlindSpot | None:
-    """What says that the backward of this group's op is another than without the recorder; else ``None``."""
+    """The blind spot of a group whose backward formula is another under the recorder; else ``None``."""
     op, formula = FORMULAS.get(counter.node.rstrip("0123456789"), ("", None))
-    if (
-        formula is None
-        or formula.mark != info.name
-        or counter.raw is None
-        or counter.origin.phase is not Phase.BACKWARD
-    ):
+    if formula is None or formula.mark != info.name or counter.raw is None:
         return None
     _, device, _, dimensions = counter.raw
-    if not dimensions or (device.type == "cuda" and not formula.on_cuda):
+    is_changed = counter.origin.phase is Phase.BACKWARD and dimensions and (device.type != "cuda" or formula.on_cuda)
+    if not is_changed:
         return None
     return BlindSpot(
         kind=BlindSpotKind.CHANGED_BY_RECORDING,
@@ -176,9 +158,7 @@ def with_bodies_seen(mode: Any, counter: CallCounter, func: Any, args: tuple[Any
 
         return run
 
-    wrapped = tuple(seen(value) if _is_body(value) else value for value in args)
-    return func(*wrapped, **{name: seen(value) if _is_body(value) else value for name, value in kwargs.items()})
+    def wrapped(value: Any) -> Any:
+        return seen(value) if callable(value) and not isinstance(value, type) else value
 
-
-def _is_body(value: Any) -> bool:
-    return callable(value) and not isinstance(value, type)
+    return func(*map(wrapped, args), **{name: wrapped(value) for name, value in kwargs.items()})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from tracer.names import Phase
@@ -9,41 +10,21 @@ from tracer.recording.origin.modules import Scope
 from tracer.recording.origin.sites import Site, placed
 
 
+@dataclass(slots=True, eq=False)
 class Origin:
     """Phase, module and site of calls. Interned, and compared by identity."""
 
-    __slots__ = (
-        "_doubtful",
-        "called_from",
-        "certain",
-        "is_linked",
-        "its_backward",
-        "phase",
-        "scope",
-        "site",
-    )
-
-    def __init__(
-        self,
-        phase: Phase,
-        scope: Scope,
-        site: Site,
-        called_from: Site,
-        *,
-        is_linked: bool = True,
-        certain: bool = True,
-    ) -> None:
-        self.phase = phase
-        self.scope = scope
-        self.site = site
-        self.called_from = called_from
-        self.is_linked = is_linked
-        """False for a backward call whose forward op is not known."""
-        self.certain = certain
-        """False when the node may have been made by something that dispatched nothing."""
-        self.its_backward: Origin | None = None
-        """What ``backward`` gave, once it was asked."""
-        self._doubtful: Origin | None = None
+    phase: Phase
+    scope: Scope
+    site: Site
+    called_from: Site
+    is_linked: bool = True
+    """False for a backward call whose forward op is not known."""
+    certain: bool = True
+    """False when something that dispatched nothing may have made the node."""
+    its_backward: Origin | None = None
+    """What ``backward`` returned, once it was called."""
+    _doubtful: Origin | None = None
 
     def backward(self) -> Origin:
         """The origin of the backward calls of an op of this origin."""
