@@ -9,6 +9,7 @@ import sys
 import threading
 import weakref
 from _thread import get_ident
+from collections import Counter
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
@@ -34,11 +35,11 @@ class BlindSpots:
         self._sites = sites
         self._on_dynamo = on_dynamo
         self._working_directory = working_directory
-        self._noted: dict[tuple[BlindSpotKind, str, str], int] = {}
+        self._counts: Counter[tuple[BlindSpotKind, str, str]] = Counter()
         self._loaders: weakref.WeakSet[Any] = weakref.WeakSet()
-        """Iterators over a DataLoader, each of which counts once however many batches it gives."""
+        """Iterators over a DataLoader: each counts once, however many batches it yields."""
         self.on_compiled_call: Callable[[Any], None] = lambda function: None
-        """Called with each of the program's functions that is about to run compiled."""
+        """Called with each function of the program that is about to run compiled."""
         self.on_unseen: Callable[[], None] = lambda: None
         """Called before code runs that may write to any tensor."""
 
@@ -51,9 +52,8 @@ class BlindSpots:
                 return
             self._loaders.add(whose)
         location = spell(self._sites.innermost(frame), self._working_directory) if frame is not None else ""
-        key = (kind, kind.of(code, lost), location)
-        self._noted[key] = self._noted.get(key, 0) + 1
-        if kind is not BlindSpotKind.DATALOADER:  # what it shares is given away by a method that is watched
+        self._counts[kind, kind.of(code, lost), location] += 1
+        if kind is not BlindSpotKind.DATALOADER:  # the method by which it shares memory is watched
             self.on_unseen()
 
     def start(self) -> None:
@@ -61,19 +61,17 @@ class BlindSpots:
         WATCHES.add(self)
 
     def stop(self) -> None:
-        """Stop watching. Threads that were there before and may have worked meanwhile are noted now."""
+        """Stop watching, and note the threads that were alive and may have computed."""
         WATCHES.discard(self)
         for thread in threading.enumerate():
             if thread.ident not in (get_ident(), threading.main_thread().ident) and self._may_compute(thread):
                 self.note(BlindSpotKind.OTHER_THREAD, "another Python thread was alive while recording")
 
     def _may_compute(self, thread: threading.Thread) -> bool:
-        """Not so a daemon of a library's: progress bars and the pinning of memory are such."""
-        if not thread.daemon:
-            return True
+        """A library's daemon does not: progress bars and the pinning of memory run in such."""
         runs: Any = getattr(thread, "_target", None) or type(thread).run
         code = getattr(getattr(runs, "func", runs), "__code__", None)  # behind a ``functools.partial``
-        return code is not None and self._sites.kind_of(code.co_filename) == USER
+        return not thread.daemon or (code is not None and self._sites.kind_of(code.co_filename) == USER)
 
     def thread_starts(self, call: Call) -> None:
         """A Python thread is about to start."""
@@ -89,15 +87,16 @@ class BlindSpots:
             self.compiled_code_ran()
         self.look_again()
 
-    def look_again(self) -> None:
-        """Watch what was loaded since: torch loads its compiler when it is first used."""
-        if "torch._dynamo.eval_frame" in sys.modules and WATCHES.look_late():
+    def look_again(self) -> bool:
+        """Watch torch's compiler if it was loaded meanwhile, which happens at its first use; was it?"""
+        is_new = "torch._dynamo.eval_frame" in sys.modules and WATCHES.look_late()
+        if is_new:
             self._on_dynamo()
+        return is_new
 
     def compiled_code_ran(self) -> None:
         """Code of a file that torch.compile wrote made a call; called once for each such file."""
-        if "torch._dynamo.eval_frame" in sys.modules and WATCHES.look_late():
-            self._on_dynamo()
+        if self.look_again():
             # Its first call went by before anything was watched.
             blind_spot = _compiled("a function that was first compiled here")
             if blind_spot is not None:
@@ -105,36 +104,32 @@ class BlindSpots:
 
     def region_unseen(self, code: CompiledCode, frame: FrameType | None) -> None:
         """A compiled region ran whose inside is not known."""
-        if code.origin is RegionOrigin.EARLIER:
-            self.note(BlindSpotKind.COMPILED, "code that was compiled before recording began", frame)
-        else:
-            self.note(BlindSpotKind.COMPILED, "compiled code whose graph torch did not tell", frame)
+
+        earlier, unread = (
+            "code that was compiled before recording began",
+            "compiled code whose graph torch did not tell",
+        )
+        self.note(BlindSpotKind.COMPILED, earlier if code.origin is RegionOrigin.EARLIER else unread, frame)
 
     def module_on_other_thread(self, module: torch.nn.Module) -> None:
         """A module ran on a thread that is not recorded."""
-        self.note(
-            BlindSpotKind.OTHER_THREAD,
-            "modules ran on a Python thread other than the recorded one",
-            sys._getframe(1),
-        )
+        what = "modules ran on a Python thread other than the recorded one"
+        self.note(BlindSpotKind.OTHER_THREAD, what, sys._getframe(1))
 
     def listed(self) -> tuple[BlindSpot, ...]:
         """All blind spots, in the order in which they were first noticed."""
         return tuple(
             BlindSpot(kind=kind, detail=detail, location=location, count=count)
-            for (kind, detail, location), count in self._noted.items()
+            for (kind, detail, location), count in self._counts.items()
         )
 
 
 def _compiled(name: str, backend: str = compile_seams.INDUCTOR) -> tuple[BlindSpotKind, str] | None:
     """The blind spot of ``name``, which ``backend`` compiles; ``None`` if its regions are recorded."""
-    if is_compilation_off():
-        return BlindSpotKind.COMPILE_FELL_BACK, f"{name} is compiled, and ran eagerly because --eager was asked for"
-    if compile_seams.FALLS_BACK or (seams.KEEPS_COMPILED_CODE and not seams.dispatch_modes_keep_compiled()):
-        return (
-            BlindSpotKind.COMPILE_FELL_BACK,
-            f"{name} is compiled, and ran eagerly because a dispatch mode was active",
-        )
+    is_off = is_compilation_off()
+    if is_off or compile_seams.FALLS_BACK or (seams.KEEPS_COMPILED_CODE and not seams.dispatch_modes_keep_compiled()):
+        why = "--eager was asked for" if is_off else "a dispatch mode was active"
+        return BlindSpotKind.COMPILE_FELL_BACK, f"{name} is compiled, and ran eagerly because {why}"
     if backend in compile_seams.DISPATCHING or (backend == compile_seams.INDUCTOR and compile_seams.SEES_REGIONS):
         return None
     by = "" if backend == compile_seams.INDUCTOR else f" by the backend {backend}"
@@ -161,20 +156,16 @@ def _on_compiled_call(call: Call) -> tuple[BlindSpotKind, str] | None:
         return _compiled(type(owner).__qualname__, backend)
     if str(getattr(function, "__module__", "")).startswith("torch._higher_order_ops"):
         return None  # torch's own compilation of a higher-order op, whose body is seen
-    name = getattr(function, "__qualname__", "a function")
-    return _compiled(name, backend)
+    return _compiled(getattr(function, "__qualname__", "a function"), backend)
 
 
 def _on_loader(call: Call) -> tuple[BlindSpotKind, str] | None:
     workers = getattr(call.args[0], "_num_workers", 0)
-    if not workers:
-        return None
-    return BlindSpotKind.DATALOADER, f"a DataLoader with {workers} worker processes"
+    return (BlindSpotKind.DATALOADER, f"a DataLoader with {workers} worker processes") if workers else None
 
 
 def _on_scripted(call: Call) -> tuple[BlindSpotKind, str]:
-    name = call.args[0].name
-    return BlindSpotKind.SCRIPTED, f"scripted function {name}"
+    return BlindSpotKind.SCRIPTED, f"scripted function {call.args[0].name}"
 
 
 def _traced(trace: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -196,12 +187,9 @@ def _noting(owner: Any, name: str, describe: Callable[[Call], tuple[BlindSpotKin
     return Target([(owner, name)], before=tell)
 
 
-def _loaded(module: str, name: str) -> Any:
-    return getattr(sys.modules.get(module), name, None)
-
-
 def _watched() -> Iterator[Target]:
-    yield _noting(_loaded("torch.utils.data.dataloader", "_BaseDataLoaderIter"), "__next__", _on_loader)
+    loading = sys.modules.get("torch.utils.data.dataloader")
+    yield _noting(getattr(loading, "_BaseDataLoaderIter", None), "__next__", _on_loader)
     yield _noting(torch.jit.ScriptFunction, "__call__", _on_scripted)
     yield Target([(threading.Thread, "start")], before=BlindSpots.thread_starts)
     tracing = ("_create_function_from_trace", "_create_function_from_trace_with_dict", "_create_graph_by_tracing")
@@ -242,9 +230,9 @@ class _Watches(Watchers[BlindSpots]):
 
     def look_late(self) -> bool:
         """Watch what is loaded by now (torch loads its compiler when it is first used); was anything new?"""
-        before = self.placed
+        before = len(self._lifts)
         self.look_again()
-        return self.placed > before
+        return len(self._lifts) > before
 
 
 #: The watches of this process.

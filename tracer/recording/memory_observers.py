@@ -5,7 +5,6 @@ A call that neither writes nor allocates costs one truth test while no storage i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -13,7 +12,7 @@ import torch
 from tracer.names import Overlap
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
-from tracer.recording.observers import Frame, Interest, Observer
+from tracer.recording.observers import Args, Frame, Interest, Kwargs, Observer
 from tracer.recording.origin.sites import spell
 from tracer.recording.storage.indices import MAKES, Indices, index_role
 from tracer.recording.storage.overlaps import overlaps_of, writes_over_itself
@@ -31,7 +30,7 @@ _is_contiguous = torch.Tensor.is_contiguous
 
 
 class StorageObservers:
-    """The observers of one recording's storages: unwritten memory, growing storages, overlapping writes, indices."""
+    """The observers of one recording's storages: unwritten and overlapping writes, growing storages, indices."""
 
     def __init__(self) -> None:
         self.registry = StorageRegistry()
@@ -42,11 +41,11 @@ class StorageObservers:
 
     @property
     def is_following(self) -> bool:
-        """Is any memory followed by what it holds?"""
+        """Is any memory followed?"""
         return bool(self.unwritten.live or self.indices.live)
 
-    def opaque(self, info: OverloadInfo, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """A call is about to be made of which nothing but the arguments is known."""
+    def opaque(self, info: OverloadInfo, args: Args, kwargs: Kwargs) -> None:
+        """A call is about to be made of which only the arguments are known."""
         if not self.is_following:
             return
         with seams.without_torch_function():
@@ -56,12 +55,10 @@ class StorageObservers:
             self.give_up_all()
 
     def handed_over(self, inputs: Any) -> list[tuple[int, FreshMemory]]:
-        """A region is about to run on ``inputs`` alone: those of which nothing was written, by place."""
+        """A region is about to run on ``inputs``: returns those that are wholly unwritten, each with its position."""
         allocations: list[tuple[int, FreshMemory]] = []
-        if not self.is_following:
-            return allocations
         try:
-            for place, value in enumerate(inputs):
+            for place, value in enumerate(inputs) if self.is_following else ():
                 if isinstance(value, _Tensor):
                     allocation = self.unwritten.handed_over(value)
                     self._escaped(value)
@@ -83,7 +80,7 @@ class StorageObservers:
 
 
 class IndexObserver(Observer):
-    """Which tensors hold distinct numbers: those that a call makes, hands on or writes to."""
+    """Follows tensors that hold distinct numbers."""
 
     reads_data = False
 
@@ -115,9 +112,7 @@ class GrowthObserver(Observer):
     def wants(self, info: OverloadInfo) -> Interest:
         return info.access.grows
 
-    def before(
-        self, info: OverloadInfo, counter: CallCounter | None, asked: Any, args: Any, kwargs: Any
-    ) -> tuple[Any, int]:
+    def before(self, info: OverloadInfo, counter: Any, asked: Any, args: Any, kwargs: Any) -> tuple[Any, int]:
         """The tensor, and the bytes of its storage."""
         tensor = info.primary(args, kwargs)
         return tensor, storages.storage_bytes(tensor) if storages.storage_id(tensor) else 0
@@ -132,11 +127,14 @@ class GrowthObserver(Observer):
         result: Any,
         frame: Frame,
     ) -> None:
-        self._writes.grew(info, counter, *begun, frame)
+        try:
+            self._writes.unwritten.grew(info.name, counter, *begun, frame)
+        except Exception:
+            self._writes.fail(())
 
 
 class MemoryObserver(Observer):
-    """Memory that a call gives out or reads unwritten, and writes that overlap."""
+    """Notes memory that a call allocates or reads unwritten, and writes that overlap."""
 
     reads_data = False
 
@@ -145,7 +143,7 @@ class MemoryObserver(Observer):
         self._live = unwritten.live
         self.overlaps: dict[tuple[CallCounter, Overlap, str], tuple[str, int]] = {}
         self.failures = 0
-        """Calls that this module itself could not deal with; whatever was watched then was given up."""
+        """Calls that raised in this observer; everything that was watched then was given up."""
 
     def wants(self, info: OverloadInfo) -> Interest:
         """Calls that allocate or write; while memory is watched, those that read too."""
@@ -190,9 +188,9 @@ class MemoryObserver(Observer):
             elif is_watched:
                 self.unwritten.follow(access, info.name, counter, args, kwargs, result)
         except Exception:
-            self._fail(args)
+            self.fail(args)
 
-    def _is_watched(self, args: tuple[Any, ...], kwargs: Any) -> bool:
+    def _is_watched(self, args: Args, kwargs: Any) -> bool:
         """Does a call have an argument on a watched storage?"""
         live = self._live
         try:
@@ -210,31 +208,24 @@ class MemoryObserver(Observer):
         except (NotImplementedError, RuntimeError):  # a tensor without a storage among them: each by itself
             return True
 
-    def grew(self, info: OverloadInfo, counter: CallCounter, tensor: Any, before: int, frame: Frame) -> None:
-        """A call returned that may have enlarged the storage of ``tensor``, which had ``before`` bytes."""
-        try:
-            self.unwritten.grew(info.name, counter, tensor, before, frame)
-        except Exception:
-            self._fail(())
-
-    def _fail(self, args: tuple[Any, ...]) -> None:
-        # A sparse tensor has no storage; anything else is unforeseen, and silence is better than a guess.
+    def fail(self, args: Args) -> None:
+        """Gives up. A sparse tensor has no storage; anything else is unforeseen, and silence is better than a guess."""
         if not any(isinstance(value, _Tensor) and not storages.storage_id(value) for value in args):
             self.failures += 1
         self.unwritten.give_up_all()
 
     @staticmethod
-    def _is_doubtful_list(args: tuple[Any, ...]) -> bool:
+    def _is_doubtful_list(args: Args) -> bool:
         written = args[0]
         if not all(map(_is_contiguous, written)) and any(map(writes_over_itself, written)):
             return True
         others = [value for value in args[1:] if type(value) is list or type(value) is tuple]
-        if not others or not any(value and isinstance(value[0], _Tensor) for value in others):
+        if not any(value and isinstance(value[0], _Tensor) for value in others):
             return False
         storages = set(map(_identify, written))
         return any(isinstance(item, _Tensor) and _identify(item) in storages for value in others for item in value)
 
-    def _look_for_overlaps(self, info: OverloadInfo, counter: CallCounter, args: tuple[Any, ...], kwargs: Any) -> None:
+    def _look_for_overlaps(self, info: OverloadInfo, counter: CallCounter, args: Args, kwargs: Any) -> None:
         overlapping = overlaps_of(info.access, args, kwargs)
         for kind, tensor in ((Overlap.ITSELF, overlapping.itself), (Overlap.SOURCE, overlapping.source)):
             if tensor is not None:
@@ -243,38 +234,37 @@ class MemoryObserver(Observer):
 
     # --- for the trace ---
 
-    def allocations(self, working_directory: str) -> list[Allocation]:
-        """What was given out, in the order of the first calls."""
-        allocations = sorted(self.unwritten.given.values(), key=lambda allocation: allocation.counter.order)
+    def allocations(self, folder: str) -> list[Allocation]:
+        """Allocations in the order of their first calls; locations are relative to ``folder``."""
         return [
             Allocation(
                 op=value.op,
-                **value.counter.origin.in_words(working_directory),
+                **value.counter.origin.in_words(folder),
                 count=value.count,
                 bytes=value.bytes,
                 unfollowed=value.unfollowed,
             )
-            for value in allocations
+            for value in sorted(self.unwritten.given.values(), key=lambda allocation: allocation.counter.order)
         ]
 
-    def unwritten_reads(self, working_directory: str) -> list[UnwrittenRead]:
-        """What was read unwritten."""
+    def unwritten_reads(self, folder: str) -> list[UnwrittenRead]:
+        """Reads of unwritten memory."""
         return [
             UnwrittenRead(
                 op=op,
-                **counter.origin.in_words(working_directory),
+                **counter.origin.in_words(folder),
                 count=count,
                 allocated_by=allocation.op,
-                allocated_at=spell(allocation.counter.origin.site, working_directory),
-                allocated_from=spell(allocation.counter.origin.called_from, working_directory),
+                allocated_at=spell(allocation.counter.origin.site, folder),
+                allocated_from=spell(allocation.counter.origin.called_from, folder),
             )
             for allocation, counter, op, count in self.unwritten.unwritten_reads()
         ]
 
-    def overlapping_writes(self, working_directory: str) -> list[OverlapWrite]:
-        """What was written while it overlapped."""
+    def overlapping_writes(self, folder: str) -> list[OverlapWrite]:
+        """Writes to overlapping memory, in the order of their groups."""
         writes = sorted(self.overlaps.items(), key=lambda item: item[0][0].order)
         return [
-            OverlapWrite(op=op, kind=kind, **counter.origin.in_words(working_directory), count=count, device=device)
+            OverlapWrite(op=op, kind=kind, **counter.origin.in_words(folder), count=count, device=device)
             for (counter, kind, device), (op, count) in writes
         ]

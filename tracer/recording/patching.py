@@ -1,11 +1,10 @@
 """Replaces functions of torch and other libraries for a while, and puts them back. Imports no torch.
 
-What is placed stands for the function in every respect but its identity: it compares, hashes, binds, pickles and shows
-itself as the function does, so that dictionaries, ``inspect``, ``pickle`` and torch's compiler find in it what they
-would find in the function. It makes the call that it was asked for, with what it was given, and what it returns or
-raises is the function's; then, or before, it tells who watches. Of one function there is one such object, whoever
-watches it and wherever it is held: watches come and go in any order, and the last one puts everything back, unless
-somebody else has replaced it since. In a forked child it steps aside.
+A replacement compares, hashes, binds, pickles and prints as its function does, so that dictionaries, ``inspect``,
+``pickle`` and torch's compiler take it for the function. It calls the function with the arguments that it was given,
+returns or raises what that does, and tells the watches before or after. A function has one replacement, wherever it is
+held and however many watch it. Watches come and go in any order; the last one puts the function back, unless somebody
+else has replaced it since. In a forked child the replacement steps aside.
 """
 
 from __future__ import annotations
@@ -17,8 +16,9 @@ import inspect
 import os
 import pkgutil
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from types import FrameType, FunctionType, GetSetDescriptorType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -26,21 +26,19 @@ Holder = tuple[Any, str]
 """A module, a class or another object, and the attribute of it that holds a function."""
 
 
+@dataclass(slots=True, eq=False)
 class Call:
     """One call of a replaced function, as one watch sees it."""
 
-    __slots__ = ("args", "frame", "kwargs", "result", "seen")
-
-    def __init__(self, frame: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.frame = frame
-        """The frame that made it."""
-        self.args = args
-        """What it was given; where a class's method was replaced, its own object comes first."""
-        self.kwargs = kwargs
-        self.seen: Any = None
-        """What the watch found before the call and wants to know after it."""
-        self.result: Any = None
-        """What it returned; ``None`` before."""
+    frame: FrameType
+    """The frame that made it."""
+    args: tuple[Any, ...]
+    """Its arguments; a method's own object comes first where a class holds it."""
+    kwargs: dict[str, Any]
+    seen: Any = None
+    """What the watch read before the call and needs after it."""
+    result: Any = None
+    """What it returned; ``None`` before."""
 
     @property
     def first(self) -> Any:
@@ -49,16 +47,15 @@ class Call:
 
 
 class Watch(NamedTuple):
-    """What is done around a call. An exception of ``before`` or ``after`` is nobody's: the call goes on without."""
+    """What is done around a call. Exceptions of ``before`` and ``after`` are dropped, and the call goes on."""
 
     before: Callable[[Call], None] | None = None
     after: Callable[[Call], None] | None = None
-    """Not called where ``before`` stumbled, or where the function raised."""
+    """Not called if ``before`` or the function raised."""
     around: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any] | None = None
     """Makes the call itself, and answers for it."""
     asked: Callable[[Any], None] | None = None
-    """Told when a method is asked of an object, or of the class (``None``), which is then handed out itself: nothing
-    stands between the program and it."""
+    """Called when a method is looked up on an object or the class (``None``). The program gets the method itself."""
     in_children: bool = False
     """Does it go on in a forked child?"""
 
@@ -67,10 +64,10 @@ class Replacement:
     """Stands for one function."""
 
     def __init__(self, original: Any, bound: MethodType | None = None) -> None:
-        # Names that no function bears: everything else is asked of the function.
+        # Names that no function has: every other attribute is the function's.
         self._tracer_original = original
         self._tracer_bound = bound
-        """Where a bound method is replaced: it, whose function this stands for."""
+        """The bound method whose function this replaces, if it replaces one."""
         self._tracer_watches: tuple[Watch, ...] = ()
         self._tracer_holders: list[tuple[Any, str, Any]] = []
         self.__doc__ = original.__doc__
@@ -81,33 +78,31 @@ class Replacement:
         if not watches:
             return self._tracer_original(*args, **kwargs)
         frame = sys._getframe(1)
-        watching: list[tuple[Watch, Call]] = []
+        watching: list[tuple[Callable[[Call], None], Call]] = []
         call_through = self._tracer_original
         for watch in watches:
             if watch.around is not None:
-                call_through = _Around(watch.around, call_through)
+                call_through = _around(watch.around, call_through)
                 continue
             call = Call(frame, args if self._tracer_bound is None else args[1:], kwargs)
             if watch.before is not None:
                 try:
                     watch.before(call)
-                except Exception:  # what a note stumbles over is no business of the program's
+                except Exception:  # no business of the program's
                     continue
             if watch.after is not None:
-                watching.append((watch, call))
+                watching.append((watch.after, call))
         result = call_through(*args, **kwargs)
-        for watch, call in watching:
+        for after, call in watching:
             call.result = result
-            try:
-                watch.after(call)  # type: ignore[misc]
-            except Exception:
-                continue
+            with suppress(Exception):
+                after(call)
         return result
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         original = self._tracer_original
         if not hasattr(type(original), "__get__") or isinstance(original, MethodType):
-            return self  # a function of a C module does not bind, and a bound method stays as it is
+            return self  # functions of C modules do not bind, and bound methods are bound already
         asked = [watch.asked for watch in self._tracer_watches if watch.asked is not None]
         if asked and len(asked) == len(self._tracer_watches):
             for tell in asked:
@@ -118,7 +113,7 @@ class Replacement:
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
-        """Whoever asks ``isinstance`` finds the function's kind, and by it the signature."""
+        """``isinstance``, and by it ``inspect.signature``, find the function's type."""
         return type(self._tracer_original)
 
     @property
@@ -155,36 +150,24 @@ class Replacement:
 
 
 class _Inlined(Replacement):
-    """Stands in a module for a Python function with defaults or a closure, which dynamo's guards read from a true
-    function alone: this attribute is where it looks for what to trace in place of a wrapper (torch 2.4 to 2.13)."""
+    """Replaces a Python function with defaults or a closure in a module. Dynamo's guards read those from a function
+    alone; in this attribute it looks for what to trace in place of a wrapper (torch 2.4 to 2.13)."""
 
     @property
     def _torchdynamo_inline(self) -> Any:
         return self._tracer_original
 
 
-def _is_more_than_code(function: FunctionType) -> bool:
-    return bool(function.__defaults__ or function.__kwdefaults__ or function.__closure__)
-
-
-class _Around:
-    """The next call inwards."""
-
-    __slots__ = ("_around", "_inner")
-
-    def __init__(self, around: Callable[..., Any], inner: Callable[..., Any]) -> None:
-        self._around = around
-        self._inner = inner
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._around(self._inner, args, kwargs)
+def _around(around: Callable[..., Any], inner: Callable[..., Any]) -> Callable[..., Any]:
+    """``inner`` as ``around`` calls it."""
+    return lambda *args, **kwargs: around(inner, args, kwargs)
 
 
 _MISSING: Any = object()
-#: By identity of the function: what stands for it, for as long as the process lives. Whoever took it from its module
-#: while it was placed is seen by the next watch too.
+#: Replacements by ``id`` of their function. They live as long as the process: whoever took one from its module is seen
+#: by the next watch too.
 _REPLACEMENTS: dict[int, Replacement] = {}
-#: Called in a forked child, once what is placed there has stepped aside.
+#: Called in a forked child, once the replacements have stepped aside.
 _IN_CHILDREN: list[Callable[[], None]] = []
 
 
@@ -195,12 +178,12 @@ def original_of(function: Any) -> Any:
 
 
 def stand_ins() -> list[tuple[Any, Any]]:
-    """Each function that was ever replaced here, and what stood for it."""
-    return [(known._tracer_bound or known._tracer_original, known) for known in _REPLACEMENTS.values()]
+    """Each function that was ever replaced, with its replacement."""
+    return [(placed._tracer_bound or placed._tracer_original, placed) for placed in _REPLACEMENTS.values()]
 
 
 def _replacement_in(attribute: Any) -> Replacement | None:
-    """The replacement that ``held`` is, or that it wraps as a static or a bound method does."""
+    """The replacement that ``attribute`` is, or wraps as a static or a bound method."""
     if issubclass(type(attribute), staticmethod):
         attribute = attribute.__func__
     function: Any = attribute.__func__ if type(attribute) is MethodType else attribute
@@ -209,24 +192,25 @@ def _replacement_in(attribute: Any) -> Replacement | None:
 
 
 def _made_for(owner: Any, raw: Any) -> tuple[Replacement, Any] | None:
-    """What stands for the function in ``raw``, and what is to be held in its place; ``None`` where that is none."""
+    """The replacement of the function in ``raw``, and the attribute to hold it; ``None`` if ``raw`` is no function."""
     function = raw.__func__ if isinstance(raw, staticmethod) else raw
     if function is None or not callable(function):
         return None
-    # A method written in C is found out by its function's type, which nothing else has.
+    # Methods written in C have functions of another type.
     bound = function if type(function) is MethodType and type(function.__func__) is FunctionType else None
-    known = _REPLACEMENTS.get(id(function))
-    if known is None:
+    replacement = _REPLACEMENTS.get(id(function))
+    if replacement is None:
         called = function if bound is None else bound.__func__
-        is_inlined = isinstance(owner, ModuleType) and type(called) is FunctionType and _is_more_than_code(called)
-        known = _REPLACEMENTS[id(function)] = (_Inlined if is_inlined else Replacement)(called, bound)
-    if bound is not None:  # such are told by their very type
-        return known, MethodType(known, bound.__self__)
-    return known, staticmethod(known) if isinstance(raw, staticmethod) else known
+        is_inlined = isinstance(owner, ModuleType) and type(called) is FunctionType
+        is_inlined = is_inlined and bool(called.__defaults__ or called.__kwdefaults__ or called.__closure__)
+        replacement = _REPLACEMENTS[id(function)] = (_Inlined if is_inlined else Replacement)(called, bound)
+    if bound is not None:  # recognized by its very type
+        return replacement, MethodType(replacement, bound.__self__)
+    return replacement, staticmethod(replacement) if isinstance(raw, staticmethod) else replacement
 
 
 def held_by(owner: Any, name: str) -> Any:
-    """The function that ``owner`` holds under ``name``, whoever stands for it; ``None`` without one."""
+    """The function that ``owner`` holds under ``name``, replaced or not; ``None`` without one."""
     raw = _raw(owner, name)
     replacement = _replacement_in(raw)
     if replacement is not None:
@@ -237,44 +221,38 @@ def held_by(owner: Any, name: str) -> Any:
 def place(holders: Iterable[Holder], watch: Watch) -> Callable[[], None] | None:
     """Have ``watch`` observe calls of the functions that ``holders`` hold; returns a function that ends it.
 
-    ``None`` where nothing could be replaced: nothing is there, or an interpreter keeps its classes otherwise.
+    ``None`` if nothing was replaced: there is no such function, or this interpreter lays out classes differently.
     """
     _watch_forks()
-    placed = [found for owner, name in holders if (found := _stand_in(owner, name)) is not None]
-    if not placed:
-        return None
+    placed = [replacement for owner, name in holders if (replacement := _placed_in(owner, name)) is not None]
     replacements = list({id(replacement): replacement for replacement in placed}.values())
     for replacement in replacements:
         replacement._tracer_watches = (*replacement._tracer_watches, watch)
 
     def lift() -> None:
         for replacement in replacements:
-            replacement._tracer_watches = tuple(kept for kept in replacement._tracer_watches if kept is not watch)
+            replacement._tracer_watches = tuple(other for other in replacement._tracer_watches if other is not watch)
             if not replacement._tracer_watches:
                 _put_back(replacement)
 
-    return lift
+    return lift if replacements else None
 
 
-def _stand_in(owner: Any, name: str) -> Replacement | None:
-    """What stands for the function that ``owner`` holds under ``name``, placed there."""
+def _placed_in(owner: Any, name: str) -> Replacement | None:
+    """The replacement of the function that ``owner`` holds under ``name``, put in its place if it is not yet."""
     raw = _raw(owner, name)
-    found = _replacement_in(raw)
-    if found is not None:
-        return found
-    made = _made_for(owner, raw)
-    if made is None:
-        return None
-    known, placed = made
+    in_place = _replacement_in(raw)
+    pair = _made_for(owner, raw) if in_place is None else None
+    if pair is None:
+        return in_place
+    replacement, attribute = pair
     former = raw if name in getattr(owner, "__dict__", ()) else _MISSING
     with suppress(AttributeError, TypeError, ValueError):
-        _set(owner, name, placed)
-        if _raw(owner, name) is placed:
-            known._tracer_holders = [
-                holder for holder in known._tracer_holders if holder[0] is not owner or holder[1] != name
-            ]
-            known._tracer_holders.append((owner, name, former))
-            return known
+        _set(owner, name, attribute)
+        if _raw(owner, name) is attribute:
+            others = [held for held in replacement._tracer_holders if held[0] is not owner or held[1] != name]
+            replacement._tracer_holders = [*others, (owner, name, former)]
+            return replacement
         _set(owner, name, former)
     return None
 
@@ -284,30 +262,32 @@ def _put_back(replacement: Replacement) -> None:
     for owner, name, former in replacement._tracer_holders:
         if _replacement_in(_raw(owner, name)) is replacement:
             _set(owner, name, former)
-        else:  # somebody replaced it again, and may put back what they found: then the next one ends it
+        else:  # somebody replaced it again, and may put this back later: the next watch to end removes it
             holders.append((owner, name, former))
     replacement._tracer_holders = holders
 
 
 def _raw(owner: Any, name: str) -> Any:
-    """What ``owner`` holds under ``name``, asked of nothing that could answer for it; a plain module's, a class's and a
-    plain object's own dictionary first, because each recording asks some hundred times."""
+    """What ``owner`` holds under ``name``, without running code of ``owner``.
+
+    Dictionaries of plain modules, classes and plain objects are read first: each recording asks some hundred times.
+    """
     kind = type(owner)
     dictionaries: Iterable[Any] = ()
     if kind is ModuleType:
         dictionaries = (vars(owner),)
     elif issubclass(kind, type):
         dictionaries = map(vars, owner.__mro__)
-    elif kind.__base__ is object and _is_plain(vars(kind), name):
+    elif (
+        kind.__base__ is object
+        and name not in (own := vars(kind))
+        and type(own.get("__dict__")) is GetSetDescriptorType
+    ):
         dictionaries = (object.__getattribute__(owner, "__dict__"),)
-    for own in dictionaries:
-        if name in own:
-            return own[name]
+    for names in dictionaries:
+        if name in names:
+            return names[name]
     return inspect.getattr_static(owner, name, None)
-
-
-def _is_plain(kind: Mapping[str, Any], name: str) -> bool:
-    return name not in kind and type(kind.get("__dict__")) is GetSetDescriptorType
 
 
 def _set(owner: Any, name: str, value: Any) -> None:
@@ -324,8 +304,7 @@ def _set(owner: Any, name: str, value: Any) -> None:
 
 
 def _set_in_class(cls: type, name: str, value: Any) -> None:
-    """The same for a class written in C, which refuses it: its own dictionary is changed, and its method cache told so
-    (CPython 3.10 to 3.13)."""
+    """``_set`` for a class written in C: changes its dictionary and drops its method cache (CPython 3.10 to 3.13)."""
     (own,) = gc.get_referents(cls.__dict__)
     modified = ctypes.pythonapi.PyType_Modified
     if type(own) is not dict:
@@ -338,7 +317,7 @@ def _set_in_class(cls: type, name: str, value: Any) -> None:
 
 
 def in_children(forget: Callable[[], None]) -> None:
-    """Have ``forget`` called in every forked child: whoever listened in the parent does not listen there."""
+    """Have ``forget`` called in every forked child, where listeners of the parent do not listen."""
     _IN_CHILDREN.append(forget)
 
 
@@ -353,7 +332,7 @@ def _watch_forks() -> None:
 
 
 def _step_aside() -> None:
-    """In a forked child: what is placed stays, and tells nobody but those who asked for it."""
+    """In a forked child: replacements stay, and tell only the watches that asked for it."""
     for replacement in _REPLACEMENTS.values():
         replacement._tracer_watches = tuple(watch for watch in replacement._tracer_watches if watch.in_children)
     for forget in _IN_CHILDREN:
