@@ -1,4 +1,4 @@
-"""Recording chosen steps of a loop that somebody else runs: what Lightning's and Transformers' callbacks share."""
+"""Records chosen steps of a loop that a framework runs: the base of Lightning's and Transformers' callbacks."""
 
 from __future__ import annotations
 
@@ -81,31 +81,29 @@ class ChosenSteps:
         self.after()
         if self._tracer is None:
             _wait_for_all()
-            named = ", ".join(map(str, sorted(self.steps)))
-            warnings.warn(f"determinism: none of the steps {named} was run; nothing was recorded", stacklevel=2)
+            steps = ", ".join(map(str, sorted(self.steps)))
+            warnings.warn(f"determinism: none of the steps {steps} was run; nothing was recorded", stacklevel=2)
             return None
         trace, rank, world = self._save(self._tracer)
         _wait_for_all()
-        if rank:
-            return None
-        self.report = self._render(trace, world)
-        return self.report
-
-    def break_off(self, problem: BaseException) -> Report | None:
-        """``problem`` ended the loop: write this rank's trace, and judge it where no other rank has one.
-
-        Nobody is waited for: other ranks may never come.
-        """
-        self.after(problem)
-        if self._tracer is None:
-            return None
-        trace, _, world = self._save(self._tracer)
-        if world == 1:
+        if rank == 0:
             self.report = self._render(trace, world)
         return self.report
 
+    def break_off(self, problem: BaseException) -> Report | None:
+        """``problem`` ended the loop: write this rank's trace, and judge it if it is the only rank.
+
+        Does not wait for other ranks, which may never finish.
+        """
+        self.after(problem)
+        if self._tracer is not None:
+            trace, _, world = self._save(self._tracer)
+            if world == 1:
+                self.report = self._render(trace, world)
+        return self.report
+
     def _save(self, tracer: DeterminismTracer) -> tuple[Trace, int, int]:
-        """Write this rank's trace; it, the rank and how many there are."""
+        """Write this rank's trace; returns it with the rank and the number of ranks."""
         rank, world = _place_in_job()
         self._tracer = None
         tracer.trace.save(self._path(rank, world))
@@ -137,7 +135,7 @@ class ChosenSteps:
 
 
 def _place_in_job() -> tuple[int, int]:
-    """Rank and number of ranks; those of torch's process group where there is one."""
+    """Rank and number of ranks in torch's process group, if there is one."""
     import torch.distributed as distributed
 
     if distributed.is_available() and distributed.is_initialized():

@@ -5,14 +5,9 @@ Trainer(callbacks=[DeterminismCallback(steps=[0], backend="cuda")])
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer.integrations.chosen_steps import ChosenSteps
-
-if TYPE_CHECKING:
-    from tracer.report import Report
 
 try:
     from lightning.pytorch.callbacks import Callback
@@ -20,43 +15,24 @@ except ImportError:  # the package's older name
     from pytorch_lightning.callbacks import Callback  # type: ignore[assignment, unused-ignore]
 
 
-class DeterminismCallback(Callback):  # type: ignore[misc, unused-ignore]
+class DeterminismCallback(ChosenSteps, Callback):  # type: ignore[misc, unused-ignore]
     """Records the training batches ``steps``, counted over the whole run from 0; see ``ChosenSteps`` for the rest."""
 
-    def __init__(
-        self,
-        steps: Iterable[int] = (0,),
-        *,
-        output: str | os.PathLike[str] = "determinism",
-        formats: Iterable[str] = ("html",),
-        backend: str = "recorded",
-        torch: str = "recorded",
-        settings: str = "recorded",
-    ) -> None:
-        super().__init__()
-        self._chosen = ChosenSteps(
-            steps, output=output, formats=formats, backend=backend, torch=torch, settings=settings
-        )
-        self._batch = 0
-
-    @property
-    def report(self) -> Report | None:
-        """The report, on rank zero, once training has ended."""
-        return self._chosen.report
+    _batch = 0
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         """Enter the tracer if this batch was chosen."""
-        self._chosen.before(self._batch, pl_module, type(pl_module).__name__)
+        self.before(self._batch, pl_module, type(pl_module).__name__)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Leave the tracer."""
         self._batch += 1
-        self._chosen.after()
+        self.after()
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         """Leave the tracer and write what there is: a trace that says so where it is partial."""
-        self._chosen.break_off(exception)
+        self.break_off(exception)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Write the trace and, on rank zero, the report."""
-        self._chosen.finish()
+        self.finish()

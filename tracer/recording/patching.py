@@ -272,17 +272,13 @@ def _raw(owner: Any, name: str) -> Any:
 
     Dictionaries of plain modules, classes and plain objects are read first: each recording asks some hundred times.
     """
-    kind = type(owner)
+    kind, shared = type(owner), vars(type(owner))
     dictionaries: Iterable[Any] = ()
     if kind is ModuleType:
         dictionaries = (vars(owner),)
     elif issubclass(kind, type):
         dictionaries = map(vars, owner.__mro__)
-    elif (
-        kind.__base__ is object
-        and name not in (own := vars(kind))
-        and type(own.get("__dict__")) is GetSetDescriptorType
-    ):
+    elif kind.__base__ is object and name not in shared and type(shared.get("__dict__")) is GetSetDescriptorType:
         dictionaries = (object.__getattribute__(owner, "__dict__"),)
     for names in dictionaries:
         if name in names:

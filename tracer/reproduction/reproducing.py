@@ -1,7 +1,7 @@
-"""``reproducible``: what a plan's settings come to, made in one line and undone at the end of a block.
+"""``reproducible``: makes a plan's settings in one line, and undoes them at the end of a block.
 
-All that it sets belongs to the process and holds on every thread, so backward passes run under it too, whichever thread
-the autograd engine takes. What torch keeps for each thread by itself is said in ``could_not_set``.
+Its settings belong to the process: backward passes run under them too, whichever thread the autograd engine takes. What
+torch keeps per thread is named in ``could_not_set``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tracer.errors import UsageError
@@ -31,7 +31,7 @@ _SETTINGS = {setting.key: setting for setting in DECLARED}
 
 
 class _Wanted(NamedTuple):
-    """What was asked for; ``None`` leaves a setting as it is."""
+    """The arguments of ``reproducible``; ``None`` leaves a setting as it is."""
 
     seed: int | None
     deterministic: bool | None
@@ -43,7 +43,7 @@ class _Wanted(NamedTuple):
 
 
 class Reproducible:
-    """Settings and seeds that were made at once, and that ``restore()`` or the end of a ``with`` block undoes."""
+    """Settings and seeds in force until ``restore()`` or the end of a ``with`` block."""
 
     seed_worker = staticmethod(seeding.seed_worker)
     """For ``DataLoader(worker_init_fn=...)``: seeds Python's and NumPy's generators in each worker."""
@@ -54,7 +54,7 @@ class Reproducible:
         self._undo: ExitStack | None = None
         self._depth = 0
         self.could_not_set: tuple[str, ...] = ()
-        """What stays as the program or the machine has it, a sentence each."""
+        """What could not be set, a sentence each."""
         self._apply(frame)
 
     def __enter__(self) -> Reproducible:
@@ -63,12 +63,7 @@ class Reproducible:
         self._depth += 1
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *problem: object) -> None:
         self._depth = max(0, self._depth - 1)
         if self._depth == 0:
             self.restore()
@@ -77,7 +72,7 @@ class Reproducible:
         """Decorate ``function``: each call of it runs under the settings, and begins with the seed."""
         if not callable(function) or inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
             raise UsageError("reproducible(...) decorates plain functions", hint="use it in a `with` inside this one")
-        self.restore()  # what is decorated is not called yet
+        self.restore()  # it is set again at each call
 
         @functools.wraps(function)
         def repeated(*args: Any, **kwargs: Any) -> Any:
@@ -99,9 +94,7 @@ class Reproducible:
 
         if self._wanted.seed is None:
             raise UsageError("there is no seed to make a generator with", hint="give reproducible(...) one")
-        made = torch.Generator()
-        made.manual_seed(self._wanted.seed)
-        return made
+        return torch.Generator().manual_seed(self._wanted.seed)
 
     def _apply(self, frame: FrameType | None) -> None:
         try:
@@ -109,13 +102,9 @@ class Reproducible:
         except ImportError as problem:
             raise UsageError("torch cannot be imported", hint="reproducible(...) sets torch's settings") from problem
         _refuse_late_workspace(self._wanted.cublas_workspace, frame)
-        undo = ExitStack()
-        try:
+        with ExitStack() as undo:
             self.could_not_set = tuple(_set(self._wanted, undo))
-        except BaseException:
-            undo.close()
-            raise
-        self._undo = undo
+            self._undo = undo.pop_all()
 
 
 def reproducible(
@@ -130,9 +119,9 @@ def reproducible(
 ) -> Reproducible:
     """Make this process's runs repeat: seeds, deterministic mode, cuDNN, cuBLAS. No device is started.
 
-    Called, it sets at once and for good. In a ``with`` it puts everything back at the end, whatever happened inside:
-    settings, the variable, and the state of every generator. As a decorator it does so around each call. What it sets
-    belongs to the process: on all threads, in forward and backward.
+    A plain call sets them for good. In a ``with`` everything is put back at the end, also after an exception: settings,
+    the variable, and the state of every generator. As a decorator it does so around each call. The settings are those
+    of the process: on all threads, in forward and backward.
 
     Parameters
     ----------
@@ -183,7 +172,7 @@ def reproducible(
 
 
 def _set(wanted: _Wanted, undo: ExitStack) -> Iterator[str]:
-    """Make every setting, each with its way back on ``undo``; yield what could not be made."""
+    """Make every setting, with ``undo`` putting it back; yield what could not be set."""
     import torch
 
     if wanted.cublas_workspace is not None and torch.version.hip is None:
@@ -212,7 +201,7 @@ def _set_mode(mode: bool, warn_only: bool, undo: ExitStack) -> Iterator[str]:
     from tracer.recording.torch_private.seams import inductor_settings
 
     inductor = inductor_settings()
-    if inductor is not None:  # the mode writes this flag too, over what the program had given it
+    if inductor is not None:  # the mode overwrites this flag
         undo.callback(setattr, inductor, "deterministic", inductor.deterministic)
     undo.callback(make(_SETTINGS[MODE], ("warn" if warn_only else "on") if mode else "off"))
     if mode and inductor is not None and not contextvars.Context().run(lambda: inductor.deterministic):
@@ -234,25 +223,23 @@ def _set_workspace(value: str, undo: ExitStack) -> Iterator[str]:
 
 
 def _refuse_late_workspace(value: str | None, frame: FrameType | None) -> None:
-    """Raise where CUDA runs and cuBLAS may have read the variable without finding an accepted value."""
+    """Raise if CUDA runs and cuBLAS may have read the variable without an accepted value."""
     import torch
 
-    found = os.environ.get(CUBLAS_VARIABLE)
-    if value is None or torch.version.hip is not None or not torch.cuda.is_initialized() or found in CUBLAS_WORKSPACES:
+    now = os.environ.get(CUBLAS_VARIABLE)
+    if value is None or torch.version.hip is not None or not torch.cuda.is_initialized() or now in CUBLAS_WORKSPACES:
         return
-    raise UsageError(
-        f"{_place(frame)}, and {CUBLAS_VARIABLE} is {found or 'not set'}; cuBLAS reads it once",
-        hint=f"call reproducible(...) before the first CUDA call, or start the script with {CUBLAS_VARIABLE}={value}",
-    )
-
-
-def _place(frame: FrameType | None) -> str:
-    """Where CUDA started, if somebody watched, else where it was found to have."""
     from tracer.recording.origin.sites import Sites, spell
     from tracer.recording.process.first_uses import where_cuda_started
 
     started = where_cuda_started()
-    return f"{started} started CUDA" if started else f"{spell(Sites().innermost(frame), os.getcwd())}: CUDA has started"
+    where = (
+        f"{started} started CUDA" if started else f"{spell(Sites().innermost(frame), os.getcwd())}: CUDA has started"
+    )
+    raise UsageError(
+        f"{where}, and {CUBLAS_VARIABLE} is {now or 'not set'}; cuBLAS reads it once",
+        hint=f"call reproducible(...) before the first CUDA call, or start the script with {CUBLAS_VARIABLE}={value}",
+    )
 
 
 def _unseeded() -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""The process's own random generators: seeded, and put back as they were.
+"""Seeds the process's random generators and restores their states.
 
-Torch's default generator of each device, Python's ``random`` and NumPy's global one. No device is started: a seed for
-one that sleeps waits in torch's own queue, and is taken out of it again.
+These are torch's default generator of each device, Python's ``random`` and NumPy's global one. No device is started:
+the seed for one that has not started waits in torch's own queue, and is taken out of it again.
 """
 
 from __future__ import annotations
@@ -17,18 +17,30 @@ NUMPY_SEEDS = 2**32
 
 
 def keep_states() -> Callable[[], None]:
-    """Keep the state of every generator; the function returned gives each its state back, whatever failed between."""
-    kept = ExitStack()
-    for keep in (_keep_python, _keep_numpy, _keep_torch):
-        kept.callback(keep())
-    return kept.close
+    """Save the state of every generator; returns a function that restores each, even where another fails."""
+    import torch
+
+    from tracer.recording.torch_private.seams import private_backend_name
+
+    restore = ExitStack()
+    restore.callback(random.setstate, random.getstate())
+    if (numpy_random := _numpy_random()) is not None:
+        restore.callback(numpy_random.set_state, numpy_random.get_state(legacy=False))
+    restore.callback(torch.set_rng_state, torch.get_rng_state())
+    for name in dict.fromkeys(("cuda", "xpu", "mtia", private_backend_name())):
+        device = getattr(torch, name, None)
+        if hasattr(device, "is_initialized") and hasattr(device, "get_rng_state"):
+            restore.callback(_keep_device(device))
+    if torch.backends.mps.is_available():
+        restore.callback(torch.mps.set_rng_state, torch.mps.get_rng_state())
+    return restore.close
 
 
 def seed_generators(seed: int) -> Iterator[str]:
     """Seed every generator; yield a sentence on each that could not be."""
     import torch
 
-    torch.manual_seed(seed)  # and every device: those that sleep take it when they start
+    torch.manual_seed(seed)  # on every device; one that has not started takes it when it does
     random.seed(seed)
     numpy_random = _numpy_random()
     if numpy_random is None:
@@ -58,44 +70,12 @@ def seed_worker(worker_id: int) -> None:
 
 
 def _numpy_random() -> Any | None:
-    """NumPy's module of generators where the program has NumPy loaded; loading it is not ours to do."""
-    numpy: Any = sys.modules.get("numpy")
-    return None if numpy is None else getattr(numpy, "random", None)
-
-
-def _keep_python() -> Callable[[], None]:
-    state = random.getstate()
-    return lambda: random.setstate(state)
-
-
-def _keep_numpy() -> Callable[[], None]:
-    numpy_random = _numpy_random()
-    if numpy_random is None:
-        return _nothing
-    state = numpy_random.get_state(legacy=False)
-    return lambda: numpy_random.set_state(state)
-
-
-def _keep_torch() -> Callable[[], None]:
-    import torch
-
-    from tracer.recording.torch_private.seams import private_backend_name
-
-    state = torch.get_rng_state()
-    kept = ExitStack()
-    kept.callback(lambda: torch.set_rng_state(state))
-    for name in dict.fromkeys(("cuda", "xpu", "mtia", private_backend_name())):
-        device = getattr(torch, name, None)
-        if hasattr(device, "is_initialized") and hasattr(device, "get_rng_state"):
-            kept.callback(_keep_device(device))
-    if torch.backends.mps.is_available():
-        on_mps = torch.mps.get_rng_state()
-        kept.callback(lambda: torch.mps.set_rng_state(on_mps))
-    return kept.close
+    """``numpy.random`` if the program has imported NumPy."""
+    return getattr(sys.modules.get("numpy"), "random", None)
 
 
 def _keep_device(device: Any) -> Callable[[], None]:
-    """Keep the states of one kind of device, or, where it sleeps, the seeds that wait for it."""
+    """Save the states of one kind of device, or the queued seeds of one that has not started."""
     from tracer.recording.torch_private.seams import seed_queue
 
     if device.is_initialized():
@@ -120,7 +100,3 @@ def _keep_device(device: Any) -> Callable[[], None]:
                     call[0]()
 
     return take_out
-
-
-def _nothing() -> None:
-    return None

@@ -1,8 +1,8 @@
-"""Processes that the program starts, and that are not followed: what they compute is in no recording.
+"""Processes that the program starts and that are not followed: their ops are in no recording.
 
-Imports neither torch, which a pool may be there before, nor ``multiprocessing``, which takes down which module
-``__main__`` is as it is imported. A loader's workers are told of with their loader: what they give
-becomes the input of recorded calls, which is digested, and what they draw is followed.
+Imports neither torch, since a pool may be started before it, nor ``multiprocessing``, which notes at its import which
+module ``__main__`` is. A loader's workers are left to their loader: their batches are inputs of recorded calls, which
+are digested, and their draws are followed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ChildLog:
                     self._note("a process was alive as recording began", None)
 
     def stop(self) -> None:
-        """Watch no more: what starts now computes nothing that was recorded."""
+        """Stop watching: what starts now computes nothing that was recorded."""
         self._listens = False
         CHILDREN.discard(self)
 
@@ -85,7 +85,11 @@ class ChildLog:
         self._program_starts(call.first or call.kwargs.get("command"), call.frame)
 
     def _program_starts(self, command: Any, frame: FrameType) -> None:
-        if runs_python(command) and not _is_torchs(frame):
+        outer: FrameType | None = frame
+        while outer is not None and os.path.basename(outer.f_code.co_filename) == "subprocess.py":
+            outer = outer.f_back
+        is_torchs = outer is not None and is_torchs_own(outer.f_code.co_filename)  # its compiler's workers
+        if runs_python(command) and not is_torchs:
             self._note("another Python program was started", frame)
 
     def forks(self, frame: FrameType) -> None:
@@ -105,21 +109,12 @@ def _is_loader_worker(process: Any) -> bool:
 
 def runs_python(command: Any) -> bool:
     """Does ``command``, as ``subprocess`` takes it, run a Python program?"""
-    if isinstance(command, Sequence) and not isinstance(command, (str, bytes)):
-        spelt = [os.fsdecode(part) for part in command if isinstance(part, (str, bytes, os.PathLike))]
-    else:
-        spelt = [os.fsdecode(command)] if isinstance(command, (str, bytes, os.PathLike)) else []
-    if spelt[:1] == [sys.executable] or any(_RUNS_PYTHON.search(part) for part in spelt[:1]):
+    parts = command if isinstance(command, Sequence) and not isinstance(command, (str, bytes)) else (command,)
+    words = [os.fsdecode(part) for part in parts if isinstance(part, (str, bytes, os.PathLike))]
+    if words[:1] == [sys.executable]:
         return True
     # A shell's command line is one word: ``sh -c "python train.py"``.
-    return any(_RUNS_PYTHON.search(part) for part in spelt if " " in part)
-
-
-def _is_torchs(frame: FrameType | None) -> bool:
-    """Does torch start it for itself, as its compiler's workers are?"""
-    while frame is not None and os.path.basename(frame.f_code.co_filename) == "subprocess.py":
-        frame = frame.f_back
-    return frame is not None and is_torchs_own(frame.f_code.co_filename)
+    return any(_RUNS_PYTHON.search(word) for place, word in enumerate(words) if place == 0 or " " in word)
 
 
 def _watched() -> Iterator[Target]:

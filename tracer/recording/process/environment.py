@@ -1,7 +1,7 @@
-"""The process's versions and settings at the moment of recording.
+"""Reads the process's versions and settings.
 
-Only what bears on a step: no host name, no user name, and of the environment's variables only those that a table
-names. Reading starts no device: a GPU that the program has not touched is not touched here either.
+Only what can influence a step: no host name, no user name, and of the environment variables only those that a table
+names. Reading starts no device.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tracer.recording.process.settings import deterministic_mode, read_now, read
 from tracer.recording.torch_private.seams import cudnn_number
 from tracer.tables.settings.declared import DECLARED, MODE
 from tracer.tables.settings.rows import load_rows
-from tracer.trace.records import CudaDevice, Environment, FactValue
+from tracer.trace.records import CudaDevice, Environment
 
 T = TypeVar("T")
 
@@ -35,10 +35,12 @@ def _read(reader: Callable[[], T]) -> T | None:
 def capture_environment(variables: Iterable[str] = (), *, before_calls: bool = False) -> Environment:
     """Read the settings of this process; ``variables`` names the environment variables to keep.
 
-    ``before_calls``: may the process have run nothing yet? Then what asking would settle is left to ``completed``.
+    ``before_calls``: the process may have run nothing yet; what reading would initialize is left to ``completed``.
     """
     settings, named = read_settings(load_rows().row, before_calls=before_calls)
     asked = {name: os.environ[name] for name in set(variables) if name in os.environ}
+    own = (setting for setting in DECLARED if "." in setting.key and setting.condition is not None)
+    settings |= {setting.key: value for setting in own if (value := read_now(setting)) is not None}
     return Environment(
         python=platform.python_version(),
         platform=f"{platform.system()}-{platform.machine()}",
@@ -55,22 +57,15 @@ def capture_environment(variables: Iterable[str] = (), *, before_calls: bool = F
         torch_seed=_read(torch.initial_seed),
         cuda_seed=_read(torch.cuda.initial_seed) if torch.cuda.is_initialized() else None,
         variables=dict(sorted((named | asked).items())),
-        settings=settings | _declared(),
+        settings=settings,
     )
 
 
 def completed(environment: Environment) -> Environment:
-    """``environment`` with what could not be read when it was captured: what had not started or was not loaded."""
+    """``environment`` with what had not started or was not loaded when it was captured."""
     settings, _ = read_settings(load_rows().row)
-    found = environment.devices or _read(devices) or ()
-    return msgspec.structs.replace(environment, devices=found, settings=settings | environment.settings)
-
-
-def _declared() -> dict[str, FactValue]:
-    """Declared settings that have no field, where rules ask for them."""
-    asked = (setting for setting in DECLARED if "." in setting.key and setting.condition is not None)
-    read = {setting.key: read_now(setting) for setting in asked}
-    return {key: value for key, value in read.items() if value is not None}
+    cuda_devices = environment.devices or _read(devices) or ()
+    return msgspec.structs.replace(environment, devices=cuda_devices, settings=settings | environment.settings)
 
 
 def _cudnn_version() -> str | None:
@@ -91,11 +86,6 @@ def _sdp_backends() -> tuple[str, ...]:
 
 def devices() -> tuple[CudaDevice, ...]:
     """The CUDA devices, once the program has started CUDA: asking earlier would start it."""
-    if not torch.cuda.is_initialized():
-        return ()
-    cuda_devices = []
-    for index in range(torch.cuda.device_count()):
-        properties = torch.cuda.get_device_properties(index)
-        capability = f"{properties.major}.{properties.minor}"
-        cuda_devices.append(CudaDevice(name=properties.name, capability=capability))
-    return tuple(cuda_devices)
+    indices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    properties = map(torch.cuda.get_device_properties, indices)
+    return tuple(CudaDevice(name=each.name, capability=f"{each.major}.{each.minor}") for each in properties)

@@ -1,7 +1,7 @@
-"""When CUDA, its libraries and the collectives' libraries were first used: what they read once is settled then.
+"""When CUDA, its libraries and the collectives' libraries were first used: they read some settings only then.
 
-Starts are seen as they happen where torch's own functions make them; a start that nobody saw is noticed before the next
-note. Libraries that ops use are known by the first recorded call, which costs nothing while it is recorded.
+A start through torch's own functions is seen as it happens; any other is noticed before the next note. The first use of
+a library by ops is read off the recorded calls, at no cost while recording.
 """
 
 from __future__ import annotations
@@ -49,26 +49,24 @@ class FirstUses:
     def look(self) -> None:
         """Watch what was loaded since, and note what started unseen."""
         _STARTS.look_again()
-        if not self.log.was_used(Subsystem.CUDA) and torch.cuda.is_initialized():
-            self.log.first_use(Subsystem.CUDA, None)
+        self.cuda_started(None)
 
-    def cuda_started(self, call: Call) -> None:
-        """CUDA's start was asked for; inside of it, it is asked for again before it is done."""
+    def cuda_started(self, call: Call | None) -> None:
+        """CUDA's start was called, which calls itself again before it is done; or nobody saw it start."""
         if not self.log.was_used(Subsystem.CUDA) and torch.cuda.is_initialized():
-            self.log.first_use(Subsystem.CUDA, call.frame)
+            self.log.first_use(Subsystem.CUDA, None if call is None else call.frame)
 
     def group_made(self, call: Call) -> None:
         """A process group was made. Without a backend, torch starts each device's library at its first collective."""
-        asked = next(
-            (argument for argument in (*call.args, call.kwargs.get("backend")) if isinstance(argument, str)), ""
-        ).lower()
-        for word, subsystem in (("nccl", Subsystem.NCCL), ("hccl", Subsystem.HCCL)):
-            if word in asked:
+        words = (argument for argument in (*call.args, call.kwargs.get("backend")) if isinstance(argument, str))
+        backend = next(words, "").lower()
+        for subsystem in _COLLECTIVE_LIBRARIES.values():
+            if subsystem in backend:
                 self.log.first_use(subsystem, call.frame)
 
 
 def where_cuda_started() -> str:
-    """``path:line`` of the call that started CUDA, where somebody was watching; empty otherwise."""
+    """``path:line`` of the call that started CUDA; empty if nobody was watching."""
     for watch in _STARTS.listeners:
         watch.look()
         for event in watch.log.listed():
@@ -97,14 +95,12 @@ def first_calls(counted: Iterable[tuple[OverloadInfo, CallCounter]], working_dir
 
 
 def with_first_calls(recorded: Iterable[Event], calls: Iterable[Event]) -> tuple[Event, ...]:
-    """All events in order; of two first uses of one thing, the one that came first."""
+    """All events in order; of several first uses of one library, the earliest."""
     events = list(recorded)
     for call in calls:
         same = [event for event in events if event.kind is EventKind.FIRST_USE and event.name == call.name]
-        if any(other.first < call.first for other in same):
-            continue
-        events = [event for event in events if event not in same]
-        events.append(call)
+        if all(call.first <= other.first for other in same):
+            events = [*(event for event in events if event not in same), call]
     return tuple(sorted(events, key=lambda event: event.first))
 
 
@@ -123,17 +119,14 @@ def _used_by(op: str, counter: CallCounter) -> Iterator[Subsystem]:
 
 @cache
 def _ops_of_libraries() -> dict[Subsystem, frozenset[str]]:
-    ops: dict[Subsystem, frozenset[str]] = {}
-    for group in load_rows().group:
-        if group.name in _GROUPS:
-            ops[_GROUPS[group.name]] = frozenset(group.ops)
-    return ops
+    return {_GROUPS[group.name]: frozenset(group.ops) for group in load_rows().group if group.name in _GROUPS}
 
 
-def _find() -> list[Target]:
+def _targets() -> Iterator[Target]:
     start = seams.start_of_cuda()
-    starts = [Target([(torch.cuda, start.__name__)], after=FirstUses.cuda_started)] if start is not None else []
-    return starts + [Target(holders, after=FirstUses.group_made) for holders in seams.process_group_starts()]
+    if start is not None:
+        yield Target([(torch.cuda, start.__name__)], after=FirstUses.cuda_started)
+    yield from (Target(holders, after=FirstUses.group_made) for holders in seams.process_group_starts())
 
 
-_STARTS: Watchers[FirstUses] = Watchers(_find)
+_STARTS: Watchers[FirstUses] = Watchers(_targets)

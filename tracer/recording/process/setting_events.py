@@ -1,11 +1,12 @@
 """Changes of torch's process-wide settings, each with its line.
 
-Only a setting that has another value after the call than before makes an event. Kernels of attention that are chosen
-for one block (``sdpa_kernel``) make none: they are an argument of that block's calls, not a setting of the process.
+A call makes an event only if the value changes. Attention kernels chosen for one block (``sdpa_kernel``) make none:
+they are an argument of that block's calls, not a setting of the process.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -19,7 +20,7 @@ from tracer.recording.process.settings import read_now
 from tracer.recording.torch_private import setting_seams as seams
 from tracer.recording.watchers import Target, Watchers
 
-#: What a block of attention's code runs through; its caller set nothing for the process.
+#: Functions that a block of attention goes through; their caller set nothing for the process.
 _BLOCKS = frozenset({"sdp_kernel", "sdpa_kernel", "_sdpa_kernel"})
 _CUDNN = "torch.backends.cudnn."
 _CUDNN_ENABLED = _CUDNN + "enabled"
@@ -42,12 +43,12 @@ class SettingEvents:
         _SETTINGS.discard(self)
 
     def changed(self, name: str, before: str, value: str, frame: FrameType) -> None:
-        """``name`` was set; nothing is noted where its value is what it was."""
+        """``name`` was set; noted if its value changed."""
         if before != value and not _is_of_a_block(frame) and not self._is_without_effect(name, before, value):
             self._log.changed(EventKind.SETTING, name, frame=frame, before=before, value=value)
 
     def _is_without_effect(self, name: str, before: str, value: str) -> bool:
-        """Did a setting of cuDNN change while cuDNN was off, or is it back to what it was before that?
+        """Did a setting of cuDNN change while cuDNN was off, or return to its value before that?
 
         ``torch.backends.cudnn.flags(enabled=False)`` sets all of them, and puts them back after it switched cuDNN on.
         """
@@ -64,27 +65,19 @@ def _is_of_a_block(frame: FrameType) -> bool:
     return frame.f_code.co_name in _BLOCKS or (outer is not None and outer.f_code.co_name in _BLOCKS)
 
 
-def _text(value: Any) -> str:
-    return str(value)
-
-
-def _find() -> list[Target]:
-    targets = []
+def _targets() -> Iterator[Target]:
     for setting, getter in seams.settings():
-        name = setting.name
-        # Torch answers in parts, or in numbers, where a setting has words for its values.
+        # If a setting has words for its values, torch answers in parts or in numbers.
         read = partial(read_now, setting) if setting.said else getter
-        holders = seams.holders_of(setting)
-        targets.append(Target(holders, look=partial(_look, read), after=partial(_tell, name, read)))
-    return targets
+        yield Target(seams.holders_of(setting), look=partial(_look, read), after=partial(_tell, setting.name, read))
 
 
 def _look(read: Any, call: Call) -> None:
-    call.seen = _text(read())
+    call.seen = str(read())
 
 
 def _tell(name: str, read: Any, listener: SettingEvents, call: Call) -> None:
-    listener.changed(name, call.seen, _text(read()), call.frame)
+    listener.changed(name, call.seen, str(read()), call.frame)
 
 
-_SETTINGS: Watchers[SettingEvents] = Watchers(_find)
+_SETTINGS: Watchers[SettingEvents] = Watchers(_targets)

@@ -1,7 +1,7 @@
-"""The settings that the table of settings names, as they stand in this process. Imports no torch, nor anything else.
+"""Reads the settings that the table of settings names, in this process. Imports no torch.
 
-A name such as ``torch.backends.cuda.matmul.allow_fp16_accumulation`` is looked up in what is loaded already, so that
-asking neither loads a module nor starts a device. What is not there is left out.
+A name such as ``torch.backends.cuda.matmul.allow_fp16_accumulation`` is looked up in loaded modules only: reading
+neither loads a module nor starts a device. What is not there is left out.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tracer.tables.settings.rows import Row
 from tracer.trace.records import FactValue
 
 _MODE = next(setting for setting in DECLARED if setting.key == MODE)
-#: What stands behind the name of a function that is to be called.
+#: Suffix of a function that is to be called.
 _CALL = "()"
-#: Asking these settles them: a variable is read once, a device or a package is looked for. They are asked only after
-#: calls, which have settled them already.
+#: Reading these initializes them: a variable is read once, a device or a package is looked for. They are read only
+#: after calls, which have initialized them already.
 _SETTLED_BY_CALLS = frozenset({"torch.backends.cpu.get_cpu_capability", "torch.backends.python_native.available_dsls"})
-#: These only once CUDA has started.
+#: These are read only once CUDA has started.
 _SETTLED_BY_CUDA = frozenset(
     {
         "torch.backends.cuda.preferred_blas_library",
@@ -33,7 +33,7 @@ _SETTLED_BY_CUDA = frozenset(
         "torch.cuda.tunable.is_enabled",
     }
 )
-#: Longer texts than this are cut: a setting is a word or a number.
+#: Longer texts are cut: a setting is a word or a number.
 _LONGEST = 200
 
 
@@ -42,20 +42,18 @@ def read_settings(
 ) -> tuple[dict[str, FactValue], dict[str, str]]:
     """The settings of ``rows`` by their dotted names (without ``()``), and the variables that are set, by theirs.
 
-    Rows whose setting is a field of ``Environment`` are ``capture_environment``'s to read. ``before_calls``: may the
-    process have run nothing yet? Then what asking would settle is left out.
+    Settings that are fields of ``Environment`` are read by ``capture_environment``. ``before_calls``: the process may
+    have run nothing yet; what reading would initialize is left out.
     """
     settings: dict[str, FactValue] = {}
     variables: dict[str, str] = {}
-    set_now = dict(environ)  # which translates each name once, not each that is asked for
+    set_now = dict(environ)  # decodes each name once
     for row in rows:
         if row.variable and row.variable in set_now:
             variables[row.variable] = set_now[row.variable]
-        if row.read:
-            name = row.read.removesuffix(_CALL)
-            if name in settings or not _may_ask(name, before_calls):
-                continue
-            value = _value(name, is_function=row.read.endswith(_CALL))
+        name = row.read.removesuffix(_CALL)
+        if name and name not in settings and _may_ask(name, before_calls):
+            value = _value(row.read)
             if value is not None:
                 settings[name] = value
     return settings, variables
@@ -65,7 +63,7 @@ def read_now(setting: Setting) -> FactValue | None:
     """The current value of a declared setting; ``None`` if this process does not have it."""
     if setting.is_variable:
         return os.environ.get(setting.key)
-    value = _value(setting.read.removesuffix(_CALL), is_function=setting.read.endswith(_CALL))
+    value = _value(setting.read)
     return None if value is None else setting.said.get(value, value)
 
 
@@ -76,15 +74,15 @@ def deterministic_mode() -> DeterministicMode:
 
 def _may_ask(name: str, before_calls: bool) -> bool:
     if name in _SETTLED_BY_CUDA:
-        return _value("torch.cuda.is_initialized", is_function=True) is True
+        return _value("torch.cuda.is_initialized()") is True
     return not (before_calls and name in _SETTLED_BY_CALLS)
 
 
-def _value(name: str, *, is_function: bool) -> FactValue | None:
-    """What ``name`` holds or returns, as a trace can say it; ``None`` where that cannot be read."""
+def _value(name: str) -> FactValue | None:
+    """What ``name`` holds, or returns if it ends in ``()``, as a trace can hold it; ``None`` if it cannot be read."""
     try:
-        attribute = _look_up(name)
-        return _as_fact(attribute() if is_function else attribute)
+        attribute = _look_up(name.removesuffix(_CALL))
+        return _as_fact(attribute() if name.endswith(_CALL) else attribute)
     except Exception:  # not loaded, not in this version, not in this build
         return None
 
@@ -92,24 +90,24 @@ def _value(name: str, *, is_function: bool) -> FactValue | None:
 def _look_up(name: str) -> Any:
     """The object of that dotted name, from the longest part of it that is a loaded module."""
     for module, parts in _readings(name):
-        found: Any = sys.modules.get(module)
-        if found is not None:
+        holder: Any = sys.modules.get(module)
+        if holder is not None:
             for part in parts:
-                # A plain module's own ``__getattr__`` may import what it is asked for, as torch's does.
-                found = vars(found)[part] if type(found) is ModuleType else getattr(found, part)
-            return found
+                # A module's own ``__getattr__`` may import the attribute, as torch's does.
+                holder = vars(holder)[part] if type(holder) is ModuleType else getattr(holder, part)
+            return holder
     raise LookupError(name)
 
 
 @functools.lru_cache(maxsize=1024)
 def _readings(name: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Each part of a dotted name that may be a module, the longest first, and what is then asked of it."""
+    """The prefixes of a dotted name that may be modules, the longest first, each with the rest of the name."""
     parts = tuple(name.split("."))
     return tuple((".".join(parts[:length]), parts[length:]) for length in range(len(parts), 0, -1))
 
 
 def _as_fact(value: Any) -> FactValue | None:
-    """``value`` where a trace can hold it, its name if it has one, else its text; ``None`` stays ``None``."""
+    """``value`` if a trace can hold it, else its name or its text; ``None`` stays ``None``."""
     if value is None or type(value) in (bool, int):
         return value  # type: ignore[no-any-return]
     if isinstance(value, str) and not isinstance(value, Enum):

@@ -1,7 +1,7 @@
 """Environment variables that the program sets or removes, each with its line. Imports no torch: it begins before.
 
-``os.environ`` writes through ``os.putenv`` and ``os.unsetenv``, and so does everybody else in Python: these two
-functions are replaced while somebody listens. What C code sets is not seen.
+All of Python writes through ``os.putenv`` and ``os.unsetenv``, which are replaced while somebody listens. What C code
+sets is not seen.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ Listener = Callable[[str, str, str, "FrameType | None"], None]
 
 
 class VariableEvents:
-    """Notes in ``log`` what becomes of the variables ``names``, and of no others.
+    """Notes in ``log`` the changes of the variables ``names``.
 
-    ``look`` is called before each note: what began unseen is to be noted before what came too late for it.
+    ``look`` is called before each note, so that a start that nobody saw is noted before the variable that came too
+    late.
     """
 
     def __init__(self, log: EventLog, names: Iterable[str], look: Callable[[], None]) -> None:
@@ -50,7 +51,7 @@ class VariableEvents:
 
 
 def _is_by_torch(frame: FrameType | None) -> bool:
-    """Is it torch that asked? What it sets for itself, for its compiler's cache or a worker, is not the program's."""
+    """Did torch set it? What it sets for its compiler's cache or a worker is not the program's."""
     while frame is not None and frame.f_code.co_filename.endswith(_PASSING):
         frame = frame.f_back
     return frame is not None and is_torchs_own(frame.f_code.co_filename)
@@ -67,7 +68,7 @@ def _told(listener: Listener, call: Call) -> None:
 
 
 def _text(value: Any) -> str:
-    """``value`` as ``os.environ`` would show it; empty for what is none, which the original refuses."""
+    """``value`` as ``os.environ`` shows it; empty for other types, which the original refuses."""
     try:
         return os.fsdecode(value)
     except (TypeError, ValueError):
