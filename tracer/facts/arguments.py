@@ -7,8 +7,8 @@ from typing import Any
 
 Args = tuple[Any, ...]
 Kwargs = Mapping[str, Any]
-Reader = Callable[[Args, Kwargs], Any]
 Getter = Callable[[Args, Kwargs], Any]
+Reader = Getter
 
 #: What stands for a fact that could not be read; it is left out of the trace.
 MISSING = object()
@@ -20,11 +20,8 @@ def argument_getter(func: Any, *names: str) -> Getter | None:
     The dispatcher leaves out trailing arguments that equal their defaults, so the default is part of it.
     """
     schema = getattr(func, "_schema", None)
-    if schema is None:
-        return None
-    for position, argument in enumerate(schema.arguments):
-        if argument.name in names:
-            name = argument.name
+    for position, argument in enumerate(schema.arguments if schema is not None else ()):
+        if (name := argument.name) in names:
             default = argument.default_value if argument.has_default_value() else None
             if argument.kwarg_only:
                 return lambda args, kwargs: kwargs.get(name, default)
@@ -35,36 +32,51 @@ def argument_getter(func: Any, *names: str) -> Getter | None:
 def takes_lists(func: Any, name: str) -> bool:
     """Is the argument a list, as the indices of ``index_put`` are and those of an embedding's backward are not?"""
     schema = getattr(func, "_schema", None)
-    return schema is not None and any(one.name == name and "List" in str(one.type) for one in schema.arguments)
+    arguments = schema.arguments if schema is not None else ()
+    return any(argument.name == name and "List" in str(argument.type) for argument in arguments)
 
 
 def dropout_reader(func: Any, *further: str) -> Reader | None:
-    """Is anything dropped? Not at a rate of 0, and not in evaluation, where the op says so.
-
-    ``further``: other names of the rate.
-    """
+    """Is anything dropped? Not at a rate of 0, and not in evaluation. ``further``: other names of the rate."""
     rate = argument_getter(func, "dropout_p", "dropout", *further)
-    training = argument_getter(func, "train", "training")
-    if rate is None:
-        return None
-    get: Getter = rate
-    if training is None:
-        return lambda args, kwargs: (get(args, kwargs) or 0.0) > 0.0
-    trains: Getter = training
-    return lambda args, kwargs: (get(args, kwargs) or 0.0) > 0.0 and trains(args, kwargs) is not False
+    trains = argument_getter(func, "train", "training")
+    if rate is None or trains is None:
+        return None if rate is None else lambda args, kwargs: (rate(args, kwargs) or 0.0) > 0.0
+    return lambda args, kwargs: (rate(args, kwargs) or 0.0) > 0.0 and trains(args, kwargs) is not False
 
 
 def training_reader(func: Any) -> Reader | None:
     """Does an op that has no rate run in training?"""
-    training = argument_getter(func, "train", "training")
-    if training is None:
-        return None
-    get: Getter = training
-    return lambda args, kwargs: bool(get(args, kwargs))
+    trains = argument_getter(func, "train", "training")
+    return None if trains is None else lambda args, kwargs: bool(trains(args, kwargs))
 
 
 def getters(func: Any, *names: str) -> tuple[Getter, ...] | None:
-    """A getter for each of ``names``, or ``None`` where ``func`` lacks one."""
-    found = [argument_getter(func, name) for name in names]
-    known = tuple(get for get in found if get is not None)
-    return known if len(known) == len(found) else None
+    """A getter for each of ``names``, or ``None`` where ``func`` lacks one; ``self|input``: for either."""
+    found = [argument_getter(func, *name.split("|")) for name in names]
+    present = tuple(get for get in found if get is not None)
+    return present if len(present) == len(found) else None
+
+
+def of_arguments(*names: str) -> Callable[[Callable[..., Any]], Callable[[Any, object], Reader | None]]:
+    """Turns a question about the values of these arguments into what makes its reader for an overload.
+
+    There is none for an overload that lacks an argument; one whose name ends in ``?`` is ``None`` where it is lacking.
+    """
+
+    def decorate(question: Callable[..., Any]) -> Callable[[Any, object], Reader | None]:
+        def make(func: Any, services: object) -> Reader | None:
+            values = getters(func, *(name for name in names if not name.endswith("?")))
+            if values is None:
+                return None
+            optional = [argument_getter(func, name[:-1]) or _lacking for name in names if name.endswith("?")]
+            every = (*values, *optional)
+            return lambda args, kwargs: question(*[get(args, kwargs) for get in every])
+
+        return make
+
+    return decorate
+
+
+def _lacking(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    return None

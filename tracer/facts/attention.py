@@ -5,24 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.arguments import Reader, getters
-from tracer.facts.fact import BOOL, Fact, Kind, Services, Test
+from tracer.facts.arguments import Reader, getters, of_arguments
+from tracer.facts.fact import Makes, Services, Test, asked, marked
 
 if TYPE_CHECKING:
     import torch
 
-_WIDEST_HEAD = 256
 
-
-def _head(wrong: Callable[[int], bool]) -> Callable[[Any, Services], Test | None]:
+def _head(wrong: Callable[[int], bool]) -> Makes:
     """Attention: is some head size ``wrong``, the query's or the value's? A product is asked as if it were one."""
 
-    def make(func: Any, services: Services) -> Test | None:
-        known = getters(func, "query", "value")
-        if known is None:
-            return _head_of_product(wrong) if getters(func, "self", "mat2") else None
-        query, value = known
-        return lambda args, kwargs: wrong(query(args, kwargs).shape[-1]) or wrong(value(args, kwargs).shape[-1])
+    def make(func: Any, services: Services) -> Reader | None:
+        if getters(func, "self", "mat2") and not getters(func, "query", "value"):
+            return _head_of_product(wrong)
+        return of_arguments("query", "value")(lambda q, v: wrong(q.shape[-1]) or wrong(v.shape[-1]))(func, services)
 
     return make
 
@@ -34,10 +30,10 @@ def _head_of_product(wrong: Callable[[int], bool]) -> Test:
     """
 
     def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-        one, other = args[0], args[1]
-        if _is_turned(one):
+        first, second = args[0], args[1]
+        if _is_turned(first):
             return False
-        return wrong(other.shape[-2]) and (_is_turned(other) or wrong(other.shape[-1]))
+        return wrong(second.shape[-2]) and (_is_turned(second) or wrong(second.shape[-1]))
 
     return test
 
@@ -46,17 +42,10 @@ def _is_turned(matrices: torch.Tensor) -> bool:
     return matrices.stride(-2) == 1 and matrices.stride(-1) != 1
 
 
-def _shares_heads(func: Any, services: Services) -> Test | None:
+@of_arguments("query", "key", "value")
+def _shares_heads(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
     """Attention: are there fewer heads of keys or of values than of queries (``enable_gqa=True``)?"""
-    known = getters(func, "query", "key", "value")
-    if known is None:
-        return None
-
-    def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-        heads = [read(args, kwargs).shape[-3:-2] for read in known]
-        return not heads[0] == heads[1] == heads[2]
-
-    return test
+    return not query.shape[-3:-2] == key.shape[-3:-2] == value.shape[-3:-2]
 
 
 def _may_fuse(func: Any, services: Services) -> Reader | None:
@@ -74,17 +63,13 @@ def _is_efficient_off(func: Any, services: Services) -> Test | None:
     return lambda args, kwargs: not cuda.mem_efficient_sdp_enabled()
 
 
-def _marked(name: str, about: str, read: Callable[[Any, Services], Test | None]) -> Fact:
-    return Fact(f"sdp.{name}", BOOL, Kind.MARKED, about, read)
-
-
 FACTS = (
-    Fact(
-        "sdp.fused", BOOL, Kind.ASKED, "May it take a fused kernel, or is it restricted to SDPBackend.MATH?", _may_fuse
+    asked("sdp.fused", _may_fuse, "May it take a fused kernel, or is it restricted to SDPBackend.MATH?"),
+    marked("sdp.head_not_of_4", _head(lambda size: size % 4 != 0), "Is the head size no multiple of 4?"),
+    marked("sdp.head_not_of_8", _head(lambda size: size % 8 != 0), "Is the head size no multiple of 8?"),
+    marked("sdp.head_gt_256", _head(lambda size: size > 256), "Is the head size above 256?"),
+    marked(
+        "sdp.shares_heads", _shares_heads, "Do several heads of queries share one of keys or of values (enable_gqa)?"
     ),
-    _marked("head_not_of_4", "Is the head size no multiple of 4?", _head(lambda size: size % 4 != 0)),
-    _marked("head_not_of_8", "Is the head size no multiple of 8?", _head(lambda size: size % 8 != 0)),
-    _marked("head_gt_256", "Is the head size above 256?", _head(lambda size: size > _WIDEST_HEAD)),
-    _marked("shares_heads", "Do several heads of queries share one of keys or of values (enable_gqa)?", _shares_heads),
-    _marked("efficient_off", "Was the memory-efficient kernel switched off around the call?", _is_efficient_off),
+    marked("sdp.efficient_off", _is_efficient_off, "Was the memory-efficient kernel switched off around the call?"),
 )

@@ -7,41 +7,37 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.arguments import getters
-from tracer.facts.fact import BOOL, Fact, Kind, Services, Test
+from tracer.facts.arguments import Reader, of_arguments
+from tracer.facts.fact import Services, Test, marked
 
 if TYPE_CHECKING:
-    pass
+    import torch
 
 _LONGEST_TARGET = 256
 #: Part of an op's name to the function of ``torch.nn.functional`` that calls it; ``interpolate`` calls all others.
 _FUNCTIONS: Mapping[str, str] = {"pad": "pad", "grid_sampler": "grid_sample"}
 
 
-def _fits_cudnns_ctc(func: Any, services: Services) -> Test | None:
+def _fits_cudnns_ctc(func: Any, services: Services) -> Reader | None:
     """Does cuDNN take the loss if its targets lie on the CPU?
 
     The op is handed targets that were made int64; ``F.ctc_loss`` still has what it was given.
     """
-    known = getters(func, "log_probs", "targets", "input_lengths", "target_lengths", "blank")
-    if known is None:
-        return None
-    scores, labels, widths, lengths, blank = known
     from torch import float32, int32
 
-    def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-        frames = scores(args, kwargs)
-        if blank(args, kwargs) != 0 or frames.dtype is not float32 or labels(args, kwargs).dim() != 1:
+    @of_arguments("log_probs", "targets", "input_lengths", "target_lengths", "blank")
+    def fits(frames: torch.Tensor, labels: torch.Tensor, widths: Any, lengths: Any, blank: int) -> bool:
+        if blank != 0 or frames.dtype is not float32 or labels.dim() != 1:
             return False
         caller = _caller("ctc_loss", services)
         given = None if caller is None else caller.f_locals.get("targets")
         if getattr(given, "dtype", None) is not int32:
             return False
-        ends = [_numbers(read(args, kwargs)) for read in (widths, lengths)]
         steps = frames.shape[0]
-        return all(end == steps for end in ends[0]) and all(end < _LONGEST_TARGET and end <= steps for end in ends[1])
+        longest = min(_LONGEST_TARGET - 1, steps)
+        return all(end == steps for end in _numbers(widths)) and all(end <= longest for end in _numbers(lengths))
 
-    return test
+    return fits(func, services)
 
 
 def _numbers(given: Any) -> list[int]:
@@ -73,30 +69,20 @@ def _is_direct(func: Any, services: Services) -> Test | None:
     return lambda args, kwargs: _caller(function, services) is None
 
 
-def _returns_indices(func: Any, services: Services) -> Test | None:
-    return lambda args, kwargs: _caller("max_pool3d_with_indices", services) is not None
-
-
 FACTS = (
-    Fact(
+    marked(
         "call.fits_cudnn",
-        BOOL,
-        Kind.MARKED,
-        "CTC: were dtypes, sizes and blank such as cuDNN takes, wherever the targets lie?",
         _fits_cudnns_ctc,
+        "CTC: were dtypes, sizes and blank such as cuDNN takes, wherever the targets lie?",
     ),
-    Fact(
+    marked(
         "call.direct",
-        BOOL,
-        Kind.MARKED,
-        "Was the op called past the function of torch.nn.functional that takes another way in deterministic mode?",
         _is_direct,
+        "Was the op called past the function of torch.nn.functional that takes another way in deterministic mode?",
     ),
-    Fact(
+    marked(
         "call.returns_indices",
-        BOOL,
-        Kind.MARKED,
+        lambda func, services: lambda args, kwargs: _caller("max_pool3d_with_indices", services) is not None,
         "Was it called by the function that takes another way in deterministic mode when asked for indices?",
-        _returns_indices,
     ),
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.arguments import Getter, argument_getter, getters
-from tracer.facts.fact import BOOL, Fact, Kind, Services, Test
+from tracer.facts.arguments import argument_getter, getters
+from tracer.facts.fact import Services, Test, marked, noted
 
 if TYPE_CHECKING:
     import torch
@@ -82,44 +82,32 @@ def _is_channels_last(tensor: Any) -> bool:
 
 
 def _plain_forward(func: Any, services: Services) -> Test | None:
-    """Of the forward of a convolution that is not transposed, which is what a transposed one's backward runs."""
     name = str(func).split(".")[1]
     if "backward" in name or "transpose" in name:
         return None
-    transposed = argument_getter(func, "transposed")
-    if transposed is None:
-        return lambda args, kwargs: True
-    get: Getter = transposed
-    return lambda args, kwargs: not get(args, kwargs)
+    is_transposed = argument_getter(func, "transposed") or (lambda args, kwargs: False)
+    return lambda args, kwargs: not is_transposed(args, kwargs)
 
 
 FACTS = (
-    Fact(
+    noted(
         "conv.plain_forward",
-        BOOL,
-        Kind.NOTED,
-        "Is it the forward of a convolution that is not transposed, which is what a transposed one's backward runs?",
         _plain_forward,
+        "Is it the forward of a convolution that is not transposed, which is what a transposed one's backward runs?",
     ),
-    Fact(
+    marked(
         "conv.leaves_cudnn",
-        BOOL,
-        Kind.MARKED,
-        "Is it dilated, contiguous and not depthwise, so that deterministic mode makes products of it?",
         _leaves_cudnn,
+        "Is it dilated, contiguous and not depthwise, so that deterministic mode makes products of it?",
     ),
-    Fact(
+    marked(
         "conv.pads_output_widely",
-        BOOL,
-        Kind.MARKED,
-        "Is it transposed with an output padding that is not below the stride, which cuDNN does not take?",
         _pads_output_widely,
+        "Is it transposed with an output padding that is not below the stride, which cuDNN does not take?",
     ),
-    Fact(
+    marked(
         "conv.without_cudnn",
-        BOOL,
-        Kind.MARKED,
-        "Was cuDNN switched off around the call, so that products are made of it?",
         _is_without_cudnn,
+        "Was cuDNN switched off around the call, so that products are made of it?",
     ),
 )

@@ -38,7 +38,7 @@ class DistinctNumbers(Protocol):
 
     @property
     def dim(self) -> int:
-        """No number occurs twice along it."""
+        """The dimension along which no number occurs twice."""
 
     @property
     def has_no_negative(self) -> bool:
@@ -66,11 +66,10 @@ class Services(NamedTuple):
     """Is a source file torch's or the recorder's?"""
 
 
-class _Ask:
-    """Stands for an answer that is not known before the call is read."""
-
-
-ASK = _Ask()
+#: Given an overload: what reads its calls, or ``None`` where the overload lacks what the question needs.
+Makes = Callable[[Any, Services], Reader | None]
+#: Stands for an answer that is not known before the call is read.
+ASK = object()
 
 
 class Fact(NamedTuple):
@@ -82,9 +81,8 @@ class Fact(NamedTuple):
     kind: Kind
     about: str
     """The question, in one sentence."""
-    read: Callable[[Any, Services], Reader | Test | None] | None = None
-    """Given an overload: what reads its calls, or ``None`` where the overload lacks what the question needs. A noted
-    or marked fact's gives whether it holds. ``None``: the judge derives it, or every call bears it."""
+    read: Makes | None = None
+    """A noted or marked fact's gives whether it holds. ``None``: the judge derives it, or every call bears it."""
     on_plain: Any = ASK
     """What is read of a call whose tensors are all strided and have elements, where that is always the same."""
     of_forward: str = ""
@@ -92,10 +90,22 @@ class Fact(NamedTuple):
 
     def reader(self, func: Any, services: Services) -> Reader | None:
         """What reads this fact of the calls of ``func``; its answers lie in ``domain``, or are ``MISSING``."""
-        if self.read is None:
-            return None
-        found = self.read(func, services)
-        if found is None or self.kind not in (Kind.NOTED, Kind.MARKED):
-            return found
-        holds = found
-        return lambda args, kwargs: True if holds(args, kwargs) else MISSING
+        read = None if self.read is None else self.read(func, services)
+        if read is None or self.kind not in (Kind.NOTED, Kind.MARKED):
+            return read
+        return lambda args, kwargs: True if read(args, kwargs) else MISSING
+
+
+def asked(key: str, read: Makes, about: str, on_plain: Any = ASK) -> Fact:
+    """A question that is read of the ops whose rules ask it."""
+    return Fact(key, BOOL, Kind.ASKED, about, read, on_plain)
+
+
+def noted(key: str, read: Makes, about: str, on_plain: Any = ASK) -> Fact:
+    """A question whose yes speaks for a call."""
+    return Fact(key, BOOL, Kind.NOTED, about, read, on_plain)
+
+
+def marked(key: str, read: Makes, about: str, on_plain: Any = ASK) -> Fact:
+    """A question whose yes may speak against a call."""
+    return Fact(key, BOOL, Kind.MARKED, about, read, on_plain)

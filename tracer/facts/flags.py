@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from tracer.facts.arguments import MISSING, Getter, Reader, argument_getter, dropout_reader
-from tracer.facts.fact import BOOL, Fact, Kind, Services, Value
+from tracer.facts.arguments import MISSING, Reader, argument_getter, dropout_reader, of_arguments
+from tracer.facts.fact import BOOL, Fact, Kind, Makes, Services, Value, asked
 
 
 def _argument(
     name: str, domain: tuple[Value, ...], codes: Mapping[int, str], func: Any, services: Services
 ) -> Reader | None:
     """The argument ``name``, as ``domain`` spells it: a flag, a word, or an integer code."""
-    found = argument_getter(func, name)
-    if found is None:
+    get = argument_getter(func, name)
+    if get is None:
         return None
-    get: Getter = found
     if codes:
         return lambda args, kwargs: codes.get(get(args, kwargs), MISSING)
     if "default" in domain:
@@ -27,23 +26,19 @@ def _argument(
     return lambda args, kwargs: value if (value := get(args, kwargs)) in domain else MISSING
 
 
-def _is_given(name: str, func: Any, services: Services) -> Reader | None:
-    optional = argument_getter(func, name)
-    return None if optional is None else lambda args, kwargs: optional(args, kwargs) is not None
+def _is_given(name: str) -> Makes:
+    """Is there an optional tensor of that schema name?"""
+    return of_arguments(name)(lambda optional: optional is not None)
 
 
-def _first_of_mask(func: Any, services: Services) -> Reader | None:
-    mask = argument_getter(func, "output_mask", "grad_input_mask")
-    return None if mask is None else lambda args, kwargs: bool(mask(args, kwargs)[0])
+@of_arguments("output_mask|grad_input_mask")
+def _first_of_mask(mask: Sequence[bool]) -> bool:
+    return bool(mask[0])
 
 
-def _drops(func: Any, services: Services) -> Reader | None:
-    return dropout_reader(func, "p")
-
-
-def _trains(func: Any, services: Services) -> Reader | None:
-    mode = argument_getter(func, "training", "train")
-    return None if mode is None else lambda args, kwargs: mode(args, kwargs) is not False
+@of_arguments("training|train")
+def _trains(mode: bool | None) -> bool:
+    return mode is not False
 
 
 _REDUCE_OPS = ("sum", "avg", "product", "premul_sum", "min", "max", "band", "bor", "bxor")
@@ -51,10 +46,9 @@ _REDUCE_OPS = ("sum", "avg", "product", "premul_sum", "min", "max", "band", "bor
 
 def _reduce_op(func: Any, services: Services) -> Reader | None:
     """c10d's own ops hold it in an object that Python cannot look into."""
-    found = argument_getter(func, "reduce_op")
-    if found is None:
+    get = argument_getter(func, "reduce_op")
+    if get is None:
         return None
-    get: Getter = found
     return lambda args, kwargs: word if (word := str(get(args, kwargs)).lower()) in _REDUCE_OPS else MISSING
 
 
@@ -62,11 +56,6 @@ def _fact(name: str, about: str, domain: tuple[Value, ...] = BOOL, codes: Mappin
     """An argument by its schema name."""
     domain = tuple(codes.values()) if codes else domain
     return Fact(f"arg.{name}", domain, Kind.ASKED, about, partial(_argument, name, domain, codes or {}))
-
-
-def _given(name: str, about: str) -> Fact:
-    """An optional tensor by its schema name."""
-    return Fact(f"given.{name}", BOOL, Kind.ASKED, about, partial(_is_given, name))
 
 
 FACTS = (
@@ -78,7 +67,7 @@ FACTS = (
     _fact("deterministic", "Attention libraries: is the backward kernel's own switch on?"),
     _fact("sequence", "Bucketizing: is the order inside a bucket kept?"),
     _fact("max_unorm", "Is a limit set on the update's norm?"),
-    Fact("arg.training", BOOL, Kind.ASKED, "Does it run in training?", _trains),
+    asked("arg.training", _trains, "Does it run in training?"),
     _fact("reduce", "The reduction.", ("sum", "prod", "mean", "amax", "amin", "add", "multiply")),
     Fact("arg.reduce_op", _REDUCE_OPS, Kind.ASKED, "A collective's reduction, where it is a string.", _reduce_op),
     _fact("driver", "LAPACK's driver; default: torch picks it.", ("default", "gels", "gelsy", "gelsd", "gelss")),
@@ -86,9 +75,13 @@ FACTS = (
     _fact("mode", "What an embedding bag computes.", codes={0: "sum", 1: "mean", 2: "max"}),
     _fact("interpolation_mode", "The interpolation.", codes={0: "bilinear", 1: "nearest", 2: "bicubic"}),
     _fact("padding_mode", "The padding.", codes={0: "zeros", 1: "border", 2: "reflection"}),
-    Fact("arg.output_mask0", BOOL, Kind.ASKED, "Is the input's gradient asked for?", _first_of_mask),
-    Fact("arg.dropout", BOOL, Kind.ASKED, "Is dropout asked for: a rate above 0, and not in evaluation?", _drops),
-    _given("attn_mask", "Was an attention mask given?"),
-    _given("weights", "Were weights given?"),
-    _given("generator", "Was a generator given?"),
+    asked("arg.output_mask0", _first_of_mask, "Is the input's gradient asked for?"),
+    asked(
+        "arg.dropout",
+        lambda func, services: dropout_reader(func, "p"),
+        "Is dropout asked for: a rate above 0, and not in evaluation?",
+    ),
+    asked("given.attn_mask", _is_given("attn_mask"), "Was an attention mask given?"),
+    asked("given.weights", _is_given("weights"), "Were weights given?"),
+    asked("given.generator", _is_given("generator"), "Was a generator given?"),
 )

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from math import prod
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.arguments import Getter, Reader, argument_getter, takes_lists
-from tracer.facts.fact import BOOL, Fact, Kind, KnownIndices, Services, Test
+from tracer.facts.arguments import Reader, argument_getter, of_arguments, takes_lists
+from tracer.facts.fact import KnownIndices, Services, Test, asked, noted
 
 if TYPE_CHECKING:
     import torch
@@ -33,23 +34,17 @@ def _is_mask(index: torch.Tensor) -> bool:
 
 def _writes_once(func: Any, services: Services) -> Test | None:
     indices = services.indices
-    lists = argument_getter(func, "indices")
-    if lists is not None and not takes_lists(func, "indices"):
-        row: Getter = lists  # embedding's backward: each number names a row of the result
-        return lambda args, kwargs: _is_distinct_row(row(args, kwargs), indices)
-    if lists is not None:
-        many: Getter = lists
-        return lambda args, kwargs: _are_distinct(many(args, kwargs), indices)
-    index, dim = argument_getter(func, "index"), argument_getter(func, "dim")
+    several = argument_getter(func, "indices")
+    if several is not None and takes_lists(func, "indices"):
+        return lambda args, kwargs: _are_distinct(several(args, kwargs), indices)
+    index, dim = several or argument_getter(func, "index"), argument_getter(func, "dim")
     if index is None:
         return None
-    one: Getter = index
-    if dim is None:  # put: the index counts through the whole tensor
-        return lambda args, kwargs: _is_distinct_row(one(args, kwargs), indices)
-    axis: Getter = dim
+    if dim is None or several is not None:  # the index counts through the whole tensor, or names rows of the result
+        return lambda args, kwargs: _is_distinct_row(index(args, kwargs), indices)
 
     def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-        tensor, along = one(args, kwargs), axis(args, kwargs)
+        tensor, along = index(args, kwargs), dim(args, kwargs)
         if tensor.dim() < 2:
             along = 0  # index_add and its kin take a row, whatever dimension it counts along
         return bool(tensor.dim() == 0 or tensor.shape[along] <= 1 or indices.distinct_along(tensor, along))
@@ -86,10 +81,9 @@ def _are_distinct(given: Sequence[torch.Tensor | None], indices: KnownIndices) -
 
 
 def _index_is_mask(func: Any, services: Services) -> Reader | None:
-    found = argument_getter(func, "indices")
-    if found is None:
+    get = argument_getter(func, "indices")
+    if get is None:
         return None
-    get: Getter = found
     if not takes_lists(func, "indices"):
         return lambda args, kwargs: _is_mask(get(args, kwargs))
 
@@ -99,88 +93,57 @@ def _index_is_mask(func: Any, services: Services) -> Reader | None:
     return read
 
 
-def _one_value(func: Any, services: Services) -> Reader | None:
+@of_arguments("values|source")
+def _one_value(written: torch.Tensor) -> bool:
     """Indexed writing: is one single value written everywhere? Then no order of writes shows."""
-    found = argument_getter(func, "values", "source")
-    if found is None:
-        return None
-    get: Getter = found
     from torch import strided
 
-    def read(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-        held = get(args, kwargs)
-        if held.numel() == 1 or held.layout is not strided:
-            return bool(held.numel() == 1)
-        # A number that was expanded, as `index_fill` becomes in a compiled graph, lies in memory once.
-        return all(size == 1 or stride == 0 for size, stride in zip(held.shape, held.stride(), strict=True))
-
-    return read
+    if written.numel() == 1 or written.layout is not strided:
+        return bool(written.numel() == 1)
+    # A number that was expanded, as `index_fill` becomes in a compiled graph, lies in memory once.
+    return all(size == 1 or stride == 0 for size, stride in zip(written.shape, written.stride(), strict=True))
 
 
 def _numel_is_large(func: Any, services: Services) -> Reader | None:
     """Does the loop that writes have at least 32,768 elements? That is what torch divides among threads."""
-    tensor, index = argument_getter(func, "self", "input"), argument_getter(func, "index")
-    indices, source = argument_getter(func, "indices"), argument_getter(func, "source")
-    if tensor is None:
-        return None
     name = str(func)
-    if not any(word in name for word in ("put", "index_copy")):
+    target, indices = argument_getter(func, "self", "input"), argument_getter(func, "indices")
+    if target is None or not ("put" in name or "index_copy" in name):
         return None  # the loop of another op is as long as something else
-    target: Getter = tensor
     if indices is not None:
-        many: Getter = indices
-        return lambda args, kwargs: _written_through(target(args, kwargs), many(args, kwargs)) >= _LARGE
-    if "index_copy" in name and source is not None:
-        written: Getter = source
-    elif "put" in name and index is not None:
-        written = index
-    else:
-        written = target
+        return lambda args, kwargs: _written_through(target(args, kwargs), indices(args, kwargs)) >= _LARGE
+    written = argument_getter(func, "source" if "index_copy" in name else "index") or target
     return lambda args, kwargs: written(args, kwargs).numel() >= _LARGE
 
 
-def _written_through(tensor: Any, indices: Any) -> int:
+def _written_through(tensor: Any, indices: Any) -> Any:
     """Elements that ``tensor[indices] = ...`` writes: the indices' broadcast shape times the dimensions left whole."""
     from torch import broadcast_shapes
 
-    shapes = []
-    whole = 1
-    dimension = 0
+    shapes, whole, dimension = [], 1, 0
     for index in indices:
         if index is None:
             whole *= tensor.shape[dimension]
-            dimension += 1
-        elif _is_mask(index):
-            # A mask takes as many dimensions as it has; how many elements it picks is not asked, as that would
-            # read its values: all of them at most.
+        elif _is_mask(index):  # how many elements it picks would mean reading it: all of them at most
             shapes.append((index.numel(),))
-            dimension += index.ndim
+            dimension += index.ndim - 1
         else:
             shapes.append(tuple(index.shape))
-            dimension += 1
-    for size in tensor.shape[dimension:]:
-        whole *= size
-    picked = 1
-    for size in broadcast_shapes(*shapes) if shapes else ():
-        picked *= size
-    return whole * picked
+        dimension += 1
+    return whole * prod(tensor.shape[dimension:]) * prod(broadcast_shapes(*shapes) if shapes else ())
 
 
 FACTS = (
-    Fact("index.is_mask", BOOL, Kind.ASKED, "Is every index that was given a mask?", _index_is_mask),
-    Fact("index.one_value", BOOL, Kind.ASKED, "Is one single value written at every index?", _one_value),
-    Fact(
+    asked("index.is_mask", _index_is_mask, "Is every index that was given a mask?"),
+    asked("index.one_value", _one_value, "Is one single value written at every index?"),
+    asked(
         "shape.numel_ge_32768",
-        BOOL,
-        Kind.ASKED,
-        "Does the loop that writes have at least 32,768 elements: those that the indices address?",
         _numel_is_large,
+        "Does the loop that writes have at least 32,768 elements: those that the indices address?",
     ),
-    Fact(
+    noted(
         "index.distinct",
-        BOOL,
-        Kind.NOTED,
-        "Indexed writing: is no slot addressed twice, by the index's shape or because the step made it so?",
         _writes_once,
+        "Indexed writing: is no slot addressed twice, by the index's shape or because the step made it so?",
     ),
 )

@@ -6,54 +6,45 @@ changes no sum and is not counted. Each takes constant time, since it is worked 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from math import gcd, prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tracer.facts.arguments import argument_getter, getters
-from tracer.facts.fact import Services, Test
+from tracer.facts.arguments import of_arguments
+from tracer.facts.fact import Makes, Services, Test
+
+if TYPE_CHECKING:
+    import torch
 
 #: Source positions are computed in floating point: what lies this close to an element counts as reaching it.
 _CLOSE = 1e-3
 #: More than two, however many.
 MANY = 3
 
-_Bounds = Callable[[tuple[Any, ...], Mapping[str, Any]], Sequence[int]]
-
 
 def meets_at_most_twice(func: Any, services: Services) -> Test | None:
     """Does no element of the result of ``func`` collect more than two addends?"""
-    found = _bounds_of(func)
-    if found is None:
-        return None
-    bounds: _Bounds = found
-    return lambda args, kwargs: prod(bounds(args, kwargs)) <= 2
+    bounds = _bounds_of(str(func).split(".")[1])(func, services)
+    return None if bounds is None else lambda args, kwargs: prod(bounds(args, kwargs)) <= 2
 
 
-def _bounds_of(func: Any) -> _Bounds | None:
-    name = str(func).split(".")[1]
+def _bounds_of(name: str) -> Makes:
     if "adaptive" in name:
-        return _adaptive_windows(func, 3 if "3d" in name else 2)
+        return _adaptive_windows(3 if "3d" in name else 2)
     if "fractional" in name:
-        return _fractional_windows(func)
+        return _fractional_windows
     if name.startswith("upsample"):
-        return _resampled(func, _reach_of_cubic if "cubic" in name else _reach_of_linear)
-    return _windows(func)
+        return _resampled(_reach_of_cubic if "cubic" in name else _reach_of_linear)
+    return _windows(3 if "3d" in name else 2)
 
 
-def _windows(func: Any) -> _Bounds | None:
+def _windows(spatial: int) -> Makes:
     """Pooling with a kernel: the windows that an element may lie in."""
-    known = getters(func, "grad_output", "kernel_size", "stride")
-    if known is None:
-        return None
-    gradient, kernel, stride = known
-    spread = argument_getter(func, "dilation")
 
-    def read(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[int]:
-        sizes = list(kernel(args, kwargs))
-        steps = list(stride(args, kwargs)) or sizes
-        gaps = list(spread(args, kwargs)) if spread is not None else [1]
-        counts = list(gradient(args, kwargs).shape[-3:] if "3d" in str(func) else gradient(args, kwargs).shape[-2:])
+    @of_arguments("grad_output", "kernel_size", "stride", "dilation?")
+    def read(gradient: torch.Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Any) -> list[int]:
+        sizes, steps, gaps = list(kernel), list(stride or kernel), list(dilation or [1])
+        counts = list(gradient.shape[-spatial:])
         each = [values * len(counts) if len(values) == 1 else values for values in (sizes, steps, gaps)]
         return [windows_of_one(*extents) for extents in zip(*each, counts, strict=True)]
 
@@ -66,15 +57,11 @@ def windows_of_one(size: int, step: int, gap: int, count: int) -> int:
     return max(1, min(-(-size * common // step), -(-count * common // gap)))
 
 
-def _adaptive_windows(func: Any, spatial: int) -> _Bounds | None:
-    known = getters(func, "grad_output", "self")
-    if known is None:
-        return None
-    gradient, source = known
-
-    def read(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[int]:
-        inner, outer = source(args, kwargs).shape[-spatial:], gradient(args, kwargs).shape[-spatial:]
-        return [adaptive_windows_of_one(total, count) for total, count in zip(inner, outer, strict=True)]
+def _adaptive_windows(spatial: int) -> Makes:
+    @of_arguments("self", "grad_output")
+    def read(source: torch.Tensor, gradient: torch.Tensor) -> list[int]:
+        extents = zip(source.shape[-spatial:], gradient.shape[-spatial:], strict=True)
+        return [adaptive_windows_of_one(total, count) for total, count in extents]
 
     return read
 
@@ -86,18 +73,10 @@ def adaptive_windows_of_one(total: int, count: int) -> int:
     return 2 if total > count else -(-count // max(total, 1)) + (count % max(total, 1) > 0)
 
 
-def _fractional_windows(func: Any) -> _Bounds | None:
-    known = getters(func, "self", "kernel_size", "output_size")
-    if known is None:
-        return None
-    source, kernel, output = known
-
-    def read(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[int]:
-        sizes, counts = kernel(args, kwargs), output(args, kwargs)
-        spatial = source(args, kwargs).shape[-len(sizes) :]
-        return [fractional_windows_of_one(*extents) for extents in zip(spatial, sizes, counts, strict=True)]
-
-    return read
+@of_arguments("self", "kernel_size", "output_size")
+def _fractional_windows(source: torch.Tensor, sizes: Sequence[int], counts: Sequence[int]) -> list[int]:
+    spatial = source.shape[-len(sizes) :]
+    return [fractional_windows_of_one(*extents) for extents in zip(spatial, sizes, counts, strict=True)]
 
 
 def fractional_windows_of_one(total: int, size: int, count: int) -> int:
@@ -106,22 +85,15 @@ def fractional_windows_of_one(total: int, size: int, count: int) -> int:
     return min(count, -(-size // apart)) if apart > 0 else count
 
 
-def _resampled(func: Any, reach: Callable[[float, bool], int]) -> _Bounds | None:
-    known = getters(func, "output_size", "input_size", "align_corners")
-    if known is None:
-        return None
-    output, source, aligned = known
-    names = [a.name for a in func._schema.arguments if a.name.startswith("scales")]
-    scales = [get for get in (argument_getter(func, name) for name in names) if get is not None]
-
-    def read(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[int]:
-        counts = list(output(args, kwargs))
-        totals = list(source(args, kwargs))[-len(counts) :]
-        given = [get(args, kwargs) for get in scales] if len(scales) == len(counts) else [None] * len(counts)
-        is_aligned = bool(aligned(args, kwargs))
+def _resampled(reach: Callable[[float, bool], int]) -> Makes:
+    @of_arguments("output_size", "input_size", "align_corners", "scales?", "scales_d?", "scales_h?", "scales_w?")
+    def read(output: Sequence[int], source: Sequence[int], is_aligned: bool, *scales: float | None) -> list[int]:
+        counts = list(output)
+        totals = list(source)[-len(counts) :]
+        by_dimension = scales[:1] if len(counts) == 1 else scales[-len(counts) :]
         return [
             1 if total == count else reach(_step(total, count, scale, is_aligned), is_aligned)
-            for total, count, scale in zip(totals, counts, given, strict=True)
+            for total, count, scale in zip(totals, counts, by_dimension, strict=True)
         ]
 
     return read

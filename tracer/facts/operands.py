@@ -5,22 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.arguments import MISSING, Reader, argument_getter, getters
-from tracer.facts.fact import BOOL, Fact, Kind, Services, Test
+from tracer.facts.arguments import MISSING, Reader, argument_getter, getters, of_arguments
+from tracer.facts.fact import Services, Test, asked, marked, noted
 
 if TYPE_CHECKING:
-    pass
+    import torch
 
 _TENSORS = ("Tensor", "Optional[Tensor]")
 _TENSOR_LISTS = ("List[Tensor]", "List[Optional[Tensor]]")
-
-
-def _layouts() -> tuple[Any, frozenset[Any]]:
-    """The strided layout, and the sparse ones."""
-    import torch
-
-    sparse = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
-    return torch.strided, frozenset(sparse)
 
 
 def _has_sparse_beside_first(func: Any, services: Services) -> Test | None:
@@ -31,21 +23,20 @@ def _has_sparse_beside_first(func: Any, services: Services) -> Test | None:
     lists = [place for place, kind in enumerate(kinds) if kind in _TENSOR_LISTS]
     if not lists and len(tensors) < 2:
         return None
-    strided, sparse = _layouts()
+    import torch
+
+    strided = torch.strided
+    sparse = {torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc}
     if tensors == [0, 1] and not lists:  # nearly all of them
         return lambda args, kwargs: args[1].layout is not strided and args[1].layout in sparse
 
     def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-        layouts = {one.layout for place in tensors[tensors[:1] == [0] :] if (one := _at(args, place)) is not None}
+        beside = [args[place] for place in tensors[tensors[:1] == [0] :] if place < len(args)]
         for place in lists:
-            layouts.update([one.layout for one in _at(args, place) or () if one is not None])
-        return not layouts.isdisjoint(sparse)
+            beside += args[place] or () if place < len(args) else ()
+        return any(tensor is not None and tensor.layout in sparse for tensor in beside)
 
     return test
-
-
-def _at(args: tuple[Any, ...], place: int) -> Any:
-    return args[place] if place < len(args) else None
 
 
 def _has_no_elements(func: Any, services: Services) -> Test | None:
@@ -55,17 +46,9 @@ def _has_no_elements(func: Any, services: Services) -> Test | None:
     return lambda args, kwargs: any(isinstance(arg, Tensor) and arg.numel() == 0 for arg in args)
 
 
-def _has_integral_weights(func: Any, services: Services) -> Test | None:
-    known = getters(func, "weights")
-    if known is None:
-        return None
-    (weights,) = known
-
-    def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-        given = weights(args, kwargs)
-        return given is not None and not (given.is_floating_point() or given.is_complex())
-
-    return test
+@of_arguments("weights")
+def _has_integral_weights(weights: torch.Tensor | None) -> bool:
+    return weights is not None and not (weights.is_floating_point() or weights.is_complex())
 
 
 def _adds_row_within(func: Any, services: Services) -> Test | None:
@@ -90,22 +73,16 @@ def _adds_row_within(func: Any, services: Services) -> Test | None:
     return test
 
 
-def _cumulates(func: Any, services: Services) -> Test | None:
-    known = getters(func, "num_samples", "replacement")
-    if known is None:
-        return None
-    many, again = known
-    return lambda args, kwargs: bool(again(args, kwargs)) and many(args, kwargs) != 1
+@of_arguments("num_samples", "replacement")
+def _cumulates(count: int, with_replacement: bool) -> bool:
+    return bool(with_replacement) and count != 1
 
 
 def _makes_half_complex(func: Any, services: Services) -> Test | None:
-    known = getters(func, "dtype")
-    if known is None:
-        return None
-    (asked,) = known
     from torch import complex32
 
-    return lambda args, kwargs: asked(args, kwargs) is complex32
+    dtype = argument_getter(func, "dtype")
+    return None if dtype is None else lambda args, kwargs: dtype(args, kwargs) is complex32
 
 
 def _both_sparse(func: Any, services: Services) -> Reader | None:
@@ -144,11 +121,10 @@ def _meets_uncoalesced(func: Any, services: Services) -> Test | None:
             return may_share(args[0])
         onto, other = args[0], others(args, kwargs)
         if isinstance(other, Tensor):
-            return not _is_sparse(onto) and may_share(other)
+            onto, other = [onto], [other]
         if not isinstance(other, (list, tuple)):
             return False
-        pairs = zip(onto, other, strict=False)
-        return any(not _is_sparse(onto) and may_share(added) for onto, added in pairs)
+        return any(not _is_sparse(dense) and may_share(added) for dense, added in zip(onto, other, strict=False))
 
     return test
 
@@ -158,53 +134,37 @@ def _is_sparse(value: Any) -> bool:
 
 
 FACTS = (
-    Fact("operands.both_sparse", BOOL, Kind.ASKED, "Products: are both factors sparse?", _both_sparse, on_plain=False),
-    Fact(
+    asked("operands.both_sparse", _both_sparse, "Products: are both factors sparse?", on_plain=False),
+    noted(
         "shape.no_elements",
-        BOOL,
-        Kind.NOTED,
-        "Products, scans: is there nothing to add, because some operand has no elements?",
         _has_no_elements,
+        "Products, scans: is there nothing to add, because some operand has no elements?",
         on_plain=MISSING,
     ),
-    Fact(
-        "operands.integral_weights",
-        BOOL,
-        Kind.NOTED,
-        "Counting: are the weights integers, whose sum is exact?",
-        _has_integral_weights,
+    noted(
+        "operands.integral_weights", _has_integral_weights, "Counting: are the weights integers, whose sum is exact?"
     ),
-    Fact(
+    noted(
         "operands.row_within",
-        BOOL,
-        Kind.NOTED,
-        "Products: is a row added (nn.Linear's bias) that cuBLASLt takes into the product?",
         _adds_row_within,
+        "Products: is a row added (nn.Linear's bias) that cuBLASLt takes into the product?",
     ),
-    Fact(
+    marked(
         "operands.uncoalesced",
-        BOOL,
-        Kind.MARKED,
-        "Does a dense tensor meet a sparse one that is not coalesced?",
         _meets_uncoalesced,
+        "Does a dense tensor meet a sparse one that is not coalesced?",
         on_plain=MISSING,
     ),
-    Fact(
+    marked(
         "operands.sparse",
-        BOOL,
-        Kind.MARKED,
-        "Element by element: is a tensor sparse of which ``layout`` does not speak, in a list or behind the first?",
         _has_sparse_beside_first,
+        "Element by element: is a tensor sparse of which ``layout`` does not speak, in a list or behind the first?",
         on_plain=MISSING,
     ),
-    Fact(
+    marked(
         "draw.cumulates",
-        BOOL,
-        Kind.MARKED,
-        "Drawing: are probabilities summed up, because several are drawn with replacement?",
         _cumulates,
+        "Drawing: are probabilities summed up, because several are drawn with replacement?",
     ),
-    Fact(
-        "call.makes_half_complex", BOOL, Kind.MARKED, "Copying to another dtype: is it complex32?", _makes_half_complex
-    ),
+    marked("call.makes_half_complex", _makes_half_complex, "Copying to another dtype: is it complex32?"),
 )

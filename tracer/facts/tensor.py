@@ -28,10 +28,5 @@ FACTS = (
         "Its layout.",
         on_plain=MISSING,
     ),
-    Fact(
-        "ndim",
-        (-1, 0, 1, 2, 3, 4, 5, 6),
-        Kind.COMMON,
-        "Its number of dimensions; 6 for six and more, -1 for no tensor.",
-    ),
+    Fact("ndim", tuple(range(-1, 7)), Kind.COMMON, "Its number of dimensions; 6 for six and more, -1 for no tensor."),
 )
