@@ -13,6 +13,11 @@ from tracer.ops.op import Formula, Index, IndexBelow, Numbers, Op, Orders, Route
 _SELECTED = "in the sign of zeros, and where the gradient is infinite or NaN"
 _LAST_BITS = "in its last bits"
 _VALUE = "in the last bits of the value's gradient"
+_ALONG_DIM = Index("index", "self", "dim")
+
+
+def _selects(node: str) -> Formula:
+    return Formula(node, "aten.logical_or_.default", _SELECTED, on_cuda=False)
 
 
 def _rows(names: str, **columns: Any) -> Iterator[Op]:
@@ -47,12 +52,7 @@ for _op in (
     ),
     Op("detach_", is_view=True),
     *_rows("allclose equal _is_all_true _is_any_true is_nonzero item _local_scalar_dense", to_host=True),
-    *_rows(
-        """
-        empty empty_like empty_permuted empty_strided new_empty new_empty_strided
-        """,
-        touches=Touch.ALLOCATES,
-    ),
+    *_rows("empty empty_like empty_permuted empty_strided new_empty new_empty_strided", touches=Touch.ALLOCATES),
     *_rows("resize_ resize_as_ _resize_output_", touches=Touch.GROWS),
     Op("_pin_memory", touches=Touch.MOVES),
     *_rows("clone _to_copy", touches=Touch.MOVES, numbers=Numbers.CARRIES),
@@ -103,15 +103,8 @@ for _op in (
     Op("scatter_reduce_", touches=Touch.SCATTERS, writes=Writes.ALONG, called_for=("scatter_reduce", "scatter_add")),
     Op("index_add_", touches=Touch.ACCUMULATES, writes=Writes.ROWS, sums=True),
     Op("scatter_add_", touches=Touch.ACCUMULATES, writes=Writes.ALONG, sums=True, called_for=("scatter_add",)),
-    Op("index_add", touches=Touch.SELECTS, writes=Writes.ROWS, sums=True, indexed_by=Index("index", "self", "dim")),
-    *_rows(
-        """
-        index_copy index_reduce
-        """,
-        touches=Touch.SELECTS,
-        writes=Writes.ROWS,
-        indexed_by=Index("index", "self", "dim"),
-    ),
+    Op("index_add", touches=Touch.SELECTS, writes=Writes.ROWS, sums=True, indexed_by=_ALONG_DIM),
+    *_rows("index_copy index_reduce", touches=Touch.SELECTS, writes=Writes.ROWS, indexed_by=_ALONG_DIM),
     Op(
         "index_put",
         touches=Touch.SELECTS,
@@ -121,26 +114,20 @@ for _op in (
         made_of=("index_add", "index_put", "index_select", "index", "embedding_dense_backward", "gather"),
     ),
     Op("put", touches=Touch.SELECTS, writes=Writes.FLAT, indexed_flat_by="index"),
-    Op(
-        "scatter",
-        touches=Touch.SELECTS,
-        numbers=Numbers.PUTS,
-        writes=Writes.ALONG,
-        indexed_by=Index("index", "self", "dim"),
-    ),
+    Op("scatter", touches=Touch.SELECTS, numbers=Numbers.PUTS, writes=Writes.ALONG, indexed_by=_ALONG_DIM),
     Op(
         "scatter_add",
         touches=Touch.SELECTS,
         writes=Writes.ALONG,
         sums=True,
-        indexed_by=Index("index", "self", "dim"),
+        indexed_by=_ALONG_DIM,
         made_of=("scatter_add", "gather_backward", "gather"),
     ),
     Op(
         "scatter_reduce",
         touches=Touch.SELECTS,
         writes=Writes.ALONG,
-        indexed_by=Index("index", "self", "dim"),
+        indexed_by=_ALONG_DIM,
         made_of=("scatter_reduce", "scatter_add", "index_reduce"),
     ),
     Op("_index_put_impl", writes=Writes.SEVERAL, indexes_each=True),
@@ -151,32 +138,26 @@ for _op in (
         indexed_by=IndexBelow("indices", "num_weights"),
     ),
     *_rows(
-        """
-        adaptive_max_pool2d_backward fractional_max_pool2d_backward max_pool2d_with_indices_backward
-        """,
+        "adaptive_max_pool2d_backward fractional_max_pool2d_backward max_pool2d_with_indices_backward",
         writes=Writes.POOLED,
         spatial=2,
     ),
     *_rows(
-        """
-        adaptive_max_pool3d_backward fractional_max_pool3d_backward max_pool3d_with_indices_backward
-        """,
+        "adaptive_max_pool3d_backward fractional_max_pool3d_backward max_pool3d_with_indices_backward",
         writes=Writes.POOLED,
         spatial=3,
     ),
     Op("max_unpool2d", writes=Writes.UNPOOLED, spatial=2),
     Op("max_unpool3d", writes=Writes.UNPOOLED, spatial=3),
     *_rows(
-        """
-        embedding _embedding_bag embedding_bag _embedding_bag_forward_only
-        """,
+        "embedding _embedding_bag embedding_bag _embedding_bag_forward_only",
         touches=Touch.GATHERS,
         indexed_by=Index("indices", "weight", 0),
     ),
-    Op("gather", touches=Touch.GATHERS, indexed_by=Index("index", "self", "dim")),
-    Op("index_select", touches=Touch.GATHERS, numbers=Numbers.CARRIES, indexed_by=Index("index", "self", "dim")),
+    Op("gather", touches=Touch.GATHERS, indexed_by=_ALONG_DIM),
+    Op("index_select", touches=Touch.GATHERS, numbers=Numbers.CARRIES, indexed_by=_ALONG_DIM),
     Op("take_along_dim", touches=Touch.GATHERS, indexed_by=Index("indices", "self", "dim")),
-    Op("index_fill", touches=Touch.SELECTS, indexed_by=Index("index", "self", "dim")),
+    Op("index_fill", touches=Touch.SELECTS, indexed_by=_ALONG_DIM),
     Op("embedding_renorm", indexed_by=Index("indices", "self", 0)),
     Op("_embedding_bag_per_sample_weights_backward", indexed_by=Index("indices", "weight", 0)),
     *_rows("nll_loss2d_backward nll_loss2d_forward", indexed_by=Index("target", "self", 1)),
@@ -202,15 +183,11 @@ for _op in (
     Op("take", touches=Touch.GATHERS, indexed_flat_by="index"),
     Op("_fill_mem_eff_dropout_mask_", touches=Touch.SCATTERS, draws=False),
     *_rows(
-        """
-        fill_diagonal_ index_fill_ masked_fill_ masked_scatter_ rrelu_with_noise rrelu_with_noise_
-        """,
+        "fill_diagonal_ index_fill_ masked_fill_ masked_scatter_ rrelu_with_noise rrelu_with_noise_",
         touches=Touch.SCATTERS,
     ),
     *_rows(
-        """
-        as_strided_scatter diagonal_scatter masked_scatter _masked_softmax select_scatter slice_scatter where
-        """,
+        "as_strided_scatter diagonal_scatter masked_scatter _masked_softmax select_scatter slice_scatter where",
         touches=Touch.SELECTS,
     ),
     Op("masked_fill", touches=Touch.SELECTS, formula=Formula("MaskedFillBackward", "aten.where.self", _VALUE)),
@@ -220,18 +197,8 @@ for _op in (
     *_rows("sort topk", numbers=Numbers.MAKES, orders=Orders.SEVERAL, tied=True),
     *_rows("add flip", numbers=Numbers.CARRIES),
     Op("kthvalue", orders=Orders.ONE, tied=True),
-    Op(
-        "median",
-        orders=Orders.ONE,
-        tied=True,
-        formula=Formula("MedianBackward", "aten.logical_or_.default", _SELECTED, on_cuda=False),
-    ),
-    Op(
-        "nanmedian",
-        orders=Orders.ONE,
-        tied=True,
-        formula=Formula("NanmedianBackward", "aten.logical_or_.default", _SELECTED, on_cuda=False),
-    ),
+    Op("median", orders=Orders.ONE, tied=True, formula=_selects("MedianBackward")),
+    Op("nanmedian", orders=Orders.ONE, tied=True, formula=_selects("NanmedianBackward")),
     *_rows(
         """
         adaptive_max_pool2d adaptive_max_pool3d amax amin argmax argmin argsort cummax cummin
@@ -253,10 +220,7 @@ for _op in (
     Op("_cudnn_ctc_loss", route=Route.CTC),
     *_rows("_batch_norm_no_update _batch_norm_with_update _batch_norm_with_update_functional", scratch=3),
     *_rows(
-        """
-        batch_norm_gather_stats batch_norm_gather_stats_with_counts batch_norm_update_stats
-        """,
-        writes_statistics=True,
+        "batch_norm_gather_stats batch_norm_gather_stats_with_counts batch_norm_update_stats", writes_statistics=True
     ),
     Op("native_batch_norm", writes_statistics=True, reduces=True),
     *_rows(
@@ -303,8 +267,8 @@ for _op in (
         probabilities=True,
     ),
     *_rows("cholesky cholesky_inverse _cholesky_solve_helper linalg_cholesky_ex", definite=True),
-    Op("max", formula=Formula("MaxBackward", "aten.logical_or_.default", _SELECTED, on_cuda=False)),
-    Op("min", formula=Formula("MinBackward", "aten.logical_or_.default", _SELECTED, on_cuda=False)),
+    Op("max", formula=_selects("MaxBackward")),
+    Op("min", formula=_selects("MinBackward")),
 ):
     if _op.name in _TABLE:
         raise ValueError(f"{_op.name} has two rows")

@@ -1,8 +1,7 @@
 """The settings that the program knows by heart: one block says all about each, and every part reads that block.
 
-Recording reads and watches them, conditions ask for them, the judge tries them, the plan and ``reproducible`` make
-them, and reports name them. What is worth saying of a setting's values is a row of ``environment.toml``; a setting of
-which rows alone speak needs no block here. Imports no torch: what is torch's is told by its dotted name.
+What is worth saying of a setting's values is a row of ``environment.toml``; a setting of which rows alone speak needs
+no block here. Imports no torch: what is torch's is told by its dotted name.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ class Setting(NamedTuple):
     """What sets it in ``torch._C``, and what reads it there (torch 2.4 to 2.13); empty where no change is seen."""
     made_by: str = ""
     """The dotted name that a program assigns to, with ``()`` behind a function. Empty for a variable."""
-    given: Mapping[FactValue, tuple[tuple[Any, ...], dict[str, Any]]] = {}
+    arguments: Mapping[FactValue, tuple[tuple[Any, ...], dict[str, Any]]] = {}
     """What the function of ``made_by`` is given for each value, where that is not the value alone."""
     condition: Condition | None = None
     wanted: FactValue | None = None
@@ -101,8 +100,8 @@ class Setting(NamedTuple):
             return variable_line(self.key, value)
         if not self.made_by.endswith("()"):
             return f"{self.made_by} = {value!r}"
-        given, named = self.given.get(value, ((value,), {}))
-        arguments = [*map(repr, given), *(f"{name}={what!r}" for name, what in named.items())]
+        positional, named = self.arguments.get(value, ((value,), {}))
+        arguments = [*map(repr, positional), *(f"{name}={what!r}" for name, what in named.items())]
         return f"{self.made_by[:-2]}({', '.join(arguments)})"
 
     def fault(self, value: FactValue) -> str:
@@ -112,9 +111,9 @@ class Setting(NamedTuple):
             return "" if is_count else "a number above 0"
         if self.values is str:
             return "" if isinstance(value, str) else "text, as environment variables are"
-        if self.values == BOOL:
+        if self.values == BOOL or isinstance(self.values, type):
             return "" if isinstance(value, bool) else "True or False"
-        return "" if value in tuple(self.values) else f"one of {', '.join(map(str, tuple(self.values)))}"  # type: ignore[arg-type]
+        return "" if value in self.values else f"one of {', '.join(map(str, self.values))}"
 
 
 def variable_line(name: str, value: FactValue) -> str:
@@ -152,9 +151,8 @@ def _nvls(environment: Environment) -> str:
 
 
 def _threads(environment: Environment) -> str | None:
-    if environment.num_threads is None:
-        return None
-    return "one" if environment.num_threads == 1 else "many"
+    count = environment.num_threads
+    return None if count is None else "one" if count == 1 else "many"
 
 
 def _capability(environment: Environment) -> str | None:
@@ -164,12 +162,18 @@ def _capability(environment: Environment) -> str | None:
     """
     if environment.hip is not None:
         return None
-    found = {device.capability.partition(".")[0] for device in environment.devices if device.capability}
-    majors = [int(major) for major in found if re.fullmatch("[0-9]{1,3}", major)]
-    if len(majors) < len(found):
+    majors = {device.capability.partition(".")[0] for device in environment.devices if device.capability}
+    if not all(re.fullmatch("[0-9]{1,3}", major) for major in majors):
         return None
-    generations = {"below-8.0" if m < 8 else f"{m}.x" if m < 10 else "10-and-newer" for m in majors}
+    generations = {"below-8.0" if m < 8 else f"{m}.x" if m < 10 else "10-and-newer" for m in map(int, majors)}
     return generations.pop() if len(generations) == 1 else None
+
+
+def _flag(name: str, default: bool, in_torch: str, key: str = "", **more: Any) -> Setting:
+    """A flag that is read and assigned by ``name``, and that ``torch._C`` calls ``in_torch``."""
+    watched = (f"_set_{in_torch}", f"_get_{in_torch}")
+    written = name if key else ""
+    return Setting(key or name, written, default=default, read=name, watched=watched, made_by=name, **more)
 
 
 DECLARED: tuple[Setting, ...] = (
@@ -183,7 +187,7 @@ DECLARED: tuple[Setting, ...] = (
         said={0: "off", 1: "warn", 2: "on"},
         watched=("_set_deterministic_algorithms", "_get_deterministic_algorithms"),
         made_by="torch.use_deterministic_algorithms()",
-        given={"off": ((False,), {}), "warn": ((True,), {"warn_only": True}), "on": ((True,), {})},
+        arguments={"off": ((False,), {}), "warn": ((True,), {"warn_only": True}), "on": ((True,), {})},
         condition=itself(MODE, ("off", "warn", "on"), wanted="on"),
         wanted="on",
         title="Turn deterministic mode on",
@@ -198,46 +202,29 @@ DECLARED: tuple[Setting, ...] = (
         title="Give cuBLAS a fixed workspace",
         place=Place.WORKSPACE,
     ),
-    Setting(
-        "cudnn_enabled",
-        written="torch.backends.cudnn.enabled",
-        default=True,
-        read="torch.backends.cudnn.enabled",
-        watched=("_set_cudnn_enabled", "_get_cudnn_enabled"),
-        made_by="torch.backends.cudnn.enabled",
-        condition=itself("cudnn_enabled"),
-    ),
-    Setting(
+    _flag("torch.backends.cudnn.enabled", True, "cudnn_enabled", "cudnn_enabled", condition=itself("cudnn_enabled")),
+    _flag(
+        "torch.backends.cudnn.deterministic",
+        False,
         "cudnn_deterministic",
-        written="torch.backends.cudnn.deterministic",
-        default=False,
-        read="torch.backends.cudnn.deterministic",
-        watched=("_set_cudnn_deterministic", "_get_cudnn_deterministic"),
-        made_by="torch.backends.cudnn.deterministic",
+        "cudnn_deterministic",
         condition=itself("cudnn_deterministic"),
     ),
-    Setting(
+    _flag(
+        "torch.backends.cudnn.benchmark",
+        False,
         "cudnn_benchmark",
-        written="torch.backends.cudnn.benchmark",
-        default=False,
-        read="torch.backends.cudnn.benchmark",
-        watched=("_set_cudnn_benchmark", "_get_cudnn_benchmark"),
-        made_by="torch.backends.cudnn.benchmark",
+        "cudnn_benchmark",
         condition=itself("cudnn_benchmark", wanted=False),
         wanted=False,
         title="Stop cuDNN from choosing algorithms by a stopwatch",
         place=Place.AUTOTUNE,
     ),
-    Setting(
+    _flag(
+        "torch.utils.deterministic.fill_uninitialized_memory",
+        True,
+        "deterministic_fill_uninitialized_memory",
         FILL,
-        written="torch.utils.deterministic.fill_uninitialized_memory",
-        default=True,
-        read="torch.utils.deterministic.fill_uninitialized_memory",
-        watched=(
-            "_set_deterministic_fill_uninitialized_memory",
-            "_get_deterministic_fill_uninitialized_memory",
-        ),
-        made_by="torch.utils.deterministic.fill_uninitialized_memory",
         condition=itself(FILL, wanted=True),
         wanted=True,
     ),
@@ -257,90 +244,36 @@ DECLARED: tuple[Setting, ...] = (
         watched=("_set_float32_matmul_precision", "_get_float32_matmul_precision"),
         made_by="torch.set_float32_matmul_precision()",
     ),
-    Setting(
+    _flag(
+        "torch.backends.cuda.matmul.allow_tf32",
+        False,
+        "cublas_allow_tf32",
         "cuda_matmul_allow_tf32",
-        written="torch.backends.cuda.matmul.allow_tf32",
         label="TF32 in CUDA matmul",
-        default=False,
-        read="torch.backends.cuda.matmul.allow_tf32",
-        watched=("_set_cublas_allow_tf32", "_get_cublas_allow_tf32"),
-        made_by="torch.backends.cuda.matmul.allow_tf32",
     ),
-    Setting(
-        "cudnn_allow_tf32",
-        written="torch.backends.cudnn.allow_tf32",
-        label="TF32 in cuDNN",
-        default=True,
-        read="torch.backends.cudnn.allow_tf32",
-        watched=("_set_cudnn_allow_tf32", "_get_cudnn_allow_tf32"),
-        made_by="torch.backends.cudnn.allow_tf32",
+    _flag("torch.backends.cudnn.allow_tf32", True, "cudnn_allow_tf32", "cudnn_allow_tf32", label="TF32 in cuDNN"),
+    *(
+        _flag(
+            f"torch.backends.cuda.matmul.allow_{dtype}_reduced_precision_reduction",
+            True,
+            f"cublas_allow_{dtype}_reduced_precision_reduction",
+            f"allow_{dtype}_reduced_precision_reduction",
+            label=f"{dtype} reduced-precision reduction",
+        )
+        for dtype in ("fp16", "bf16")
     ),
-    Setting(
-        "allow_fp16_reduced_precision_reduction",
-        written="torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction",
-        label="fp16 reduced-precision reduction",
-        default=True,
-        read="torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction",
-        watched=(
-            "_set_cublas_allow_fp16_reduced_precision_reduction",
-            "_get_cublas_allow_fp16_reduced_precision_reduction",
-        ),
-        made_by="torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction",
+    _flag("torch.backends.cuda.matmul.allow_fp16_accumulation", False, "cublas_allow_fp16_accumulation"),
+    *(
+        Setting(
+            f"torch.backends.cuda.enable_{kernel}_sdp",
+            default=True,
+            read=f"torch.backends.cuda.{kernel}_sdp_enabled()",
+            watched=(f"_set_sdp_use_{kernel}", f"_get_{kernel}_sdp_enabled"),
+            made_by=f"torch.backends.cuda.enable_{kernel}_sdp()",
+        )
+        for kernel in ("flash", "mem_efficient", "math", "cudnn")
     ),
-    Setting(
-        "allow_bf16_reduced_precision_reduction",
-        written="torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction",
-        label="bf16 reduced-precision reduction",
-        default=True,
-        read="torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction",
-        watched=(
-            "_set_cublas_allow_bf16_reduced_precision_reduction",
-            "_get_cublas_allow_bf16_reduced_precision_reduction",
-        ),
-        made_by="torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction",
-    ),
-    Setting(
-        "torch.backends.cuda.matmul.allow_fp16_accumulation",
-        default=False,
-        read="torch.backends.cuda.matmul.allow_fp16_accumulation",
-        watched=("_set_cublas_allow_fp16_accumulation", "_get_cublas_allow_fp16_accumulation"),
-        made_by="torch.backends.cuda.matmul.allow_fp16_accumulation",
-    ),
-    Setting(
-        "torch.backends.cuda.enable_flash_sdp",
-        default=True,
-        read="torch.backends.cuda.flash_sdp_enabled()",
-        watched=("_set_sdp_use_flash", "_get_flash_sdp_enabled"),
-        made_by="torch.backends.cuda.enable_flash_sdp()",
-    ),
-    Setting(
-        "torch.backends.cuda.enable_mem_efficient_sdp",
-        default=True,
-        read="torch.backends.cuda.mem_efficient_sdp_enabled()",
-        watched=("_set_sdp_use_mem_efficient", "_get_mem_efficient_sdp_enabled"),
-        made_by="torch.backends.cuda.enable_mem_efficient_sdp()",
-    ),
-    Setting(
-        "torch.backends.cuda.enable_math_sdp",
-        default=True,
-        read="torch.backends.cuda.math_sdp_enabled()",
-        watched=("_set_sdp_use_math", "_get_math_sdp_enabled"),
-        made_by="torch.backends.cuda.enable_math_sdp()",
-    ),
-    Setting(
-        "torch.backends.cuda.enable_cudnn_sdp",
-        default=True,
-        read="torch.backends.cuda.cudnn_sdp_enabled()",
-        watched=("_set_sdp_use_cudnn", "_get_cudnn_sdp_enabled"),
-        made_by="torch.backends.cuda.enable_cudnn_sdp()",
-    ),
-    Setting(
-        "torch.backends.mkldnn.enabled",
-        default=True,
-        read="torch.backends.mkldnn.enabled",
-        watched=("_set_mkldnn_enabled", "_get_mkldnn_enabled"),
-        made_by="torch.backends.mkldnn.enabled",
-    ),
+    _flag("torch.backends.mkldnn.enabled", True, "mkldnn_enabled"),
     Setting(
         "torch._C._get_nnpack_enabled",
         written="torch.backends.nnpack.set_flags",
