@@ -26,7 +26,7 @@ def compiled(id: str) -> AnsweredRule:
 
 def test_a_case_that_calls_an_op_becomes_the_cases_of_its_rule() -> None:
     sample = parse_compiler(TEXT, "sample.toml")
-    whole = answered(sample.rule[0], load_table(Backend.CPU), "inductor", sample.reviewed)
+    whole = answered(sample.rule[0], load_table(Backend.CPU), sample)
     called = [case for case in whole.case if case.route == "aten.index_put_"]
     assert called
     assert {case.verdict for case in called} == {Verdict.DETERMINISTIC}  # arg.accumulate is given, and the mode is on

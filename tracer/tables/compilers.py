@@ -8,11 +8,10 @@ the cases of the rule for that op, as far as both can hold.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from types import MappingProxyType
 
-import msgspec
 from msgspec.structs import replace
 
 from tracer.errors import TableError
@@ -20,10 +19,10 @@ from tracer.facts.fact import Value
 from tracer.names import Backend, Verdict
 from tracer.tables.conditions import wanted_values
 from tracer.tables.loading import required_facts
-from tracer.tables.reading import ID, OP, bad_range, misspelt_conditions, parse, read
-from tracer.tables.rules import SCHEMA, AnsweredRule, Case, LibraryRule, Table, Wanted, spelt_out
+from tracer.tables.reading import OP, misspelt_head, misspelt_rule, parse, read
+from tracer.tables.rules import AnsweredRule, Case, LibraryRule, Reviewed, Table, Wanted, with_exemptions
 from tracer.tables.versions import reviewed_releases, speaks_of
-from tracer.tables.vocabulary import DERIVED_FACTS, DOMAINS, NOTED_FACTS, RECORDED_FACTS, in_domain
+from tracer.tables.vocabulary import DOMAINS, RECORDED_FACTS, in_domain
 
 #: Stands for the recorded op itself among what a case ``calls``.
 ITSELF = "itself"
@@ -50,39 +49,27 @@ class CompiledRule(LibraryRule, frozen=True, kw_only=True, forbid_unknown_fields
     case: tuple[CompiledCase, ...]
 
 
-class CompilerTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class CompilerTable(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, dict=True):
     """One compiler's rules. An op without one is inlined without atomic additions, or called as it is."""
 
-    schema: int
     compiler: str
     """As a trace spells the backend of ``torch.compile``: ``inductor``."""
     backends: tuple[Backend, ...]
     """Devices whose code was read; of others nothing is known."""
-    reviewed: str
-    """Versions of torch that the rules were written for."""
     rule: tuple[CompiledRule, ...]
 
     def find(self, op: str, backend: Backend) -> CompiledRule | None:
         """The rule for an overload on ``backend``: one that names it, else one that names its packet."""
-        index = _index_of(self, backend)
+        index = self._index.get(backend, {})
         return index.get(op) or index.get(op.rpartition(".")[0])
 
     def speaking_of(self, backend: Backend) -> tuple[CompiledRule, ...]:
         """The rules that hold on ``backend``."""
         return tuple(rule for rule in self.rule if backend in rule.backends)
 
-
-_Index = dict[str, CompiledRule]
-_INDEXES: dict[tuple[int, Backend], tuple[CompilerTable, _Index]] = {}
-
-
-def _index_of(table: CompilerTable, backend: Backend) -> _Index:
-    """Op to rule on a backend, built once a table: a frozen struct cannot hold its own index."""
-    kept = _INDEXES.get((id(table), backend))
-    if kept is None or kept[0] is not table:
-        index = {op: rule for rule in table.speaking_of(backend) for op in rule.ops}
-        kept = _INDEXES[id(table), backend] = (table, index)
-    return kept[1]
+    @cached_property
+    def _index(self) -> dict[Backend, dict[str, CompiledRule]]:
+        return {b: {op: rule for rule in self.speaking_of(b) for op in rule.ops} for b in self.backends}
 
 
 #: Compilers that have a table, and where it lies.
@@ -92,7 +79,7 @@ COMPILERS: Mapping[str, Path] = {"inductor": Path(__file__).parent / "inductor.t
 def parse_compiler(text: str, source: str) -> CompilerTable:
     """Read a compiler's table from TOML; ``TableError`` in one line, led by ``source``, for what it may not hold."""
     table = parse(text, source, CompilerTable, _misspelt)
-    return msgspec.structs.replace(table, rule=tuple(spelt_out(rule) for rule in table.rule))
+    return replace(table, rule=with_exemptions(table.rule))
 
 
 @cache
@@ -128,58 +115,40 @@ def compiled_facts() -> Mapping[str, frozenset[str]]:
 
 
 def _misspelt(table: CompilerTable) -> Iterator[tuple[str, str]]:
-    if table.schema != SCHEMA:
-        yield "$.schema", f"schema {table.schema} is not {SCHEMA}, the one that this release reads"
-    yield from bad_range("$.reviewed", table.reviewed or "nothing", ("<", "<=", ">="))
+    yield from misspelt_head(table)
     for number, rule in enumerate(table.rule):
-        yield from _misspelt_rule(f"$.rule[{number}]", rule, table)
-
-
-def _misspelt_rule(path: str, rule: CompiledRule, table: CompilerTable) -> Iterator[tuple[str, str]]:
-    leaders = [f"{table.compiler}-{backend}-" for backend in rule.backends]
-    if len(leaders) != 1:
-        yield f"{path}.backends ({rule.id})", "a rule speaks of one backend: kernels are generated for each"
-    if not (ID.fullmatch(rule.id) and rule.id.startswith(tuple(leaders))):
-        yield f"{path}.id", f"{rule.id!r} is not kebab-case led by `{' or '.join(leaders)}`"
-    for backend in rule.backends:
-        if backend not in table.backends:
-            yield f"{path}.backends ({rule.id})", f"the table does not speak of {backend}"
-    for place, op in enumerate(rule.ops):
-        if not OP.fullmatch(op):
-            yield f"{path}.ops[{place}] ({rule.id})", f"{op!r} is not spelt namespace.name[.overload]"
-    for place, exemption in enumerate(rule.exempt):
-        if exemption.fact not in NOTED_FACTS and exemption.fact not in DERIVED_FACTS:
-            yield f"{path}.exempt[{place}].fact ({rule.id})", f"{exemption.fact!r} is no fact that lets a call off"
-    for place, case in enumerate(rule.case):
-        here = f"{path}.case[{place}] ({rule.id})"
-        yield from misspelt_conditions(here, case.when, case.torch)
-        if case.calls and case.calls != ITSELF and not OP.fullmatch(case.calls):
-            yield here, f"calls {case.calls!r}, which is neither an op nor `{ITSELF}`"
-        for key, value in case.facts.items():
-            if key not in RECORDED_FACTS or not in_domain(key, value):
-                yield here, f"{key} = {value!r} is no fact of a call"
+        path = f"$.rule[{number}]"
+        if len(rule.backends) != 1:
+            yield f"{path}.backends ({rule.id})", "a rule speaks of one backend: kernels are generated for each"
+        for backend in rule.backends:
+            yield from misspelt_rule(path, rule, f"{table.compiler}-{backend}")
+            if backend not in table.backends:
+                yield f"{path}.backends ({rule.id})", f"the table does not speak of {backend}"
+        for place, case in enumerate(rule.case):
+            here = f"{path}.case[{place}] ({rule.id})"
+            if case.calls and case.calls != ITSELF and not OP.fullmatch(case.calls):
+                yield here, f"calls {case.calls!r}, which is neither an op nor `{ITSELF}`"
+            for key, value in case.facts.items():
+                if key not in RECORDED_FACTS or not in_domain(key, value):
+                    yield here, f"{key} = {value!r} is no fact of a call"
 
 
 def with_compiled(tables: Mapping[Backend, Table]) -> dict[Backend, Table]:
     """``tables`` with what compilers make of ops on each backend, as rules that answer by themselves."""
+    compilers = load_compilers().values()
     return {
         backend: replace(
-            table,
-            compiled=tuple(
-                answered(rule, table, compiler.compiler, compiler.reviewed)
-                for compiler in load_compilers().values()
-                for rule in compiler.speaking_of(backend)
-            ),
+            table, compiled=tuple(answered(r, table, c) for c in compilers for r in c.speaking_of(backend))
         )
         for backend, table in tables.items()
     }
 
 
-def answered(rule: CompiledRule, table: Table, compiler: str, reviewed: str) -> AnsweredRule:
-    """``rule`` with the answers of ``table`` for what it calls."""
+def answered(rule: CompiledRule, table: Table, compiler: CompilerTable) -> AnsweredRule:
+    """``rule`` of ``compiler`` with the answers of ``table`` for what it calls."""
     fields = {name: getattr(rule, name) for name in AnsweredRule.__struct_fields__ if hasattr(rule, name)}
-    cases = tuple(one for case in rule.case for one in _answers(case, rule, table, reviewed))
-    return AnsweredRule(**{**fields, "case": cases, "compiler": compiler, "reviewed": reviewed})
+    cases = tuple(answer for case in rule.case for answer in _answers(case, rule, table, compiler.reviewed))
+    return AnsweredRule(**{**fields, "case": cases, "compiler": compiler.compiler, "reviewed": compiler.reviewed})
 
 
 def _answers(case: CompiledCase, rule: CompiledRule, table: Table, reviewed: str) -> Iterator[Case]:
@@ -193,11 +162,11 @@ def _answers(case: CompiledCase, rule: CompiledRule, table: Table, reviewed: str
         safe = Verdict.DETERMINISTIC if table.deny_list else Verdict.UNKNOWN
         yield Case(verdict=safe, when=case.when, torch=case.torch, why=says, route=name)
         return
-    for one in called.case:
-        when = _both(case, one)
-        versions = ",".join(filter(None, (case.torch, one.torch)))
+    for answer in called.case:
+        when = _both(case, answer)
+        versions = ",".join(filter(None, (case.torch, answer.torch)))
         if when is not None and any(speaks_of(versions, release) for release in reviewed_releases(reviewed)):
-            yield Case(verdict=one.verdict, when=when, torch=versions, why=says, route=name)
+            yield Case(verdict=answer.verdict, when=when, torch=versions, why=says, route=name)
 
 
 def _both(case: CompiledCase, other: Case) -> dict[str, Wanted] | None:
@@ -213,9 +182,5 @@ def _both(case: CompiledCase, other: Case) -> dict[str, Wanted] | None:
         if not values:
             return None
         if len(values) < len(DOMAINS[key]):
-            met[key] = _listed(key, values)
+            met[key] = [value for value in DOMAINS[key] if value in values]
     return met
-
-
-def _listed(key: str, values: frozenset[Value]) -> list[Value]:
-    return [value for value in DOMAINS[key] if value in values]

@@ -9,54 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from tracer.facts.derived import COUNTING_NODES, SELECTING_NODES
 from tracer.facts.fact import Value
 from tracer.names import Cause, DeterministicMode, UnknownReason, Verdict
-from tracer.tables.rules import Case, Wanted
+from tracer.tables.rules import Case, Cased, Conditioned
 from tracer.tables.settings.declared import MODE
 from tracer.tables.versions import speaks_of
 from tracer.tables.vocabulary import DOMAINS, FORWARD_FACTS, SETTINGS, UNNOTED, expand, in_domain
 
-
-class Conditioned(Protocol):
-    """What holds under conditions: a rule's case, a translation's candidate."""
-
-    @property
-    def when(self) -> dict[str, Wanted]:
-        """Keys joined by AND, a list's values by OR."""
-
-    @property
-    def torch(self) -> str:
-        """The versions that it speaks of."""
-
-
-class Cased(Protocol):
-    """What answers by cases: a rule, a row of the table of settings."""
-
-    @property
-    def case(self) -> tuple[Case, ...]:
-        """Disjoint cases without a gap."""
-
-
-class Worded(Cased, Protocol):
-    """What says why and what to do as well, for the cases that do not."""
-
-    @property
-    def cause(self) -> Cause:
-        """The mechanism."""
-
-    @property
-    def why(self) -> str:
-        """The mechanism in words."""
-
-    @property
-    def remedy(self) -> str:
-        """What to write instead."""
-
-
-AnyRule = TypeVar("AnyRule", bound=Worded)
+AnyRule = TypeVar("AnyRule", bound=Cased)
 
 #: A case's conditions as it met a call: each question with the answers for which the case holds.
 Met = tuple[tuple[str, tuple[Value, ...]], ...]
@@ -90,20 +53,16 @@ def wanted_values(case: Conditioned, key: str) -> frozenset[Value]:
         return _WHOLE[key]
     wanted = case.when[key]
     asked = wanted if isinstance(wanted, list) else (wanted,)
-    return frozenset(chain.from_iterable(expand(key, one) for one in asked) if key == "dtype" else asked)
+    return frozenset(chain.from_iterable(expand(key, value) for value in asked) if key == "dtype" else asked)
 
 
 def conditions_of(case: Case | None) -> Met | None:
     """What ``case`` asks, its versions last; ``None`` for no case."""
     if case is None:
         return None
-    asked: list[tuple[str, tuple[Value, ...]]] = []
-    for key in case.when:
-        wanted = wanted_values(case, key)
-        asked.append((key, tuple(value for value in DOMAINS[key] if value in wanted)))
-    if case.torch:
-        asked.append(("torch", (case.torch,)))
-    return tuple(asked)
+    wanted = {key: wanted_values(case, key) for key in case.when}
+    asked = [(key, tuple(value for value in DOMAINS[key] if value in values)) for key, values in wanted.items()]
+    return (*asked, *([("torch", (case.torch,))] if case.torch else ()))
 
 
 class BoundRule:
@@ -175,7 +134,7 @@ class BoundRule:
 class Answer(NamedTuple):
     """What a rule says of a call, as things stand and in deterministic mode."""
 
-    rule: Worded
+    rule: Cased
     as_is: Outcome
     in_mode: Outcome
 
@@ -241,10 +200,6 @@ def may_hold(case: Conditioned, settings: Mapping[str, Value]) -> bool:
     return all(settings[key] in wanted_values(case, key) for key in case.when if key in SETTINGS and key in settings)
 
 
-#: A softmax that attention's math route alone calls: rows that a mask left empty come out as zeros.
-_ATTENTION_SOFTMAX = "SafeSoftmaxBackward"
-
-
 class Derivation(NamedTuple):
     """How one derived fact follows from a call's facts and the autograd node that made it.
 
@@ -274,7 +229,8 @@ _DIRECT = FORWARD_FACTS["forward.direct"]
 #: How each key of ``vocabulary.DERIVED_FACTS`` follows.
 DERIVATIONS: Mapping[str, Derivation] = {
     "backward.selects": _of_node(lambda name: name in SELECTING_NODES),
-    "backward.attention_softmax": _of_node(lambda name: name == _ATTENTION_SOFTMAX),
+    # A softmax that attention's math route alone calls: rows that a mask left empty come out as zeros.
+    "backward.attention_softmax": _of_node(lambda name: name == "SafeSoftmaxBackward"),
     # It lets calls off, so one that is not known to count is held not to.
     "backward.counts": Derivation((), lambda node, facts: (node or "").rstrip("0123456789") in COUNTING_NODES),
     "shape.is_scalar": Derivation(("ndim",), lambda node, facts: facts.get("ndim") == 0),

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from tracer.names import Backend
-from tracer.tables.reading import OP, parse, read
+from tracer.tables.reading import OP, misspelt_schema, parse, read
 from tracer.tables.rules import SCHEMA, Rule, Table
 
 EXAMPLES = Path(__file__).with_name("examples.toml")
@@ -73,16 +73,16 @@ def program(example: Example, backend: Backend) -> str:
 def lint_examples(examples: Examples, tables: Mapping[Backend, Table]) -> list[str]:
     """Everything that is wrong with examples that load, one line each: what does not compile, names more than torch,
     is of no rule's op, and rules of the tables for CUDA and the CPU that have none."""
-    faults = [f"{op}: {n} examples dispatch it" for op, n in _counted(examples) if n > 1]
+    counted = Counter(op for example in examples.example for op in example.ops)
+    faults = [f"{op}: {n} examples dispatch it" for op, n in counted.items() if n > 1]
     named = {op for table in tables.values() for rule in table.rule for op in rule.ops}
     for example in examples.example:
         faults += [f"{example.ops[0]}: {fault}" for fault in _faults_of(example.code)]
-        faults += [
-            f"{op}: no rule speaks of it"
-            for op in example.ops
-            if op not in named and op.rpartition(".")[0] not in named
-        ]
-        faults += [f"{example.ops[0]}: the CPU cannot run it: {example.cuda_only}" for _ in _on_cpu(example, tables)]
+        orphans = [op for op in example.ops if not named.intersection((op, op.rpartition(".")[0]))]
+        faults += [f"{op}: no rule speaks of it" for op in orphans]
+        for rule in tables[Backend.CPU].rule if example.cuda_only and Backend.CPU in tables else ():
+            if any(_speaks_of(rule, op) for op in example.ops):
+                faults.append(f"{example.ops[0]}: the CPU cannot run it: {example.cuda_only}")
     for backend in _COMPLETE:
         if backend in tables:
             faults += [f"{rule.id}: has no example" for rule in tables[backend].rule if examples.of(rule) is None]
@@ -92,16 +92,6 @@ def lint_examples(examples: Examples, tables: Mapping[Backend, Table]) -> list[s
 def _speaks_of(rule: Rule, op: str) -> bool:
     """Whether a rule names an op, its packet, or one of its overloads."""
     return any(op == name or op.startswith(f"{name}.") or name.startswith(f"{op}.") for name in rule.ops)
-
-
-def _on_cpu(example: Example, tables: Mapping[Backend, Table]) -> Iterator[Rule]:
-    """The CPU's rules that are about an example that no CPU runs."""
-    if example.cuda_only and Backend.CPU in tables:
-        yield from (rule for rule in tables[Backend.CPU].rule if any(_speaks_of(rule, op) for op in example.ops))
-
-
-def _counted(examples: Examples) -> list[tuple[str, int]]:
-    return list(Counter(op for example in examples.example for op in example.ops).items())
 
 
 def _faults_of(code: str) -> Iterator[str]:
@@ -126,14 +116,13 @@ def _faults_of(code: str) -> Iterator[str]:
 
 
 def _misspelt(examples: Examples) -> Iterator[tuple[str, str]]:
-    if examples.schema != SCHEMA:
-        yield "$.schema", f"schema {examples.schema} is not {SCHEMA}, the one that this release reads"
-    for number, one in enumerate(examples.example):
+    yield from misspelt_schema(examples.schema)
+    for number, example in enumerate(examples.example):
         path = f"$.example[{number}]"
-        if not one.ops:
+        if not example.ops:
             yield path, "dispatches no op"
-        if not one.code.strip():
+        if not example.code.strip():
             yield path, "has no code"
-        for place, op in enumerate(one.ops):
+        for place, op in enumerate(example.ops):
             if not OP.fullmatch(op):
                 yield f"{path}.ops[{place}]", f"{op!r} is not spelt namespace.name[.overload]"

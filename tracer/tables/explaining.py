@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from tracer.errors import TargetError, UsageError
 from tracer.facts.fact import Value
 from tracer.names import SEVERITY, Backend, DeterministicMode, Settings, Verdict
-from tracer.tables.conditions import Cased, wanted_values
+from tracer.tables.conditions import wanted_values
 from tracer.tables.lookup import find_rules, find_translations, is_rule_id, is_torchs, refusal, spelled
-from tracer.tables.rules import Case, Rule, Table
+from tracer.tables.rules import Case, Cased, Rule, Table
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.translation import NO_TRANSLATIONS, Translation, Translations
 from tracer.tables.versions import placed, release, reviewed_releases, speaks_of

@@ -16,23 +16,20 @@ them, and says of rules in how many recorded samples a build did what they say.
 
 from __future__ import annotations
 
-import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-import msgspec
 from msgspec.structs import replace
 
 from tracer.errors import TableError
 from tracer.names import Backend, EvidenceKind
-from tracer.tables.reading import ID, OP, bad_range, misspelt_conditions, parse, read
+from tracer.tables.reading import VARIABLE, misspelt_head, misspelt_rule, misspelt_schema, parse, read
 from tracer.tables.rules import (
-    SCHEMA,
     ClassTable,
     Dispatched,
-    LibraryRule,
     LibraryTable,
     Rule,
     RuleEvidence,
@@ -44,11 +41,9 @@ from tracer.tables.settings.declared import DECLARED
 from tracer.tables.settings.rows import load_rows, variables_of
 from tracer.tables.translation import load_translations, translated_facts
 from tracer.tables.versions import reviewed_releases, speaks_of
-from tracer.tables.vocabulary import BACKWARD_OF, DERIVED_FACTS, FORWARD_FACTS, NOTED_FACTS, RECORDED_FACTS
+from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS, RECORDED_FACTS
 
 _FOLDER = Path(__file__).parent
-_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
-_NAMESPACE = re.compile(r"[A-Za-z_]\w*\.\*")
 
 #: Where the rules for libraries lie, and what leads their ids.
 _LIBRARIES = "libraries.toml"
@@ -66,7 +61,8 @@ _SETTING_VARIABLES = frozenset(setting.key for setting in DECLARED if setting.is
 
 def parse_table(text: str, source: str) -> Table:
     """Read a table from TOML; ``TableError`` in one line, led by ``source``, for what it may not hold."""
-    return with_exemptions(parse(text, source, Table, _misspelt))
+    table = parse(text, source, Table, _misspelt)
+    return replace(table, rule=with_exemptions(table.rule))
 
 
 def parse_libraries(text: str, source: str) -> LibraryTable:
@@ -76,7 +72,7 @@ def parse_libraries(text: str, source: str) -> LibraryTable:
 
 def parse_classes(text: str, source: str) -> ClassTable:
     """Read the classes of ops from TOML; ``TableError`` as for ``parse_table``."""
-    return parse(text, source, ClassTable, _misspelt_classes)
+    return parse(text, source, ClassTable, lambda table: _misspelt_table(table, CLASS_ID))
 
 
 def table_file(backend: Backend) -> Path:
@@ -111,7 +107,7 @@ def _own_rules(backend: Backend) -> Table:
     table = parse_table(read(path), path.name)
     if table.backend is not backend:
         raise TableError(f"{path.name}: the table says that it is for {table.backend}", hint="rename one of them")
-    table = msgspec.structs.replace(table, libraries=load_libraries().speaking_of(backend))
+    table = replace(table, libraries=load_libraries().speaking_of(backend))
     return with_classes(table, load_classes()) if table.classes else table
 
 
@@ -174,19 +170,17 @@ def required_facts() -> Mapping[str, frozenset[str]]:
     what stands under the overload (``aten.scatter.reduce``) with what stands under its packet
     (``aten.scatter``), because one table may name the one and another table the other.
     """
-    wanted: dict[str, set[str]] = {}
+    wanted: defaultdict[str, set[str]] = defaultdict(set)
     rules: list[Rule] = [rule for table in load_tables().values() for rule in table.rule]
     for rule in (*rules, *load_libraries().rule):
         asked = {key for case in rule.case for key in case.when}
-        keys = asked.intersection(RECORDED_FACTS)
-        for op in rule.ops if keys else ():
-            wanted.setdefault(op, set()).update(keys)
-        told = {FORWARD_FACTS[key] for key in asked.intersection(FORWARD_FACTS)}
-        for op in rule.ops if told else ():
-            wanted.setdefault(op.removesuffix(BACKWARD_OF), set()).update(told)
+        of_forward = {FORWARD_FACTS[key] for key in asked.intersection(FORWARD_FACTS)}
+        for op in rule.ops:
+            wanted[op].update(asked.intersection(RECORDED_FACTS))
+            wanted[op.removesuffix(BACKWARD_OF)].update(of_forward)
     for op, further in translated_facts(load_translations(), load_tables()).items():
-        wanted.setdefault(op, set()).update(further)
-    return MappingProxyType({op: frozenset(keys) for op, keys in wanted.items()})
+        wanted[op].update(further)
+    return MappingProxyType({op: frozenset(keys) for op, keys in wanted.items() if keys})
 
 
 @cache
@@ -210,59 +204,34 @@ def _misspelt(table: Table) -> Iterator[tuple[str, str]]:
         yield "$.libraries", f"rules for libraries stand in {_LIBRARIES}"
     if table.ask and table.ask.count("{op}") + 1 != len(table.ask.split("{")):
         yield "$.ask", "only {op} may stand in braces"
-    yield from _misspelt_head(table)
-    for number, rule in enumerate(table.rule):
-        yield from _misspelt_rule(f"$.rule[{number}]", rule, str(table.backend))
+    yield from _misspelt_table(table, str(table.backend))
 
 
 def _misspelt_libraries(table: LibraryTable) -> Iterator[tuple[str, str]]:
-    yield from _misspelt_head(table)
+    yield from _misspelt_table(table, _LIBRARY_ID)
     for number, rule in enumerate(table.rule):
         path = f"$.rule[{number}]"
         if Backend.RECORDED in rule.backends:
             yield f"{path}.backends", "a rule is for backends, not for `recorded`"
-        yield from _misspelt_rule(path, rule, _LIBRARY_ID)
         for place, op in enumerate(rule.ops):
             if op.partition(".")[0] in _TORCHS:
                 yield f"{path}.ops[{place}] ({rule.id})", f"{op!r} is torch's own; it belongs into a backend's table"
 
 
-def _misspelt_classes(table: ClassTable) -> Iterator[tuple[str, str]]:
-    yield from _misspelt_head(table)
-    for number, rule in enumerate(table.rule):
-        yield from _misspelt_rule(f"$.rule[{number}]", rule, CLASS_ID)
-
-
 def _misspelt_switches(table: Switches) -> Iterator[tuple[str, str]]:
-    if table.schema != SCHEMA:
-        yield "$.schema", f"schema {table.schema} is not {SCHEMA}, the one that this release reads"
-    for number, one in enumerate(table.switch):
-        if not one.library.isidentifier():
-            yield f"$.switch[{number}]", f"{one.library!r} is not the name of a package"
+    yield from misspelt_schema(table.schema)
+    for number, switch in enumerate(table.switch):
+        if not switch.library.isidentifier():
+            yield f"$.switch[{number}]", f"{switch.library!r} is not the name of a package"
 
 
-def _misspelt_head(table: Table | LibraryTable | ClassTable) -> Iterator[tuple[str, str]]:
-    if table.schema != SCHEMA:
-        yield "$.schema", f"schema {table.schema} is not {SCHEMA}, the one that this release reads"
-    yield from bad_range("$.reviewed", table.reviewed or "nothing", ("<", "<=", ">="))
+def _misspelt_table(table: Table | LibraryTable | ClassTable, leader: str) -> Iterator[tuple[str, str]]:
+    yield from misspelt_head(table)
     for number, variable in enumerate(() if isinstance(table, ClassTable) else table.variables):
-        if not _VARIABLE.fullmatch(variable):
+        if not VARIABLE.fullmatch(variable):
             yield f"$.variables[{number}]", f"{variable!r} does not spell an environment variable"
-
-
-def _misspelt_rule(path: str, rule: Rule, leader: str) -> Iterator[tuple[str, str]]:
-    if not (ID.fullmatch(rule.id) and rule.id.startswith(f"{leader}-")):
-        yield f"{path}.id", f"{rule.id!r} is not kebab-case led by `{leader}-`"
-    for place, op in enumerate(rule.ops):
-        whole = isinstance(rule, LibraryRule) and _NAMESPACE.fullmatch(op)
-        if not (whole or OP.fullmatch(op)):
-            yield f"{path}.ops[{place}] ({rule.id})", f"{op!r} is not spelt namespace.name[.overload]"
-    for place, exemption in enumerate(rule.exempt):
-        if exemption.fact not in NOTED_FACTS and exemption.fact not in DERIVED_FACTS:
-            known = ", ".join((*NOTED_FACTS, *DERIVED_FACTS))
-            yield f"{path}.exempt[{place}].fact ({rule.id})", f"{exemption.fact!r} is none of {known}"
-    for place, case in enumerate(rule.case):
-        yield from misspelt_conditions(f"{path}.case[{place}] ({rule.id})", case.when, case.torch)
+    for number, rule in enumerate(table.rule):
+        yield from misspelt_rule(f"$.rule[{number}]", rule, leader)
 
 
 #: What leads the ids of classes; a table's own name stands there once it has taken a class over.
@@ -277,8 +246,7 @@ def with_inherited(table: Table, parent: Table) -> Table:
     An own rule for a packet keeps out the parent's rules for its overloads; one for an overload alone leaves
     the packet's other overloads to the parent. An id keeps its origin: ``cuda-histc`` becomes ``rocm-cuda-histc``.
     """
-    claimed = {op for rule in table.rule for op in rule.ops}
-    return replace(table, rule=(*table.rule, *_inherited(table, parent, claimed)))
+    return replace(table, rule=(*table.rule, *_inherited(table, parent)))
 
 
 def with_classes(table: Table, classes: ClassTable) -> Table:
@@ -294,36 +262,33 @@ def with_classes(table: Table, classes: ClassTable) -> Table:
             hint=f"classes.toml has {', '.join(known)}",
         )
     claimed = {op for rule in table.rule for op in rule.ops}
-    return replace(table, rule=(*table.rule, *_taken_over(table, known, claimed)))
+    taken = [(name, tuple(op for op in known[name].ops if op not in claimed)) for name in table.classes]
+    rules = (replace(known[name], id=f"{table.backend}-{name}", ops=ops) for name, ops in taken if ops)
+    return replace(table, rule=(*table.rule, *rules))
 
 
-def _inherited(table: Table, parent: Table, claimed: set[str]) -> Iterator[Rule]:
+def _inherited(table: Table, parent: Table) -> Iterator[Rule]:
+    claimed = {op for rule in table.rule for op in rule.ops}
     releases = reviewed_releases(table.reviewed)
     for rule in parent.rule:
         ops = tuple(op for op in rule.ops if op not in claimed and _packet(op) not in claimed)
+        live = [case for case in rule.case if any(speaks_of(case.torch, release) for release in releases)]
+        said = f"Taken over from {parent.backend}"
         if ops:
             yield replace(
                 rule,
                 id=f"{table.backend}-{rule.id}",
                 ops=ops,
-                why=f"Taken over from {parent.backend}, whose source {table.backend} compiles; not read or run there."
-                f" {rule.why}",
-                case=tuple(
-                    replace(case, why=f"Taken over from {parent.backend}. {case.why}") if case.why else case
-                    for case in rule.case
-                    if any(speaks_of(case.torch, release) for release in releases)
-                ),
+                why=f"{said}, whose source {table.backend} compiles; not read or run there. {rule.why}",
+                case=tuple(replace(case, why=f"{said}. {case.why}") if case.why else case for case in live),
                 evidence=tuple(_weakened(row, table, parent) for row in rule.evidence),
             )
 
 
 def _weakened(row: RuleEvidence, table: Table, parent: Table) -> RuleEvidence:
+    kind = min(EvidenceKind.DOCUMENTED, row.kind, key=list(EvidenceKind).index)
     ref = INHERITED.format(parent.backend, table.backend) + row.ref
-    return RuleEvidence(
-        kind=min(EvidenceKind.DOCUMENTED, row.kind, key=list(EvidenceKind).index),
-        ref=ref,
-        inherited_from=parent.backend,
-    )
+    return RuleEvidence(kind=kind, ref=ref, inherited_from=parent.backend)
 
 
 def _packet(op: str) -> str:
@@ -331,21 +296,11 @@ def _packet(op: str) -> str:
     return op.rpartition(".")[0] if op.count(".") == 2 else op
 
 
-def _taken_over(table: Table, known: dict[str, Rule], claimed: set[str]) -> Iterator[Rule]:
-    for name in table.classes:
-        ops = tuple(op for op in known[name].ops if op not in claimed)
-        if ops:
-            yield replace(known[name], id=f"{table.backend}-{name}", ops=ops)
-
-
 def with_dispatched(table: Table, dispatched: Dispatched) -> Table:
     """``table`` with what was seen beside its rules."""
-    rules = tuple(
-        msgspec.structs.replace(
-            rule, evidence=(*rule.evidence, RuleEvidence(kind=EvidenceKind.DISPATCHED, ref=dispatched.rules[rule.id]))
-        )
-        if rule.id in dispatched.rules
-        else rule
-        for rule in table.rule
-    )
-    return msgspec.structs.replace(table, rule=rules, dispatched=dispatched)
+    rules = []
+    for rule in table.rule:
+        if ref := dispatched.rules.get(rule.id):
+            rule = replace(rule, evidence=(*rule.evidence, RuleEvidence(kind=EvidenceKind.DISPATCHED, ref=ref)))
+        rules.append(rule)
+    return replace(table, rule=tuple(rules), dispatched=dispatched)

@@ -13,10 +13,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from tracer.errors import TableError
-from tracer.facts.fact import Value
-from tracer.tables.rules import Wanted
+from tracer.tables.rules import SCHEMA, LibraryRule, Reviewed, Rule, Wanted
 from tracer.tables.versions import specifiers
-from tracer.tables.vocabulary import DOMAINS, allowed
+from tracer.tables.vocabulary import DERIVED_FACTS, DOMAINS, NOTED_FACTS, allowed
 
 try:
     import tomli as toml  # compiled where a wheel exists: four times as fast as the standard library's
@@ -54,8 +53,39 @@ def read(path: Path) -> str:
 
 #: ``aten.index_add_``, ``aten.index_add_.default``.
 OP = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){1,2}")
+#: ``profiler.*``, every op of a library.
+NAMESPACE = re.compile(r"[A-Za-z_]\w*\.\*")
+#: ``PYTHONHASHSEED``.
+VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 #: ``cuda-index-add``.
 ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
+
+
+def misspelt_schema(schema: int) -> Iterator[tuple[str, str]]:
+    """A file of another schema than this release reads."""
+    if schema != SCHEMA:
+        yield "$.schema", f"schema {schema} is not {SCHEMA}, the one that this release reads"
+
+
+def misspelt_head(table: Reviewed) -> Iterator[tuple[str, str]]:
+    """What is wrong with what a table says of itself."""
+    yield from misspelt_schema(table.schema)
+    yield from bad_range("$.reviewed", table.reviewed or "nothing", ("<", "<=", ">="))
+
+
+def misspelt_rule(path: str, rule: Rule, leader: str) -> Iterator[tuple[str, str]]:
+    """Every word of ``rule`` that the types let through and the vocabulary does not; ``leader`` must lead its id."""
+    if not (ID.fullmatch(rule.id) and rule.id.startswith(f"{leader}-")):
+        yield f"{path}.id", f"{rule.id!r} is not kebab-case led by `{leader}-`"
+    for place, op in enumerate(rule.ops):
+        if not OP.fullmatch(op) and not (type(rule) is LibraryRule and NAMESPACE.fullmatch(op)):
+            yield f"{path}.ops[{place}] ({rule.id})", f"{op!r} is not spelt namespace.name[.overload]"
+    for place, exemption in enumerate(rule.exempt):
+        if exemption.fact not in NOTED_FACTS and exemption.fact not in DERIVED_FACTS:
+            known = ", ".join((*NOTED_FACTS, *DERIVED_FACTS))
+            yield f"{path}.exempt[{place}].fact ({rule.id})", f"{exemption.fact!r} is none of {known}"
+    for place, case in enumerate(rule.case):
+        yield from misspelt_conditions(f"{path}.case[{place}] ({rule.id})", case.when, case.torch)
 
 
 def misspelt_conditions(path: str, when: Mapping[str, Wanted], torch: str) -> Iterator[tuple[str, str]]:
@@ -68,13 +98,9 @@ def misspelt_conditions(path: str, when: Mapping[str, Wanted], torch: str) -> It
             continue
         if wanted == []:
             yield path, f"{key} lists no value"
-        for value in _values(wanted):
+        for value in wanted if isinstance(wanted, list) else [wanted]:
             if not allowed(key, value):
                 yield path, f"{key} has no value {value!r}"
-
-
-def _values(wanted: Wanted) -> list[Value]:
-    return wanted if isinstance(wanted, list) else [wanted]
 
 
 def bad_range(path: str, text: str, operators: tuple[str, ...]) -> Iterator[tuple[str, str]]:

@@ -7,9 +7,11 @@ instead of silently widening a rule.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from tracer.facts.fact import Value
 from tracer.names import OF_A_RUN, Backend, Cause, EvidenceKind, Prerequisite, Rewriting, Verdict
@@ -32,14 +34,19 @@ class RuleEvidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """The backend whose table it was taken over from. Not a field of a file: loading sets it."""
 
 
-class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Conditions, and the verdict where all of them hold."""
+class Conditioned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What holds under conditions: a rule's case, a translation's candidate."""
 
-    verdict: Verdict
     when: dict[str, Wanted] = {}
     """Keys of the vocabulary, joined by AND; the values of a list by OR. Empty: always."""
     torch: str = ""
-    """Versions that the case speaks of (``">=2.6,<2.9"``); empty: every reviewed one."""
+    """Versions that it speaks of (``">=2.6,<2.9"``); empty: every reviewed one."""
+
+
+class Case(Conditioned, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Conditions, and the verdict where all of them hold."""
+
+    verdict: Verdict
     why: str = ""
     """In place of the rule's, where this case differs."""
     remedy: str = ""
@@ -61,20 +68,26 @@ class Exemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Why no two runs can differ where it is true."""
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Ops that share one mechanism, and what it makes of them."""
+class Cased(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What answers by cases, and says why and what to do for the cases that do not: a rule, a row of settings."""
 
     id: str
-    """Permanent, kebab-case, led by the backend: ``cuda-index-add``."""
-    ops: tuple[str, ...]
-    """``aten.index_add.default``, or ``aten.index_add`` for every overload."""
+    """Permanent, kebab-case, led by the backend or by ``environment``: ``cuda-index-add``."""
     cause: Cause
     why: str
     """The mechanism, in one to three sentences."""
     remedy: str
     """What to write instead."""
     case: tuple[Case, ...]
+    """Disjoint, and without a gap."""
     evidence: tuple[RuleEvidence, ...]
+
+
+class Rule(Cased, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Ops that share one mechanism, and what it makes of them."""
+
+    ops: tuple[str, ...]
+    """``aten.index_add.default``, or ``aten.index_add`` for every overload."""
     exempt: tuple[Exemption, ...] = ()
     """In a file alone: loading makes cases of them."""
     apis: tuple[str, ...] = ()
@@ -108,12 +121,17 @@ class AnsweredRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     """Versions of torch that the compiler's table was written for."""
 
 
-class LibraryTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The rules for ops outside torch's own namespaces: a table that is not of one backend."""
+class Reviewed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What every table says of itself."""
 
     schema: int
     reviewed: str
-    """Versions of torch that the rules were written for."""
+    """Versions of torch that it was written for: ``">=1.11,<=2.15"``."""
+
+
+class LibraryTable(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The rules for ops outside torch's own namespaces: a table that is not of one backend."""
+
     rule: tuple[LibraryRule, ...]
     variables: tuple[str, ...] = ()
     """Environment variables that the rules name."""
@@ -123,12 +141,9 @@ class LibraryTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return tuple(rule for rule in self.rule if not rule.backends or backend in rule.backends)
 
 
-class ClassTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class ClassTable(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Classes of ops whose definition leaves nothing to vary, whatever the device; see ``tables.loading``."""
 
-    schema: int
-    reviewed: str
-    """Versions of torch that the rules were written for."""
     rule: tuple[Rule, ...]
 
 
@@ -184,13 +199,10 @@ class Dispatched(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return self.builds[-1].rpartition(".")[0]
 
 
-class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Table(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, dict=True):
     """One backend's rules."""
 
-    schema: int
     backend: Backend
-    reviewed: str
-    """Versions of torch that the rules were written for: ``">=1.11,<=2.15"``."""
     rule: tuple[Rule, ...]
     deny_list: bool = True
     """An ``aten`` op without a rule is deterministic (deny list) or unknown (allow list)."""
@@ -221,65 +233,45 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
         The table's own rules come first, then those for libraries, last one for the op's whole namespace.
         """
-        own, shared = _indexes_of(self)
-        packet = op.rpartition(".")[0]
-        found = own.get(op) or own.get(packet)
-        if found is None and shared:
-            found = shared.get(op) or shared.get(packet) or shared.get(f"{op.partition('.')[0]}.*")
-        return found
+        packet, namespace = op.rpartition(".")[0], f"{op.partition('.')[0]}.*"
+        own, shared = self._own, self._shared
+        return own.get(op) or own.get(packet) or shared.get(op) or shared.get(packet) or shared.get(namespace)
 
+    @cached_property
+    def _own(self) -> dict[str, Rule]:
+        return {op: rule for rule in self.rule for op in rule.ops}
 
-_Index = dict[str, Rule]
-_INDEXES: dict[int, tuple[Table, _Index, _Index]] = {}
-
-
-def _indexes_of(table: Table) -> tuple[_Index, _Index]:
-    """Op to rule, the table's own and its libraries', built once a table.
-
-    A frozen struct cannot hold its own index, so it is kept beside it.
-    """
-    kept = _INDEXES.get(id(table))
-    if kept is None or kept[0] is not table:
-        own: _Index = {op: rule for rule in table.rule for op in rule.ops}
-        shared: _Index = {op: rule for rule in table.libraries for op in rule.ops}
-        kept = _INDEXES[id(table)] = (table, own, shared)
-    return kept[1:]
+    @cached_property
+    def _shared(self) -> dict[str, Rule]:
+        return {op: rule for rule in self.libraries for op in rule.ops}
 
 
 RuleType = TypeVar("RuleType", bound=Rule)
 
-#: Verdicts that accuse a call of letting two runs differ.
-_ACCUSING = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)
 
-
-def with_exemptions(table: Table) -> Table:
-    """``table`` with the exemptions of its rules as cases: each that accuses becomes two.
+def with_exemptions(rules: tuple[RuleType, ...]) -> tuple[RuleType, ...]:
+    """``rules`` with their exemptions as cases: each case that accuses becomes two.
 
     Where the fact does not hold the case's own verdict stands; what deterministic mode refuses it refuses all the same.
     """
-    return msgspec.structs.replace(table, rule=tuple(spelt_out(rule) for rule in table.rule))
+    return tuple(replace(rule, case=tuple(_exempted(rule)), exempt=()) for rule in rules)
 
 
-def spelt_out(rule: RuleType) -> RuleType:
-    """``rule`` with its exemptions as cases."""
-    cases = rule.case
+def _exempted(rule: Rule) -> Iterable[Case]:
+    cases: Iterable[Case] = rule.case
     for exemption in rule.exempt:
-        cases = tuple(part for case in cases for part in _split(case, exemption))
-    return msgspec.structs.replace(rule, case=cases, exempt=())
+        cases = [part for case in cases for part in _split(case, exemption)]
+    return cases
 
 
 def _split(case: Case, exemption: Exemption) -> Iterator[Case]:
-    if case.verdict not in _ACCUSING:
+    if case.verdict not in (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL):
         yield case
         return
-    yield msgspec.structs.replace(case, when={**case.when, exemption.fact: False})
-    yield type(case)(
-        verdict=Verdict.DETERMINISTIC,
-        when={**case.when, exemption.fact: True},
-        torch=case.torch,
-        why=exemption.why,
-        cause=case.cause,
-    )
+    yield replace(case, when={**case.when, exemption.fact: False})
+    when = {**case.when, exemption.fact: True}
+    safe = Verdict.DETERMINISTIC
+    yield type(case)(verdict=safe, when=when, torch=case.torch, why=exemption.why, cause=case.cause)
 
 
 #: What a table's evidence can be, strongest first: the order in which grades are shown.
@@ -314,14 +306,10 @@ class Switches(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def find(self, library: str, rule: str) -> Switch | None:
         """The switch of ``library`` for findings of ``rule``; a rule that a table took over goes by its origin, too."""
-        return next(
-            (switch for switch in self.switch if switch.library == library and _named(rule, switch.rules)), None
-        )
+        names = {rule, rule.partition("-")[2]}
+        own = (switch for switch in self.switch if switch.library == library)
+        return next((switch for switch in own if names.intersection(switch.rules)), None)
 
     def is_in_hand(self, rule: str) -> bool:
         """Is the remedy of ``rule`` made from outside of the line?"""
-        return _named(rule, self.in_hand)
-
-
-def _named(rule: str, rules: tuple[str, ...]) -> bool:
-    return rule in rules or rule.partition("-")[2] in rules
+        return rule in self.in_hand or rule.partition("-")[2] in self.in_hand

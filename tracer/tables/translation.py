@@ -8,6 +8,7 @@ candidate says where it can be chosen; which of them is chosen among those that 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -17,8 +18,8 @@ import msgspec
 
 from tracer.facts.fact import Value
 from tracer.names import Backend
-from tracer.tables.reading import ID, OP, bad_range, misspelt_conditions, parse, read
-from tracer.tables.rules import SCHEMA, RuleEvidence, Table, Wanted
+from tracer.tables.reading import ID, OP, misspelt_conditions, misspelt_head, parse, read
+from tracer.tables.rules import SCHEMA, Conditioned, Reviewed, RuleEvidence, Table
 from tracer.tables.vocabulary import BACKWARD_OF, FORWARD_FACTS, RECORDED_FACTS, in_domain
 
 #: Where the table lies.
@@ -31,17 +32,13 @@ STAYS = "recorded"
 RECORDED_ON = "cpu"
 
 
-class Candidate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Candidate(Conditioned, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """An op that the target may run, and where it can be chosen."""
 
     op: str = ""
     """An overload, ``aten._cudnn_rnn.default``; ``recorded``: the recorded op itself; empty: the target runs none that
     is known, as ``why`` says."""
-    when: dict[str, Wanted] = {}
-    """As in a rule's case: what must hold for this op to be possible. Empty: always."""
-    torch: str = ""
-    """Versions in which it is possible; empty: every reviewed one."""
-    facts: dict[str, Value] = {}
+    facts: dict[str, Value] = {}  # noqa: RUF012 (msgspec copies it)
     """What holds of this op although the recorded call cannot tell it."""
     why: str = ""
     """Why no op is known, where ``op`` is empty."""
@@ -79,12 +76,9 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     evidence: tuple[RuleEvidence, ...]
 
 
-class Translations(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Translations(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Everything that is known of how a CPU recording differs from a run on another device."""
 
-    schema: int
-    reviewed: str
-    """Versions of torch that the rows were written for."""
     translation: tuple[Translation, ...] = ()
     note: tuple[Note, ...] = ()
 
@@ -106,7 +100,7 @@ def load_translations() -> Translations:
 
 def translated_facts(table: Translations, tables: Mapping[Backend, Table]) -> Mapping[str, frozenset[str]]:
     """Recorded op to the facts that a recorder must note so that every op that it may become can be judged."""
-    wanted: dict[str, set[str]] = {}
+    wanted: defaultdict[str, set[str]] = defaultdict(set)
     for row in table.translation:
         keys = {key for candidate in row.becomes for key in candidate.when}
         for candidate in row.becomes:
@@ -115,19 +109,16 @@ def translated_facts(table: Translations, tables: Mapping[Backend, Table]) -> Ma
             rules = (tables[backend].find(candidate.op) for backend in row.to if backend in tables)
             asked = {key for rule in rules if rule is not None for case in rule.case for key in case.when}
             keys |= asked - candidate.facts.keys()
-        told = {FORWARD_FACTS[key] for key in keys.intersection(FORWARD_FACTS)}
-        for op in row.ops if told else ():
-            wanted.setdefault(op.removesuffix(BACKWARD_OF), set()).update(told)
+        for op in row.ops:
+            wanted[op.removesuffix(BACKWARD_OF)].update(FORWARD_FACTS[key] for key in keys.intersection(FORWARD_FACTS))
         for op in (*row.ops, row.forward) if row.forward else row.ops:
-            wanted.setdefault(op, set()).update(keys.intersection(RECORDED_FACTS))
+            wanted[op].update(keys.intersection(RECORDED_FACTS))
     return MappingProxyType({op: frozenset(keys) for op, keys in wanted.items() if keys})
 
 
 def _misspelt(table: Translations) -> Iterator[tuple[str, str]]:
     """Every word that the types let through and the vocabulary does not, with its path."""
-    if table.schema != SCHEMA:
-        yield "$.schema", f"schema {table.schema} is not {SCHEMA}, the one that this release reads"
-    yield from bad_range("$.reviewed", table.reviewed or "nothing", ("<", "<=", ">="))
+    yield from misspelt_head(table)
     for number, row in enumerate(table.translation):
         path = f"$.translation[{number}] ({row.id})"
         yield from _misspelt_row(path, row.id, row.to, row.ops)
@@ -135,7 +126,13 @@ def _misspelt(table: Translations) -> Iterator[tuple[str, str]]:
         if row.forward and not (OP.fullmatch(row.forward) and row.forward.count(".") == 1):
             yield path, f"{row.forward!r} is not spelt namespace.name"
         for place, candidate in enumerate(row.becomes):
-            yield from _misspelt_candidate(f"{path}.becomes[{place}]", candidate)
+            here = f"{path}.becomes[{place}]"
+            yield from misspelt_conditions(here, candidate.when, candidate.torch)
+            if candidate.op not in ("", STAYS) and not (OP.fullmatch(candidate.op) and candidate.op.count(".") == 2):
+                yield here, f"{candidate.op!r} is not spelt namespace.name.overload"
+            for key, value in candidate.facts.items():
+                if key not in RECORDED_FACTS or not in_domain(key, value):
+                    yield here, f"{key} = {value!r} is no recorded fact"
     for number, note in enumerate(table.note):
         yield from _misspelt_row(f"$.note[{number}] ({note.id})", note.id, note.to, note.seen)
 
@@ -148,12 +145,3 @@ def _misspelt_row(path: str, id: str, to: tuple[Backend, ...], ops: tuple[str, .
     for op in ops:
         if not OP.fullmatch(op):
             yield path, f"{op!r} is not spelt namespace.name[.overload]"
-
-
-def _misspelt_candidate(path: str, candidate: Candidate) -> Iterator[tuple[str, str]]:
-    yield from misspelt_conditions(path, candidate.when, candidate.torch)
-    if candidate.op and candidate.op != STAYS and (not OP.fullmatch(candidate.op) or candidate.op.count(".") != 2):
-        yield path, f"{candidate.op!r} is not spelt namespace.name.overload"
-    for key, value in candidate.facts.items():
-        if key not in RECORDED_FACTS or not in_domain(key, value):
-            yield path, f"{key} = {value!r} is no recorded fact"

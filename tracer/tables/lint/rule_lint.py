@@ -10,12 +10,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import product
-from typing import Protocol
 
 from tracer.facts.fact import Value
 from tracer.names import OF_A_RUN, Backend, EvidenceKind, Verdict
-from tracer.tables.conditions import Cased, wanted_values
-from tracer.tables.rules import Case, ClassTable, LibraryTable, Rule, RuleEvidence, Table
+from tracer.tables.conditions import wanted_values
+from tracer.tables.rules import Case, Cased, ClassTable, LibraryTable, Rule, RuleEvidence, Table
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DOMAINS, RECORDED_FACTS
 
@@ -97,23 +96,7 @@ def unproven(rule: Cased, releases: tuple[str, ...]) -> Iterator[str]:
     yield from _overlaps_and_gaps(rule, releases)
 
 
-class Reasoned(Cased, Protocol):
-    """What says why, what to do and where it knows it from: a rule, a row of the table of settings."""
-
-    @property
-    def why(self) -> str:
-        """The mechanism."""
-
-    @property
-    def remedy(self) -> str:
-        """What to write instead."""
-
-    @property
-    def evidence(self) -> tuple[RuleEvidence, ...]:
-        """Why it is believed."""
-
-
-def incomplete(rule: Reasoned) -> Iterator[str]:
+def incomplete(rule: Cased) -> Iterator[str]:
     """Missing parts, and sentences that are none."""
     for name in ("case", "evidence"):
         if not getattr(rule, name):

@@ -15,9 +15,9 @@ from pathlib import Path
 import msgspec
 
 from tracer.facts.fact import Value
-from tracer.names import About, Backend, Cause, Differs, EventKind, GeneratorKind, Subsystem
-from tracer.tables.reading import ID, OP, bad_range, misspelt_conditions, parse, read
-from tracer.tables.rules import SCHEMA, Case, RuleEvidence, Wanted
+from tracer.names import About, Backend, Differs, EventKind, GeneratorKind, Subsystem
+from tracer.tables.reading import ID, OP, VARIABLE, bad_range, misspelt_conditions, misspelt_head, parse, read
+from tracer.tables.rules import Case, Cased, Reviewed, RuleEvidence, Wanted
 from tracer.tables.vocabulary import PROCESS_FACTS, SETTINGS, in_domain
 
 ROWS = Path(__file__).parent.parent / "environment.toml"
@@ -31,7 +31,6 @@ RESERVED: Mapping[str, str] = {
     "unseen": "none: whether a step depends on it shows nowhere; only setting it too late makes a finding",
 }
 
-_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+(\(\))?")
 
 
@@ -45,11 +44,9 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Facts that the call must bear, as a rule's condition spells them; a dtype class may stand for its members."""
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Row(Cased, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One setting, or one thing that a process can do, and what it makes of reproducibility."""
 
-    id: str
-    """Permanent, kebab-case, led by ``environment-``."""
     about: About
     name: str
     """What users write: ``torch.backends.cudnn.benchmark``, ``CUBLAS_WORKSPACE_CONFIG``, ``DataLoader``."""
@@ -57,14 +54,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     """Other names of the same setting: the variable that makes it at import, the call for another device."""
     category: str
     """The heading under which it is listed: one of ``CATEGORIES``."""
-    cause: Cause
-    why: str
-    remedy: str
     code: str = ""
     """The lines to paste, where there are any."""
     where: str = ""
     """Where they must stand, as a phrase: "before torch is imported, or in the shell that starts the script"."""
-    sets: dict[str, Value] = {}
+    sets: dict[str, Value] = {}  # noqa: RUF012 (msgspec copies it)
     """What ``code`` makes of the settings, as ``judge(..., settings=...)`` takes them: an ``Environment`` field, a
     variable or a dotted name to its value; ``seed.torch``, ``seed.python``, ``seed.numpy`` to ``true``."""
     field: str = ""
@@ -102,11 +96,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     evidence: tuple[RuleEvidence, ...] = ()
 
 
-class EnvironmentTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class EnvironmentTable(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Every row, and the groups of calls that they name."""
 
-    schema: int
-    reviewed: str
     row: tuple[Row, ...]
     group: tuple[Group, ...] = ()
 
@@ -148,9 +140,7 @@ def variables_of(rows: Iterable[Row]) -> frozenset[str]:
 
 
 def _misspelt(table: EnvironmentTable) -> Iterator[tuple[str, str]]:
-    if table.schema != SCHEMA:
-        yield "$.schema", f"schema {table.schema} is not {SCHEMA}, the one that this release reads"
-    yield from bad_range("$.reviewed", table.reviewed or "nothing", ("<", "<=", ">="))
+    yield from misspelt_head(table)
     names = {group.name for group in table.group}
     for number, group in enumerate(table.group):
         path = f"$.group[{number}] ({group.name})"
@@ -169,7 +159,7 @@ def _misspelt_row(path: str, row: Row, groups: set[str]) -> Iterator[tuple[str, 
         yield path, "a row is not about calls; a backend's table is"
     if row.category not in CATEGORIES:
         yield path, f"there is no category {row.category!r}"
-    if row.variable and not _VARIABLE.fullmatch(row.variable):
+    if row.variable and not VARIABLE.fullmatch(row.variable):
         yield path, f"{row.variable!r} does not spell an environment variable"
     if row.read and not _PATH.fullmatch(row.read):
         yield path, f"{row.read!r} is not a dotted name"
