@@ -10,13 +10,12 @@ import pytest
 from packaging.version import Version
 
 from tests.support.command import Command, process
-from tests.tables.lint.test_from_trials import recorded
+from tests.tables.lint.test_measurement_of_trials import recorded
 from tests.tables.samples import HEAD, rule_text
 from tracer.names import Backend
 from tracer.tables import loading
 from tracer.tables.lint import proving
-from tracer.tables.lint.from_trials import measurement_of
-from tracer.tables.lint.measured import load_measurement
+from tracer.tables.lint.measured import load_measurement, measurement_of
 from tracer.tables.loading import existing_tables, load_tables
 from tracer.tables.settings.rows import load_rows
 

@@ -7,7 +7,7 @@ import pytest
 from tracer.errors import TableError
 from tracer.names import Backend, Verdict
 from tracer.tables.compilers import ITSELF, compiled_facts, load_compiler, load_compilers, parse_compiler
-from tracer.tables.lint.compiler_lint import lint_compiler
+from tracer.tables.lint.rule_lint import lint_compiler
 from tracer.tables.loading import load_tables, required_facts
 
 TEXT = """

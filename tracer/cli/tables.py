@@ -94,8 +94,7 @@ def measured(trace: Path, output: Path | None) -> int:
     It names ops, facts and settings, and no line of your code; what contradicts a table is said on standard error.
     """
     from tracer.files import write_whole
-    from tracer.tables.lint.from_trials import measurement_of
-    from tracer.tables.lint.measured import contradictions, dump_measurement
+    from tracer.tables.lint.measured import contradictions, dump_measurement, measurement_of
     from tracer.tables.loading import load_tables
     from tracer.trace import load_trace
 

@@ -18,19 +18,15 @@ from tracer.names import SEVERITY, Backend, DeterministicMode, Settings, Verdict
 from tracer.tables.conditions import wanted_values
 from tracer.tables.lookup import find_rules, find_translations, is_rule_id, is_torchs, refusal, spelled
 from tracer.tables.rules import Case, Cased, Rule, Table
+from tracer.tables.settings.declared import MODE
 from tracer.tables.settings.target_settings import settings_of
 from tracer.tables.translation import NO_TRANSLATIONS, Translation, Translations
-from tracer.tables.versions import placed, release, reviewed_releases, speaks_of
+from tracer.tables.versions import RELEASES, placed, release, reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DOMAINS
 from tracer.trace.records import Environment
 
-_MODE = "deterministic_mode"
-
 #: torch's own settings, as they are when nobody touched them; the number of threads is nobody's default.
-_NOBODYS = Environment(python="", platform="", torch="")
-_DEFAULTS: Mapping[str, Value] = {
-    key: value for key, value in settings_of(_NOBODYS, Settings.DEFAULT).items() if key != _MODE
-}
+_DEFAULTS: Mapping[str, Value] = settings_of(Environment(python="", platform="", torch=""), Settings.DEFAULT)
 
 Conditions = dict[str, frozenset[Value]]
 
@@ -123,38 +119,31 @@ def explain(
 
 def spans(rule: Cased, reviewed: str) -> tuple[Span, ...]:
     """The rule's history: neighbouring versions with the same answers taken together, oldest first."""
-    made: list[Span] = []
-    spoken: list[Case] = []
+    history: list[Span] = []
+    before: list[Case] = []
     for version in reviewed_releases(reviewed):
-        live = _live(rule, version)
-        if made and (live == spoken or _answers(made[-1].rows) == _answers(_rows(live))):
-            made[-1] = made[-1]._replace(last=version)
+        live = [case for case in rule.case if speaks_of(case.torch, version)]
+        if history and (live == before or _answers(history[-1].rows) == _answers(_rows(live))):
+            history[-1] = history[-1]._replace(last=version)
         else:
-            made.append(Span(version, version, _rows(live)))
-        spoken = live
-    return tuple(made)
-
-
-def _live(rule: Cased, version: str) -> list[Case]:
-    return [case for case in rule.case if speaks_of(case.torch, version)]
+            history.append(Span(version, version, _rows(live)))
+        before = live
+    return tuple(history)
 
 
 def _rows(live: list[Case]) -> tuple[Row, ...]:
     """The cases for each state of the mode share no call and leave none out (the lint proves it), so their meets do
     neither; rows that agree are joined again."""
-    asked = [(case, _meet({}, {key: wanted_values(case, key) for key in case.when if key != _MODE})) for case in live]
+    asked = [(case, _meet({}, {key: wanted_values(case, key) for key in case.when if key != MODE})) for case in live]
     offs, warns, ons = (
-        [(case, when) for case, when in asked if when is not None and str(mode) in wanted_values(case, _MODE)]
+        [(case, when) for case, when in asked if when is not None and str(mode) in wanted_values(case, MODE)]
         for mode in DeterministicMode
     )
     rows: list[Row] = []
     for (off, when_off), (warn, when_warn) in product(offs, warns):
         met = _meet(when_off, when_warn)
-        if met is None:
-            continue
-        for on, when_on in ons:
-            when = _meet(met, when_on)
-            if when is not None:
+        for on, when_on in ons if met is not None else ():
+            if (when := _meet(met or {}, when_on)) is not None:
                 notes = tuple(dict.fromkeys(case.why for case in (off, warn, on) if case.why))
                 rows.append(Row(when, off.verdict, warn.verdict, on.verdict, notes, on.route))
     return tuple(_joined(rows))
@@ -166,19 +155,16 @@ def _explanation(
     place = placed(table.reviewed, version)
     known = reviewed_releases(table.reviewed)
     minor = known[-1] if place == "newer" else ".".join(version.split(".")[:2])
+    at = RELEASES.index(minor) if minor in RELEASES else -1
     becomes = tuple(replace(row, becomes=tuple(c for c in row.becomes if speaks_of(c.torch, minor))) for row in becomes)
     candidates = (table.find(candidate.op) for row in becomes for candidate in row.becomes if candidate.op)
     there = [rule for rule in candidates if rule is not None]
-    told: list[tuple[Rule, Span | None]] = []
+    explained: list[tuple[Rule, Span | None]] = []
     for rule in {rule.id: rule for rule in (*rules, *there)}.values():
         history = spans(rule, table.reviewed_for(rule)) if place in ("reviewed", "newer") else ()
-        releases = reviewed_releases(table.reviewed_for(rule))
-        told.append((rule, next((s for s in history if minor in _releases_of(s, releases)), None)))
-    return Explanation(table.backend, version, place, table, tuple(told), becomes, its_own)
-
-
-def _releases_of(span: Span, known: tuple[str, ...]) -> tuple[str, ...]:
-    return known[known.index(span.first) : known.index(span.last) + 1]
+        holding = (span for span in history if RELEASES.index(span.first) <= at <= RELEASES.index(span.last))
+        explained.append((rule, next(holding, None)))
+    return Explanation(table.backend, version, place, table, tuple(explained), becomes, its_own)
 
 
 def _answers(rows: tuple[Row, ...]) -> list[tuple[Conditions, tuple[Verdict, ...]]]:
@@ -186,12 +172,9 @@ def _answers(rows: tuple[Row, ...]) -> list[tuple[Conditions, tuple[Verdict, ...
 
 
 def _at_defaults(rows: tuple[Row, ...], column: int) -> tuple[Verdict, ...]:
-    said = {
-        row.verdicts[column]
-        for row in rows
-        if all(_DEFAULTS[key] in values for key, values in row.when.items() if key in _DEFAULTS)
-    }
-    return tuple(verdict for verdict in SEVERITY if verdict in said)
+    defaults = (row for row in rows if all(_DEFAULTS[key] in row.when[key] for key in row.when if key in _DEFAULTS))
+    verdicts = {row.verdicts[column] for row in defaults}
+    return tuple(verdict for verdict in SEVERITY if verdict in verdicts)
 
 
 def _meet(one: Conditions, other: Conditions) -> Conditions | None:

@@ -1,24 +1,28 @@
 """What was measured: runs of ops on a device, kept as data, and held against the tables.
 
 ``measured/<device>-torch-<version>.json`` is written by ``threads.py`` and ``measure_cuda.py`` in
-``benchmarks/evidence``. A rule may cite a run as evidence of grade ``measured``:
-``measured/cpu-torch-2.13.json: index_put accumulate``. A run that a table's verdict cannot be true of is a
-contradiction, which the lint reports until one of the two is mended, or until an entry under ``explained`` says why
-both stand.
+``benchmarks/evidence``, or made of anybody's recording with trials. A rule may cite a run as evidence of grade
+``measured``: ``measured/cpu-torch-2.13.json: index_put accumulate``. The lint reports a run that a table's verdict
+cannot be true of, unless an entry under ``explained`` says why both stand.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
 from tracer.errors import TableError
-from tracer.names import Backend, DeterministicMode, EvidenceKind, Phase, Verdict
+from tracer.names import Backend, DeterministicMode, EvidenceKind, Phase, Settings, Verdict
 from tracer.tables.rules import Table
 from tracer.tables.ruling.target_tables import TargetTables
+from tracer.tables.settings.declared import MODE
+from tracer.tables.settings.target_settings import settings_of
+from tracer.tables.versions import release
+from tracer.trace.file import Trace
 from tracer.trace.records import CallGroup, FactValue
 
 #: The schema that this release reads and writes.
@@ -27,6 +31,7 @@ SCHEMA = 1
 FOLDER = Path(__file__).parent.parent / "measured"
 
 _CITED = re.compile(r"measured/(?P<file>[\w.+-]+\.json)(?:: (?P<what>.+))?")
+_CPU = "cpu"
 #: Verdicts under which two runs of one input, seeded alike, must agree.
 _SAME = frozenset({Verdict.DETERMINISTIC, Verdict.SEEDED})
 
@@ -85,6 +90,59 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     explained: tuple[Explained, ...] = ()
 
 
+def measurement_of(trace: Trace) -> Measurement:
+    """What the trials of ``trace`` showed on its device: an accelerator's, where calls ran on one, else the CPU's.
+
+    Calls that varied are kept one by one, and those that agreed are counted, as in the files that ship. Raises
+    ``TableError`` where nothing was tried.
+    """
+    eager = [group for group in trace.calls if group.region is None]  # no table speaks of a whole region
+    tried = [group for group in eager if group.tried is not None and group.tried.trials]
+    if not tried:
+        raise TableError("no call of this trace was tried", hint="record it with `tracer run --trials 30`")
+    devices = [str(group.facts.get("device")) for group in tried]
+    device = next((name for name in devices if name != _CPU), _CPU)
+    here = [group for group, name in zip(tried, devices, strict=True) if name == device]
+    environment = trace.environment
+    settings = settings_of(environment, Settings.RECORDED)
+    runs = tuple(_runs(here, environment.deterministic_mode))
+    return Measurement(
+        schema=SCHEMA,
+        backend=_backend_of(device, is_rocm=environment.hip is not None),
+        torch=release(environment.torch),
+        device=environment.devices[0].name if environment.devices and device != _CPU else "",
+        threads=environment.num_threads,
+        settings={key: value for key, value in settings.items() if key != MODE},
+        samples=len(here),
+        alike=len(here) - len(runs),
+        run=runs,
+    )
+
+
+def _backend_of(device: str, *, is_rocm: bool) -> Backend:
+    if is_rocm and device == Backend.ROCM.device:
+        return Backend.ROCM
+    try:
+        return Backend(device)
+    except ValueError as problem:
+        raise TableError(f"no table is for {device}", hint="measure on a backend that has one") from problem
+
+
+def _runs(groups: list[CallGroup], mode: DeterministicMode) -> Iterator[Run]:
+    numbers: Counter[str] = Counter()
+    for group in groups:
+        if group.tried is not None and group.tried.varied:
+            named = f"{group.op}, {group.phase}"
+            numbers[named] += 1
+            yield Run(
+                what=f"{named}, {numbers[named]}",
+                mode=mode,
+                runs=group.tried.trials + group.tried.calls,
+                distinct=group.tried.distinct,
+                calls=(MeasuredCall(op=group.op, phase=group.phase, node=group.node, facts=group.facts),),
+            )
+
+
 def measurement_files() -> tuple[Path, ...]:
     """Measurements that ship, by name."""
     return tuple(sorted(FOLDER.glob("*.json")))
@@ -93,20 +151,19 @@ def measurement_files() -> tuple[Path, ...]:
 def load_measurement(path: Path) -> Measurement:
     """Read one file; ``TableError`` in one line for what it may not hold."""
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=Measurement)
+        measurement = msgspec.json.decode(path.read_bytes(), type=Measurement)
     except (OSError, msgspec.DecodeError) as problem:
         raise TableError(f"{path.name}: {problem}", hint="measure it again") from problem
-    if found.schema != SCHEMA:
-        raise TableError(f"{path.name}: schema {found.schema} is not {SCHEMA}", hint="measure again")
-    return found
+    if measurement.schema != SCHEMA:
+        raise TableError(f"{path.name}: schema {measurement.schema} is not {SCHEMA}", hint="measure again")
+    return measurement
 
 
 def dump_measurement(measurement: Measurement) -> bytes:
     """The file's bytes: a line a field, and in lists of records a line a record, so that a change can be reviewed."""
     fields = msgspec.json.decode(msgspec.json.encode(measurement), type=dict[str, msgspec.Raw])
-    return (
-        b"{\n" + b",\n".join(b' "%s": %s' % (name.encode(), _lines(value)) for name, value in fields.items()) + b"\n}\n"
-    )
+    lines = (b' "%s": %s' % (name.encode(), _lines(value)) for name, value in fields.items())
+    return b"{\n" + b",\n".join(lines) + b"\n}\n"
 
 
 def _lines(value: msgspec.Raw) -> bytes:
@@ -115,12 +172,12 @@ def _lines(value: msgspec.Raw) -> bytes:
     if not text.startswith(b"[{"):
         return msgspec.json.format(text, indent=0)
     records = msgspec.json.decode(text, type=list[msgspec.Raw])
-    return b"[\n" + b",\n".join(b"  " + msgspec.json.format(bytes(one), indent=0) for one in records) + b"\n ]"
+    return b"[\n" + b",\n".join(b"  " + msgspec.json.format(bytes(record), indent=0) for record in records) + b"\n ]"
 
 
 def verdicts_of(run: Run, measurement: Measurement, tables: Mapping[Backend, Table]) -> tuple[Verdict, ...]:
     """What the tables say of each call of ``run``, under the settings that it was measured with."""
-    settings = {**measurement.settings, "deterministic_mode": str(run.mode)}
+    settings = {**measurement.settings, MODE: str(run.mode)}
     bench = TargetTables(tables, measurement.backend, measurement.torch, settings)
     return tuple(
         bench.rule_on(CallGroup(op=call.op, phase=call.phase, node=call.node, facts=call.facts)).verdict
@@ -131,33 +188,30 @@ def verdicts_of(run: Run, measurement: Measurement, tables: Mapping[Backend, Tab
 def contradictions(measurement: Measurement, tables: Mapping[Backend, Table]) -> Iterator[str]:
     """Runs that a table's verdicts cannot be true of, and explanations that explain none of them."""
     explained = {(difference.what, difference.mode) for difference in measurement.explained}
-    met = set()
+    contradicted = set()
     for run in measurement.run:
-        fault = _contradiction(run, verdicts_of(run, measurement, tables))
-        if fault:
-            met.add((run.what, run.mode))
+        if fault := _contradiction(run, set(verdicts_of(run, measurement, tables))):
+            contradicted.add((run.what, run.mode))
             if (run.what, run.mode) not in explained:
                 yield f"{run.what}, mode {run.mode}: {fault}"
-    for what, mode in sorted(explained - met):
+    for what, mode in sorted(explained - contradicted):
         yield f"{what}, mode {mode}: explained, but nothing contradicts it"
 
 
-def _contradiction(run: Run, verdicts: tuple[Verdict, ...]) -> str:
-    said = set(verdicts)
+def _contradiction(run: Run, verdicts: set[Verdict]) -> str:
     if run.refused:
-        if said & {Verdict.RAISES, Verdict.UNKNOWN}:
-            return ""
-        return "torch refused it, and by the table no call raises"
-    if Verdict.RAISES in said:
+        explains = verdicts & {Verdict.RAISES, Verdict.UNKNOWN}
+        return "" if explains else "torch refused it, and by the table no call raises"
+    if Verdict.RAISES in verdicts:
         return "by the table a call raises, and it ran"
-    if run.distinct > 1 and said <= _SAME:
+    if run.distinct > 1 and verdicts <= _SAME:
         return f"{run.distinct} distinct results in {run.runs} runs, and by the table every call repeats"
     return ""
 
 
 def faults_of_measurements(tables: Mapping[Backend, Table], paths: Iterable[Path] | None = None) -> list[str]:
     """Everything that is wrong between the measurements that ship and the tables, one line each, led by the file."""
-    faults = []
+    faults: list[str] = []
     known: dict[str, Measurement] = {}
     for path in measurement_files() if paths is None else paths:
         try:
@@ -166,11 +220,10 @@ def faults_of_measurements(tables: Mapping[Backend, Table], paths: Iterable[Path
             faults.append(str(problem))
     for name, measurement in known.items():
         faults += [f"{name}: {fault}" for fault in contradictions(measurement, tables)]
-    for table in tables.values():
-        for rule in table.rule:
-            for row in rule.evidence:
-                if row.kind is EvidenceKind.MEASURED and (fault := _unfounded(row.ref, known)):
-                    faults.append(f"{rule.id}: evidence {row.ref!r} {fault}")
+    cited = [(r.id, row) for table in tables.values() for r in table.rule for row in r.evidence]
+    for id, row in cited:
+        if row.kind is EvidenceKind.MEASURED and (fault := _unfounded(row.ref, known)):
+            faults.append(f"{id}: evidence {row.ref!r} {fault}")
     return faults
 
 
@@ -182,6 +235,5 @@ def _unfounded(ref: str, known: Mapping[str, Measurement]) -> str:
     measurement = known.get(cited["file"])
     if measurement is None:
         return "cites a file that does not exist"
-    if cited["what"] and cited["what"] not in {run.what for run in measurement.run}:
-        return "cites a run that the file does not hold"
-    return ""
+    is_held = not cited["what"] or any(run.what == cited["what"] for run in measurement.run)
+    return "" if is_held else "cites a run that the file does not hold"

@@ -9,19 +9,11 @@ from typing import Union
 from tracer.errors import TableError
 from tracer.tables.compilers import COMPILERS, CompilerTable, load_compiler, load_compilers
 from tracer.tables.examples import EXAMPLES, lint_examples, load_examples
-from tracer.tables.lint.compiler_lint import lint_compiler
 from tracer.tables.lint.measured import faults_of_measurements
 from tracer.tables.lint.row_lint import lint_rows
-from tracer.tables.lint.rule_lint import lint_classes, lint_libraries, lint_table
+from tracer.tables.lint.rule_lint import lint_classes, lint_compiler, lint_libraries, lint_table
 from tracer.tables.lint.translation_lint import lint_translations
-from tracer.tables.loading import (
-    existing_tables,
-    load_classes,
-    load_libraries,
-    load_table,
-    load_tables,
-    table_file,
-)
+from tracer.tables.loading import existing_tables, load_classes, load_libraries, load_table, load_tables, table_file
 from tracer.tables.rules import ClassTable, LibraryTable, Rule, Table
 from tracer.tables.settings.rows import ROWS, EnvironmentTable, load_rows
 from tracer.tables.translation import TRANSLATIONS, load_translations
@@ -39,18 +31,18 @@ def faults_of_tables(resolves: Resolves | None = None, torch: str = "") -> list[
 
     ``resolves`` says whether the torch of version ``torch`` has an op; without it no op is looked up.
     """
-    faults: list[str] = []
-    faults += _faults("libraries.toml", load_libraries, lint_libraries, resolves, torch)
-    faults += _faults("classes.toml", load_classes, lint_classes, resolves, torch)
-    for backend in existing_tables():
-        faults += _faults(table_file(backend).name, partial(load_table, backend), lint_table, resolves, torch)
-    for name, file in COMPILERS.items():
-        faults += _faults(file.name, partial(load_compiler, name), lint_compiler, resolves, torch)
+    tables: list[tuple[str, Callable[[], _Loaded], Callable[..., list[str]]]] = [
+        ("libraries.toml", load_libraries, lint_libraries),
+        ("classes.toml", load_classes, lint_classes),
+        *((table_file(backend).name, partial(load_table, backend), lint_table) for backend in existing_tables()),
+        *((file.name, partial(load_compiler, name), lint_compiler) for name, file in COMPILERS.items()),
+        (ROWS.name, load_rows, lint_rows),
+    ]
+    faults = [fault for table in tables for fault in _faults(*table, resolves, torch)]
     try:
         translations, examples = load_translations(), load_examples()
     except TableError as problem:
         return list(dict.fromkeys([*faults, str(problem)]))
-    faults += _faults(ROWS.name, load_rows, lint_rows)
     if not faults:  # candidates are held against tables, which must load for it
         wrong = lint_translations(translations, load_tables(), resolves, torch)
         faults += [f"{TRANSLATIONS.name}: {fault}" for fault in wrong]
@@ -61,17 +53,14 @@ def faults_of_tables(resolves: Resolves | None = None, torch: str = "") -> list[
 
 def counted() -> str:
     """How much was proven, in one line."""
-    tables = [load_table(backend) for backend in existing_tables()]
+    tables: list[Table | LibraryTable | CompilerTable] = [*load_tables().values(), load_libraries()]
+    tables += load_compilers().values()
     rules: list[Rule] = [rule for table in tables for rule in table.rule]
-    rules += load_libraries().rule
-    compilers = load_compilers()
-    rules += (rule for compiler in compilers.values() for rule in compiler.rule)
-    cases = sum(len(rule.case) for rule in rules)
     settings = load_rows().row
-    cases += sum(len(row.case) for row in settings)
+    cases = sum(len(row.case) for row in (*rules, *settings))
     translations, examples = len(load_translations().translation), len(load_examples().example)
     return (
-        f"{len(tables) + len(compilers) + 2} tables, {len(rules):,} rules, {cases:,} cases,"
+        f"{len(tables) + 1} tables, {len(rules):,} rules, {cases:,} cases,"
         f" {translations} translations, {len(settings)} settings, {examples} examples:"
         " no gap, no overlap, no dead case."
     )
@@ -79,19 +68,13 @@ def counted() -> str:
 
 def unresolved(rules: Iterable[Rule], resolves: Resolves, torch: str) -> Iterator[str]:
     """Ops of torch's own that a rule names for version ``torch`` and that version does not have."""
-    for rule in rules:
-        if any(speaks_of(case.torch, torch) for case in rule.case):
-            for op in rule.ops:
-                if op.partition(".")[0] in _TORCHS and not resolves(op):
-                    yield f"{rule.id}: torch {torch} has no {op}"
+    live = (rule for rule in rules if any(speaks_of(case.torch, torch) for case in rule.case))
+    named = ((rule.id, op) for rule in live for op in rule.ops if op.partition(".")[0] in _TORCHS)
+    return (f"{id}: torch {torch} has no {op}" for id, op in named if not resolves(op))
 
 
 def _faults(
-    name: str,
-    load: Callable[[], _Loaded],
-    lint: Callable[..., list[str]],
-    resolves: Resolves | None = None,
-    torch: str = "",
+    name: str, load: Callable[[], _Loaded], lint: Callable[..., list[str]], resolves: Resolves | None, torch: str
 ) -> Iterator[str]:
     try:
         table = load()

@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import types
 import typing
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from tracer.facts.fact import Value
 from tracer.names import About, Differs, EventKind, Verdict
-from tracer.tables.lint.rule_lint import incomplete, repeated, unproven
+from tracer.tables.lint.rule_lint import empty_fields, incomplete, repeated, unproven
 from tracer.tables.settings.declared import SEEDS
 from tracer.tables.settings.rows import RESERVED, EnvironmentTable, Row
 from tracer.tables.versions import reviewed_releases, speaks_of
-from tracer.tables.vocabulary import SETTINGS
+from tracer.tables.vocabulary import PROCESS_FACTS, SETTINGS
 from tracer.trace.records import Environment
 
-_LOADER = (
-    "loader.workers",
-    "loader.worker_init",
-    "loader.shuffles",
-    "loader.generator",
-    "loader.in_order",
-    "loader.persistent",
-    "loader.worker_draws",
-    "loader.start_method",
-    "loader.epoch_set",
-)
 #: What the cases of a row may ask, beside settings.
 KEYS: Mapping[About, frozenset[str]] = {
     About.SETTING: frozenset({"value"}),
@@ -34,7 +24,7 @@ KEYS: Mapping[About, frozenset[str]] = {
     About.GENERATOR: frozenset({"origin", "seed.number", "by.library"}),
     About.MEMORY: frozenset(),
     About.OVERLAP: frozenset({"overlap"}),
-    About.LOADER: frozenset({"origin", *_LOADER}),
+    About.LOADER: frozenset({"origin", *(key for key in PROCESS_FACTS if key.startswith("loader."))}),
     About.COMPILED: frozenset({"value", "compiled"}),
 }
 
@@ -54,9 +44,7 @@ def lint_rows(table: EnvironmentTable) -> list[str]:
 
 
 def _faults(row: Row, releases: tuple[str, ...]) -> Iterator[str]:
-    yield from incomplete(row)
-    if not row.name.strip():
-        yield "name is empty"
+    yield from (*incomplete(row), *empty_fields(row, "name"))
     if not releases:
         yield f"`{row.torch}` holds no reviewed release"
     yield from unproven(row, releases)
@@ -83,15 +71,16 @@ def _bad_reading(row: Row) -> Iterator[str]:
             yield "names values of what it does not read"
     if row.read_by and row.about not in (About.SETTING, About.COMPILED, About.LATE):
         yield f"a row about {row.about} is read by nobody"
-    if row.about is About.SETTING and not is_read and not row.needs and _is_risky(row):
+    is_risky = any(case.verdict is not Verdict.DETERMINISTIC for case in row.case)
+    if row.about is About.SETTING and not is_read and not row.needs and is_risky:
         yield "would be found in every step: what cannot be read needs calls, or `unseen`"
     wanted = field_type(row.field) if row.field else str if row.variable else None
     if row.field and wanted is None:
         yield f"{row.field!r} is no field of Environment"
     if wanted is not None:
-        named = (*row.safe, *(() if row.default is None else (row.default,)))
         source = row.field or row.variable
-        yield from (f"{value!r} is not of {source}'s type" for value in named if not _is(value, wanted))
+        wrong = [value for value in (*row.safe, row.default) if value is not None and type(value) is not wanted]
+        yield from (f"{value!r} is not of {source}'s type" for value in wrong)
 
 
 def _bad_happening(row: Row) -> Iterator[str]:
@@ -132,14 +121,10 @@ def _bad_setting(name: str, value: Value) -> str:
         return "" if value is True else "a seed is set to `true`"
     if name in Environment.__struct_fields__:
         wanted = field_type(name)
-        return "" if wanted is not None and _is(value, wanted) else "not of the field's type"
+        return "" if type(value) is wanted else "not of the field's type"
     if name.isupper() or name.replace("_", "").isupper():
         return "" if isinstance(value, str) else "a variable's value is text"
     return "" if "." in name else "neither a field, a variable, a dotted name nor a seed"
-
-
-def _is_risky(row: Row) -> bool:
-    return any(case.verdict is not Verdict.DETERMINISTIC for case in row.case)
 
 
 def field_type(name: str) -> type | None:
@@ -147,22 +132,16 @@ def field_type(name: str) -> type | None:
     hint = typing.get_type_hints(Environment).get(name)
     if hint is None:
         return None
-    plain = [member for member in typing.get_args(hint) or (hint,) if member is not types.NoneType]
-    found = plain[0]
-    return found if found in (bool, int) else str
-
-
-def _is(value: Value, wanted: type) -> bool:
-    return type(value) is wanted
+    plain = next(member for member in typing.get_args(hint) or (hint,) if member is not types.NoneType)
+    return plain if plain in (bool, int) else str
 
 
 def _read_twice(rows: tuple[Row, ...]) -> Iterator[str]:
     """A variable or name that two rows read for the same calls: which of them would speak?"""
-    claims: dict[tuple[str, frozenset[str]], list[str]] = {}
+    claims: defaultdict[tuple[str, frozenset[str]], list[str]] = defaultdict(list)
     for row in rows:
-        for name in (row.variable, row.read):
-            if name:
-                claims.setdefault((name, frozenset(row.needs)), []).append(row.id)
+        for name in filter(None, (row.variable, row.read)):
+            claims[name, frozenset(row.needs)].append(row.id)
     return (f"{name}: read by {' and '.join(ids)}" for (name, _), ids in claims.items() if len(ids) > 1)
 
 
@@ -176,9 +155,6 @@ def _bad_groups(table: EnvironmentTable) -> Iterator[str]:
         if not group.ops and not group.when:
             yield f"group {group.name}: holds every call"
         yield from (f"group {group.name}: {op} is listed {n} times" for op, n in repeated(group.ops))
-        yield from (
-            f"group {group.name}: {op} is listed beside its packet"
-            for op in group.ops
-            if op.count(".") == 2 and op.rpartition(".")[0] in group.ops
-        )
+        beside = [op for op in group.ops if op.count(".") == 2 and op.rpartition(".")[0] in group.ops]
+        yield from (f"group {group.name}: {op} is listed beside its packet" for op in beside)
     yield from (f"group {name}: there are {n} of them" for name, n in repeated(group.name for group in table.group))

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from itertools import product
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import compress, product
+from math import prod
+from typing import TypeVar
 
 from tracer.facts.fact import Value
 from tracer.names import OF_A_RUN, Backend, EvidenceKind, Verdict
+from tracer.tables.compilers import ITSELF, CompiledRule, CompilerTable
 from tracer.tables.conditions import wanted_values
-from tracer.tables.rules import Case, Cased, ClassTable, LibraryTable, Rule, RuleEvidence, Table
+from tracer.tables.rules import Case, Cased, ClassTable, Conditioned, LibraryTable, Rule, RuleEvidence, Table
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DOMAINS, RECORDED_FACTS
 
+Name = TypeVar("Name", bound=Hashable)
 #: A product above this means that a rule asks too much at once and should be two.
 LIMIT = 100_000
 
@@ -58,6 +62,14 @@ def lint_classes(table: ClassTable) -> list[str]:
     return [*faults, *(f"{id}: a class of ops cannot be {v} on every device" for id, v in verdicts if v not in _SAFE)]
 
 
+def lint_compiler(table: CompilerTable) -> list[str]:
+    """As ``lint_table``, for a compiler's: and what its cases hand on must be there to be looked up."""
+    faults = faults_of_rules(table.compiler, table.reviewed, table.rule)
+    for backend in table.backends:
+        faults += claimed_twice(table.speaking_of(backend))
+    return [*faults, *(f"{rule.id}: {fault}" for rule in table.rule for fault in _bad_calls(rule))]
+
+
 def faults_of_rules(name: str, reviewed: str, rules: tuple[Rule, ...]) -> list[str]:
     """What is wrong with each of ``rules``, and ids that several bear; ``name`` leads what is wrong with the file."""
     releases = reviewed_releases(reviewed)
@@ -76,8 +88,7 @@ def claimed_twice(rules: tuple[Rule, ...]) -> Iterator[str]:
 
 
 def _faults(rule: Rule, releases: tuple[str, ...]) -> Iterator[str]:
-    if not rule.ops:
-        yield "ops is empty"
+    yield from empty_fields(rule, "ops")
     yield from incomplete(rule)
     yield from _bad_ops(rule)
     yield from _bad_routes(rule)
@@ -93,24 +104,25 @@ def unproven(rule: Cased, releases: tuple[str, ...]) -> Iterator[str]:
                 yield f"case {number} asks {key} for every value that it can have; leave the key out"
         if not any(speaks_of(case.torch, release) for release in releases):
             yield f"case {number} is dead: `{case.torch}` holds no reviewed release"
-    yield from _overlaps_and_gaps(rule, releases)
+    yield from _overlaps_and_gaps(rule.case, releases)
 
 
 def incomplete(rule: Cased) -> Iterator[str]:
     """Missing parts, and sentences that are none."""
-    for name in ("case", "evidence"):
-        if not getattr(rule, name):
-            yield f"{name} is empty"
-    for name in ("why", "remedy"):
-        if not getattr(rule, name).strip():
-            yield f"{name} is empty"
+    yield from empty_fields(rule, "case", "evidence", "why", "remedy")
     texts = [rule.why, rule.remedy, *(t for case in rule.case for t in (case.why, case.remedy) if t)]
     for text in texts:
         if text.strip() and not is_sentence(text):
             yield f"not a plain sentence: {text!r}"
-    for evidence in rule.evidence:
-        if fault := bad_reference(evidence):
-            yield f"evidence {evidence.ref!r} {fault}"
+    yield from bad_references(rule.evidence)
+
+
+def empty_fields(row: object, *names: str) -> Iterator[str]:
+    """Those of the fields ``names`` that hold nothing, or blanks alone."""
+    for name in names:
+        value = getattr(row, name)
+        if not (value.strip() if isinstance(value, str) else value):
+            yield f"{name} is empty"
 
 
 def is_sentence(text: str) -> bool:
@@ -118,8 +130,12 @@ def is_sentence(text: str) -> bool:
     return bool(text) and text == " ".join(text.split()) and text[-1] in ".`)"
 
 
-def bad_reference(evidence: RuleEvidence) -> str:
-    """What is wrong with a reference; empty for one that a reader can follow."""
+def bad_references(evidence: tuple[RuleEvidence, ...]) -> Iterator[str]:
+    """What is wrong with each reference that no reader can follow."""
+    return (f"evidence {row.ref!r} {fault}" for row in evidence if (fault := _bad_reference(row)))
+
+
+def _bad_reference(evidence: RuleEvidence) -> str:
     ref = evidence.ref
     if ref != " ".join(ref.split()) or not ref:
         return "is not one line of text"
@@ -147,6 +163,19 @@ def _bad_ops(rule: Rule) -> Iterator[str]:
             yield f"{op} is listed beside its packet"
 
 
+def _bad_calls(rule: CompiledRule) -> Iterator[str]:
+    """Cases of a compiler's rule that say what the table of the op that they call says, or too little."""
+    for number, case in enumerate(rule.case):
+        if case.calls and case.verdict is not Verdict.UNKNOWN:
+            yield f"case {number} has a verdict and calls {case.calls}, whose table speaks"
+        if not case.calls and case.verdict is Verdict.UNKNOWN and not case.why:
+            yield f"case {number} says neither what is called nor why nothing is known"
+        if case.facts and case.calls in ("", ITSELF):
+            yield f"case {number} has facts for no other op"
+        if case.route:
+            yield f"case {number} has a route: what runs instead is what it calls"
+
+
 def _bad_kernels(rule: Rule) -> Iterator[str]:
     """Kernels of ops that the rule does not name, and ops whose kernel the rule's one source does not name."""
     yield from (f"{op} has a kernel and is none of its ops" for op in rule.kernels if op not in rule.ops)
@@ -167,49 +196,57 @@ def _bad_routes(rule: Rule) -> Iterator[str]:
             yield f"case {number}: why does not say what a direct call of the op does"
 
 
-def _overlaps_and_gaps(rule: Cased, releases: tuple[str, ...]) -> Iterator[str]:
+def _overlaps_and_gaps(cases: tuple[Case, ...], releases: tuple[str, ...]) -> Iterator[str]:
     """One line for each pair of cases that meet and for the first hole of each set of live cases."""
-    told: set[tuple[int, ...]] = set()
-    for release in releases:
-        live = tuple(i for i, case in enumerate(rule.case) if speaks_of(case.torch, release))
-        if live in told:
+    for live, release in live_sets(cases, releases):
+        combinations = Combinations(cases, live)
+        if combinations.size > LIMIT:
+            yield f"its conditions have {combinations.size:,} combinations; split the rule"
             continue
-        told.add(live)
-        yield from _check(rule.case, live, release)
-
-
-def _check(cases: tuple[Case, ...], live: tuple[int, ...], release: str) -> Iterator[str]:
-    keys = list(dict.fromkeys(key for i in live for key in cases[i].when))
-    wanted = {i: [wanted_values(cases[i], key) for key in keys] for i in live}
-    choices = [told_apart(key, [wanted[i][k] for i in live]) for k, key in enumerate(keys)]
-    size = 1
-    for choice in choices:
-        size *= len(choice)
-    if size > LIMIT:
-        yield f"its conditions have {size:,} combinations; split the rule"
-        return
-    met: set[tuple[int, ...]] = set()
-    gap = False
-    for values in product(*choices):
-        holding = tuple(i for i in live if all(v in w for v, w in zip(values, wanted[i], strict=True)))
-        where = ", ".join(f"{key} = {value}" for key, value in zip(keys, values, strict=True)) or "always"
-        if not holding and not gap:
-            gap = True
-            yield f"gap in torch {release}: no case for {where}"
-        elif len(holding) > 1 and holding not in met:
+        met: set[tuple[int, ...]] = set()
+        for holding, where in combinations:
+            if holding in met or len(holding) == 1:
+                continue
             met.add(holding)
-            yield f"overlap in torch {release}: cases {' and '.join(map(str, holding))} both hold for {where}"
+            if holding:
+                yield f"overlap in torch {release}: cases {' and '.join(map(str, holding))} both hold for {where}"
+            else:
+                yield f"gap in torch {release}: no case for {where}"
 
 
-def told_apart(key: str, sets: list[frozenset[Value]]) -> list[Value]:
+def live_sets(cases: Sequence[Conditioned], releases: tuple[str, ...]) -> Iterable[tuple[tuple[int, ...], str]]:
+    """Each set of cases that speak of one release, by their places, and the first release of which they do."""
+    first: dict[tuple[int, ...], str] = {}
+    for release in releases:
+        first.setdefault(tuple(i for i, case in enumerate(cases) if speaks_of(case.torch, release)), release)
+    return first.items()
+
+
+class Combinations:
+    """Every combination of answers that the ``live`` of ``cases`` tell apart: those that hold for it, and its words."""
+
+    def __init__(self, cases: Sequence[Conditioned], live: tuple[int, ...]) -> None:
+        self._keys = list(dict.fromkeys(key for i in live for key in cases[i].when))
+        self._wanted = {i: [wanted_values(cases[i], key) for key in self._keys] for i in live}
+        self._choices = [_told_apart(key, [self._wanted[i][k] for i in live]) for k, key in enumerate(self._keys)]
+        self.size = prod(map(len, self._choices))
+
+    def __iter__(self) -> Iterator[tuple[tuple[int, ...], str]]:
+        for values in product(*self._choices):
+            holds = (all(v in w for v, w in zip(values, wanted, strict=True)) for wanted in self._wanted.values())
+            where = ", ".join(f"{key} = {value}" for key, value in zip(self._keys, values, strict=True)) or "always"
+            yield tuple(compress(self._wanted, holds)), where
+
+
+def _told_apart(key: str, sets: list[frozenset[Value]]) -> list[Value]:
     """One value of ``key`` for each way in which the cases answer it."""
-    seen: dict[tuple[bool, ...], Value] = {}
+    first: dict[tuple[bool, ...], Value] = {}
     for value in DOMAINS[key]:
-        seen.setdefault(tuple(value in wanted for wanted in sets), value)
-    return list(seen.values())
+        first.setdefault(tuple(value in wanted for wanted in sets), value)
+    return list(first.values())
 
 
-def repeated(names: Iterable[str]) -> Iterator[tuple[str, int]]:
+def repeated(names: Iterable[Name]) -> Iterator[tuple[Name, int]]:
     """Each name that occurs more than once, and how often."""
     return ((name, times) for name, times in Counter(names).items() if times > 1)
 
@@ -219,16 +256,10 @@ def lint_dispatched(table: Table) -> Iterator[str]:
     dispatched = table.dispatched
     if dispatched is None:
         return
-    known = {rule.id for rule in table.rule}
-    for id in dispatched.rules:
-        if id not in known:
-            yield f"dispatched: there is no rule {id}"
-    told: set[tuple[str, str]] = set()
-    for entry in dispatched.vouched:
-        for op in entry.ops:
-            rule = table.find(op)
-            if rule is not None:
-                yield f"dispatched: {op} is vouched for, and {rule.id} names it"
-            if (op, entry.first) in told:
-                yield f"dispatched: {op} is vouched for twice from {entry.first} on"
-            told.add((op, entry.first))
+    ids = {rule.id for rule in table.rule}
+    yield from (f"dispatched: there is no rule {id}" for id in dispatched.rules if id not in ids)
+    vouched = [(op, entry.first) for entry in dispatched.vouched for op in entry.ops]
+    for op, _ in vouched:
+        if (rule := table.find(op)) is not None:
+            yield f"dispatched: {op} is vouched for, and {rule.id} names it"
+    yield from (f"dispatched: {op} is vouched for twice from {first} on" for (op, first), _ in repeated(vouched))

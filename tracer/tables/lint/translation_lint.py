@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from itertools import product
+from itertools import islice
 
 from tracer.names import Backend
 from tracer.tables.conditions import wanted_values
-from tracer.tables.lint.rule_lint import LIMIT, bad_reference, is_sentence, told_apart
+from tracer.tables.lint.rule_lint import (
+    LIMIT,
+    Combinations,
+    bad_references,
+    empty_fields,
+    is_sentence,
+    live_sets,
+    repeated,
+)
 from tracer.tables.rules import RuleEvidence, Table
-from tracer.tables.translation import STAYS, Candidate, Note, Translation, Translations
+from tracer.tables.translation import STAYS, Candidate, Translation, Translations
 from tracer.tables.versions import reviewed_releases, speaks_of
 from tracer.tables.vocabulary import DOMAINS
 
@@ -30,23 +38,22 @@ def lint_translations(
     """
     releases = reviewed_releases(table.reviewed)
     faults = [] if releases else [f"translations: `{table.reviewed}` holds no release of torch"]
-    ids = Counter([*(row.id for row in table.translation), *(note.id for note in table.note)])
-    faults += [f"{id}: the id is borne by {times} rows" for id, times in ids.items() if times > 1]
+    ids = repeated([*(row.id for row in table.translation), *(note.id for note in table.note)])
+    faults += [f"{id}: the id is borne by {times} rows" for id, times in ids]
     for row in table.translation:
         faults += [f"{row.id}: {fault}" for fault in _faults(row, releases, tables)]
         if resolves is not None:
             faults += [f"{row.id}: torch {torch} has no {op}" for op in _unresolved(row, resolves, torch)]
     for note in table.note:
-        faults += [f"{note.id}: {fault}" for fault in _faults_of_note(note)]
+        wrong = (*empty_fields(note, "to", "evidence"), *_unspoken((note.says,), note.evidence))
+        faults += [f"{note.id}: {fault}" for fault in wrong]
         if resolves is not None:
             faults += [f"{note.id}: torch {torch} has no {op}" for op in note.seen if not resolves(op)]
     return [*faults, *_claimed_twice(table)]
 
 
 def _faults(row: Translation, releases: tuple[str, ...], tables: Mapping[Backend, Table]) -> Iterator[str]:
-    for name in ("to", "ops", "becomes", "evidence"):
-        if not getattr(row, name):
-            yield f"{name} is empty"
+    yield from empty_fields(row, "to", "ops", "becomes", "evidence")
     yield from _unspoken((row.why, *(c.why for c in row.becomes if c.why)), row.evidence)
     for number, candidate in enumerate(row.becomes):
         yield from _faults_of_candidate(number, candidate, row, releases)
@@ -61,18 +68,9 @@ def _unresolved(row: Translation, resolves: Resolves, torch: str) -> Iterator[st
     return (op for op in dict.fromkeys(named) if _is_torchs(op) and not resolves(op))
 
 
-def _faults_of_note(note: Note) -> Iterator[str]:
-    for name in ("to", "evidence"):
-        if not getattr(note, name):
-            yield f"{name} is empty"
-    yield from _unspoken((note.says,), note.evidence)
-
-
 def _unspoken(texts: tuple[str, ...], evidence: tuple[RuleEvidence, ...]) -> Iterator[str]:
     yield from (f"not a plain sentence: {text!r}" for text in texts if not is_sentence(text))
-    for reference in evidence:
-        if fault := bad_reference(reference):
-            yield f"evidence {reference.ref!r} {fault}"
+    yield from bad_references(evidence)
 
 
 def _faults_of_candidate(
@@ -101,49 +99,33 @@ def _within(inner: Candidate, outer: Candidate) -> bool:
 
 def _unjudged(row: Translation, tables: Mapping[Backend, Table]) -> Iterator[str]:
     """A candidate must have a rule, or be one of those that the table vouches for by not naming them."""
-    for backend in row.to:
-        table = tables.get(backend)
-        for op in dict.fromkeys(c.op for c in row.becomes if c.op not in ("", STAYS) and table is not None):
-            assert table is not None
+    ops = dict.fromkeys(candidate.op for candidate in row.becomes if candidate.op not in ("", STAYS))
+    for table in (tables[backend] for backend in row.to if backend in tables):
+        for op in ops:
             if table.find(op) is None and not (table.deny_list and _is_torchs(op)):
-                yield f"the {backend} table has no rule for {op}"
+                yield f"the {table.backend} table has no rule for {op}"
 
 
 def _gaps(row: Translation, releases: tuple[str, ...]) -> Iterator[str]:
     """The first hole of each set of live candidates: a call that would become nothing at all."""
-    told: set[tuple[int, ...]] = set()
-    for release in releases:
-        live = tuple(i for i, candidate in enumerate(row.becomes) if speaks_of(candidate.torch, release))
-        if live in told:
+    for live, release in live_sets(row.becomes, releases):
+        combinations = Combinations(row.becomes, live)
+        if combinations.size > LIMIT:
+            yield f"its conditions have {combinations.size:,} combinations; split the row"
             continue
-        told.add(live)
-        keys = list(dict.fromkeys(key for i in live for key in row.becomes[i].when))
-        wanted = [[wanted_values(row.becomes[i], key) for key in keys] for i in live]
-        choices = [told_apart(key, [sets[k] for sets in wanted]) for k, key in enumerate(keys)]
-        size = 1
-        for choice in choices:
-            size *= len(choice)
-        if size > LIMIT:
-            yield f"its conditions have {size:,} combinations; split the row"
-            continue
-        for values in product(*choices):
-            if not any(all(v in w for v, w in zip(values, sets, strict=True)) for sets in wanted):
-                where = ", ".join(f"{key} = {value}" for key, value in zip(keys, values, strict=True)) or "always"
-                yield f"gap in torch {release}: no candidate for {where}"
-                break
+        holes = (where for holding, where in combinations if not holding)
+        yield from (f"gap in torch {release}: no candidate for {where}" for where in islice(holes, 1))
 
 
 def _claimed_twice(table: Translations) -> Iterator[str]:
     """An op is translated by one row for each target, so a packet and its overload cannot stand in two."""
     for backend in dict.fromkeys(b for row in table.translation for b in row.to):
-        claims: dict[str, list[str]] = {}
-        for row in table.translation:
-            if backend in row.to:
-                for op in row.ops:
-                    claims.setdefault(op, []).append(row.id)
+        claims: defaultdict[str, list[str]] = defaultdict(list)
+        for row in (row for row in table.translation if backend in row.to):
+            for op in row.ops:
+                claims[op].append(row.id)
         for op, ids in claims.items():
-            packet = op.rpartition(".")[0]
-            both = [*ids, *(claims.get(packet, []) if op.count(".") == 2 else [])]
+            both = [*ids, *(claims.get(op.rpartition(".")[0], []) if op.count(".") == 2 else [])]
             if len(both) > 1:
                 yield f"{op}: claimed by {' and '.join(both)} for {backend}"
 

@@ -7,8 +7,7 @@ import pytest
 from tests.support.build import call, environment, trace
 from tracer.errors import TableError
 from tracer.names import Backend, DeterministicMode
-from tracer.tables.lint.from_trials import measurement_of
-from tracer.tables.lint.measured import contradictions
+from tracer.tables.lint.measured import contradictions, measurement_of
 from tracer.tables.loading import load_tables
 from tracer.trace import CudaDevice, Trace, Tried
 
