@@ -78,5 +78,5 @@ def of_arguments(*names: str) -> Callable[[Callable[..., Any]], Callable[[Any, o
     return decorate
 
 
-def _lacking(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+def _lacking(args: Args, kwargs: Kwargs) -> None:
     return None

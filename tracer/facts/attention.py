@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.arguments import Reader, getters, of_arguments
+from tracer.facts.arguments import Args, Kwargs, Reader, getters, of_arguments
 from tracer.facts.fact import Makes, Services, Test, asked, marked
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def _head_of_product(wrong: Callable[[int], bool]) -> Test:
     Where neither factor is turned, the head is one of two sizes; a first factor that is turned is a gradient's.
     """
 
-    def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    def test(args: Args, kwargs: Kwargs) -> bool:
         first, second = args[0], args[1]
         if _is_turned(first):
             return False

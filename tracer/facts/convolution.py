@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.arguments import argument_getter, getters
+from tracer.facts.arguments import Args, Kwargs, argument_getter, getters
 from tracer.facts.fact import Services, Test, marked, noted
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ def _leaves_cudnn(func: Any, services: Services) -> Test | None:
         return None
     source, filters, spread, turned, groups = known
 
-    def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    def test(args: Args, kwargs: Kwargs) -> bool:
         if all(step == 1 for step in spread(args, kwargs)):
             return False
         image, weight = source(args, kwargs), filters(args, kwargs)
@@ -42,7 +41,7 @@ def _is_without_cudnn(func: Any, services: Services) -> Test | None:
     source, turned, groups = known
     from torch.backends import cudnn
 
-    def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    def test(args: Args, kwargs: Kwargs) -> bool:
         if cudnn.enabled:
             return False
         image = source(args, kwargs)
@@ -58,7 +57,7 @@ def _pads_output_widely(func: Any, services: Services) -> Test | None:
         return None
     source, steps, turned, padding = known
 
-    def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    def test(args: Args, kwargs: Kwargs) -> bool:
         if not turned(args, kwargs) or source(args, kwargs).numel() == 0:
             return False
         pairs = zip(padding(args, kwargs), steps(args, kwargs), strict=False)

@@ -5,14 +5,14 @@ Domains are finite, so that the lint can prove by enumeration that a rule's case
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import Enum, auto
 from typing import Any, NamedTuple, Protocol
 
-from tracer.facts.arguments import MISSING, Reader
+from tracer.facts.arguments import MISSING, Args, Kwargs, Reader
 
 Value = bool | int | str
-Test = Callable[[tuple[Any, ...], Mapping[str, Any]], bool]
+Test = Callable[[Args, Kwargs], bool]
 BOOL: tuple[Value, ...] = (False, True)
 
 

@@ -6,12 +6,12 @@ in every coordinate that the op takes over; so it is enough that the numbers dif
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.arguments import Reader, argument_getter, of_arguments, takes_lists
+from tracer.facts.arguments import Args, Kwargs, Reader, argument_getter, of_arguments, takes_lists
 from tracer.facts.fact import KnownIndices, Services, Test, asked, noted
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _writes_once(func: Any, services: Services) -> Test | None:
     if dim is None or several is not None:  # the index counts through the whole tensor, or names rows of the result
         return lambda args, kwargs: _is_distinct_row(index(args, kwargs), indices)
 
-    def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    def test(args: Args, kwargs: Kwargs) -> bool:
         tensor, along = index(args, kwargs), dim(args, kwargs)
         if tensor.dim() < 2:
             along = 0  # index_add and its kin take a row, whatever dimension it counts along
@@ -87,7 +87,7 @@ def _index_is_mask(func: Any, services: Services) -> Reader | None:
     if not takes_lists(func, "indices"):
         return lambda args, kwargs: _is_mask(get(args, kwargs))
 
-    def read(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    def read(args: Args, kwargs: Kwargs) -> bool:
         return all(_is_mask(index) for index in get(args, kwargs) if index is not None)
 
     return read

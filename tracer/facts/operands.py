@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.arguments import MISSING, Reader, argument_getter, getters, of_arguments
+from tracer.facts.arguments import MISSING, Args, Kwargs, Reader, argument_getter, getters, of_arguments
 from tracer.facts.fact import Services, Test, asked, marked, noted
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ def _has_sparse_beside_first(func: Any, services: Services) -> Test | None:
     if tensors == [0, 1] and not lists:  # nearly all of them
         return lambda args, kwargs: args[1].layout is not strided and args[1].layout in sparse
 
-    def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    def test(args: Args, kwargs: Kwargs) -> bool:
         beside = [args[place] for place in tensors[tensors[:1] == [0] :] if place < len(args)]
         for place in lists:
             beside += args[place] or () if place < len(args) else ()
@@ -61,7 +60,7 @@ def _adds_row_within(func: Any, services: Services) -> Test | None:
 
     strided, floats = torch.strided, (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
-    def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    def test(args: Args, kwargs: Kwargs) -> bool:
         added, factor = row(args, kwargs), second(args, kwargs)
         if added.dim() != 1 or added.dtype not in floats or share(args, kwargs) != 1:
             return False
@@ -89,7 +88,7 @@ def _both_sparse(func: Any, services: Services) -> Reader | None:
     """Are both factors of a product sparse? They are its last two tensors; an addend comes before them."""
     from torch import Tensor, strided
 
-    def read(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    def read(args: Args, kwargs: Kwargs) -> bool:
         factors = [value for value in args if isinstance(value, Tensor)][-2:]
         return len(factors) == 2 and all(factor.layout is not strided for factor in factors)
 
@@ -116,7 +115,7 @@ def _meets_uncoalesced(func: Any, services: Services) -> Test | None:
     def may_share(sparse: Any) -> bool:
         return _is_sparse(sparse) and not services.is_coalesced(sparse) and not is_distinct(sparse)
 
-    def test(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    def test(args: Args, kwargs: Kwargs) -> bool:
         if others is None:
             return may_share(args[0])
         onto, other = args[0], others(args, kwargs)

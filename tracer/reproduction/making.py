@@ -27,7 +27,7 @@ def _set(setting: Setting, value: FactValue | None) -> None:
         else:
             os.environ[setting.key] = str(value)
     elif value is not None and setting.made_by.endswith("()"):
-        given, named = setting.given.get(value, ((value,), {}))
+        given, named = setting.arguments.get(value, ((value,), {}))
         resolve_name(setting.made_by.removesuffix("()"))(*given, **named)
     elif value is not None:
         holder, _, name = setting.made_by.rpartition(".")
