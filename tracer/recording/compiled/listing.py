@@ -220,7 +220,7 @@ class RegionList:
         is_timed = kernel.language in _CHOSEN and any(
             kernel.name in matching.kernels.get(node, ()) for node in code.timed
         )
-        is_told = kernel.name in matching.told
+        is_named = kernel.name in matching.named
         return Kernel(
             name=kernel.name,
             language=kernel.language,
@@ -228,10 +228,10 @@ class RegionList:
             calls=kernel.calls,
             ops=matching.ops.get(kernel.name, ()),
             original_ops=kernel.original_ops,
-            is_matched=is_told,
+            is_matched=is_named,
             atomic=kernel.atomic,
             is_parallel=kernel.is_parallel,
-            keeps_apart=kernel.keeps_apart and (is_told or _all_keep_apart(matching.texts)),
+            keeps_apart=kernel.keeps_apart and (is_named or _all_keep_apart(matching.texts)),
             choice=choice or kernel.template,
             by_stopwatch=True if is_timed or choice is not None else None,
             lines=atomic_lines(kernel.source, kernel.language) if self.keeps_lines and kernel.source else (),

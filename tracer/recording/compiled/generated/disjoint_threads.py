@@ -1,22 +1,24 @@
 """Do the threads of a generated C++ kernel write disjoint elements?
 
-Atomic additions vary where two threads add to one number, and writes at an index where two threads write to one. Which
-iterations a thread gets is settled by the loop under ``#pragma omp for``. A place is a sum; if one step of that loop's
-counter moves it by more than all that the inner loops and the indices can, no two iterations share a place: whatever
-the indices are, a thread adds in its own order. ``4096L*x0 + 64L*tmp5 + tmp16`` with both indices checked against 64 is
-one plane for each ``x0``. Loops end at a barrier, so what another loop does to the same numbers comes before or after.
+Atomic additions vary if two threads add to one element, and writes at an index if two threads write to one. The loop
+under ``#pragma omp for`` decides which iterations a thread gets. An element's place is a sum. If one step of that
+loop's counter moves it by more than all inner loops and indices can, no two iterations share an element, whatever the
+indices are: in ``4096L*x0 + 64L*tmp5 + tmp16``, with both indices checked against 64, each ``x0`` has a plane of its
+own. A loop ends at a barrier, so other loops write to the same elements before or after it.
 
-What is not proven so is not said."""
+A kernel for which this proof fails may still write disjoint elements."""
 
 from __future__ import annotations
 
 import ast
+import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from itertools import permutations
+from contextlib import suppress
 from typing import NamedTuple
 
-#: Names that are multiplied, in order -> how often; no name stands for the number itself.
+#: A polynomial: sorted names of each product -> its coefficient. The empty product is the constant.
 Sum = Mapping[tuple[str, ...], int]
 
 _LONG = re.compile(r"\b(\d+)L\b")
@@ -25,41 +27,32 @@ _SIZE = re.compile(r"ks\d+")
 
 
 def number(value: int) -> Sum:
-    """A number by itself."""
+    """A constant."""
     return {(): value} if value else {}
 
 
 def name(text: str) -> Sum:
-    """One name by itself."""
+    """One name."""
     return {(text,): 1}
 
 
 def plus(first: Sum, second: Sum, times: int = 1) -> Sum:
     """``first + times * second``."""
-    total = dict(first)
-    for term, count in second.items():
-        total[term] = total.get(term, 0) + times * count
+    total = {term: first.get(term, 0) + times * second.get(term, 0) for term in {**first, **second}}
     return {term: count for term, count in total.items() if count}
 
 
 def product(first: Sum, second: Sum) -> Sum:
-    """Each term of the one with each of the other."""
-    terms: dict[tuple[str, ...], int] = {}
-    for factor, count in first.items():
-        for other, times in second.items():
-            term = tuple(sorted((*factor, *other)))
-            terms[term] = terms.get(term, 0) + count * times
-    return {term: count for term, count in terms.items() if count}
+    """``first * second``."""
+    total: Sum = {}
+    for (factor, count), (other, times) in itertools.product(first.items(), second.items()):
+        total = plus(total, {tuple(sorted((*factor, *other))): count * times})
+    return total
 
 
 def is_never_negative(value: Sum) -> bool:
-    """Is it certain that it is 0 or more, whatever the sizes are?"""
+    """Is it 0 or more, whatever the sizes are?"""
     return all(count >= 0 for count in value.values())
-
-
-def widest(first: Sum, second: Sum) -> Sum:
-    """What neither is greater than; of sums that are never negative."""
-    return {term: max(first.get(term, 0), second.get(term, 0)) for term in {**first, **second}}
 
 
 def is_size(text: str) -> bool:
@@ -68,7 +61,7 @@ def is_size(text: str) -> bool:
 
 
 def read_sum(text: str, value_of: Callable[[str], Sum]) -> Sum:
-    """The sum that ``text`` is, in C++; ``value_of`` knows its names. Raises ``ValueError`` for anything else."""
+    """The sum that C++ code ``text`` spells; ``value_of`` gives its names. Raises ``ValueError`` for other code."""
     plain = _CAST.sub("", _LONG.sub(r"\1", text)).strip()
     try:
         return _read(ast.parse(plain, mode="eval").body, value_of)
@@ -82,7 +75,7 @@ def _read(node: ast.expr, value_of: Callable[[str], Sum]) -> Sum:
     if isinstance(node, ast.Name):
         return name(node.id) if is_size(node.id) else value_of(node.id)
     if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and isinstance(node.slice, ast.Name):
-        return value_of(node.value.id)  # one lane of several: what holds for all holds for it
+        return value_of(node.value.id)  # one lane of a vector
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return plus({}, _read(node.operand, value_of), -1)
     if isinstance(node, ast.BinOp):
@@ -97,38 +90,38 @@ def _read(node: ast.expr, value_of: Callable[[str], Sum]) -> Sum:
 
 
 _KEYWORD = re.compile(r"(?:for|if|else|while|switch|do)\b")
-#: What ends, opens or closes something, or hides it.
-_MARK = re.compile(r'[;{}()"]')
+#: A string, or what ends, opens or closes something.
+_MARK = re.compile(r'[;{}()]|"(?:\\.|[^"\\])*(?:"|\Z)', re.DOTALL)
 _KERNEL = re.compile(r"\bvoid\s+kernel\s*\(")
-_SPACE = re.compile(r"(?:\s+|//[^\n]*)+")
+_SPACE = re.compile(r"(?:\s+|//[^\n]*)*")
 
 
 class Block(NamedTuple):
-    """What stands between braces."""
+    """The code between two braces."""
 
     header: str
     """``for(...)``, ``if(...)``; empty for braces alone."""
     pragmas: tuple[str, ...]
-    """What stands above it: ``#pragma omp for``."""
+    """Those above it: ``#pragma omp for``."""
     items: tuple[Block | str, ...]
-    """Blocks and statements in their order. A function within a statement is a part of it."""
+    """Blocks and statements in order. A function within a statement is a part of it."""
 
 
 def read_kernel(source: str) -> Block:
     """The body of the one function that ``source`` defines. Raises ``ValueError`` for a text of another form."""
-    if len(_KERNEL.findall(source)) != 1:
+    heads = [*_KERNEL.finditer(source)]
+    if len(heads) != 1:
         raise ValueError("not one kernel")
-    start = source.index("{", _KERNEL.search(source).end())  # type: ignore[union-attr]
-    items, _ = _items(source, start + 1)
+    items, _ = _items(source, source.index("{", heads[0].end()) + 1)
     return Block("", (), items)
 
 
 def _items(text: str, at: int) -> tuple[tuple[Block | str, ...], int]:
-    """What stands from ``at`` to the brace that closes it, and the place behind that."""
+    """The items from ``at`` to the brace that closes them, and the position after it."""
     items: list[Block | str] = []
     pragmas: list[str] = []
     while True:
-        at = _behind_space(text, at)
+        at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
         if at >= len(text):
             raise ValueError("a brace is not closed")
         if text[at] == "#":
@@ -150,35 +143,17 @@ def _items(text: str, at: int) -> tuple[tuple[Block | str, ...], int]:
 
 
 def _up_to_brace_or_end(text: str, at: int) -> tuple[str, int]:
-    """A statement, or what leads a block, in one line; and where its semicolon or its brace stands."""
-    start, depth = at, 0
+    """A statement, or the header of a block, in one line, and the position of its semicolon or brace."""
+    depth = 0
     opens_block = _KEYWORD.match(text, at) is not None or text[at] == "{"
-    while True:
-        match = _MARK.search(text, at)
-        if match is None:
-            raise ValueError("a statement does not end")
-        mark, at = match[0], match.start()
-        if mark == '"':
-            at = _behind_text(text, at)
-            continue
+    for match in _MARK.finditer(text, at):
+        mark = match[0]
         if depth == 0 and (mark == ";" or (mark == "{" and opens_block)):
-            return " ".join(text[start:at].split()), at
-        depth += 1 if mark in "({" else -1 if mark in ")}" else 0
+            return " ".join(text[at : match.start()].split()), match.start()
+        depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(mark, 0)
         if depth < 0:
             raise ValueError("something is closed that was not opened")
-        at += 1
-
-
-def _behind_text(text: str, at: int) -> int:
-    at += 1
-    while text[at] != '"':
-        at += 2 if text[at] == "\\" else 1
-    return at + 1
-
-
-def _behind_space(text: str, at: int) -> int:
-    match = _SPACE.match(text, at)
-    return at if match is None else match.end()
+    raise ValueError("a statement does not end")
 
 
 _NAME = r"(?P<name>tmp\d+)"
@@ -205,50 +180,51 @@ _MASK = r"at::vec::VecMask<int64_t, ?\d+>"
 _CHECKS = (
     re.compile(rf"TORCH_CHECK\(\(0 <= {_NAME}\) & \((?P=name) < (?P<end>[^()]*)\), \""),
     re.compile(rf"TORCH_CHECK\(\({_MASK}\({_WITHIN}\)\)\.all_masked\(\), \""),
-    # Of the lanes that are used; the others are not asked.
+    # Checks the lanes in use alone.
     re.compile(
         rf"TORCH_CHECK\(\({_MASK}::set\({_MASK}::from\(1\), \({_MASK}\({_WITHIN}\)\),"
         r" static_cast<int64_t>\([^\"]*\)\)\)\.all_masked\(\), \""
     ),
 )
-#: A lane of a vector of which it is not said which loop it belongs to.
+#: A lane of a vector, without its loop's counter.
 ANY_LANE = "lane"
 
 
-class Counter(NamedTuple):
+class LoopCounter(NamedTuple):
     """A loop's counter."""
 
     last: Sum
-    """It never exceeds that."""
+    """Its maximum."""
     step: int
-    """Above 1 where several numbers are taken at once."""
+    """Above 1 for vectors."""
 
 
 class Names:
-    """Those that one loop and the loops in it know; ``within`` another scope, which it leaves as it is."""
+    """The names of one loop; ``within`` is the scope around it, which stays as it is."""
 
     def __init__(self, within: Names | None = None) -> None:
         self._values: dict[str, Sum] = dict(within._values) if within is not None else {}
-        self.counters: dict[str, Counter] = within.counters if within is not None else {}
-        """By the term that stands for each; every one that was met, as their terms differ."""
+        self.counters: dict[str, LoopCounter] = within.counters if within is not None else {}
+        """All counters of the kernel, by their terms, which are unique."""
         self.checked: dict[str, Sum] = dict(within.checked) if within is not None else {}
-        """A number that was read -> what it never exceeds."""
-        self._last: list[int] = within._last if within is not None else [0]
+        """The maximum of each number that was read and checked, by its term."""
+        self._numbers: Iterator[int] = within._numbers if within is not None else itertools.count(1)
 
     def value_of(self, text: str) -> Sum:
-        """What a name stands for. Raises ``ValueError`` for one that is not known."""
+        """The value of a name. Raises ``ValueError`` for an unknown one."""
         if text.endswith("_inner"):
-            return name(f"{ANY_LANE} {self._term_of(text.removesuffix('_inner'))}")
+            (counter,) = next(iter(self.value_of(text.removesuffix("_inner"))))
+            return name(f"{ANY_LANE} {counter}")
         if text not in self._values:
             raise ValueError(f"{text} is not known")
         return self._values[text]
 
     def sum_of(self, text: str) -> Sum:
-        """The sum that an expression is."""
+        """The value of an expression."""
         return read_sum(text, self.value_of)
 
     def enter(self, header: str) -> str:
-        """Take a loop's counter in, and give the term that stands for it. Raises ``ValueError`` for another loop."""
+        """Add a loop's counter, and return its term. Raises ``ValueError`` for a loop of another form."""
         match = _LOOP.fullmatch(header)
         if match is None:
             raise ValueError(f"no loop that counts: {header}")
@@ -257,20 +233,23 @@ class Names:
         if not is_never_negative(start) or set(step) != {()} or not _is_of_sizes(end):
             raise ValueError(f"a loop of another kind: {header}")
         term = self._new(match["name"])
-        self.counters[term] = Counter(plus(end, number(1), -1), step[()])
+        self.counters[term] = LoopCounter(plus(end, number(1), -1), step[()])
         return term
 
     def define(self, statement: str) -> None:
-        """Take in what a statement says of a name: what it stands for, or how great it may be."""
+        """Add the definition of a name, or the check of one against a bound, that a statement contains."""
         match = _DEFINITION.fullmatch(statement)
         if match is not None:
             self._values[match["name"]] = self._defined(match["value"]) or name(self._new(match["name"]))
             return
-        for form in _CHECKS:
-            checked = form.match(statement)
-            if checked is not None:
-                self._note(checked["name"], checked["end"])
-                return
+        checked = next(filter(None, (form.match(statement) for form in _CHECKS)), None)
+        if checked is None:
+            return
+        with suppress(ValueError):
+            value, last = self.value_of(checked["name"]), plus(self.sum_of(checked["end"]), number(1), -1)
+            if [*value.values()] == [1] and _is_of_sizes(last):
+                ((term,),) = value
+                self.checked[term] = last
 
     def _defined(self, text: str) -> Sum | None:
         try:
@@ -282,27 +261,13 @@ class Names:
                 return plus(self.value_of(counted["name"]), name(ANY_LANE), int(counted["step"]))
             if (lanes := _LANES.fullmatch(text)) is not None:
                 return self.sum_of(lanes["value"])
-            return None if "tmp" in text else self.sum_of(text)  # of numbers that were read, some are rounded
+            return None if "tmp" in text else self.sum_of(text)  # arithmetic on numbers that were read may round
         except ValueError:
             return None
 
-    def _note(self, checked: str, end: str) -> None:
-        try:
-            (term,), count = next(iter(self.value_of(checked).items()))
-            last = plus(self.sum_of(end), number(1), -1)
-        except (ValueError, StopIteration):
-            return
-        if len(self.value_of(checked)) == 1 and count == 1 and _is_of_sizes(last):
-            self.checked[term] = last
-
     def _new(self, text: str) -> str:
-        self._last[0] += 1
-        term = f"{text} {self._last[0]}"
+        term = f"{text} {next(self._numbers)}"
         self._values[text] = name(term)
-        return term
-
-    def _term_of(self, counter: str) -> str:
-        (term,) = next(iter(self.value_of(counter)))
         return term
 
 
@@ -311,7 +276,7 @@ def _is_of_sizes(value: Sum) -> bool:
     return all(is_size(part) for term in value for part in term)
 
 
-_SHARED_OUT = re.compile(r"#pragma omp for(?: collapse\((?P<loops>\d)\))?")
+_PARALLEL_FOR = re.compile(r"#pragma omp for(?: collapse\((?P<loops>\d)\))?")
 _HARMLESS = re.compile(r"#pragma (?:omp parallel(?: num_threads\(\d+\))?|omp simd.*|GCC .*)")
 _POINTER = re.compile(r"\b(?:in_)?(?:out_)?ptr\d+\b")
 _ADDS = re.compile(r"atomic_add_vec<[^;]*?>\((?P<pointer>\w+), (?P<name>tmp\d+), [^;]*\)")
@@ -319,9 +284,9 @@ _ADDS_ONE = re.compile(r"atomic_add\(&(?P<pointer>\w+)\[(?P<place>[^;]*?)\], [^;
 _WRITES = re.compile(r"(?P<pointer>\w+)\[(?P<place>static_cast<int64_t>\([^;=]*?\))\] [-+*/|&^]?= ")
 _STORES = re.compile(r"\.store\((?P<pointer>\w+) \+ (?P<place>static_cast<int64_t>\([^;]*?\))(?:, [^;]*)?\)(?:$|;)")
 _ATOMIC = "atomic_add"
-#: It adds whole tiles, atomically where its template says so.
+#: Adds whole tiles, atomically if its template says so.
 _TILES = "transpose_mxn<"
-#: A write whose place hangs on what was read from memory, at a first glance.
+#: A write whose place seems to depend on what was read from memory.
 _AT_INDEX = re.compile(
     r"ptr\d+\[static_cast<int64_t>\([^;\n]*\btmp\d[^;\n]*\)\] ?[-+*/|&^]?=(?!=)"
     r"|\.store\(\w*ptr\d+ \+ static_cast<int64_t>\([^;\n]*\btmp\d"
@@ -333,25 +298,23 @@ class _Access(NamedTuple):
 
     pointer: str
     place: Sum | None
-    """``None`` where it could not be read."""
+    """``None`` if it could not be read."""
     is_atomic: bool
     checked: dict[str, Sum]
-    """What is known there of the numbers that were read: none exceeds that."""
+    """``Names.checked`` at this statement."""
 
 
 def may_let_threads_meet(source: str) -> bool:
-    """Does ``source`` add atomically or write at an index, so that threads meet unless something keeps them apart?"""
+    """Does ``source`` add atomically or write at an index, so that two threads may write to one element?"""
     return _ATOMIC in source or _TILES in source or _AT_INDEX.search(source) is not None
 
 
 def keeps_threads_apart(source: str) -> bool:
-    """Is it proven that no two threads meet wherever ``source`` adds atomically or writes at an index?
+    """Is it proven that no two threads write to one element where ``source`` adds atomically or writes at an index?
 
-    ``False`` where it does neither, and where it is not proven.
+    ``False`` without such writes, and without a proof.
     """
-    if not may_let_threads_meet(source):
-        return False
-    if any("true" in tile.partition(">")[0] for tile in source.split(_TILES)[1:]):
+    if not may_let_threads_meet(source) or any("true" in tile.partition(">")[0] for tile in source.split(_TILES)[1:]):
         return False
     try:
         loops = list(_loops(read_kernel(source), Names()))
@@ -361,11 +324,11 @@ def keeps_threads_apart(source: str) -> bool:
 
 
 def _loops(block: Block, names: Names) -> Iterator[bool]:
-    """Of each loop that is shared out and where threads might meet: is it proven that they do not?"""
+    """For each pointer to which a parallel loop's threads might write at one place: is it proven that they do not?"""
     for pragma in block.pragmas:
-        shared = _SHARED_OUT.fullmatch(pragma)
-        if shared is not None:
-            yield from _apart(block, names, int(shared["loops"] or 1))
+        parallel = _PARALLEL_FOR.fullmatch(pragma)
+        if parallel is not None:
+            yield from _proofs(block, names, int(parallel["loops"] or 1))
             return
         if _HARMLESS.fullmatch(pragma) is None:
             raise ValueError(f"not known: {pragma}")
@@ -378,43 +341,40 @@ def _loops(block: Block, names: Names) -> Iterator[bool]:
             continue
         names.define(item)
         if _ATOMIC in item:
-            raise ValueError("added outside of a loop that is shared out")
+            raise ValueError("an atomic addition outside of a parallel loop")
 
 
-def _apart(block: Block, names: Names, loops: int) -> Iterator[bool]:
-    """Of one loop that is shared out: nothing where its threads cannot meet by what it does."""
+def _proofs(block: Block, names: Names, loops: int) -> Iterator[bool]:
+    """The same for one parallel loop; nothing if its threads cannot write to one place."""
     names = Names(names)
-    shared = []
-    for number_of_loop in range(loops):
-        if number_of_loop:
-            (inner,) = block.items
-            if not isinstance(inner, Block):
-                raise ValueError("a loop is missing")
-            block = inner
-        shared.append(names.enter(block.header))
-    accesses: list[_Access] = []
-    read: list[str] = []
-    _walk(block, names, accesses, read)
-    met = dict.fromkeys(access.pointer for access in accesses if access.is_atomic or _is_at_index(access.place))
-    for pointer in met:
+    parallel = [names.enter(block.header)]
+    for _ in range(1, loops):
+        (inner,) = block.items
+        if not isinstance(inner, Block):
+            raise ValueError("a loop is missing")
+        block = inner
+        parallel.append(names.enter(block.header))
+    statements = list(_walk(block, names))
+    accesses = [access for _, found in statements for access in found]
+    mentions = Counter(pointer for statement, _ in statements for pointer in _POINTER.findall(statement))
+    for pointer in dict.fromkeys(each.pointer for each in accesses if each.is_atomic or _is_at_index(each.place)):
         own = [access for access in accesses if access.pointer == pointer]
-        is_read = sum(_POINTER.findall(statement).count(pointer) for statement in read) > len(own)
-        yield not is_read and _never_meet(own, shared, names)
+        yield mentions[pointer] <= len(own) and _never_meet(own, parallel, names)
 
 
-def _walk(block: Block, names: Names, accesses: list[_Access], statements: list[str]) -> None:
+def _walk(block: Block, names: Names) -> Iterator[tuple[str, list[_Access]]]:
+    """Every statement with its accesses."""
     for item in block.items:
         if isinstance(item, str):
             names.define(item)
-            statements.append(item)
-            accesses += _accesses(item, names)
+            yield item, list(_accesses(item, names))
             continue
         if any("omp" in pragma for pragma in item.pragmas):
-            raise ValueError("shared out within what is shared out")
+            raise ValueError("a parallel loop within another")
         inner = Names(names)
         if item.header.startswith("for"):
             inner.enter(item.header)
-        _walk(item, inner, accesses, statements)
+        yield from _walk(item, inner)
 
 
 def _accesses(statement: str, names: Names) -> Iterator[_Access]:
@@ -440,17 +400,15 @@ def _is_at_index(place: Sum | None) -> bool:
     return place is None or any(part.startswith("tmp") for term in place for part in term)
 
 
-def _never_meet(accesses: list[_Access], shared: list[str], names: Names) -> bool:
-    """Do no two iterations of the ``shared`` loops come to one place of a pointer?"""
+def _never_meet(accesses: list[_Access], parallel: list[str], names: Names) -> bool:
+    """Do no two iterations of the ``parallel`` loops write to one place of a pointer?"""
     steps: dict[str, Sum] | None = None
     reach: Sum = {}
     for access in accesses:
-        if access.place is None:
-            return False
-        parts = _parts(access.place, names)
+        parts = _parts(access.place, names) if access.place is not None else None
         if parts is None:
             return False
-        own = {term: parts.pop(term, {}) for term in shared}
+        own = {term: parts.pop(term, {}) for term in parallel}
         if not all(own.values()) or (steps is not None and own != steps):
             return False
         steps = own
@@ -460,16 +418,18 @@ def _never_meet(accesses: list[_Access], shared: list[str], names: Names) -> boo
             if last is None:
                 return False
             spread = plus(spread, product(times, last))
-        for term in shared:  # numbers that one iteration takes at once
+        for term in parallel:  # the lanes of one iteration
             spread = plus(spread, own[term], names.counters[term].step - 1)
         if not is_never_negative(spread):
             return False
-        reach = widest(reach, spread)
-    return steps is not None and any(_is_nested(order, steps, reach, names) for order in permutations(shared))
+        reach = {term: max(reach.get(term, 0), spread.get(term, 0)) for term in {**reach, **spread}}
+    return steps is not None and any(
+        _is_nested(order, steps, reach, names) for order in itertools.permutations(parallel)
+    )
 
 
 def _is_nested(order: tuple[str, ...], steps: dict[str, Sum], reach: Sum, names: Names) -> bool:
-    """Does a step of each loop lead beyond all that the loops before it, and what is in them, can reach?"""
+    """Does a step of each loop lead beyond everything that the loops before it reach?"""
     for term in order:
         counter = names.counters[term]
         beyond = plus(plus({}, steps[term], counter.step), plus(reach, number(1)), -1)
@@ -480,18 +440,17 @@ def _is_nested(order: tuple[str, ...], steps: dict[str, Sum], reach: Sum, names:
 
 
 def _parts(place: Sum, names: Names) -> dict[str, Sum] | None:
-    """Each name of a place with what it is multiplied by, sizes and numbers by themselves under no name.
+    """The coefficient of each name of a place; those of sizes and numbers alone stand under the empty name.
 
-    A lane of a vector goes with its loop's counter, which then runs to the loop's end one by one.
+    A lane of a vector belongs to its loop's counter, which then counts to the loop's end one by one.
     """
     parts: dict[str, Sum] = {}
     for term, count in place.items():
         own = [part for part in term if not is_size(part)]
         if len(own) > 1:
             return None
-        sizes = tuple(part for part in term if is_size(part))
         at = own[0] if own else ""
-        parts[at] = plus(parts.get(at, {}), {sizes: count})
+        parts[at] = plus(parts.get(at, {}), {tuple(filter(is_size, term)): count})
     if not all(map(is_never_negative, parts.values())):
         return None
     wide = [term for term in parts if term in names.counters and names.counters[term].step > 1]

@@ -1,8 +1,7 @@
 """The code that Inductor wrote for a region: its kernels, what they were made of, and which of them add atomically.
 
-The code is Python that holds each kernel's source as a text. A name or a comment says what a kernel was made of, its
-source whether it adds atomically. Checked on the code that torch 2.13 writes for the CPU; what it reads of Triton was
-held against samples made by hand alone.
+The code is Python with each kernel's source as a string. A name or a comment says what a kernel was made of; its
+source, whether it adds atomically. Checked on the CPU code of torch 2.13, and on samples of Triton made by hand.
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ from typing import NamedTuple
 from tracer.names import KernelLanguage
 from tracer.recording.compiled.generated.disjoint_threads import keeps_threads_apart
 
-#: What adds, or swaps in, whichever comes first, in C++ and in Triton. The maximum of several numbers, their minimum
-#: and bits set are the same in every order.
+#: Atomic additions and swaps in C++ and in Triton. Atomic maxima, minima and bit operations do not depend on order.
 _ATOMIC_CPP = re.compile(r"\batomic_add(?:_vec)?\b\s*(?:<[^;(]*>)?\s*\(\s*&?\s*(?P<pointer>\w+)?")
 _ATOMIC_TRANSPOSE = re.compile(r"\btranspose_mxn<[^>]*\btrue\b[^>]*>\s*\(")
 _ATOMIC_TRITON = re.compile(r"\b(?:tl|language|libdevice)\.atomic_(?:add|xchg|cas)\s*\(\s*(?P<pointer>\w+)?")
@@ -27,7 +25,7 @@ _POINTER_OF_INTEGERS = re.compile(
 _SIGNATURE = re.compile(r"'(?P<name>\w+)'\s*:\s*'\*(?P<type>[a-z]\w*)'")
 _ORIGINAL = re.compile(r"Original ATen: \[(?P<ops>[^\]]*)\]")
 _FRAGMENT = re.compile(r"#\s+%(?P<name>\w+)\b.*=\s*call_function\[")
-#: Sizes of blocks, and what a template is launched with.
+#: Sizes of blocks, and a template's launch options.
 _FILLED_IN = re.compile(
     r"\b(?P<name>(?:GROUP|BLOCK|SPLIT)_\w+|num_(?:warps|stages))(?:\s*:\s*tl\.constexpr)?\s*=\s*(?P<value>\d+)\b"
 )
@@ -41,15 +39,15 @@ _EXTERN = re.compile(
     r"\b(?P<name>extern_kernels\.\w+|(?:aten|torch\.ops\.\w+|inductor_ops|_quantized|mkldnn\w*)\.\w+(?:\.\w+)*)\("
 )
 _CALL = re.compile(r"([A-Za-z_][\w.]*)\(")
-#: The function that is called, and the parts of it that CUDA graphs are captured of.
+#: The entry function, and the parts of it that are captured as CUDA graphs.
 _BODY = re.compile(r"^[ ]*def (?:call|partition_\d+)\((.*?)(?=^(?:def|class|[ ]*def partition)\b|\Z)", re.M | re.S)
-#: Functions that allocate and view without the dispatcher, checks, streams, and kernels of the code's own.
+#: Allocations and views that bypass the dispatcher, checks, streams, and the code's own kernels.
 _PLAIN_CALL = re.compile(
     r"^(?:self|empty_strided_\w+|reinterpret_tensor|assert_size_stride|assert_alignment|args\.clear|get_raw_stream|"
     r"max|min|RuntimeError|Runner|torch\.cuda\._DeviceGuard|torch\.cuda\.set_device|(?:cpp|triton)_\w+(?:\.run)?|partition_\d+|"
     r"c_void_p|c_int|c_long|del|with|return|if)$"
 )
-#: Bookkeeping of the generated code that is spelled as a call of an op.
+#: Bookkeeping that looks like a call of an op.
 _NOT_KERNELS = ("inductor_ops._alloc_from_pool", "torch.ops.inductor._alloc_from_pool")
 
 
@@ -59,21 +57,21 @@ class KernelText(NamedTuple):
     name: str
     language: KernelLanguage
     source: str
-    """Empty for what the code calls and does not hold."""
+    """Empty for functions outside the code."""
     original_ops: tuple[str, ...]
-    """What its comment says that it was made of: ``aten.index_add``."""
+    """The ops in its comment: ``aten.index_add``."""
     nodes: tuple[str, ...]
-    """The graph's own names of the calls that went into it, where a comment tells them."""
+    """The graph's names of the calls that went into it, if a comment has them."""
     calls: int
 
     @property
     def atomic(self) -> bool | None:
-        """Does it add atomically to numbers that are rounded? ``None`` without a source."""
-        return None if not self.source else bool(atomic_lines(self.source, self.language))
+        """Does it add atomically in floating point? ``None`` without a source."""
+        return bool(atomic_lines(self.source, self.language)) if self.source else None
 
     @property
     def template(self) -> str:
-        """How a template of Triton's is filled in: ``BLOCK_M=64, num_warps=4``; empty for another kernel."""
+        """The parameters of a Triton template: ``BLOCK_M=64, num_warps=4``; empty for another kernel."""
         if self.language is not KernelLanguage.TEMPLATE:
             return ""
         filled = {match["name"]: match["value"] for match in _FILLED_IN.finditer(self.source)}
@@ -81,14 +79,14 @@ class KernelText(NamedTuple):
 
     @property
     def is_parallel(self) -> bool | None:
-        """Do several threads run it? ``None``: without a source, or where that is not said in it."""
+        """Do several threads run it? ``None`` without a source."""
         if not self.source:
             return None
-        return bool(_PARALLEL.search(self.source)) if self.language is KernelLanguage.CPP else True
+        return self.language is not KernelLanguage.CPP or _PARALLEL.search(self.source) is not None
 
     @property
     def keeps_apart(self) -> bool:
-        """Is it proven that its threads never meet where it adds atomically or writes at an index?"""
+        """Is it proven that no two of its threads write to one element?"""
         return self.language is KernelLanguage.CPP and keeps_threads_apart(self.source)
 
 
@@ -98,56 +96,45 @@ def read_kernels(code: str) -> tuple[KernelText, ...]:
         module = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
         raise ValueError(f"generated code cannot be parsed: {problem}") from problem
-    call = next((node for node in ast.walk(module) if isinstance(node, ast.FunctionDef) and node.name == "call"), None)
-    if call is None:
+    functions = [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)]
+    entry = next((function for function in functions if function.name == "call"), None)
+    if entry is None:
         raise ValueError("generated code has no function `call`")
     lines = code.splitlines()
     sources = dict(_sources(module, lines))
-    bodies = [
-        node
-        for node in ast.walk(module)
-        if isinstance(node, ast.FunctionDef) and (node is call or node.name.startswith("partition_"))
-    ]
     kernels: dict[str, KernelText] = {}
-    for body in bodies:
-        for number in range(body.lineno, (body.end_lineno or body.lineno) + 1):
-            line = lines[number - 1]
-            if line.lstrip().startswith("#"):
-                continue
-            for name in _called(line, sources):
-                kernel = kernels.get(name)
-                if kernel is not None:
-                    kernels[name] = kernel._replace(calls=kernel.calls + 1)
+    for body in (function for function in functions if function is entry or function.name.startswith("partition_")):
+        for at, line in enumerate(lines[body.lineno - 1 : body.end_lineno], body.lineno - 1):
+            for name in () if line.lstrip().startswith("#") else _called(line, sources):
+                if name in kernels:
+                    kernels[name] = kernels[name]._replace(calls=kernels[name].calls + 1)
                     continue
-                language, source, comment = sources.get(name, (_language_of(name), "", ""))
-                nodes_by_kernel = comment if source and _originals(comment) else _comment_above(lines, number - 1)
-                kernels[name] = KernelText(
-                    name, language, source, _originals(nodes_by_kernel), _nodes(nodes_by_kernel), 1
-                )
+                is_extern = name.startswith("extern_kernels.")
+                unknown = (KernelLanguage.EXTERN if is_extern else KernelLanguage.FALLBACK, "", "")
+                language, source, comment = sources.get(name, unknown)
+                comment = comment if source and _originals(comment) else _comment_above(lines, at)
+                nodes = tuple(match["name"] for match in _FRAGMENT.finditer(comment))
+                kernels[name] = KernelText(name, language, source, _originals(comment), nodes, 1)
     return tuple(kernels.values())
 
 
 def dispatches(code: str) -> bool:
-    """May running ``code`` dispatch an op? Not where all that it calls are kernels of its own, and bookkeeping."""
-    called = _further_calls(code)
-    return called is None or bool(called)
+    """May running ``code`` dispatch an op? ``False`` if it calls only its own kernels and bookkeeping."""
+    return _further_calls(code) != set()
 
 
 def may_call_kernels(code: str) -> bool:
-    """May running ``code`` do more than views, checks, and numbers that it reads from tensors?"""
+    """May running ``code`` do more than views, checks, and reading numbers from tensors?"""
     called = _further_calls(code)
     return called is None or not called <= {"item"}
 
 
 def _further_calls(code: str) -> set[str] | None:
-    """What ``code`` calls beyond kernels of its own and bookkeeping; ``None`` for code of another form."""
+    """What ``code`` calls beyond its own kernels and bookkeeping; ``None`` for code of another form."""
     bodies = [body[1] for body in _BODY.finditer(code)]
-    called = {match[1] for body in bodies for match in _CALL.finditer("\n".join(_without_comments(body)))}
+    lines = [line for body in bodies for line in body.splitlines() if not line.lstrip().startswith("#")]
+    called = {match[1] for match in _CALL.finditer("\n".join(lines))}
     return {name for name in called if not _PLAIN_CALL.match(name)} if bodies else None
-
-
-def _without_comments(body: str) -> Iterator[str]:
-    return (line for line in body.splitlines() if not line.lstrip().startswith("#"))
 
 
 def atomic_lines(source: str, language: KernelLanguage) -> tuple[str, ...]:
@@ -156,39 +143,30 @@ def atomic_lines(source: str, language: KernelLanguage) -> tuple[str, ...]:
         integers = {match["name"] for match in _POINTER_OF_INTEGERS.finditer(source)}
         patterns: tuple[re.Pattern[str], ...] = (_ATOMIC_CPP, _ATOMIC_TRANSPOSE)
     else:
-        integers = {
-            match["name"] for match in _SIGNATURE.finditer(source) if match["type"].startswith(("i", "u", "b1"))
-        } - {match["name"] for match in _SIGNATURE.finditer(source) if match["type"].startswith(("fp", "bf"))}
+        types = [(match["name"], match["type"]) for match in _SIGNATURE.finditer(source)]
+        floats = {name for name, dtype in types if dtype.startswith(("fp", "bf"))}
+        integers = {name for name, dtype in types if dtype.startswith(("i", "u", "b1"))} - floats
         patterns = (_ATOMIC_TRITON,)
-    lines = []
-    for line in source.splitlines():
-        for pattern in patterns:
-            match = pattern.search(line)
-            if match is not None and match.groupdict().get("pointer") not in integers:
-                lines.append(line.strip())
-                break
-    return tuple(lines)
+
+    def adds(line: str) -> bool:
+        matches = filter(None, (pattern.search(line) for pattern in patterns))
+        return any(match.groupdict().get("pointer") not in integers for match in matches)
+
+    return tuple(line.strip() for line in source.splitlines() if adds(line))
 
 
 def _sources(module: ast.Module, lines: list[str]) -> Iterator[tuple[str, tuple[KernelLanguage, str, str]]]:
-    """Name -> language, source and comment of each kernel that the code holds."""
+    """Name -> language, source and comment of each kernel in the code."""
     for statement in module.body:
-        if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+        value = getattr(statement, "value", None)
+        if not isinstance(statement, ast.Assign) or not isinstance(value, ast.Call):
             continue
-        value = statement.value
-        if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
+        target, function = statement.targets[0], value.func
+        language = _ASYNC.get(function.attr) if isinstance(function, ast.Attribute) else None
+        constants = [argument.value for argument in value.args if isinstance(argument, ast.Constant)]
+        source = max((constant for constant in constants if isinstance(constant, str)), key=len, default=None)
+        if not isinstance(target, ast.Name) or language is None or source is None:
             continue
-        name = statement.targets[0].id
-        language = _ASYNC.get(value.func.attr)
-        texts = [
-            argument.value
-            for argument in value.args
-            if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
-        ]
-        if language is None or not texts:
-            continue
-        source = max(texts, key=len)
-        comment = _comment_above(lines, statement.lineno - 1)
         if language is KernelLanguage.TRITON:
             if "template" in source and "triton_heuristics.template" in source:
                 language = KernelLanguage.TEMPLATE
@@ -196,25 +174,17 @@ def _sources(module: ast.Module, lines: list[str]) -> Iterator[tuple[str, tuple[
                 language = KernelLanguage.USER_TRITON
         elif "at::native" not in source and re.search(r"\bmicro_gemm|cpp_micro_gemm|kernel_micro_gemm", source):
             language = KernelLanguage.TEMPLATE
-        yield name, (language, source, comment)
+        yield target.id, (language, source, _comment_above(lines, statement.lineno - 1))
 
 
 def _called(line: str, sources: dict[str, tuple[KernelLanguage, str, str]]) -> Iterator[str]:
-    for match in re.finditer(r"\b(\w+)(?:\.run)?\(", line):
-        if match[1] in sources:
-            yield match[1]
-    for match in _EXTERN.finditer(line):
-        name = match["name"].removeprefix("torch.ops.")
-        if match["name"] not in _NOT_KERNELS:
-            yield name
-
-
-def _language_of(name: str) -> KernelLanguage:
-    return KernelLanguage.EXTERN if name.startswith("extern_kernels.") else KernelLanguage.FALLBACK
+    yield from (match[1] for match in re.finditer(r"\b(\w+)(?:\.run)?\(", line) if match[1] in sources)
+    outside = (match["name"] for match in _EXTERN.finditer(line))
+    yield from (name.removeprefix("torch.ops.") for name in outside if name not in _NOT_KERNELS)
 
 
 def _comment_above(lines: list[str], index: int) -> str:
-    """The block of comments that ends above ``lines[index]``; lines that name the stream may stand between."""
+    """The block of comments above ``lines[index]``; lines about the stream may stand in between."""
     end = index
     while end > 0 and not lines[end - 1].lstrip().startswith("#") and index - end < 3 and _is_filler(lines[end - 1]):
         end -= 1
@@ -225,14 +195,9 @@ def _comment_above(lines: list[str], index: int) -> str:
 
 
 def _is_filler(line: str) -> bool:
-    stripped = line.strip()
-    return not stripped or stripped.startswith(("stream", "del ", "with "))
+    return not line.strip() or line.strip().startswith(("stream", "del ", "with "))
 
 
 def _originals(comment: str) -> tuple[str, ...]:
     match = _ORIGINAL.search(comment)
     return tuple(op.strip() for op in match["ops"].split(",") if op.strip()) if match is not None else ()
-
-
-def _nodes(comment: str) -> tuple[str, ...]:
-    return tuple(match["name"] for match in _FRAGMENT.finditer(comment))

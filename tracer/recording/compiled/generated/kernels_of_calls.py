@@ -1,11 +1,12 @@
 """Which kernels a graph's calls went into.
 
-For code that was compiled here the compiler tells (C++), or a comment above the kernel does (Triton). C++ that comes
-from a cache bears only names: then a call belongs to the kernels that are called after what it was made of.
+The compiler says so for C++ that was compiled in this process, a comment above the kernel for Triton. C++ code from a
+cache has only names, which contain the names of the ops.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
@@ -14,8 +15,10 @@ from tracer.ops.rows import packet_of, row_of
 from tracer.recording.compiled.generated.kernel_text import KernelText
 from tracer.recording.compiled.graphs.graph_text import Node
 
-#: Triton's kernels for lists of tensors, which bear no name of an op.
+#: Triton's kernels for lists of tensors, which name no op.
 _OF_LISTS = "triton_for_"
+#: Kernels outside the code, which may be called for any call of their op.
+_OUTSIDE = (KernelLanguage.EXTERN, KernelLanguage.FALLBACK)
 
 
 class Matching(NamedTuple):
@@ -23,51 +26,52 @@ class Matching(NamedTuple):
 
     texts: tuple[KernelText, ...]
     kernels: dict[str, tuple[str, ...]]
-    """By a call's name in the graph."""
+    """By the call's name in the graph, in the order of the code."""
     ops: dict[str, tuple[str, ...]]
-    """By a kernel's name: the ops that went into it."""
-    told: Set[str]
-    """Kernels of which the compiler itself said what went into them."""
+    """The ops that went into each kernel."""
+    named: Set[str]
+    """Kernels whose calls the compiler itself named."""
 
 
 def match_kernels(
     nodes: Sequence[Node], kernels: Iterable[KernelText], nodes_by_kernel: Mapping[str, Set[str]]
 ) -> Matching:
-    """``nodes_by_kernel``: names of the calls that the compiler fused into a kernel, by the kernel's name."""
+    """``nodes_by_kernel``: names of the calls that the compiler fused into each kernel."""
     texts = tuple(kernels)
-    by_name = {node.name: node for node in nodes}
-    went: dict[str, list[str]] = {}
-    sure: set[str] = set()
+    names = {node.name for node in nodes}
+    went: dict[str, set[str]] = defaultdict(set)
+    named: set[str] = set()
     for kernel in texts:
-        names = [name for name in (*nodes_by_kernel.get(kernel.name, ()), *kernel.nodes) if name in by_name]
-        if names:
-            sure.add(kernel.name)
-        for name in dict.fromkeys(names):
-            went.setdefault(name, []).append(kernel.name)
-    for kernel in texts:
-        if kernel.name in sure:
-            continue
-        is_call = kernel.language in (KernelLanguage.EXTERN, KernelLanguage.FALLBACK)
+        for name in names.intersection((*nodes_by_kernel.get(kernel.name, ()), *kernel.nodes)):
+            named.add(kernel.name)
+            went[name].add(kernel.name)
+    unnamed = [kernel for kernel in texts if kernel.name not in named]
+    for kernel in unnamed:
         for node in nodes:
-            if (is_call or node.name not in went) and _may_be(node, kernel):
-                went.setdefault(node.name, []).append(kernel.name)
-    _leave_no_addition_out(nodes, texts, went, sure)
-    ops: dict[str, dict[str, None]] = {}
+            if (kernel.language in _OUTSIDE or node.name not in went) and _may_be(node, kernel):
+                went[node.name].add(kernel.name)
+    # A kernel that adds atomically was made of a call that adds at indices, whatever its name says.
+    adding = [node.name for node in nodes if row_of(packet_of(node.op)).made_of]
+    for kernel in unnamed:
+        if kernel.atomic and not any(kernel.name in went.get(name, ()) for name in adding):
+            for name in adding:
+                went[name].add(kernel.name)
+    order = {kernel.name: number for number, kernel in enumerate(texts)}
+    ops: dict[str, dict[str, None]] = defaultdict(dict)
     for node in nodes:
         for kernel_name in went.get(node.name, ()):
-            ops.setdefault(kernel_name, {})[node.op] = None
-    order = {kernel.name: number for number, kernel in enumerate(texts)}
+            ops[kernel_name][node.op] = None
     return Matching(
         texts,
-        {name: tuple(sorted(set(numbers), key=lambda number: order[number])) for name, numbers in went.items()},
-        {name: tuple(numbers) for name, numbers in ops.items()},
-        sure,
+        {name: tuple(sorted(its_kernels, key=order.__getitem__)) for name, its_kernels in went.items()},
+        {name: tuple(its_ops) for name, its_ops in ops.items()},
+        named,
     )
 
 
 def _may_be(node: Node, kernel: KernelText) -> bool:
     base = packet_of(node.op)
-    if kernel.language in (KernelLanguage.EXTERN, KernelLanguage.FALLBACK):
+    if kernel.language in _OUTSIDE:
         called = kernel.name.removesuffix(".default").split(".")
         name = called[1] if len(called) > 1 else called[0]
         return base == name or base in row_of(name).called_for
@@ -77,16 +81,3 @@ def _may_be(node: Node, kernel: KernelText) -> bool:
         return base.startswith("_foreach_") and (not kernel.original_ops or f"aten.{base}" in kernel.original_ops)
     words = f"_{kernel.name}_"
     return any(f"_{base_name}_" in words for base_name in (base, *row_of(base).made_of))
-
-
-def _leave_no_addition_out(
-    nodes: Sequence[Node], texts: Sequence[KernelText], went: dict[str, list[str]], sure: Set[str]
-) -> None:
-    """A kernel that adds atomically was made of a call that adds at indices, whatever its name says."""
-    adding = [node for node in nodes if row_of(packet_of(node.op)).made_of]
-    for kernel in texts:
-        if not kernel.atomic or kernel.name in sure:
-            continue
-        if not any(kernel.name in went.get(node.name, ()) for node in adding):
-            for node in adding:
-                went.setdefault(node.name, []).append(kernel.name)
