@@ -258,7 +258,7 @@ def _watch_launches() -> None:
 
 
 def _switch_compilation_off() -> None:
-    from tracer.recording.compiled.eager import switch_compilation_off
+    from tracer.recording.torch_private.setting_seams import switch_compilation_off
 
     switch_compilation_off()
 

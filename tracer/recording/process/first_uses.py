@@ -123,9 +123,7 @@ def _ops_of_libraries() -> dict[Subsystem, frozenset[str]]:
 
 
 def _targets() -> Iterator[Target]:
-    start = seams.start_of_cuda()
-    if start is not None:
-        yield Target([(torch.cuda, start.__name__)], after=FirstUses.cuda_started)
+    yield Target([seams.START_OF_CUDA], after=FirstUses.cuda_started)
     yield from (Target(holders, after=FirstUses.group_made) for holders in seams.process_group_starts())
 
 

@@ -16,7 +16,7 @@ from tracer.tables.settings.declared import DECLARED, Setting
 
 
 def settings() -> list[tuple[Setting, Callable[[], Any]]]:
-    """Each declared setting that can be watched, with its reader, where this torch has the two functions."""
+    """Each declared setting that can be watched, with its reader, if this torch has the two functions."""
     return [
         (setting, getattr(torch._C, setting.watched[1]))
         for setting in DECLARED
@@ -35,31 +35,36 @@ def holders_of(setting: Setting) -> list[tuple[Any, str]]:
     return [(torch._C, setter), *(holder for holder in faces if held_by(*holder) is original)]
 
 
-def start_of_cuda() -> Callable[[], None] | None:
-    """What starts CUDA for this process, called by whoever needs it."""
-    start: Callable[[], None] | None = getattr(torch.cuda, "_lazy_init", None)
-    return start
+#: Starts CUDA for this process, called by whoever needs it.
+START_OF_CUDA = (torch.cuda, "_lazy_init")
 
 
 def process_group_starts() -> list[list[tuple[Any, str]]]:
-    """What holds each function that makes process groups, where ``torch.distributed`` is loaded and built."""
-    made_in = sys.modules.get("torch.distributed.distributed_c10d")
-    face = sys.modules.get("torch.distributed")
-    starts = []
-    for name in ("init_process_group", "new_group"):
-        original = held_by(made_in, name)
-        if original is not None:
-            starts.append([(holder, name) for holder in (made_in, face) if held_by(holder, name) is original])
-    return starts
+    """The holders of each function that makes process groups, if ``torch.distributed`` is loaded and built."""
+    modules = [sys.modules.get(name) for name in ("torch.distributed.distributed_c10d", "torch.distributed")]
+    names = [name for name in ("init_process_group", "new_group") if held_by(modules[0], name) is not None]
+    return [[(owner, name) for owner in modules if held_by(owner, name) is held_by(modules[0], name)] for name in names]
 
 
-def forces_eager() -> bool:
-    """Is Dynamo told to run everything eagerly, by its stance (2.6 and newer) or its configuration?"""
+_is_compilation_off = False
+
+
+def switch_compilation_off() -> None:
+    """Have compiled functions run as they were written from now on (``tracer run --eager``); Dynamo must be loaded.
+
+    A dispatch mode sees the ops of eager code, each at its line; compiled code hands it kernels. The functions keep
+    their wrappers, and so their parameters' names, and no variable is set that children inherit.
+    """
+    global _is_compilation_off
+    _is_compilation_off = True
+    if hasattr(torch.compiler, "set_stance"):  # torch 2.6 and newer
+        torch.compiler.set_stance("force_eager")
+    else:
+        sys.modules["torch._dynamo.config"].disable = True  # type: ignore[attr-defined]
+
+
+def is_compilation_off() -> bool:
+    """Is code eager because of ``switch_compilation_off``? The script may have undone it."""
     stance = getattr(sys.modules.get("torch._dynamo.eval_frame"), "_stance", None)
     is_disabled = getattr(sys.modules.get("torch._dynamo.config"), "disable", False)
-    return getattr(stance, "stance", "") == "force_eager" or is_disabled is True
-
-
-def disable_dynamo() -> None:
-    """Have Dynamo, once it is loaded, leave every frame alone: what releases before 2.6 have in place of a stance."""
-    sys.modules["torch._dynamo.config"].disable = True  # type: ignore[attr-defined]
+    return _is_compilation_off and (getattr(stance, "stance", "") == "force_eager" or is_disabled is True)

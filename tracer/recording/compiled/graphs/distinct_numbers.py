@@ -1,12 +1,13 @@
-"""Indices that a graph made of distinct numbers, as ``memory.indices`` knows those that an eager step made.
+"""Index tensors in a graph whose numbers are distinct, as ``storage.indices`` knows them in eager code.
 
-A backward graph reads them from its forward under the same names. A graph is functional: what has a name is never
-written to again, but by an op whose inside nobody knows, and such an op takes the knowledge away.
+A backward graph reads them from its forward under the same names. A graph is functional: a value is never written to
+again, except by an op with an unknown inside, after which nothing is known of its inputs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 from tracer.recording.compiled.graphs.graph_text import Graph, Node, Value
@@ -14,9 +15,16 @@ from tracer.recording.storage.indices import Distinct, Indices
 
 _WIDE = ("i64", "i32")
 _KNOWN_INSIDE = ("aten.", "prims.")
-#: Ops of several results of which the second holds places, and where their dimension stands.
+#: Ops whose second result holds positions, and the position of their argument ``dim``.
 _PLACES = {"aten.sort": 1, "aten.topk": 2}
 _SECOND = 1
+#: Ops that leave each number in its dimension.
+_KEEPS = frozenset(
+    {
+        *("aten.clone.default", "aten.alias.default", "aten.detach.default", "aten._to_copy.default"),
+        *("prims.convert_element_type.default", "aten.flip.default", "aten.slice.Tensor"),
+    }
+)
 
 
 class GraphIndices(Indices):
@@ -24,44 +32,37 @@ class GraphIndices(Indices):
 
     def __init__(self) -> None:
         super().__init__()
-        self._numbers: dict[int, Distinct] = {}
-
-    def stand_for(self, numbers: Mapping[int, Distinct]) -> None:
-        """Tensors by their identity, for as long as they are asked for."""
-        self._numbers = dict(numbers)
+        self.numbers: Mapping[int, Distinct] = {}
+        """By the ``id`` of the tensors that are asked about now."""
 
     def of(self, tensor: Any) -> Distinct | None:
-        """What is known of the value that ``tensor`` stands for."""
-        return self._numbers.get(id(tensor))
+        """The numbers of the value that ``tensor`` stands for."""
+        return self.numbers.get(id(tensor))
 
 
 def distinct_numbers(graph: Graph, before: Mapping[str, Distinct]) -> dict[str, Distinct]:
-    """By name, what is known of a graph's values; ``before``: of those that its forward hands to it."""
+    """The graph's values with distinct numbers, by name; ``before``: those that its forward hands to it."""
     distinct = {name: before[name] for name in graph.inputs if name in before}
-    parts: dict[str, list[str]] = {}
+    parts: dict[str, list[str]] = defaultdict(list)
     for name, whole in graph.parts.items():
         if graph.places.get(name) == _SECOND:
-            parts.setdefault(whole, []).append(name)
+            parts[whole].append(name)
     for node in graph.nodes:
         if not node.op.startswith(_KNOWN_INSIDE):
-            for name in [
-                input_name
-                for input_name in distinct
-                if input_name in node.reads or graph.parts.get(input_name) in node.reads
-            ]:
+            for name in [name for name in distinct if {name, graph.parts.get(name)} & {*node.reads}]:
                 del distinct[name]
             continue
         try:
-            result = _made(node) or _carried(node, distinct)
+            result = _created(node) or _carried(node, distinct)
         except (IndexError, TypeError, ValueError, ZeroDivisionError):  # arguments of another form
             continue
         if result is not None:
-            for name in parts.get(node.name, ()) if node.op.rpartition(".")[0] in _PLACES else (node.name,):
-                distinct[name] = result
+            names = parts[node.name] if node.op.rpartition(".")[0] in _PLACES else [node.name]
+            distinct |= dict.fromkeys(names, result)
     return distinct
 
 
-def _made(node: Node) -> Distinct | None:
+def _created(node: Node) -> Distinct | None:
     packet = node.op.rpartition(".")[0]
     if packet == "aten.randperm":
         return Distinct(0)
@@ -79,17 +80,16 @@ def _made(node: Node) -> Distinct | None:
 
 
 def _carried(node: Node, distinct: Mapping[str, Distinct]) -> Distinct | None:
-    """What is known of the result of an op that takes its numbers from another value."""
+    """The numbers of an op's result that it takes from another value."""
     source, result = node.args[0], node.result
-    carry = _CARRIES.get(node.op)
-    if carry is None or not isinstance(source, Value) or result is None:
+    if not isinstance(source, Value) or result is None or source.name not in distinct:
         return None
-    numbers = distinct.get(source.name)
-    if numbers is None or source.dtype not in _WIDE or result.dtype not in _WIDE:
+    if source.dtype not in _WIDE or result.dtype not in _WIDE:
         return None
+    numbers = distinct[source.name]
     if node.op == "aten.index.Tensor":
         return _picked(node, numbers, distinct)
-    dim = carry(numbers.dim, source, result, node.args)
+    dim = _dim_after(node.op, numbers.dim, source.shape, result.shape, node.args)
     if dim is None:
         return None
     added = node.args[1] * node.kwargs.get("alpha", 1) if node.op == "aten.add.Tensor" else 0
@@ -97,7 +97,7 @@ def _carried(node: Node, distinct: Mapping[str, Distinct]) -> Distinct | None:
 
 
 def _picked(node: Node, numbers: Distinct, distinct: Mapping[str, Distinct]) -> Distinct | None:
-    """Of distinct numbers in a row, those that another such row picks."""
+    """Numbers of a row that another row of distinct numbers picks."""
     (picked,) = node.args[1]
     if not isinstance(picked, Value) or len(picked.shape) != 1 or len(node.args[0].shape) != 1:
         return None
@@ -105,67 +105,31 @@ def _picked(node: Node, numbers: Distinct, distinct: Mapping[str, Distinct]) -> 
     return None if places is None or not places.has_no_negative else Distinct(0, 0, numbers.has_no_negative)
 
 
-def _stays(dim: int, source: Value, result: Value, args: tuple[Any, ...]) -> int | None:
-    return dim if len(source.shape) == len(result.shape) else None
+_Sizes = tuple[int | None, ...]
 
 
-def _with_number(dim: int, source: Value, result: Value, args: tuple[Any, ...]) -> int | None:
-    return dim if type(args[1]) is int and source.shape == result.shape else None
-
-
-def _unsqueezed(dim: int, source: Value, result: Value, args: tuple[Any, ...]) -> int:
-    at: int = args[1] % (len(source.shape) + 1)
-    return dim + (at <= dim)
-
-
-def _squeezed(dim: int, source: Value, result: Value, args: tuple[Any, ...]) -> int | None:
-    dims = args[1] if isinstance(args[1], list) else [args[1]]
-    gone = {axis % len(source.shape) for axis in dims if source.shape[axis] == 1}
-    if dim in gone or len(source.shape) - len(gone) != len(result.shape):
-        return None
-    return dim - len([axis for axis in gone if axis < dim])
-
-
-def _selected(dim: int, source: Value, result: Value, args: tuple[Any, ...]) -> int | None:
-    gone: int = args[1] % len(source.shape)
-    return None if gone == dim else dim - (gone < dim)
-
-
-def _expanded(dim: int, source: Value, result: Value, args: tuple[Any, ...]) -> int | None:
-    """Repeating what is distinct makes it occur twice."""
-    now = dim + len(result.shape) - len(source.shape)
-    return now if source.shape[dim] is not None and source.shape[dim] == result.shape[now] else None
-
-
-def _permuted(dim: int, source: Value, result: Value, args: tuple[Any, ...]) -> int:
-    return [axis % len(source.shape) for axis in args[1]].index(dim)
-
-
-def _viewed(dim: int, source: Value, result: Value, args: tuple[Any, ...]) -> int | None:
-    """A row seen as another row: of one dimension that is longer than 1 on both sides."""
-    before = [place for place, size in enumerate(source.shape) if size != 1]
-    after = [place for place, size in enumerate(result.shape) if size != 1]
-    return after[0] if before == [dim] and len(after) == 1 else None
-
-
-_Carry = Callable[[int, Value, Value, "tuple[Any, ...]"], "int | None"]
-_CARRIES: dict[str, _Carry] = {
-    "aten.clone.default": _stays,
-    "aten.alias.default": _stays,
-    "aten.detach.default": _stays,
-    "aten._to_copy.default": _stays,
-    "prims.convert_element_type.default": _stays,
-    "aten.flip.default": _stays,
-    "aten.slice.Tensor": _stays,
-    "aten.add.Tensor": _with_number,
-    "aten.index.Tensor": _stays,
-    "aten.unsqueeze.default": _unsqueezed,
-    "aten.squeeze.dim": _squeezed,
-    "aten.squeeze.dims": _squeezed,
-    "aten.select.int": _selected,
-    "aten.expand.default": _expanded,
-    "aten.permute.default": _permuted,
-    "aten.view.default": _viewed,
-    "aten.reshape.default": _viewed,
-    "aten._unsafe_view.default": _viewed,
-}
+def _dim_after(op: str, dim: int, sizes: _Sizes, new_sizes: _Sizes, args: tuple[Any, ...]) -> int | None:
+    """The dimension along which the result's numbers are distinct; ``None`` if some may repeat."""
+    match op:
+        case "aten.add.Tensor":
+            return dim if type(args[1]) is int and sizes == new_sizes else None
+        case "aten.unsqueeze.default":
+            return dim + int(args[1] % (len(sizes) + 1) <= dim)
+        case "aten.squeeze.dim" | "aten.squeeze.dims":
+            axes = {axis % len(sizes) for axis in (args[1] if isinstance(args[1], list) else [args[1]])}
+            gone = {axis for axis in axes if sizes[axis] == 1}
+            is_kept = dim not in gone and len(sizes) - len(gone) == len(new_sizes)
+            return dim - sum(axis < dim for axis in gone) if is_kept else None
+        case "aten.select.int":
+            axis = args[1] % len(sizes)
+            return None if axis == dim else dim - (axis < dim)
+        case "aten.expand.default":  # a size that grows repeats its numbers
+            now = dim + len(new_sizes) - len(sizes)
+            return now if sizes[dim] is not None and sizes[dim] == new_sizes[now] else None
+        case "aten.permute.default":
+            return [axis % len(sizes) for axis in args[1]].index(dim)
+        case "aten.view.default" | "aten.reshape.default" | "aten._unsafe_view.default":  # a row seen as another row
+            before = [axis for axis, size in enumerate(sizes) if size != 1]
+            after = [axis for axis, size in enumerate(new_sizes) if size != 1]
+            return after[0] if before == [dim] and len(after) == 1 else None
+    return dim if op in _KEEPS and len(sizes) == len(new_sizes) else None

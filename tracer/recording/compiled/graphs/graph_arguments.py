@@ -1,4 +1,4 @@
-"""What a call of a compiled graph is called with, as for an eager call."""
+"""The arguments of a compiled graph's calls, in the form of an eager call's."""
 
 from __future__ import annotations
 
@@ -12,9 +12,19 @@ from tracer.recording.compiled.graphs.graph_text import Name, Node, Value
 from tracer.recording.torch_private import compile_seams
 from tracer.trace.arguments import Argument
 
-_DEVICE = re.compile(r"""device\((?:type ?= ?)?['"](?P<kind>[a-z]+)(?::\d+)?['"](?:, (?:index ?= ?)?\d+)?\)""")
-"""``device(type='cuda', index=0)``, as a graph's text spells it: a call made again takes the device that is there."""
+#: ``device(type='cuda', index=0)``
+_DEVICE = re.compile(r"""device\((?:type ?= ?)?['"]([a-z]+)(?::(\d+))?['"](?:, (?:index ?= ?)?(\d+))?\)""")
 _CONSTANTS = {"inf": float("inf"), "nan": float("nan")}
+
+
+def constant(text: str) -> Any:
+    """A constant of torch in a graph's text; ``...`` for an unknown one."""
+    device = _DEVICE.fullmatch(text)
+    if device is not None:
+        return torch.device(":".join(filter(None, device.groups())))
+    if text.startswith("torch."):
+        return getattr(torch, text.removeprefix("torch."), ...)
+    return _CONSTANTS.get(text, ...)
 
 
 def arguments_of(node: Node, device: str) -> dict[str, Argument]:
@@ -32,7 +42,8 @@ def _form(value: Any) -> Any:
     if isinstance(value, list):
         return [*map(_form, value[:MOST]), *([...] if len(value) > MOST else ())]
     if isinstance(value, Name):
-        return _constant(value.text)
+        known = constant(value.text)  # without a device's number: a repeated call takes the device that is there
+        return torch.device(known.type) if isinstance(known, torch.device) else known
     if value is None or isinstance(value, (bool, int, float, complex, str)):
         return value
     return ...
@@ -49,20 +60,9 @@ def _tensor(value: Value) -> Any:
 
 
 def _strides(shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-    """Those of a tensor without gaps; ``None`` where they hang on a size that is not fixed."""
-    strides: list[int | None] = []
-    step: int | None = 1
-    for size in reversed(shape):
-        strides.append(step)
-        step = None if step is None or size is None else step * max(size, 1)
-    return tuple(reversed(strides))
-
-
-def _constant(text: str) -> Any:
-    if text in _CONSTANTS:
-        return _CONSTANTS[text]
-    device = _DEVICE.fullmatch(text)
-    if device is not None:
-        return torch.device(device["kind"])
-    constant = getattr(torch, text.removeprefix("torch."), None) if text.startswith("torch.") else None
-    return ... if constant is None else constant
+    """The strides of a contiguous tensor; ``None`` where they depend on a size that is not fixed."""
+    strides: list[int | None] = [1]
+    for size in shape[:0:-1]:
+        step = strides[-1]
+        strides.append(None if step is None or size is None else step * max(size, 1))
+    return tuple(strides[::-1]) if shape else ()

@@ -1,7 +1,7 @@
-"""What a call of a compiled graph was called with, as far as the graph's text holds it.
+"""Facts of a compiled graph's calls, as far as the graph's text holds them.
 
-The readers that ask an eager call are asked here too, of tensors that have a shape and no memory. What only data tell,
-and sizes that are not fixed, are not in the text: such a fact is missing, and a verdict that needs it says so.
+The readers of eager calls are asked here too, with meta tensors. Facts that need data, or sizes that are not fixed, are
+missing, and a verdict that needs them says so.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import OverloadInfo
 from tracer.recording.compiled.graphs.distinct_numbers import GraphIndices
+from tracer.recording.compiled.graphs.graph_arguments import constant
 from tracer.recording.compiled.graphs.graph_text import Graph, Name, Node, Unread, Value
 from tracer.recording.randomness.generators import SEEDS
 from tracer.recording.storage.indices import Distinct
@@ -27,82 +28,64 @@ from tracer.trace.records import FactValue
 _ALLOCATES = ("aten.empty", "aten.empty_like", "aten.empty_strided", "aten.empty_permuted", "aten.new_empty")
 _SEES = frozenset(
     {
-        "slice",
-        "view",
-        "_unsafe_view",
-        "reshape",
-        "select",
-        "expand",
-        "permute",
-        "unsqueeze",
-        "squeeze",
-        "alias",
-        "clone",
+        *("slice", "view", "_unsafe_view", "reshape", "select", "expand", "permute", "unsqueeze", "squeeze"),
+        *("alias", "clone", "detach", "new_empty_strided"),
     }
-    | {"detach", "new_empty_strided"}
 )
-#: They work element by element, and take no number from what they are given first.
-_WRITES_OVER = frozenset({"fill", "copy", "zero", "bernoulli", "normal_functional", "uniform", "exponential"})
-#: They take some numbers of what they are given, and perhaps none that is unwritten.
-_SELECTS = frozenset({"where", "masked_fill"})
-_HANDED = -1
+#: They do not read numbers of their first argument, or only some, which may all be written.
+_IGNORES = frozenset(
+    {
+        *("fill", "copy", "zero", "bernoulli", "normal_functional", "uniform", "exponential"),
+        *("where", "masked_fill"),
+    }
+)
 _COMPUTES = frozenset({"sum", "mean", "mm", "addmm", "bmm", "amax", "amin", "cumsum", "_softmax", "dot", "mv"})
+_HANDED = -1
 
 
 def unwritten_reads(graph: Graph) -> Iterator[tuple[int, int]]:
-    """Which call of the graph computes with unwritten memory, and which one allocated it."""
+    """The calls of the graph that compute with unwritten memory, each with the call that allocated it."""
     yield from _reads(graph, {})
 
 
 def reads_of_input(graph: Graph, name: str) -> Iterator[int]:
-    """Which calls of the graph compute with the input ``name``, of which nothing was written."""
+    """The calls of the graph that compute with the unwritten input ``name``."""
     yield from (number for number, giver in _reads(graph, {name: _HANDED}) if giver == _HANDED)
 
 
 def _reads(graph: Graph, allocated: dict[str, int]) -> Iterator[tuple[int, int]]:
-    """``given``: by name, who gave memory that is not written."""
+    """``allocated``: unwritten memory by name, with the number of the call that allocated it."""
     for number, node in enumerate(graph.nodes):
         packet = node.op.split(".")[1]
         if node.op.rpartition(".")[0] in _ALLOCATES:
             if node.result is not None and all(node.result.shape):
                 allocated[node.name] = number
             continue
-        if not allocated:
-            continue
-        named = [value for value in _values((*node.args, *node.kwargs.values())) if value.name in allocated]
-        if not named:
+        arguments = _flat((*node.args, *node.kwargs.values())) if allocated else ()
+        names = (value.name for value in arguments if isinstance(value, Value))
+        read = next((name for name in names if name in allocated), None)
+        if read is None:
             continue
         if packet in _SEES:
-            allocated[node.name] = allocated[named[0].name]
-        elif packet not in _WRITES_OVER | _SELECTS and not packet.endswith("_like") and _computes(node.op, packet):
-            yield number, allocated[named[0].name]
+            allocated[node.name] = allocated[read]
+        elif packet not in _IGNORES and not packet.endswith("_like") and _computes(node.op, packet):
+            yield number, allocated[read]
 
 
 def _computes(op: str, packet: str) -> bool:
-    if packet in _COMPUTES:
-        return True
-    func = compile_seams.overload(op)
-    tags = getattr(func, "tags", ())
-    return torch.Tag.pointwise in tags and torch.Tag.nondeterministic_seeded not in tags
+    tags = getattr(compile_seams.overload(op), "tags", ())
+    is_pointwise = torch.Tag.pointwise in tags and torch.Tag.nondeterministic_seeded not in tags
+    return is_pointwise or packet in _COMPUTES
 
 
-def _values(arguments: tuple[Any, ...]) -> Iterator[Value]:
-    for argument in arguments:
-        if isinstance(argument, Value):
-            yield argument
-        elif isinstance(argument, list):
-            yield from _values(tuple(argument))
-
-
-_CONSTANTS: Mapping[str, Any] = {"inf": float("inf"), "nan": float("nan")}
 #: Facts that sizes do not decide.
 _WITHOUT_SIZES = ("arg.", "given.")
-#: A size that is not fixed counts as more than one here, so what holds then holds of every size.
+#: An unfixed size counts as more than one here, so what holds then holds for every size.
 _DISTINCT = "index.distinct"
 
 
 class GraphFacts:
-    """Reads the facts of graphs' calls; ``asked`` says which the rules want of an op, once there is one."""
+    """Reads the facts of graphs' calls; ``asked`` gives those that the rules want, by op."""
 
     def __init__(self, asked: Callable[[], Mapping[str, frozenset[str]]], working_directory: str) -> None:
         self._asked = asked
@@ -111,38 +94,47 @@ class GraphFacts:
         self._indices = GraphIndices()
 
     def of(self, node: Node, numbers: Mapping[str, Distinct] = MappingProxyType({})) -> dict[str, FactValue]:
-        """The facts of one call; of an op that this process does not know, those of its first tensor.
+        """The facts of one call; for an op that this process has not loaded, those of its first tensor.
 
-        ``numbers``: the graph's values that are known to hold distinct ones, by name.
+        ``numbers``: the graph's values with distinct numbers, by name.
         """
         try:
             return self._of(node, numbers)
-        except Exception:  # a dtype or a device of another release: nothing is known, and no trace is lost
+        except Exception:  # a dtype or a device of another release
             return {}
 
     def _of(self, node: Node, numbers: Mapping[str, Distinct]) -> dict[str, FactValue]:
-        info = self._info(node.op)
-        tensor = _first_value((*node.args, *node.kwargs.values())) or node.result
+        if node.op not in self._infos:
+            func = compile_seams.overload(node.op)
+            self._infos[node.op] = None if func is None else OverloadInfo(func, self._asked(), self._indices)
+        info = self._infos[node.op]
+        arguments = (*node.args, *node.kwargs.values())
+        tensor = _first_value(arguments) or node.result
         found = facts.common_facts(_raw(tensor))
         if info is None:
             return found
-        unfixed = _has_unfixed((*node.args, *node.kwargs.values()))
         try:
-            args = tuple(_made(one) for one in node.args)
-            kwargs = {key: _made(one) for key, one in node.kwargs.items()}
-            given = ((*node.args, *node.kwargs.values()), (*args, *kwargs.values()))
-            self._indices.stand_for(dict(_known(*given, numbers)) if numbers else {})
-            # What the op works on, by its schema: not always its first tensor.
-            primary = _value_at(node, info)
+            args = tuple(map(_as_eager, node.args))
+            kwargs = {key: _as_eager(value) for key, value in node.kwargs.items()}
+            pairs = zip(_flat(arguments), _flat((*args, *kwargs.values())), strict=True)
+            self._indices.numbers = {
+                id(eager): numbers[value.name]
+                for value, eager in pairs
+                if isinstance(value, Value) and value.name in numbers
+            }
+            # The tensor that the op works on, by its schema: not always its first one.
+            position = info._position
+            primary = _first_value(node.args[position : position + 1]) if position is not None else None
             if primary is not None:
                 found = facts.common_facts(_raw(primary))
-        except Exception:  # a value that this torch cannot make: a dtype of another release
+        except Exception:  # a dtype of another release
             return found
+        is_unfixed = any(map(_is_unfixed, _flat(arguments)))
         for key, reader in info.readers.items():
             if key == DRAW:
                 found |= self._draws(reader, args, kwargs, tensor)
                 continue
-            if unfixed and not key.startswith(_WITHOUT_SIZES) and not (numbers and key == _DISTINCT):
+            if is_unfixed and not key.startswith(_WITHOUT_SIZES) and not (numbers and key == _DISTINCT):
                 continue
             try:
                 value = reader(args, kwargs)
@@ -153,7 +145,7 @@ class GraphFacts:
         return found
 
     def _draws(self, reader: Any, args: Any, kwargs: Any, tensor: Value | None) -> dict[str, FactValue]:
-        """Whom a call draws from: compiled code seeds its own generator from the default one of the device."""
+        """The generator that a call draws from: compiled code seeds its own from the device's default generator."""
         try:
             with torch.device("cpu"):
                 read = reader(args, {**kwargs, "device": torch.device("cpu")})
@@ -165,26 +157,9 @@ class GraphFacts:
         device = asked if isinstance(asked, torch.device) else torch.device(tensor.device if tensor else "cpu")
         return draws.draw_facts(SEEDS.default(device), self._working_directory)
 
-    def _info(self, name: str) -> OverloadInfo | None:
-        if name not in self._infos:
-            func = compile_seams.overload(name)
-            self._infos[name] = None if func is None else OverloadInfo(func, self._asked(), self._indices)
-        return self._infos[name]
-
-
-def _known(
-    values: Iterable[Any], made: Iterable[Any], numbers: Mapping[str, Distinct]
-) -> Iterator[tuple[int, Distinct]]:
-    """The tensors that stand for values of distinct numbers, by identity."""
-    for value, tensor in zip(values, made, strict=True):
-        if isinstance(value, list):
-            yield from _known(value, tensor, numbers)
-        elif isinstance(value, Value) and value.name in numbers:
-            yield id(tensor), numbers[value.name]
-
 
 class _Unknown:
-    """Stands for an argument that the text does not tell: whatever is asked of it fails."""
+    """Stands for an argument that is not in the text: whatever asks it something fails."""
 
     def __bool__(self) -> bool:
         raise TypeError("not known")
@@ -195,8 +170,8 @@ class _Unknown:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _made(value: Any) -> Any:
-    """An argument as a reader expects it."""
+def _as_eager(value: Any) -> Any:
+    """An argument as readers expect it, with a meta tensor for a tensor."""
     if isinstance(value, Value):
         sizes = tuple(2 if size is None else size for size in value.shape)
         dtype = compile_seams.dtype_of(value.dtype)
@@ -204,47 +179,28 @@ def _made(value: Any) -> Any:
         if len(strides) != len(sizes) or None in value.shape:
             return torch.empty(sizes, dtype=dtype, device="meta")
         return torch.empty_strided(sizes, strides, dtype=dtype, device="meta")
-    if isinstance(value, Name):
-        return _constant(value.text)
-    if isinstance(value, Unread):
-        return _Unknown()
     if isinstance(value, list):
-        return [_made(one) for one in value]
-    return value
+        return [*map(_as_eager, value)]
+    if isinstance(value, Name):
+        value = constant(value.text)
+    return _Unknown() if value is ... or isinstance(value, Unread) else value
 
 
-def _constant(text: str) -> Any:
-    if text in _CONSTANTS:
-        return _CONSTANTS[text]
-    if text.startswith("device("):
-        parts = [part.split("=")[-1].strip(" '\"") for part in text[len("device(") : -1].split(",")]
-        return torch.device(":".join(parts))
-    constant = getattr(torch, text.removeprefix("torch."), None) if text.startswith("torch.") else None
-    return _Unknown() if constant is None else constant
+def _flat(arguments: Iterable[Any]) -> Iterator[Any]:
+    """The arguments, with the elements of lists in place of the lists."""
+    for argument in arguments:
+        if isinstance(argument, list):
+            yield from _flat(argument)
+        else:
+            yield argument
 
 
-def _value_at(node: Node, info: OverloadInfo) -> Value | None:
-    position = info._position
-    if position is None or position >= len(node.args):
-        return None
-    return _first_value((node.args[position],))
+def _first_value(arguments: Iterable[Any]) -> Value | None:
+    return next((value for value in _flat(arguments) if isinstance(value, Value)), None)
 
 
-def _first_value(values: tuple[Any, ...]) -> Value | None:
-    for value in values:
-        for item in value if isinstance(value, list) else (value,):
-            if isinstance(item, Value):
-                return item
-    return None
-
-
-def _has_unfixed(values: tuple[Any, ...]) -> bool:
-    for value in values:
-        if isinstance(value, Unread) or (isinstance(value, Value) and None in (*value.shape, *(value.stride or ()))):
-            return True
-        if isinstance(value, list) and _has_unfixed(tuple(value)):
-            return True
-    return False
+def _is_unfixed(value: Any) -> bool:
+    return isinstance(value, Unread) or (isinstance(value, Value) and None in (*value.shape, *(value.stride or ())))
 
 
 def _raw(value: Value | None) -> tuple[Any, ...] | None:

@@ -1,25 +1,23 @@
-"""The text of a graph as AOTAutograd handed it over: its calls, each with what the text says of its arguments.
+"""Reads the text of a graph as AOTAutograd made it: its calls, with their arguments.
 
-The text is Python that ``torch.fx`` printed, so Python's own parser reads it; the lines of the program stand in
-comments. Of torch it needs nothing. Checked on the text of torch 2.13.
+The text is Python that ``torch.fx`` printed, with the program's lines in comments. Imports no torch. Checked on the
+text of torch 2.13.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 _PLACE = re.compile(r"^# File: (?P<path>.+?):(?P<line>\d+) in (?P<function>.+?), code: ?(?P<code>.*)$")
-_NO_PLACE = "# No stacktrace found"
 _TENSOR = re.compile(
     r"^(?P<dtype>[a-z]\w*)\[(?P<shape>[^\]]*)\](?:\[(?P<stride>[^\]]*)\])?(?P<device>[a-z]\w*(?::\d+)?)?"
 )
 
 
 class Place(NamedTuple):
-    """A line of the program as it was when the graph was made."""
+    """A line of the program when the graph was made."""
 
     path: str
     line: int
@@ -38,7 +36,6 @@ class Value(NamedTuple):
     stride: tuple[int | None, ...] | None
     device: str
     name: str = ""
-    """What the graph calls it."""
 
 
 class Name(NamedTuple):
@@ -47,12 +44,12 @@ class Name(NamedTuple):
     text: str
 
 
-#: A graph without gradients calls its class ``<lambda>``, which no parser takes.
+#: A graph without gradients names its class ``<lambda>``, which is not Python.
 _CLASS = re.compile(r"(?m)^(\s*class )<\w+>\(")
 
 
 class Unread(NamedTuple):
-    """An argument of which the text tells nothing that is used here: a number that is not fixed, a list of results."""
+    """An argument that is not read: a size that is not fixed, a list of results."""
 
     text: str
 
@@ -72,17 +69,17 @@ class Node(NamedTuple):
 
 
 class Graph(NamedTuple):
-    """What one text holds."""
+    """One graph."""
 
     inputs: tuple[str, ...]
     nodes: tuple[Node, ...]
     parts: dict[str, str]
-    """A name for one of several results -> the call that gave it."""
+    """Names of single results of calls with several -> the call."""
     has_unfixed_sizes: bool
     places: dict[str, int]
-    """The same name -> which of the results it is."""
+    """The same names -> the result's position."""
     outputs: tuple[str, ...]
-    """What it returns, by name; empty for what has none."""
+    """Names of the results; empty for a result without one."""
 
 
 def read_graph(text: str) -> Graph:
@@ -92,82 +89,57 @@ def read_graph(text: str) -> Graph:
         module = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
         raise ValueError(f"the text of a graph cannot be parsed: {problem}") from problem
-    forward = next(
-        (one for one in ast.walk(module) if isinstance(one, ast.FunctionDef) and one.name == "forward"), None
-    )
+    functions = (node for node in ast.walk(module) if isinstance(node, ast.FunctionDef))
+    forward = next((function for function in functions if function.name == "forward"), None)
     if forward is None:
         raise ValueError("the text of a graph has no function `forward`")
     places = _places(text)
-    values: dict[str, Value | None] = {}
-    inputs = []
-    for argument in forward.args.args[1:]:
-        inputs.append(argument.arg)
-        values[argument.arg] = _annotated(argument.annotation, argument.arg)
+    inputs = {argument.arg: _annotated(argument.annotation, argument.arg) for argument in forward.args.args[1:]}
+    values = dict(inputs)
     nodes = []
     parts: dict[str, str] = {}
     numbers: dict[str, int] = {}
     outputs: tuple[str, ...] = ()
     for statement in forward.body:
         if isinstance(statement, ast.Return):
-            outputs = tuple(_returned(statement.value))
+            value = statement.value
+            elements = value.elts if isinstance(value, (ast.Tuple, ast.List)) else (value,)
+            outputs = tuple(element.id if isinstance(element, ast.Name) else "" for element in elements)
+        if not isinstance(statement, (ast.AnnAssign, ast.Assign)):
             continue
-        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            target, call = statement.target.id, statement.value
-            result = _annotated(statement.annotation, target)
-        elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-            if not isinstance(statement.targets[0], ast.Name):
-                continue
-            target, call, result = statement.targets[0].id, statement.value, None
-        else:
-            continue
-        if isinstance(call, ast.Constant) and call.value is None:
-            continue  # `x = None`: the last use has gone by
-        values[target] = result
+        target = statement.target if isinstance(statement, ast.AnnAssign) else statement.targets[0]
+        call = statement.value
+        if not isinstance(target, ast.Name) or (isinstance(call, ast.Constant) and call.value is None):
+            continue  # `x = None` stands after the last use of `x`
+        name = target.id
+        result = values[name] = _annotated(getattr(statement, "annotation", None), name)
         if isinstance(call, ast.Call) and (op := _op(call.func)):
-            nodes.append(
-                Node(
-                    target,
-                    op,
-                    tuple(_read(one, values) for one in call.args),
-                    {one.arg: _read(one.value, values) for one in call.keywords if one.arg},
-                    result,
-                    places.get(statement.lineno),
-                    tuple(parts.get(name, name) for name in _names_in(call)),
-                )
-            )
+            args = tuple(_read(argument, values) for argument in call.args)
+            kwargs = {keyword.arg: _read(keyword.value, values) for keyword in call.keywords if keyword.arg}
+            arguments = (*call.args, *(keyword.value for keyword in call.keywords))
+            read = (node.id for argument in arguments for node in ast.walk(argument) if isinstance(node, ast.Name))
+            reads = tuple(parts.get(part, part) for part in read)
+            nodes.append(Node(name, op, args, kwargs, result, places.get(statement.lineno), reads))
         elif isinstance(call, ast.Subscript) and isinstance(call.value, ast.Name):
-            parts[target] = call.value.id
+            parts[name] = call.value.id
             if isinstance(call.slice, ast.Constant) and isinstance(call.slice.value, int):
-                numbers[target] = call.slice.value
-    unfixed = any(value is not None and None in value.shape for value in values.values())
-    return Graph(tuple(inputs), tuple(nodes), parts, unfixed, numbers, outputs)
-
-
-def _returned(value: ast.expr | None) -> Iterator[str]:
-    for element in value.elts if isinstance(value, (ast.Tuple, ast.List)) else (value,):
-        yield element.id if isinstance(element, ast.Name) else ""
+                numbers[name] = call.slice.value
+    is_unfixed = any(value is not None and None in value.shape for value in values.values())
+    return Graph(tuple(inputs), tuple(nodes), parts, is_unfixed, numbers, outputs)
 
 
 def _places(text: str) -> dict[int, Place]:
-    """The place of each line of the text: the comment above it and above all that follow."""
+    """The place of each line of the text: a comment holds for all lines below it, up to the next one."""
     places: dict[int, Place] = {}
     place: Place | None = None
-    for number, line in enumerate(text.splitlines(), start=1):
-        stripped = line.strip()
-        if stripped.startswith("#"):
-            match = _PLACE.match(stripped)
-            if match is not None:
-                place = Place(match["path"], int(match["line"]), match["function"], match["code"].strip())
-            elif stripped.startswith(_NO_PLACE):
-                place = None
-        elif place is not None and stripped:
+    for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
+        if (match := _PLACE.match(line)) is not None:
+            place = Place(match["path"], int(match["line"]), match["function"], match["code"].strip())
+        elif line.startswith("# No stacktrace found"):
+            place = None
+        elif place is not None and line and not line.startswith("#"):
             places[number] = place
     return places
-
-
-def _names_in(call: ast.Call) -> list[str]:
-    arguments = (*call.args, *(node.value for node in call.keywords))
-    return [node.id for argument in arguments for node in ast.walk(argument) if isinstance(node, ast.Name)]
 
 
 def _op(function: ast.expr) -> str:
@@ -187,20 +159,13 @@ def _annotated(annotation: ast.expr | None, name: str) -> Value | None:
     match = _TENSOR.match(annotation.value)
     if match is None:
         return None
-    stride = match["stride"]
-    return Value(
-        match["dtype"],
-        tuple(_sizes(match["shape"])),
-        None if stride is None else tuple(_sizes(stride)),
-        match["device"] or "",
-        name,
-    )
+    stride = None if match["stride"] is None else _sizes(match["stride"])
+    return Value(match["dtype"], _sizes(match["shape"]), stride, match["device"] or "", name)
 
 
-def _sizes(text: str) -> Iterator[int | None]:
-    for part in text.split(",") if text.strip() else ():
-        part = part.strip()
-        yield int(part) if part.isdigit() else None
+def _sizes(text: str) -> tuple[int | None, ...]:
+    parts = text.split(",") if text.strip() else ()
+    return tuple(int(part) if part.strip().isdigit() else None for part in parts)
 
 
 def _read(node: ast.expr, values: dict[str, Value | None]) -> Any:
@@ -208,16 +173,10 @@ def _read(node: ast.expr, values: dict[str, Value | None]) -> Any:
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name):
-        if node.id in values:
-            value = values[node.id]
-            return Unread(node.id) if value is None else value
-        return Name(node.id)
+        return (values[node.id] or Unread(node.id)) if node.id in values else Name(node.id)
     if isinstance(node, (ast.List, ast.Tuple)):
         return [_read(element, values) for element in node.elts]
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
         return -node.operand.value  # type: ignore[operator]
-    if isinstance(node, ast.Attribute):
-        return Name(ast.unparse(node))
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "device":
-        return Name(ast.unparse(node))
-    return Unread(ast.unparse(node))
+    is_device = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "device"
+    return Name(ast.unparse(node)) if is_device or isinstance(node, ast.Attribute) else Unread(ast.unparse(node))
