@@ -15,6 +15,7 @@ from tracer.names import Backend
 from tracer.portability import MOST_TARGETS, judge_targets, targets_named
 from tracer.report.sections.calls import MOST_ROWS_ELSEWHERE, mode_effect, target_rows, targets_shown
 from tracer.report.sections.recorded import command
+from tracer.report.words import calls_behind, sites_of
 from tracer.tables.loading import existing_tables
 from tracer.trace import Trace
 
@@ -90,9 +91,7 @@ def test_what_the_mode_would_do_counts_calls_and_places() -> None:
         settings="default",
     )
     effect = mode_effect(made.findings)
-    assert effect.fixed == (5, 2)
-    assert effect.raises == (5, 1)
-    assert effect.no_effect == (0, 0)
+    assert [(calls_behind(findings), sites_of(findings)) for findings in effect] == [(5, 2), (5, 1), (0, 0)]
 
 
 def page_data(text: str) -> dict[str, object]:

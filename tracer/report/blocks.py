@@ -313,6 +313,11 @@ def quiet(words: Words) -> Paragraph:
     return Paragraph(words, Tone.QUIET)
 
 
+def paragraphs(*sentences: Words, tone: Tone = Tone.PLAIN) -> tuple[Paragraph, ...]:
+    """A paragraph for each of ``sentences`` that says something."""
+    return tuple(Paragraph(words, tone) for words in sentences if flat(words))
+
+
 def columns(*heads: str, brief: str = "", long: str = "", figures: Sequence[str] = ()) -> tuple[Column, ...]:
     """A column a head; those that are named again are of that width."""
     widths = {brief: Width.BRIEF, long: Width.LONG, **dict.fromkeys(figures, Width.FIGURE)}

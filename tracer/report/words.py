@@ -18,7 +18,7 @@ from tracer.names import (
     UnknownReason,
     Verdict,
 )
-from tracer.plan import name_of
+from tracer.plan import name_of, place_of
 
 
 class VerdictWords(NamedTuple):
@@ -211,6 +211,16 @@ _EVERYWHERE = (About.SETTING, About.GENERATOR)
 def is_call(finding: Finding) -> bool:
     """Does ``finding`` speak of recorded calls, which the tally counts?"""
     return finding.about is About.CALL
+
+
+def calls_behind(findings: Iterable[Finding]) -> int:
+    """Recorded calls behind ``findings``; what is counted of the process is none."""
+    return sum(finding.count for finding in findings if is_call(finding))
+
+
+def sites_of(findings: Iterable[Finding]) -> int:
+    """Distinct places of those of ``findings`` that speak of calls."""
+    return len({place_of(finding) for finding in findings if is_call(finding)})
 
 
 def subject_of(finding: Finding) -> str:

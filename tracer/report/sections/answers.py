@@ -16,15 +16,17 @@ from tracer.plain import one_line
 from tracer.plan import Step, is_mode_on, name_of, place_of, step_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section
-from tracer.report.sections.calls import mode_effect, tally_of
+from tracer.report.sections.calls import ModeEffect, mode_effect, tally_of
 from tracer.report.sections.plan import is_suggestion
 from tracer.report.words import (
     EVIDENCE_STRENGTH,
     GUARANTEE,
+    calls_behind,
     is_call,
     joined,
     of_the_process,
     plural,
+    sites_of,
     target_words,
 )
 from tracer.tables.versions import reviewed_in_words
@@ -82,23 +84,19 @@ def head_of(report: ReportView) -> said.Head:
         ("raises", Verdict.RAISES, effect.raises),
         ("no effect", Verdict.UNKNOWN, effect.no_effect),
     )
+    reviewed = (
+        (f"Table {name}, reviewed for", f"torch {reviewed_in_words(versions)}")
+        for name, versions in sorted(judgement.tables.items())
+    )
     head = said.Head(
         verdict=verdict,
         headline=line,
         kicker="Determinism report",
         traced=_traced(report),
         judged=f"Judged for {backend}, torch {report.target.torch}, settings {settings}.",
-        target=(
-            ("Backend", backend),
-            ("torch", report.target.torch),
-            ("Settings", settings),
-            *(
-                (f"Table {name}, reviewed for", f"torch {reviewed_in_words(versions)}")
-                for name, versions in sorted(judgement.tables.items())
-            ),
-        ),
+        target=(("Backend", backend), ("torch", report.target.torch), ("Settings", settings), *reviewed),
         tally=tally_of(report),
-        in_mode=tuple(said.Figure(counts.calls, label, verdict, counts.sites) for label, verdict, counts in effects),
+        in_mode=tuple(_figure(findings, label, verdict) for label, verdict, findings in effects),
         findings=len(report.findings),
         guarantee=GUARANTEE,
         banners=report.banners,
@@ -117,14 +115,14 @@ def _traced(report: ReportView) -> str:
     ranks = len({source.rank for source in sources if source.rank is not None})
     steps = max((source.optimizer_steps for source in sources), default=0)
     rest = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    parts = [", ".join(names[:3]) + rest] if names else []
-    if len(sources) > 1:
-        parts.append(plural(len(sources), "recording"))
-    if ranks:
-        parts.append(plural(ranks, "rank"))
-    parts.append(plural(steps, "optimizer step"))
-    parts.append(plural(report.tally.total, "call"))
-    return " · ".join(parts)
+    parts = (
+        f"{', '.join(names[:3])}{rest}",
+        plural(len(sources), "recording") if len(sources) > 1 else "",
+        plural(ranks, "rank") if ranks else "",
+        plural(steps, "optimizer step"),
+        plural(report.tally.total, "call"),
+    )
+    return " · ".join(filter(None, parts))
 
 
 def headline(report: ReportView) -> tuple[Verdict, str]:
@@ -134,47 +132,38 @@ def headline(report: ReportView) -> tuple[Verdict, str]:
     seen or judged; where no optimizer stepped, that comes first. A recording on fake tensors is always called one.
     """
     verdict, line = _headline(report)
-    fake = sum(source.fake_calls for source in report.judgement.trace.sources)
+    sources = report.judgement.trace.sources
+    fake, calls = sum(source.fake_calls for source in sources), sum(source.calls for source in sources)
     if not fake:
         return verdict, line
-    calls = sum(source.calls for source in report.judgement.trace.sources)
-    told = "" if fake * 100 >= calls * _NEARLY_ALL else f" in {fake:,} of {calls:,} calls"
-    return verdict, f"{line}; recorded on fake tensors{told}"
+    share = "" if fake * 100 >= calls * _NEARLY_ALL else f" in {fake:,} of {calls:,} calls"
+    return verdict, f"{line}; recorded on fake tensors{share}"
 
 
 def _headline(report: ReportView) -> tuple[Verdict, str]:
-    found = met(report)
-    untrained = WITHOUT_TRAINING.get(report.judgement.training, "")
-    if not found:
-        nothing = "Nothing was recorded"
-        if report.judgement.training is Training.ELSEWHERE:
-            nothing += ", and processes were started that were not followed"
-        return Verdict.UNKNOWN, nothing
-    verdict = min(found, key=SEVERITY.index)
+    judgement, verdicts = report.judgement, met(report)
+    untrained = WITHOUT_TRAINING.get(judgement.training, "")
+    if not verdicts:
+        elsewhere = ", and processes were started that were not followed"
+        return Verdict.UNKNOWN, f"Nothing was recorded{elsewhere * (judgement.training is Training.ELSEWHERE)}"
+    verdict = min(verdicts, key=SEVERITY.index)
     if verdict in _AT_RISK:
-        said = {
+        risk = {
             Verdict.RAISES: "The step would stop with an error",
             Verdict.NONDETERMINISTIC: "Two runs of this step can differ",
             Verdict.CONDITIONAL: f"Two runs can differ {condition(report)}",
         }
-        return verdict, f"{said[verdict]}{'; no optimizer step was recorded' if untrained else ''}"
-    if report.judgement.nothing_computed:
-        return Verdict.UNKNOWN, NOTHING_COMPUTED
-    if untrained:
-        return Verdict.UNKNOWN, untrained
-    if report.judgement.meta_calls:  # also where these count as deterministic, being judged for their own device
+        return verdict, f"{risk[verdict]}{'; no optimizer step was recorded' if untrained else ''}"
+    if judgement.nothing_computed or untrained:
+        return Verdict.UNKNOWN, NOTHING_COMPUTED if judgement.nothing_computed else untrained
+    if judgement.meta_calls:  # also where these count as deterministic, being judged for their own device
         verdict = Verdict.UNKNOWN
-    said = {
-        Verdict.UNKNOWN: f"{_NO_RISK} in what is known",
-        Verdict.SEEDED: f"{_NO_RISK} once seeded",
-        Verdict.DETERMINISTIC: _NO_RISK,
-    }
-    if verdict is Verdict.SEEDED and draws_repeat(report):
-        said[verdict] = f"{_NO_RISK}; the random draws that were seen are seeded"
-    if report.judgement.observed:
-        said[verdict] = said[verdict].replace(_NO_RISK, f"{_NO_RISK} for the data of this run")
+    data = " for the data of this run" if judgement.observed else ""
+    known = " in what is known" if verdict is Verdict.UNKNOWN else ""
+    if verdict is Verdict.SEEDED:
+        known = "; the random draws that were seen are seeded" if draws_repeat(report) else " once seeded"
     missing = ", ".join(unseen(report))
-    return verdict, f"{said[verdict]} ({f'not seen: {missing}; ' if missing else ''}not judged: {_NOT_JUDGED})"
+    return verdict, f"{_NO_RISK}{data}{known} ({f'not seen: {missing}; ' if missing else ''}not judged: {_NOT_JUDGED})"
 
 
 def unseen(report: ReportView) -> tuple[str, ...]:
@@ -251,17 +240,16 @@ def unnamed_sentence(judgement: Judgement) -> str:
 
 
 def _can_runs_differ(report: ReportView) -> said.Card:
-    return said.Card(
-        "Can two runs of my step differ, and because of which lines of mine?",
-        _can_differ_sentence(report),
-        (
-            *_verdict_figures(report, Verdict.RAISES, only_if_any=True),
-            *_verdict_figures(report, Verdict.NONDETERMINISTIC),
-            *_verdict_figures(report, Verdict.CONDITIONAL),
-            *_verdict_figures(report, Verdict.UNKNOWN),
-            *_process_figures(report),
-        ),
-    )
+    figures = [
+        said.Figure(report.tally[verdict], verdict.value, verdict, sites_of(_with_verdict(report, verdict)))
+        for verdict in (Verdict.RAISES, *_RISK, Verdict.UNKNOWN)
+        if verdict is not Verdict.RAISES or report.tally[verdict]
+    ]
+    if process := _with_verdict(report, Verdict.RAISES, *_RISK, calls=False):
+        worst = min((finding.verdict for finding in process), key=SEVERITY.index)
+        figures.append(said.Figure(len(process), "of the process", worst))
+    question = "Can two runs of my step differ, and because of which lines of mine?"
+    return said.Card(question, _can_differ_sentence(report), tuple(figures))
 
 
 def _can_differ_sentence(report: ReportView) -> str:
@@ -270,9 +258,8 @@ def _can_differ_sentence(report: ReportView) -> str:
     untrained = WITHOUT_TRAINING.get(report.judgement.training)
     settled = sum(finding.count for finding in report.judgement.observed)
     by_data = f" For {plural(settled, 'call')} that rests on the data of this run." if settled else ""
-    if untrained and met(report):
-        return f"{untrained}. Of what was recorded: {_of_what_was_recorded(report)}{by_data}"
-    return f"{_of_what_was_recorded(report)}{by_data}"
+    before = f"{untrained}. Of what was recorded: " if untrained and met(report) else ""
+    return f"{before}{_of_what_was_recorded(report)}{by_data}"
 
 
 def _of_what_was_recorded(report: ReportView) -> str:
@@ -280,7 +267,6 @@ def _of_what_was_recorded(report: ReportView) -> str:
     found = met(report)
     risky = _with_verdict(report, *_RISK)
     refused = _with_verdict(report, Verdict.RAISES)
-    unknown = _with_verdict(report, Verdict.UNKNOWN)
     at_risk = tally[Verdict.NONDETERMINISTIC] + tally[Verdict.CONDITIONAL]
     total = plural(tally.total, "recorded call")
     process = joined(of_the_process(_with_verdict(report, *_RISK, calls=False)))
@@ -290,34 +276,28 @@ def _of_what_was_recorded(report: ReportView) -> str:
     if refused:
         return (
             f"The step stops before that question: {plural(tally[Verdict.RAISES], 'call')} "
-            f"at {plural(_sites(refused), 'place')} would raise, first at {_where(refused[0])}.{also}"
+            f"at {plural(sites_of(refused), 'place')} would raise, first at {_where(refused[0])}.{also}"
         )
     if Verdict.RAISES in found:
         stops = joined(of_the_process(_with_verdict(report, Verdict.RAISES, calls=False)))
         return f"The step stops before that question: {stops} would raise an error.{also}"
+    sure = "Yes" if Verdict.NONDETERMINISTIC in found else f"Only {condition(report)}"
     if at_risk:
-        sure = "Yes" if Verdict.NONDETERMINISTIC in found else f"Only {condition(report)}"
-        return (
-            f"{sure}: {at_risk:,} of {total}, from {plural(_sites(risky), 'place')}, can give different "
-            f"bits{_most(risky)}.{also}"
-        )
+        places = plural(sites_of(risky), "place")
+        return f"{sure}: {at_risk:,} of {total}, from {places}, can give different bits{_most(risky)}.{also}"
     if process:
-        sure = "Yes" if Verdict.NONDETERMINISTIC in found else f"Only {condition(report)}"
         by_calls = f"none of {total} does so by itself" if tally.total else "no op was recorded"
         return f"{sure}: {process} can make runs differ; {by_calls}."
     if Verdict.UNKNOWN in found:
-        calls = f"{plural(tally[Verdict.UNKNOWN], 'call')} at {plural(_sites(unknown), 'place')}" if unknown else ""
-        things = of_the_process(_with_verdict(report, Verdict.UNKNOWN, calls=False))
-        no_answer = joined([calls, *things] if calls else things)
-        return f"No risk found in what is known; for {no_answer or 'some calls'} there is no answer."
-    if Verdict.SEEDED in found and draws_repeat(report):
-        drawing = plural(tally[Verdict.SEEDED], "call that draws", "calls that draw")
-        return (
-            f"No risk found in {total}; {drawing} at random use generators that start alike in every run, as far as was"
-            " seen."
-        )
+        unknown = [finding for finding in report.findings if finding.verdict is Verdict.UNKNOWN]
+        no_answer = _calls_and_things(unknown, sites=True) or "some calls"
+        return f"No risk found in what is known; for {no_answer} there is no answer."
     if Verdict.SEEDED in found:
-        return f"Not once seeded: no other risk found in {total}."
+        if not draws_repeat(report):
+            return f"Not once seeded: no other risk found in {total}."
+        drawing = plural(tally[Verdict.SEEDED], "call that draws", "calls that draw")
+        repeats = "use generators that start alike in every run, as far as was seen"
+        return f"No risk found in {total}; {drawing} at random {repeats}."
     return f"No risk found in {total}. {unnamed_sentence(report.judgement) or _ON_RULES}"
 
 
@@ -328,39 +308,37 @@ def _with_verdict(report: ReportView, *verdicts: Verdict, calls: bool = True) ->
 
 def _what_does_the_mode_do(report: ReportView) -> said.Card:
     question = "If I switch deterministic mode on, what becomes deterministic, and what raises?"
-    fixed = [finding for finding in report.findings if _changes_to(finding, Verdict.DETERMINISTIC)]
-    raising = [finding for finding in report.findings if finding.deterministic_mode is Verdict.RAISES]
-    stays = [
-        finding
-        for finding in report.findings
-        if finding.deterministic_mode in (*_RISK, Verdict.UNKNOWN) and finding.verdict is not Verdict.DETERMINISTIC
-    ]
+    effect = mode_effect(report.findings)
     figures = (
-        said.Figure(_calls(fixed), "become deterministic", Verdict.DETERMINISTIC, _sites(fixed)),
-        said.Figure(_calls(raising), "raise", Verdict.RAISES, _sites(raising)),
-        said.Figure(_calls(stays), "stay at risk or unknown", Verdict.UNKNOWN, _sites(stays)),
+        _figure(effect.fixed, "become deterministic", Verdict.DETERMINISTIC),
+        _figure(effect.raises, "raise", Verdict.RAISES),
+        _figure(effect.no_effect, "stay at risk or unknown", Verdict.UNKNOWN),
     )
-    sentence = _mode_sentence(report.target, fixed, raising, stays) if met(report) else _NOTHING
-    return said.Card(question, sentence, figures)
+    return said.Card(question, _mode_sentence(report.target, effect) if met(report) else _NOTHING, figures)
 
 
-def _mode_sentence(target: Target, fixed: list[Finding], raising: list[Finding], stays: list[Finding]) -> str:
+def _figure(findings: Iterable[Finding], label: str, verdict: Verdict) -> said.Figure:
+    """How many calls, at how many places."""
+    return said.Figure(calls_behind(findings), label, verdict, sites_of(findings))
+
+
+def _mode_sentence(target: Target, effect: ModeEffect) -> str:
+    fixed, raising, stays = effect
     if is_mode_on(target):
         if not raising and not stays:
             return "It is on for this target already; no call that was recorded raises."
         beside = joined(of_the_process([*raising, *stays]))
-        return (
-            f"It is on for this target already: {plural(_calls(raising), 'call raises', 'calls raise')} and "
-            f"{plural(_calls(stays), 'call stays', 'calls stay')} at risk or unknown"
-            f"{f'; beside them stand {beside}' if beside else ''}."
-        )
+        also = f"; beside them stand {beside}" if beside else ""
+        raises = plural(calls_behind(raising), "call raises", "calls raise")
+        stay = plural(calls_behind(stays), "call stays", "calls stay")
+        return f"It is on for this target already: {raises} and {stay} at risk or unknown{also}."
     if not fixed and not raising and not stays:
         return "It changes no verdict: nothing that was recorded needs it, and nothing raises."
     parts = []
     if fixed:
         parts.append(f"it settles {_calls_and_things(fixed, sites=True)}")
-    if _calls(raising):
-        sites = _sites(raising)
+    if calls_behind(raising):
+        sites = sites_of(raising)
         where = _where(next(filter(is_call, raising)))
         at = f"at {where}, until that is" if sites == 1 else f"at {sites:,} places, first {where}, until they are"
         parts.append(f"it stops the step with an error {at} changed as planned")
@@ -374,8 +352,8 @@ def _mode_sentence(target: Target, fixed: list[Finding], raising: list[Finding],
 
 def _calls_and_things(findings: list[Finding], *, sites: bool = False) -> str:
     """The calls behind ``findings``, then what they say of the process: ``3 calls at 1 place and 1 setting``."""
-    at = f" at {plural(_sites(findings), 'place')}" if sites else ""
-    calls = [f"{plural(_calls(findings), 'call')}{at}"] if any(map(is_call, findings)) else []
+    at = f" at {plural(sites_of(findings), 'place')}" if sites else ""
+    calls = [f"{plural(calls_behind(findings), 'call')}{at}"] if any(map(is_call, findings)) else []
     return joined([*calls, *of_the_process(findings)])
 
 
@@ -396,21 +374,22 @@ def _what_to_change(report: ReportView) -> said.Card:
         sentence = f"Nothing yet: {plural(unknown, 'finding')} must be found out first; the plan says how."
     else:
         repeating = sum(step_of(finding, report.target) is Step.NOTHING for finding in report.findings)
+        lines = plural(len(to_make), "line of settings", "lines of settings") if to_make else ""
+        edits = plural(by_hand, "code edit") if by_hand else ""
+        close = f"{'close' if len(to_make) + by_hand != 1 else 'closes'} {settled:,}"
+        others = f" ({repeating:,} more repeat as they are)" if repeating else ""
+        what = joined([part for part in (lines, edits) if part])
         sentence = (
-            f"{_lines(len(to_make), by_hand)} {'close' if len(to_make) + by_hand != 1 else 'closes'} "
-            f"{settled:,} of {plural(len(report.findings), 'finding')}"
-            f"{f' ({repeating:,} more repeat as they are)' if repeating else ''}; "
-            f"the proof is two runs from one seed, compared bit by bit."
+            f"{what} {close} of {plural(len(report.findings), 'finding')}{others};"
+            " the proof is two runs from one seed, compared bit by bit."
         )
-    return said.Card(
-        "What exactly do I change so that it is reproducible, and is the proof there?",
-        sentence,
-        (
-            said.Figure(len(to_make), "lines of settings" if len(to_make) != 1 else "line of settings"),
-            said.Figure(by_hand, "code edits" if by_hand != 1 else "code edit"),
-            said.Figure(unknown, "findings to find out" if unknown != 1 else "finding to find out"),
-        ),
+    figures = (
+        said.Figure(len(to_make), "lines of settings" if len(to_make) != 1 else "line of settings"),
+        said.Figure(by_hand, "code edits" if by_hand != 1 else "code edit"),
+        said.Figure(unknown, "findings to find out" if unknown != 1 else "finding to find out"),
     )
+    question = "What exactly do I change so that it is reproducible, and is the proof there?"
+    return said.Card(question, sentence, figures)
 
 
 def _is_setting(change: Change, report: ReportView) -> bool:
@@ -422,30 +401,6 @@ def _only_finds_out(change: Change, report: ReportView) -> bool:
     """Does ``change`` only say how to find out what is unknown?"""
     closed = [report.findings[at] for at in change.findings]
     return bool(closed) and all(step_of(finding, report.target) is Step.UNKNOWN for finding in closed)
-
-
-def _lines(settings: int, by_hand: int) -> str:
-    parts = []
-    if settings:
-        parts.append(plural(settings, "line of settings", "lines of settings"))
-    if by_hand:
-        parts.append(plural(by_hand, "code edit"))
-    return " and ".join(parts)
-
-
-def _verdict_figures(report: ReportView, verdict: Verdict, *, only_if_any: bool = False) -> tuple[said.Figure, ...]:
-    if only_if_any and not report.tally[verdict]:
-        return ()
-    return (said.Figure(report.tally[verdict], verdict.value, verdict, _sites(_with_verdict(report, verdict))),)
-
-
-def _process_figures(report: ReportView) -> tuple[said.Figure, ...]:
-    """How much beside the calls puts a run at risk, where anything does."""
-    found = _with_verdict(report, Verdict.RAISES, *_RISK, calls=False)
-    if not found:
-        return ()
-    worst = min((finding.verdict for finding in found), key=SEVERITY.index)
-    return (said.Figure(len(found), "of the process", worst),)
 
 
 def _most(risky: list[Finding]) -> str:
@@ -460,10 +415,6 @@ def _most(risky: list[Finding]) -> str:
     return f"; {f'the most ({calls:,})' if len(places) > 1 else 'all'} through {op} at {place}"
 
 
-def _changes_to(finding: Finding, verdict: Verdict) -> bool:
-    return finding.deterministic_mode is verdict and finding.verdict not in (verdict, Verdict.SEEDED)
-
-
 def _where(finding: Finding) -> str:
     """The place as a sentence can bear it: of a long path, the file alone."""
     return _brief(finding.location or place_of(finding))
@@ -473,13 +424,3 @@ def _brief(place: str) -> str:
     """``place``; of a long path, the file alone."""
     _, slash, file = place.rpartition("/")
     return one_line(f"…/{file}" if slash and len(place) > _LONG else place, 2 * _LONG)
-
-
-def _sites(findings: Iterable[Finding]) -> int:
-    """Distinct places of those of ``findings`` that speak of calls."""
-    return len({place_of(finding) for finding in findings if is_call(finding)})
-
-
-def _calls(findings: Iterable[Finding]) -> int:
-    """Recorded calls behind ``findings``; what is counted of the process is none."""
-    return sum(finding.count for finding in findings if is_call(finding))

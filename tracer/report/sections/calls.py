@@ -7,15 +7,14 @@ laid out here and not in the page, so that it stands on paper and without script
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracer.findings import Finding, Judgement
 from tracer.names import SEVERITY, Phase, Verdict
-from tracer.plan import place_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words
-from tracer.report.words import VERDICTS, by_severity, is_call, number, plural
+from tracer.report.words import VERDICTS, by_severity, calls_behind, is_call, plural
 
 if TYPE_CHECKING:
     from tracer.report.view import ReportView
@@ -97,15 +96,10 @@ class _Module:
     """A node of the tree of module paths."""
 
     def __init__(self, path: str, label: str) -> None:
-        self.path = path
-        self.label = label
+        self.path, self.label = path, label
         self.counts: Counter[Verdict] = Counter()
         """Of all calls inside."""
         self.children: dict[str, _Module] = {}
-
-    @property
-    def calls(self) -> int:
-        return sum(self.counts.values())
 
 
 def calls(report: ReportView, reader: Reader) -> Section:
@@ -129,19 +123,12 @@ def calls(report: ReportView, reader: Reader) -> Section:
 
 
 def _bars(what: str, rows: tuple[Bar, ...]) -> said.Picture:
-    cells = tuple(
-        (
-            bar.label,
-            ", ".join(f"{part.calls:,} {VERDICTS[part.verdict].label}" for part in bar.segments),
-            f"{bar.total:,}",
-        )
-        for bar in rows
-    )
-    table = said.Table(
-        (said.Column(what.capitalize()), said.Column("Verdicts"), said.Column("Calls", said.Width.FIGURE)),
-        cells,
-        noun=what,
-    )
+    def cells(bar: Bar) -> tuple[Words, ...]:
+        verdicts = ", ".join(f"{part.calls:,} {VERDICTS[part.verdict].label}" for part in bar.segments)
+        return bar.label, verdicts, f"{bar.total:,}"
+
+    heads = said.columns(what.capitalize(), "Verdicts", "Calls", figures=("Calls",))
+    table = said.Table(heads, tuple(map(cells, rows)), noun=what)
     return said.Picture("bars", Bars(f"Calls by {what} and verdict", what.capitalize(), rows), (table,))
 
 
@@ -150,11 +137,8 @@ def _bar(label: str, counts: Mapping[Verdict, int]) -> Bar:
     present = by_severity(counts)
     widths = [max(100 * count / total, _THINNEST_PART) for _, count in present] if total else []
     scale = 100 / sum(widths) if widths else 0
-    parts = (
-        Segment(verdict, count, round(width * scale, 2))
-        for (verdict, count), width in zip(present, widths, strict=True)
-    )
-    return Bar(label, total, tuple(parts))
+    shares = zip(present, widths, strict=True)
+    return Bar(label, total, tuple(Segment(*counted, round(width * scale, 2)) for counted, width in shares))
 
 
 def _module_bars(report: ReportView) -> tuple[Bar, ...]:
@@ -172,7 +156,7 @@ def _module_bars(report: ReportView) -> tuple[Bar, ...]:
 def model_map(by_module: Mapping[str, Mapping[Verdict, int]]) -> tuple[Block, ...]:
     """The whole, then its modules from the outside in, neighbours in the order in which they first ran."""
     root = _tree(by_module)
-    if not root.calls:
+    if not root.counts:
         return ()
     blocks = [block for block in _blocks(root, 0, 0.0, 100.0) if block.width >= THINNEST]
     if len(blocks) > MOST_BLOCKS:
@@ -183,18 +167,15 @@ def model_map(by_module: Mapping[str, Mapping[Verdict, int]]) -> tuple[Block, ..
 
 def worst_inside(by_module: Mapping[str, Mapping[Verdict, int]], blocks: tuple[Block, ...]) -> list[int]:
     """For ``blocks`` of another target: each its worst verdict's place in ``SEVERITY``, then its calls."""
-    root = _tree(by_module)
-    found: list[int] = []
+    root, empty = _tree(by_module), _Module("", "")
+    numbers: list[int] = []
     for block in blocks:
-        node: _Module | None = root
-        if block.is_outside:
-            node = root.children.get("")
-        else:
-            for name in block.path.split(".") if block.depth else ():
-                node = node.children.get(name) if node is not None else None
-        verdict, calls = _worst(node.counts) if node is not None else (Verdict.DETERMINISTIC, 0)
-        found += SEVERITY.index(verdict), calls
-    return found
+        node = root
+        for name in block.path.split(".") if block.depth else ():  # calls outside modules are below an empty name
+            node = node.children.get(name, empty)
+        verdict, calls = _worst(node.counts)
+        numbers += SEVERITY.index(verdict), calls
+    return numbers
 
 
 def _tree(by_module: Mapping[str, Mapping[Verdict, int]]) -> _Module:
@@ -204,22 +185,20 @@ def _tree(by_module: Mapping[str, Mapping[Verdict, int]]) -> _Module:
         node = root
         parts = path.split(".")[:DEEPEST] if path else [""]
         for depth, name in enumerate(parts, 1):
-            known = node.children.get(name)
-            if known is None:
-                known = node.children[name] = _Module(".".join(parts[:depth]), (name or ".") if path else OUTSIDE)
-            known.counts.update(counts)
-            node = known
+            if name not in node.children:
+                node.children[name] = _Module(".".join(parts[:depth]), (name or ".") if path else OUTSIDE)
+            node = node.children[name]
+            node.counts.update(counts)
     return root
 
 
 def _blocks(module: _Module, depth: int, left: float, width: float) -> Iterator[Block]:
     verdict, worst = _worst(module.counts)
+    total = module.counts.total()
     is_outside = depth == 1 and not module.path and module.label == OUTSIDE
-    yield Block(
-        module.path, module.label, depth, round(left, 3), round(width, 3), module.calls, verdict, worst, is_outside
-    )
+    yield Block(module.path, module.label, depth, round(left, 3), round(width, 3), total, verdict, worst, is_outside)
     for child in module.children.values():
-        share = width * child.calls / module.calls if module.calls else 0.0
+        share = width * child.counts.total() / total if total else 0.0
         yield from _blocks(child, depth + 1, left, share)
         left += share
 
@@ -241,20 +220,13 @@ MOST_ROWS_ELSEWHERE = 3_000
 _RISK = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL, Verdict.UNKNOWN)
 
 
-class Counts(NamedTuple):
-    """Calls, and the distinct lines that make them."""
-
-    calls: int
-    sites: int
-
-
 class ModeEffect(NamedTuple):
-    """What turning deterministic mode on would do."""
+    """Findings by what turning deterministic mode on would do."""
 
-    fixed: Counts
+    fixed: list[Finding]
     """Not deterministic as things stand, deterministic then."""
-    raises: Counts
-    no_effect: Counts
+    raises: list[Finding]
+    no_effect: list[Finding]
     """At risk or unknown, then too."""
 
 
@@ -287,39 +259,30 @@ def targets(report: ReportView, reader: Reader) -> Section | None:
     if not shown.rows:
         return None
     lead = f"The same recording judged for {plural(len(shown.rows), 'target')}, under the same settings."
-    heads = (
-        said.Column("Target"),
-        said.Column("Findings", said.Width.FIGURE),
-        *(said.Column(VERDICTS[one].label) for one in shown.columns),
-    )
-    table = said.Table((*heads, said.Column("With mode on")), tuple(map(_cells, shown.rows)), noun="target")
+    verdicts = (VERDICTS[verdict].label for verdict in shown.columns)
+    heads = said.columns("Target", "Findings", *verdicts, "With mode on", figures=("Findings",))
+    table = said.Table(heads, tuple(map(_cells, shown.rows)), noun="target")
     blocks = (said.lead(lead), said.Picture("targets", shown, (table,)))
     return Section(anchor="targets", title="Portability of determinism", label="Other targets", blocks=blocks)
 
 
 def _cells(row: TargetRow) -> tuple[Words, ...]:
     name = (f"{row.backend}, torch {row.torch} ", said.Badge(row.verdict))
-    return (name, number(row.findings), *map(number, row.calls), row.in_mode)
+    return (name, f"{row.findings:,}", *(f"{calls:,}" for calls in row.calls), row.in_mode)
 
 
 def targets_shown(report: ReportView) -> tuple[Judgement, ...]:
     """The report's own judgement, then the others, each target once."""
-    shown = {
-        (judgement.target.backend, judgement.target.torch): judgement
-        for judgement in (*reversed(report.portability), report.judgement)
-    }
-    own = (report.target.backend, report.target.torch)
-    others = [
-        judgement for judgement in report.portability if (judgement.target.backend, judgement.target.torch) != own
-    ]
-    return (report.judgement, *(other for other in others if shown[other.target.backend, other.target.torch] is other))
+    by_target = {(report.target.backend, report.target.torch): report.judgement}
+    for judgement in report.portability:
+        by_target.setdefault((judgement.target.backend, judgement.target.torch), judgement)
+    return tuple(by_target.values())
 
 
 def columns(report: ReportView) -> tuple[Verdict, ...]:
     """The verdicts that any of the targets has calls of, worst first."""
-    return tuple(
-        verdict for verdict in SEVERITY if any(judgement.tally[verdict] for judgement in targets_shown(report))
-    )
+    shown = targets_shown(report)
+    return tuple(verdict for verdict in SEVERITY if any(judgement.tally[verdict] for judgement in shown))
 
 
 def target_rows(report: ReportView) -> tuple[TargetRow, ...]:
@@ -328,40 +291,36 @@ def target_rows(report: ReportView) -> tuple[TargetRow, ...]:
     verdicts = columns(report)
     return tuple(
         TargetRow(
-            place,
-            one.target.backend.value,
-            one.target.torch,
-            _worst_of(one),
-            tuple(one.tally[verdict] for verdict in verdicts),
-            len(one.findings),
-            _in_words(mode_effect(one.findings)),
+            number,
+            judgement.target.backend.value,
+            judgement.target.torch,
+            _worst_of(judgement),
+            tuple(judgement.tally[verdict] for verdict in verdicts),
+            len(judgement.findings),
+            _in_words(mode_effect(judgement.findings)),
         )
-        for place, one in enumerate(shown, 1)
+        for number, judgement in enumerate(shown, 1)
         if len(shown) > 1
     )
 
 
-def mode_effect(findings: tuple[Finding, ...]) -> ModeEffect:
-    """What deterministic mode would do for the calls behind ``findings``."""
-    calls = [finding for finding in findings if is_call(finding)]
-    fixed = [
-        call
-        for call in calls
-        if call.deterministic_mode is Verdict.DETERMINISTIC
-        and call.verdict not in (Verdict.DETERMINISTIC, Verdict.SEEDED)
-    ]
-    raises = [call for call in calls if call.deterministic_mode is Verdict.RAISES]
-    stays = [call for call in calls if call.deterministic_mode in _RISK and call.verdict is not Verdict.DETERMINISTIC]
-    return ModeEffect(_counted(fixed), _counted(raises), _counted(stays))
+def mode_effect(findings: Iterable[Finding]) -> ModeEffect:
+    """What deterministic mode would do for what ``findings`` speak of."""
+    effect = ModeEffect([], [], [])
+    for finding in findings:
+        in_mode, as_is = finding.deterministic_mode, finding.verdict
+        if in_mode is Verdict.RAISES:
+            effect.raises.append(finding)
+        elif in_mode is Verdict.DETERMINISTIC and as_is not in (Verdict.DETERMINISTIC, Verdict.SEEDED):
+            effect.fixed.append(finding)
+        elif in_mode in _RISK and as_is is not Verdict.DETERMINISTIC:
+            effect.no_effect.append(finding)
+    return effect
 
 
 def _in_words(effect: ModeEffect) -> str:
-    parts = ((effect.fixed, "fixed"), (effect.raises, "raise"), (effect.no_effect, "as before"))
-    return ", ".join(f"{number(counts.calls)} {word}" for counts, word in parts if counts.calls) or "nothing to fix"
-
-
-def _counted(findings: list[Finding]) -> Counts:
-    return Counts(sum(finding.count for finding in findings), len({place_of(finding) for finding in findings}))
+    counts = zip(map(calls_behind, effect), ("fixed", "raise", "as before"), strict=True)
+    return ", ".join(f"{calls:,} {word}" for calls, word in counts if calls) or "nothing to fix"
 
 
 def _worst_of(judgement: Judgement) -> Verdict:

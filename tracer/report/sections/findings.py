@@ -27,9 +27,9 @@ from tracer.report.sections.calls import targets_shown
 from tracer.report.words import (
     ABOUT,
     UNKNOWN_REASONS,
+    calls_behind,
     calls_by_op,
     compiled_in,
-    is_call,
     ops_behind,
     phase_of,
     plural,
@@ -86,82 +86,73 @@ class Filters(NamedTuple):
 
 def refuted(report: ReportView, reader: Reader) -> Section | None:
     """What trials refuted, with the text to send."""
-    found = refuted_by_trials(report.judgement)
-    if not found:
+    findings = refuted_by_trials(report.judgement)
+    if not findings:
         return None
-    sample = said.Sample(to_report(report.judgement, found), "the report")
+    sample = said.Sample(to_report(report.judgement, findings), "the report")
     return Section(anchor="refuted", title=REFUTED, label="Refuted", blocks=(said.lead(REFUTED_LEAD), sample))
 
 
 def findings(report: ReportView, reader: Reader) -> Section:
     """Every finding, worst first."""
-    found, unnamed = report.findings, unnamed_sentence(report.judgement)
-    blocks: list[said.Block] = []
-    if found:
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in evidence_counts(found))
-        counted = plural(len(found), "finding")
-        lead = (
-            f"{counted}, worst first, as the settings stand and with deterministic mode on. Evidence at best: {kinds}."
-        )
-        blocks.append(said.lead(f"{lead} {unnamed}".rstrip()))
+    unnamed, count = unnamed_sentence(report.judgement), len(report.findings)
+    if count:
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in evidence_counts(report.findings))
+        order = f"{plural(count, 'finding')}, worst first, as the settings stand and with deterministic mode on."
+        blocks: list[said.Block] = [said.lead(f"{order} Evidence at best: {kinds}. {unnamed}".rstrip())]
     else:
-        blocks.append(
-            said.Paragraph((said.Badge(Verdict.DETERMINISTIC, "No finding"), f"{_NO_PROOF}{unnamed}".rstrip()))
-        )
+        none = said.Badge(Verdict.DETERMINISTIC, "No finding")
+        blocks = [said.Paragraph((none, f"{_NO_PROOF}{unnamed}".rstrip()))]
     if gate := gate_in_words(report):
         blocks.append(said.Paragraph(gate))
     if any(judgement.findings for judgement in targets_shown(report)):
         blocks.append(said.Picture("findings", _filters(report, has_gate=bool(gate)), _tables(report, reader)))
-    return Section(anchor="findings", title="Findings", blocks=tuple(blocks), count=len(found))
+    return Section(anchor="findings", title="Findings", blocks=tuple(blocks), count=count)
 
 
 def _tables(report: ReportView, reader: Reader) -> tuple[said.Block, ...]:
     """The findings as tables: those that nobody accepted and, where there is room, those that a gate accepted."""
-    taken = report.spoken_for
-    left = tuple(one for number, one in enumerate(report.findings) if number not in taken)
-    blocks = _table(left, reader)
-    if taken and reader.detail is not Detail.BRIEF:
-        accepted = tuple(report.findings[number] for number in taken)
-        blocks += (said.Heading("Accepted"), *_table(accepted, reader))
+    accepted = report.spoken_for
+    blocks = _table(tuple(finding for at, finding in enumerate(report.findings) if at not in accepted), reader)
+    if accepted and reader.detail is not Detail.BRIEF:
+        blocks += (said.Heading("Accepted"), *_table(tuple(map(report.findings.__getitem__, accepted)), reader))
     return blocks + _reasons(report.findings, reader.rows) if reader.is_whole else blocks
 
 
-def _table(found: tuple[Finding, ...], reader: Reader) -> tuple[said.Block, ...]:
-    if not found:
+def _table(listed: tuple[Finding, ...], reader: Reader) -> tuple[said.Block, ...]:
+    if not listed:
         return ()
-    rows = found if reader.is_whole else rows_of(found)
+    rows = listed if reader.is_whole else rows_of(listed)
     shown, left_out = first(rows, reader.findings)
     elsewhere = "the HTML, CSV and JSON reports have"
     table = said.Table(_COLUMNS, tuple(map(_cells, shown)), "finding", left_out, elsewhere, is_grid=True)
-    return (table,) if len(rows) == len(found) else (table, said.quiet(_FOLDED))
+    return (table,) if len(rows) == len(listed) else (table, said.quiet(_FOLDED))
 
 
-def _cells(one: Finding) -> tuple[Words, ...]:
-    under: Words = ("→ ", said.Badge(one.deterministic_mode)) if one.deterministic_mode is not one.verdict else ""
-    where = one.module if one.module and (one.location or one.called_from) else ""
-    phase = phase_of(one)
+def _cells(finding: Finding) -> tuple[Words, ...]:
+    in_mode, runs_as = finding.deterministic_mode, finding.runs_as
+    phase = f" {phase_of(finding)}".rstrip()
+    advice = finding.remedy
+    if not advice and finding.reason is not None:
+        detail = f" ({finding.reason_detail})" if finding.reason_detail else ""
+        advice = f"{UNKNOWN_REASONS[finding.reason]}{detail}"
     return (
-        (said.Badge(one.verdict), said.Soft(under, " ", is_faint=False)),
-        f"{one.count:,}",
         (
-            said.Strong(said.Code(subject_of(one))),
-            f" {phase}" if phase else "",
-            said.Soft(said.Code(place_of(one)), is_faint=False),
-            said.Soft(("runs as ", said.Code(name_of(one.runs_as))) if one.runs_as else "", is_faint=False),
-            said.Soft(compiled_in(one), is_faint=False),
-            said.Soft(f"for {calls_by_op(one.ops, 3)}" if ops_behind(one) else ""),
-            said.Soft(said.Code(where)),
+            said.Badge(finding.verdict),
+            said.Soft(("→ ", said.Badge(in_mode)) if in_mode is not finding.verdict else "", " ", is_faint=False),
         ),
-        _advice(one),
+        f"{finding.count:,}",
+        (
+            said.Strong(said.Code(subject_of(finding))),
+            phase,
+            said.Soft(said.Code(place_of(finding)), is_faint=False),
+            said.Soft(("runs as ", said.Code(name_of(runs_as))) if runs_as else "", is_faint=False),
+            said.Soft(compiled_in(finding), is_faint=False),
+            said.Soft(f"for {calls_by_op(finding.ops, 3)}" if ops_behind(finding) else ""),
+            said.Soft(said.Code(finding.module if finding.location or finding.called_from else "")),
+        ),
+        advice,
     )
-
-
-def _advice(finding: Finding) -> str:
-    """The remedy; for what is unknown without one, why it is."""
-    if finding.remedy or finding.reason is None:
-        return finding.remedy
-    detail = f" ({finding.reason_detail})" if finding.reason_detail else ""
-    return f"{UNKNOWN_REASONS[finding.reason]}{detail}"
 
 
 def _filters(report: ReportView, *, has_gate: bool) -> Filters:
@@ -182,27 +173,18 @@ def _met(words: Iterable[Word], met: Iterable[Word | None]) -> tuple[Word, ...]:
     return tuple(word for word in words if word in occurring)
 
 
-def _reasons(found: Iterable[Finding], most: int) -> tuple[said.Block, ...]:
+def _reasons(findings: Iterable[Finding], most: int) -> tuple[said.Block, ...]:
     """Why each rule says what it says, with its evidence: once, however many findings bear it."""
-    told: dict[tuple[str, str], Finding] = {}
-    for finding in found:
-        told.setdefault((finding.rule, finding.why), finding)
-    shown, left_out = first(tuple(told.values()), most)
-    rows = tuple(
-        said.Row(
-            said.Code(finding.rule or "no rule"),
-            blocks=(
-                *((said.Paragraph(why),) if (why := finding.why or _reason(finding)) else ()),
-                *(said.quiet(str(row)) for row in finding.evidence),
-            ),
-        )
-        for finding in shown
-    )
-    return (said.Heading("Why, and the evidence"), said.Rows(rows, left_out=left_out)) if rows else ()
-
-
-def _reason(finding: Finding) -> str:
-    return UNKNOWN_REASONS[finding.reason] if finding.reason is not None else ""
+    by_reason: dict[tuple[str, str], Finding] = {}
+    for finding in findings:
+        by_reason.setdefault((finding.rule, finding.why), finding)
+    shown, left_out = first(tuple(by_reason.values()), most)
+    rows = []
+    for finding in shown:
+        why = finding.why or (UNKNOWN_REASONS[finding.reason] if finding.reason is not None else "")
+        blocks = (*said.paragraphs(why), *(said.quiet(str(row)) for row in finding.evidence))
+        rows.append(said.Row(said.Code(finding.rule or "no rule"), blocks=blocks))
+    return (said.Heading("Why, and the evidence"), said.Rows(tuple(rows), left_out=left_out)) if rows else ()
 
 
 def settled(report: ReportView, reader: Reader) -> Section | None:
@@ -213,11 +195,11 @@ def settled(report: ReportView, reader: Reader) -> Section | None:
     shown, left_out = first(observed, reader.rows)
     rows = tuple(
         said.Row(
-            (said.Badge(one.verdict), " ", said.Code(name_of(one.op)), f" {one.phase}"),
-            aside=plural(one.count, "call"),
-            blocks=(said.Paragraph(said.Code(place_of(one))), said.quiet(of_this_run(one))),
+            (said.Badge(finding.verdict), " ", said.Code(name_of(finding.op)), f" {finding.phase}"),
+            aside=plural(finding.count, "call"),
+            blocks=(said.Paragraph(said.Code(place_of(finding))), said.quiet(of_this_run(finding))),
         )
-        for one in shown
+        for finding in shown
     )
     blocks = (said.lead(SETTLED_LEAD), said.Rows(rows, left_out=left_out))
     return Section(anchor="settled", title=SETTLED, label="Settled by data", blocks=blocks, count=len(observed))
@@ -237,7 +219,7 @@ def unknown(report: ReportView, reader: Reader) -> Section | None:
 
 
 def _unknown(reason: UnknownReason | None, group: list[Finding]) -> said.Row:
-    calls = sum(finding.count for finding in group if is_call(finding))
+    calls = calls_behind(group)
     ops = [op for op, _ in Counter(subject_of(finding) for finding in group).most_common(8)]
     details = list(dict.fromkeys(finding.reason_detail for finding in group if finding.reason_detail))[:8]
     return said.Row(
@@ -246,7 +228,7 @@ def _unknown(reason: UnknownReason | None, group: list[Finding]) -> said.Row:
         blocks=(
             said.Paragraph(UNKNOWN_REASONS[reason] if reason else "The table does not say why."),
             said.Paragraph(said.Code(", ".join(ops))),
-            *((said.quiet(", ".join(details)),) if details else ()),
+            *said.paragraphs(", ".join(details), tone=said.Tone.QUIET),
         ),
     )
 
@@ -262,20 +244,18 @@ _BY: Mapping[AcceptedBy, str] = {
 
 def accepted_in_words(acceptance: Acceptance) -> str:
     """``By the baseline: seen in review.``"""
-    by = _BY[acceptance.by]
-    return f"{by[0].upper()}{by[1:]}{': ' if acceptance.reason else ''}{acceptance.reason}"
+    return f"{_BY[acceptance.by].capitalize()}{': ' if acceptance.reason else ''}{acceptance.reason}"
 
 
 def gate_in_words(report: ReportView) -> str:
     """How many of the findings a gate accepted, and what spoke for them; empty for a report behind no gate."""
     if report.accepted is None:
         return ""
-    taken, left = len(report.accepted), len(report.findings) - len(report.accepted)
     counts = Counter(accepted.by for accepted in report.accepted)
-    told = ", ".join(f"{counts[by]:,} {words}" for by, words in _BY.items() if counts[by])
-    aside = f" ({told})" if told else ""
-    looked = f"A gate has looked at this report: {plural(taken, 'finding is', 'findings are')} accepted"
-    return f"{looked}{aside}, {plural(left, 'is', 'are')} not."
+    grounds = ", ".join(f"{counts[by]:,} {words}" for by, words in _BY.items() if counts[by])
+    accepted = f"{plural(counts.total(), 'finding is', 'findings are')} accepted{f' ({grounds})' if grounds else ''}"
+    left = plural(len(report.findings) - counts.total(), "is", "are")
+    return f"A gate has looked at this report: {accepted}, {left} not."
 
 
 # --- what trials and data showed --------------------------------------------------------------------------
@@ -296,19 +276,19 @@ def rests_on_a_rule(finding: Finding) -> bool:
     return any(row.kind not in OF_A_RUN for row in finding.evidence)
 
 
-def to_report(judgement: Judgement, found: Sequence[Finding]) -> str:
+def to_report(judgement: Judgement, refuted: Sequence[Finding]) -> str:
     """The text to paste into an issue: where it ran, which calls, what the table says, what was seen."""
     environment = judgement.trace.environment
     on = ", ".join(dict.fromkeys(device.name for device in environment.devices)) or environment.platform
-    versions = [f"torch {environment.torch}"]
-    versions += [f"CUDA {environment.cuda}"] if environment.cuda else []
-    versions += [f"cuDNN {environment.cudnn}"] if environment.cudnn else []
+    versions = [
+        f"{name} {version}" for name in ("torch", "CUDA", "cuDNN") if (version := getattr(environment, name.lower()))
+    ]
     versions += [plural(environment.num_threads, "thread")] if environment.num_threads else []
     lines = [
         f"determinism-tracer {tracer.__version__}: trials refute a table",
         f"{on}; {', '.join(versions)}; deterministic mode {environment.deterministic_mode}",
     ]
-    for finding in found:
+    for finding in refuted:
         facts = ", ".join(f"{name}={value}" for name, value in sorted(finding.facts.items()))
         lines += [
             "",
@@ -325,27 +305,20 @@ def to_report(judgement: Judgement, found: Sequence[Finding]) -> str:
 
 def rows_of(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """``findings`` in their order; seeded draws in modules that differ by a number alone are one row."""
-    known = tuple(findings)
-    groups = ([known[place] for place in group] for group in groups_of(known))
+    listed = tuple(findings)
+    groups = ([listed[at] for at in group] for group in groups_of(listed))
     return tuple(group[0] if len(group) == 1 else _folded(group) for group in groups)
 
 
-def groups_of(findings: Iterable[Finding], told: Mapping[int, str] | None = None) -> tuple[tuple[int, ...], ...]:
-    """The positions from 0 of the findings of each row; what is ``told`` of them differently keeps them apart."""
-    told = told or {}
+def groups_of(findings: Iterable[Finding], notes: Mapping[int, str] | None = None) -> tuple[tuple[int, ...], ...]:
+    """The positions from 0 of the findings of each row. Draws with different ``notes`` are different rows."""
     groups: dict[object, list[int]] = {}
-    for place, one in enumerate(findings):
-        kind = (*_kind_of(one), told.get(place)) if _is_seeded_draw(one) else place
-        groups.setdefault(kind, []).append(place)
+    for at, finding in enumerate(findings):
+        kind: object = at
+        if finding.about is About.CALL and finding.verdict is finding.deterministic_mode is Verdict.SEEDED:
+            kind = finding.backend, _NUMBER.sub("*", finding.module), finding.remedy, (notes or {}).get(at)
+        groups.setdefault(kind, []).append(at)
     return tuple(map(tuple, groups.values()))
-
-
-def _is_seeded_draw(one: Finding) -> bool:
-    return one.about is About.CALL and one.verdict is one.deterministic_mode is Verdict.SEEDED
-
-
-def _kind_of(one: Finding) -> tuple[object, ...]:
-    return (one.backend, _NUMBER.sub("*", one.module), one.remedy)
 
 
 def _folded(group: list[Finding]) -> Finding:
@@ -403,11 +376,6 @@ class Line(NamedTuple):
     """Library lines that it led to, with the findings there."""
     through_more: int
 
-    @property
-    def led_through(self) -> Words:
-        """Those library lines in words."""
-        return _named(tuple(place for place, _ in self.through), self.through_more)
-
 
 class File(NamedTuple):
     """A file with its lines, from the top."""
@@ -447,12 +415,9 @@ def own_lines(report: ReportView, reader: Reader) -> Section | None:
 
 def _line_cells(line: Line) -> tuple[Words, ...]:
     counted = plural(line.findings, "finding") + (f", {plural(line.calls, 'call')}" if line.calls else "")
-    return (
-        said.Code(line.place),
-        (said.Badge(line.verdict), f" {counted}"),
-        _named(line.ops, line.ops_more),
-        line.led_through,
-    )
+    worst = (said.Badge(line.verdict), f" {counted}")
+    through = _named(tuple(place for place, _ in line.through), line.through_more)
+    return said.Code(line.place), worst, _named(line.ops, line.ops_more), through
 
 
 def _named(names: tuple[str, ...], more: int) -> Words:
@@ -461,17 +426,14 @@ def _named(names: tuple[str, ...], more: int) -> Words:
 
 def user_lines(report: ReportView) -> Lines:
     """The lines behind the findings, by file; the file with the worst line first."""
-    found: dict[str, list[Finding]] = {}
+    by_line: dict[str, list[Finding]] = {}
     for finding in report.findings:
         if place := line_of(finding):
-            found.setdefault(place, []).append(finding)
-    ordered = sorted(found.items(), key=lambda item: (_worst(item[1]), -_calls(item[1]), item[0]))
+            by_line.setdefault(place, []).append(finding)
+    ordered = sorted(by_line.items(), key=lambda item: (_worst(item[1]), -calls_behind(item[1]), item[0]))
+    shown, left_out = first(ordered, MOST_LINES)
     sources = report.judgement.trace.source_lines
-    lines = [
-        _line(number, place, group, sources.get(place, ""))
-        for number, (place, group) in enumerate(ordered[:MOST_LINES], 1)
-    ]
-    left_out = max(0, len(ordered) - MOST_LINES)
+    lines = [_line(number, place, group, sources.get(place, "")) for number, (place, group) in enumerate(shown, 1)]
     has_source = any(line.source for line in lines)
     return Lines(_by_file(lines[:OPEN_LINES]), _by_file(lines[OPEN_LINES:]), left_out, has_source)
 
@@ -480,11 +442,11 @@ def _by_file(lines: list[Line]) -> tuple[File, ...]:
     files: dict[str, list[Line]] = {}
     for line in lines:
         files.setdefault(line.place.rpartition(":")[0] or line.place, []).append(line)
-    return tuple(File(path, tuple(sorted(members, key=_position))) for path, members in files.items())
 
+    def position(line: Line) -> tuple[int, str]:
+        return (split_place(line.place)[1] or 0, line.place)
 
-def _position(line: Line) -> tuple[int, str]:
-    return (split_place(line.place)[1] or 0, line.place)
+    return tuple(File(path, tuple(sorted(members, key=position))) for path, members in files.items())
 
 
 def _line(number: int, place: str, group: list[Finding], source: str) -> Line:
@@ -497,7 +459,7 @@ def _line(number: int, place: str, group: list[Finding], source: str) -> Line:
         " ".join(visible(source).splitlines())[:_LONGEST],
         SEVERITY[_worst(group)],
         len(group),
-        _calls(group),
+        calls_behind(group),
         tuple(ops[:_OPS]),
         max(0, len(ops) - _OPS),
         tuple(through.most_common(_THROUGH)),
@@ -507,7 +469,3 @@ def _line(number: int, place: str, group: list[Finding], source: str) -> Line:
 
 def _worst(group: list[Finding]) -> int:
     return min(SEVERITY.index(finding.verdict) for finding in group)
-
-
-def _calls(group: list[Finding]) -> int:
-    return sum(finding.count for finding in group if is_call(finding))
