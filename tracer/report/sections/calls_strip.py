@@ -6,7 +6,7 @@ drawn to scale, and each root bears a mark of its own, since one call in a milli
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
@@ -111,6 +111,7 @@ def picture_of(divergence: Divergence, second: str = "run 2") -> Strip | None:
         data.append([at, span.count, state, lane, span.step, *words])
         at += span.count
     rows = _rows(spans)
+    every = -(-len(begins) // _MOST_STEPS)  # so few that their labels have room
     return Strip(
         second=second,
         states=STATES,
@@ -119,7 +120,7 @@ def picture_of(divergence: Divergence, second: str = "run 2") -> Strip | None:
         height=len(lanes) * LANE,
         stretches=tuple(Stretch(state, "".join(drawn[state])) for state in STATES if state in drawn),
         marks=_marks(divergence, total),
-        ticks=tuple((step, round(100 * begin / total, 3)) for step, begin in _some(list(begins.items()))),
+        ticks=tuple((step, round(100 * begins[step] / total, 3)) for step in list(begins)[::every]),
         rows=tuple(rows[:_MOST_ROWS]),
         rows_more=max(0, len(rows) - _MOST_ROWS),
         spans=data,
@@ -137,21 +138,20 @@ def _lanes(spans: Sequence[Span]) -> tuple[Callable[[Span], str], list[str]]:
         lanes = list(dict.fromkeys(map(at_depth(depth), spans)))
         if len(lanes) <= MOST_LANES:
             return at_depth(depth), lanes
+    top = at_depth(1)
     calls: Counter[str] = Counter()
     for span in spans:
-        calls[at_depth(1)(span)] += span.count
-    kept = {name for name, _ in calls.most_common(MOST_LANES - 1)}
+        calls[top(span)] += span.count
+    busiest = {name for name, _ in calls.most_common(MOST_LANES - 1)}
 
     def or_rest(span: Span) -> str:
-        name = at_depth(1)(span)
-        return name if name in kept else _REST
+        return name if (name := top(span)) in busiest else _REST
 
     return or_rest, list(dict.fromkeys(map(or_rest, spans)))
 
 
 def _marks(divergence: Divergence, total: int) -> tuple[Mark, ...]:
     """Where each root of the comparison is; one that stands in no stretch is left to the table."""
-    found = []
     at = 0
     places: dict[tuple[bool, int], int] = {}
     roots = {(root.only_second, root.call) for root in divergence.roots}
@@ -161,31 +161,19 @@ def _marks(divergence: Divergence, total: int) -> tuple[Mark, ...]:
             if only_second is is_second and span.call <= call < span.call + span.count:
                 places[only_second, call] = at + call - span.call
         at += span.count
-    for number, root in enumerate(divergence.roots, 1):
-        place = places.get((root.only_second, root.call))
-        if place is not None:
-            found.append(Mark(number, place, round(100 * place / total, 3)))
-    return tuple(found)
-
-
-def _some(ticks: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """So many of ``ticks`` that their labels have room."""
-    every = -(-len(ticks) // _MOST_STEPS)
-    return ticks[::every]
+    numbered = ((number, places.get((root.only_second, root.call))) for number, root in enumerate(divergence.roots, 1))
+    return tuple(Mark(number, at, round(100 * at / total, 3)) for number, at in numbered if at is not None)
 
 
 def _rows(spans: Sequence[Span]) -> list[StepRow]:
     """Calls by step and state; steps in a row that agree in every call share one."""
-    counts: dict[int, Counter[State]] = {}
+    counts: defaultdict[int, Counter[State]] = defaultdict(Counter)
     for span in spans:
-        counts.setdefault(span.step, Counter())[span.state] += span.count
+        counts[span.step][span.state] += span.count
     rows = []
-    whole = {State.AGREES}
-    for (alike, _), steps in groupby(counts.items(), key=lambda one: (set(one[1]) == whole, 0)):
-        several = list(steps)
-        for group in [several] if alike else [[one] for one in several]:
-            first, last = group[0][0], group[-1][0]
-            named = f"{first}" if first == last else f"{first} to {last}"
-            summed = sum((one[1] for one in group), Counter[State]())
-            rows.append(StepRow(named, tuple(summed[state] for state in STATES)))
+    for _, group in groupby(counts, key=lambda step: None if set(counts[step]) == {State.AGREES} else step):
+        steps = list(group)
+        named = f"{steps[0]}" if len(steps) == 1 else f"{steps[0]} to {steps[-1]}"
+        summed = sum((counts[step] for step in steps), Counter[State]())
+        rows.append(StepRow(named, tuple(summed[state] for state in STATES)))
     return rows

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from tracer.gate.comparing import Comparison, Difference, Kind
 from tracer.report import blocks as said
@@ -15,21 +17,20 @@ _SHOWN = 60
 
 def comparison_blocks(compared: Comparison) -> Iterator[said.Block]:
     """What changed, from the top."""
-    counts: dict[str, int] = {}
-    for difference in compared.differences:
-        counts[difference.kind.value] = counts.get(difference.kind.value, 0) + 1
-    as_told = {Kind.RECOUNTED.value: "with another count"}
-    told = ", ".join(f"{count:,} {as_told.get(kind, kind)}" for kind, count in counts.items()) or "no finding changed"
-    yield said.Paragraph(f"{told[0].upper()}{told[1:]}; {plural(compared.same, 'finding')} the same.", said.Tone.STRONG)
+    counts = Counter(change.kind for change in compared.differences)
+    words = {kind: "with another count" if kind is Kind.RECOUNTED else kind.value for kind in Kind}
+    changed = ", ".join(f"{count:,} {words[kind]}" for kind, count in counts.items()) or "No finding changed"
+    yield said.Paragraph(f"{changed}; {plural(compared.same, 'finding')} the same.", said.Tone.STRONG)
     for label, target in (("before", compared.before), ("after", compared.after)):
         yield said.Paragraph(f"{label}: {target.backend}, torch {target.torch}, settings {target.settings}")
     for kind in counts:
-        members, left_out = first([one for one in compared.differences if one.kind.value == kind], _SHOWN)
+        members, left_out = first([change for change in compared.differences if change.kind is kind], _SHOWN)
         yield said.Heading(kind.capitalize())
         yield said.Bullets(tuple(_items(members)), left_out, "--format json has")
     if compared.settings:
         yield said.Heading("Settings and versions")
-        yield said.Bullets(tuple(f"{one.name}: {one.before} -> {one.after}" for one in compared.settings))
+        changes = (f"{setting.name}: {setting.before} -> {setting.after}" for setting in compared.settings)
+        yield said.Bullets(tuple(changes))
     if compared.draws:
         yield said.Heading("Random draws")
         yield said.Bullets(tuple(compared.draws))
@@ -37,22 +38,20 @@ def comparison_blocks(compared: Comparison) -> Iterator[said.Block]:
 
 def _items(members: Sequence[Difference]) -> Iterator[Words]:
     """A sentence each; a remedy stands once, below the last that it is for."""
-    for number, one in enumerate(members, 1):
-        after = members[number] if number < len(members) else None
-        is_last = after is None or after.remedy != one.remedy
-        remedy = one.remedy if is_last and one.kind in (Kind.NEW, Kind.WORSENED) else ""
-        yield (_told(one), said.Soft(remedy, " "))
+    for change, after in zip_longest(members, members[1:]):
+        is_last = after is None or after.remedy != change.remedy
+        remedy = change.remedy if is_last and change.kind in (Kind.NEW, Kind.WORSENED) else ""
+        yield (_sentence(change), said.Soft(remedy, " "))
 
 
-def _told(one: Difference) -> str:
+def _sentence(change: Difference) -> str:
     """``train.py:10 aten.mm: deterministic -> raises, 12 calls``."""
-    verdicts = f"{one.before or 'no finding'} -> {one.after or 'no finding'}"
-    if one.mode_before is not one.mode_after and None not in (one.before, one.after):
-        verdicts += f" (under the mode {one.mode_before} -> {one.mode_after})"
-    calls = f"{one.calls_after or one.calls_before:,}"
-    if one.calls_before and one.calls_after and one.calls_before != one.calls_after:
-        calls = f"{one.calls_before:,} -> {one.calls_after:,}"
-    place = f"{one.place} " if one.place else ""
-    module = f" in {one.module}" if one.module else ""
-    word = "call" if calls == "1" else "calls"
-    return f"{place}{one.op} {one.phase}{module}: {verdicts}, {calls} {word}"
+    before, after = change.calls_before, change.calls_after
+    verdicts = f"{change.before or 'no finding'} -> {change.after or 'no finding'}"
+    if change.mode_before is not change.mode_after and None not in (change.before, change.after):
+        verdicts += f" (under the mode {change.mode_before} -> {change.mode_after})"
+    moved = before and after and before != after
+    calls = f"{before:,} -> {after:,} calls" if moved else plural(after or before, "call")
+    place = f"{change.place} " if change.place else ""
+    module = f" in {change.module}" if change.module else ""
+    return f"{place}{change.op} {change.phase}{module}: {verdicts}, {calls}"

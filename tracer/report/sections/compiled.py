@@ -23,7 +23,7 @@ from tracer.plan import name_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.words import plural
-from tracer.trace.records import Kernel, Region, Tried
+from tracer.trace.records import Kernel, Region
 
 if TYPE_CHECKING:
     from tracer.judging.call_findings import JudgedCall
@@ -81,16 +81,9 @@ class Inside(NamedTuple):
 
 
 ADDS = "adds atomically"
-_ADDS_NOTHING = "adds nothing atomically"
-_ONE_THREAD = "adds atomically on one thread, so in one order"
-_APART = "adds atomically, each thread to numbers of its own"
 
-
-#: Regions that are listed, and kernels and ops of one.
-_REGIONS = 60
-_IN_REGION = 60
-#: Kernels of a region that a terminal is told of.
-_TELLING = 4
+#: Regions that are listed, and kernels and ops of one; kernels of a region that a terminal is told of.
+_REGIONS, _IN_REGION, _TELLING = 60, 60, 4
 _HINT = "`tracer report TRACE --region ID` shows one region whole."
 
 
@@ -102,14 +95,13 @@ def compiled(report: ReportView, reader: Reader) -> Section | None:
     shown, left_out = first(insides, min(_REGIONS, reader.rows))
     regions = (
         said.Row(
-            (said.Badge(one.verdict), " ", said.Code(one.region.id)),
-            aside=said.Code(one.title),
-            blocks=(*_told_of(one), *(_folded(one, number == 0) if reader.is_whole else _telling(one))),
+            (said.Badge(inside.verdict), " ", said.Code(inside.region.id)),
+            aside=said.Code(inside.title),
+            blocks=(*_summary(inside), *(_folded(inside, number == 0) if reader.is_whole else _telling(inside))),
         )
-        for number, one in enumerate(shown)
+        for number, inside in enumerate(shown)
     )
-    sentence = regions_sentence(report)
-    blocks: tuple[said.Block, ...] = (said.lead(sentence),) if sentence else ()
+    blocks: tuple[said.Block, ...] = said.paragraphs(regions_sentence(report), tone=said.Tone.LEAD)
     blocks += (said.Rows(tuple(regions), anchor="region", left_out=left_out), said.quiet(_HINT))
     return Section(anchor="compiled", title="Compiled code", blocks=blocks)
 
@@ -119,49 +111,48 @@ def whole_region(report: ReportView, region: str) -> tuple[said.Block, ...]:
 
     Raises ``ReportError`` in one line for an id that the trace does not have.
     """
-    insides = {one.region.id: one for one in regions_inside(report)}
+    insides = {inside.region.id: inside for inside in regions_inside(report)}
     if region not in insides:
-        known = one_line(", ".join(insides), 240)
-        raise ReportError(
-            f"there is no region {region!r}",
-            hint=f"the trace has {known}" if known else "nothing was compiled while recording",
-        )
-    one = insides[region]
-    title = (said.Badge(one.verdict), f" Region {region}: ", said.Code(one.title))
-    blocks: tuple[said.Block, ...] = (said.Paragraph(title, said.Tone.STRONG), *_told_of(one))
-    if one.kernels:
-        blocks += (said.Heading(f"Kernels ({len(one.kernels):,})"), _kernels(one.kernels, None))
-    if one.calls:
-        counted = sum(call.group.count for call in one.calls)
-        blocks += (said.Heading(f"Ops ({counted:,} calls)"), _ops(one.calls, None))
+        ids = one_line(", ".join(insides), 240)
+        hint = f"the trace has {ids}" if ids else "nothing was compiled while recording"
+        raise ReportError(f"there is no region {region!r}", hint=hint)
+    inside = insides[region]
+    title = (said.Badge(inside.verdict), f" Region {region}: ", said.Code(inside.title))
+    blocks: tuple[said.Block, ...] = (said.Paragraph(title, said.Tone.STRONG), *_summary(inside))
+    if inside.kernels:
+        blocks += (said.Heading(f"Kernels ({len(inside.kernels):,})"), _kernels(inside.kernels, None))
+    if inside.calls:
+        counted = sum(call.group.count for call in inside.calls)
+        blocks += (said.Heading(f"Ops ({counted:,} calls)"), _ops(inside.calls, None))
     return blocks
 
 
-def _told_of(one: Inside) -> tuple[said.Block, ...]:
-    told = said.quiet("; ".join(filter(None, _facts(one.region))))
-    return (told, said.Paragraph(f"{one.gap}.")) if one.gap else (told,)
+def _summary(inside: Inside) -> tuple[said.Block, ...]:
+    facts = said.quiet("; ".join(_facts(inside.region)))
+    return (facts, said.Paragraph(f"{inside.gap}.")) if inside.gap else (facts,)
 
 
-def _telling(one: Inside) -> tuple[said.Block, ...]:
+def _telling(inside: Inside) -> tuple[said.Block, ...]:
     """The kernels of which there is something to say."""
-    telling = [kernel for kernel in one.kernels if kernel.adds_in_any_order or kernel.choice or kernel.by_stopwatch]
+    telling = [kernel for kernel in inside.kernels if kernel.adds_in_any_order or kernel.choice or kernel.by_stopwatch]
     return (_kernels(telling, _TELLING),) if telling else ()
 
 
-def _folded(one: Inside, is_first: bool) -> tuple[said.Block, ...]:
-    if not one.kernels and not one.calls:
+def _folded(inside: Inside, is_first: bool) -> tuple[said.Block, ...]:
+    kernels, calls = inside.kernels, inside.calls
+    if not kernels and not calls:
         return ()
-    summary = f"{plural(len(one.kernels), 'kernel')}, {plural(len(one.calls), 'op and place', 'ops and places')}"
-    tables: tuple[said.Block, ...] = (_kernels(one.kernels, _IN_REGION),) if one.kernels else ()
-    tables += (_ops(one.calls, _IN_REGION),) if one.calls else ()
-    varies = any(kernel.adds_in_any_order for kernel in one.kernels)
+    summary = f"{plural(len(kernels), 'kernel')}, {plural(len(calls), 'op and place', 'ops and places')}"
+    tables: tuple[said.Block, ...] = (_kernels(kernels, _IN_REGION),) if kernels else ()
+    tables += (_ops(calls, _IN_REGION),) if calls else ()
+    varies = any(kernel.adds_in_any_order for kernel in kernels)
     return (said.Fold(summary, tables, is_open=is_first and varies),)
 
 
 def _kernels(kernels: Sequence[Kernel], most: int | None) -> said.Table:
     shown, left_out = first(kernels, most)
     columns = said.columns("Kernel", "What it is", "Made of")
-    return said.Table(columns, tuple(map(_kernel, shown)), noun="kernel", left_out=left_out)
+    return said.Table(columns, tuple(map(_kernel, shown)), "kernel", left_out)
 
 
 def _kernel(kernel: Kernel) -> tuple[Words, ...]:
@@ -186,8 +177,12 @@ def _kernel(kernel: Kernel) -> tuple[Words, ...]:
 def adding_of(kernel: Kernel) -> str:
     """``adds atomically``, ``adds nothing atomically``, or nothing where no source is there to read."""
     if kernel.atomic and not kernel.adds_in_any_order:
-        return _APART if kernel.keeps_apart else _ONE_THREAD
-    return "" if kernel.atomic is None else ADDS if kernel.adds_in_any_order else _ADDS_NOTHING
+        return (
+            f"{ADDS}, each thread to numbers of its own"
+            if kernel.keeps_apart
+            else f"{ADDS} on one thread, so in one order"
+        )
+    return "" if kernel.atomic is None else ADDS if kernel.adds_in_any_order else "adds nothing atomically"
 
 
 def _ops(calls: Sequence[JudgedCall], most: int | None) -> said.Table:
@@ -217,18 +212,21 @@ def regions_inside(report: ReportView) -> list[Inside]:
     for call in report.calls if report.has_calls else ():
         if call.group.region is not None:
             by_region.setdefault(call.group.region, []).append(call)
-    of_whole = {name: one.verdict for one in report.findings if one.about is About.COMPILED for name in one.regions}
+    compiled = (finding for finding in report.findings if finding.about is About.COMPILED)
+    of_whole = {name: finding.verdict for finding in compiled for name in finding.regions}
     insides = [
         _inside(region, by_region.get(region.id, []), of_whole.get(region.id))
         for region in report.judgement.trace.regions
     ]
-    return sorted(insides, key=lambda one: (SEVERITY.index(one.verdict), -one.region.executions, one.region.id))
+    return sorted(insides, key=lambda it: (SEVERITY.index(it.verdict), -it.region.executions, it.region.id))
 
 
 def _inside(region: Region, calls: list[JudgedCall], of_whole: Verdict | None) -> Inside:
     """``of_whole``: the verdict of a finding that is about the region and none of its calls."""
     verdicts = {call.ruling.verdict for call in calls}
-    gap = _gap(region)
+    gap = _INSIDE[region.inside]
+    if gap and region.why is not None:
+        gap = f"{gap}: {_GAPS[region.why]}"
     if not verdicts:
         verdicts = {Verdict.UNKNOWN if gap and region.inside is not RegionInside.DISPATCHED else Verdict.DETERMINISTIC}
     if not calls and any(kernel.adds_in_any_order for kernel in region.kernels):
@@ -251,17 +249,9 @@ def regions_sentence(report: ReportView) -> str:
     seen = sum(region.inside in (RegionInside.OPS_AND_KERNELS, RegionInside.OPS) for region in regions)
     adding = sum(any(kernel.adds_in_any_order for kernel in region.kernels) for region in regions)
     dispatched = sum(region.inside is RegionInside.DISPATCHED for region in regions)
-    parts = [f"{plural(len(regions), 'region')} of compiled code, the inside of {seen} seen"]
-    if dispatched:
-        parts.append(f"{dispatched} counted op by op")
-    if adding:
-        parts.append(f"{adding} with a kernel that adds atomically")
-    return f"{', '.join(parts)}."
-
-
-def _trials(tried: Tried) -> str:
-    every = plural(tried.trials, "trial")
-    return f"{tried.varied:,} of {every}" if tried.varied else every
+    op_by_op = f", {dispatched} counted op by op" if dispatched else ""
+    atomically = f", {adding} with a kernel that {ADDS}" if adding else ""
+    return f"{plural(len(regions), 'region')} of compiled code, the inside of {seen} seen{op_by_op}{atomically}."
 
 
 def _facts(region: Region) -> Iterator[str]:
@@ -273,7 +263,9 @@ def _facts(region: Region) -> Iterator[str]:
         by = f" by {region.backend}" if region.backend else ""
         yield f"compiled{by} for {region.device}" if region.device else f"compiled{by}"
     if region.tried is not None and region.tried.trials:
-        yield f"run again, it {'varied' if region.tried.varied else 'agreed'} in {_trials(region.tried)}"
+        trials = plural(region.tried.trials, "trial")
+        varied = region.tried.varied
+        yield f"run again, it varied in {varied:,} of {trials}" if varied else f"run again, it agreed in {trials}"
     if _ORIGINS[region.origin]:
         yield _ORIGINS[region.origin]
     if region.deterministic_mode not in (None, DeterministicMode.OFF):
@@ -287,9 +279,3 @@ def _facts(region: Region) -> Iterator[str]:
         yield f"{plural(region.ops, 'op')} in {plural(len(region.kernels), 'kernel')}"
     elif region.ops:
         yield plural(region.ops, "op")
-
-
-def _gap(region: Region) -> str:
-    said = _INSIDE[region.inside]
-    why = _GAPS[region.why] if region.why is not None else ""
-    return f"{said}: {why}" if said and why else said

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tracer.divergence.causes import Shows
 from tracer.divergence.model import Changed, NotRestored, Place, Reason, Root, Seed, Taken
 from tracer.names import NumberSource, Verdict
+from tracer.report.words import plural
 from tracer.trace.values import ValueKind, places_of, without_places
 
 _SOURCES = {
@@ -16,6 +17,12 @@ _SOURCES = {
     NumberSource.HASH: "the hash of a text",
     NumberSource.ADDRESS: "an object's address",
 }
+#: What a resumed run reads that was there before it went on.
+_KEPT: Mapping[ValueKind | None, str] = {
+    ValueKind.OPTIMIZER_STATE: "what the optimizer kept of the steps before",
+    ValueKind.DATA_POSITION: "data that were made before the resumed part",
+    ValueKind.SCALER: "the scaler's state",
+}
 
 
 def why_of(root: Root) -> str:
@@ -23,49 +30,55 @@ def why_of(root: Root) -> str:
     reason = root.reason
     if reason is None:
         return ""
-    told = reason.shows.says or _shown(root, reason)
+    why = reason.shows.says or _shown(root, reason)
     if root.cause.is_of_op:
-        told += _of_region(root, reason) if root.region else _of_tables(root)
-    return told + _of_machine(reason.taken)
+        why += _of_region(root, reason) if root.region else _of_tables(root)
+    taken = " and ".join(map(_taken, reason.taken))
+    return why + (f"; the program takes another number in every process: {taken}" if taken else "")
 
 
-def lack_of(one: NotRestored) -> str:
+def lack_of(lack: NotRestored) -> str:
     """Why something counts as not restored."""
-    if one.root is not None:
-        return why_of(one.root)
-    if one.has_none:
-        return f"the resumed run has none, and the other has {one.count:,}"
-    if one.is_missing:
-        return f"the resumed run does not have it ({one.count:,} such)"
-    if one.first and one.second:
-        first, second = _parted(one.first, one.second)
+    if lack.root is not None:
+        return why_of(lack.root)
+    if lack.has_none:
+        return f"the resumed run has none, and the other has {lack.count:,}"
+    if lack.is_missing:
+        return f"the resumed run does not have it ({lack.count:,} such)"
+    if lack.first and lack.second:
+        first, second = _parted(lack.first, lack.second)
         return f"it was {first}, and is {second} in the resumed run"
-    return f"the resumed run has another one ({one.count:,} such)" if one.count else ""
+    return f"the resumed run has another one ({lack.count:,} such)" if lack.count else ""
 
 
 def _shown(root: Root, reason: Reason) -> str:
     """What shows it, where that is more than a sentence."""
-    if reason.shows is Shows.SETTINGS:
+    shows = reason.shows
+    if shows is Shows.SETTINGS:
         return _of_settings(reason.settings)
-    if reason.shows is Shows.ENTERED:
+    if shows is Shows.ENTERED:
         return _of_entry(root, is_first=reason.is_first)
-    if reason.shows is Shows.BATCH:
+    if shows is Shows.BATCH:
         where = f" at position {reason.position}" if reason.position >= 0 else ""
-        told = f"{root.name or 'the loader'} gave another batch{where}"
         moved = f": the second run's is the first run's batch {reason.elsewhere}, so their order differs"
-        return told if reason.elsewhere is None else told + moved
-    if reason.shows is Shows.OTHER_TENSORS:
-        return _of_another(root.first, root.second)
-    if reason.shows is Shows.NUMBERS:
+        return f"{root.name or 'the loader'} gave another batch{where}{'' if reason.elsewhere is None else moved}"
+    if shows is Shows.OTHER_TENSORS:
+        pairs = f": {root.first} in the first run, {root.second} in the second" if root.first and root.second else ""
+        return f"it is given other tensors in the second run, or the same ones in another order{pairs}"
+    if shows is Shows.NUMBERS:
         return _of_numbers(root.first, root.second)
-    if reason.shows is Shows.KEPT:
-        return _of_kept(root.kind)
-    if reason.shows is Shows.DRAW:
+    if shows is Shows.KEPT:
+        state = _KEPT.get(root.kind, "a state that was kept from the steps before")
+        return f"it reads {state}, and the resumed run has others"
+    if shows is Shows.DRAW:
         return _of_draw(root, reason)
-    if reason.shows is Shows.DRAWN_AHEAD:
+    if shows is Shows.DRAWN_AHEAD:
         return _of_ahead(root, reason)
-    if reason.shows is Shows.UNWRITTEN:
-        return _of_unwritten(root.earlier)
+    if shows is Shows.UNWRITTEN:
+        origin = root.earlier
+        where = f" at {origin.location}" if origin is not None and origin.location else ""
+        source = f": {origin.op}{where} gave it" if origin is not None else ""
+        return f"it reads memory that nobody had written{source}"
     return _of_structure(root.earlier, reason)
 
 
@@ -74,13 +87,11 @@ def _of_tables(root: Root) -> str:
     if root.verdict is None:
         return ""
     named = f" (rule {root.rule})" if root.rule else ""
-    if root.contradicts:
-        return f"; the table calls it {root.verdict}{named}, and is wrong here"
-    if root.verdict in (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL, Verdict.RAISES):
+    if not root.contradicts and root.verdict in (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL, Verdict.RAISES):
         return f"; the table knows of it{named}: {root.verdict}"
-    if root.verdict is Verdict.UNKNOWN:
+    if not root.contradicts and root.verdict is Verdict.UNKNOWN:
         return f"; the table does not know{named}"
-    return f"; the table calls it {root.verdict}{named}"
+    return f"; the table calls it {root.verdict}{named}{', and is wrong here' if root.contradicts else ''}"
 
 
 def _of_region(root: Root, reason: Reason) -> str:
@@ -102,9 +113,9 @@ def _of_region(root: Root, reason: Reason) -> str:
 
 def _of_settings(changed: Sequence[Changed]) -> str:
     """As for a kernel, under other settings."""
-    told = ", ".join(f"{one.name} ({one.first}, {one.second})" for one in changed[:3])
+    settings = ", ".join(f"{setting.name} ({setting.first}, {setting.second})" for setting in changed[:3])
     more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
-    return f"all that it read agrees, and what it wrote differs, while the runs differ in {told}{more}"
+    return f"all that it read agrees, and what it wrote differs, while the runs differ in {settings}{more}"
 
 
 def _of_entry(root: Root, *, is_first: bool) -> str:
@@ -121,23 +132,14 @@ def _of_entry(root: Root, *, is_first: bool) -> str:
     return f"the {words.get(kind, kind.value)}{named} was another one {when}"
 
 
-def _of_another(first: str, second: str) -> str:
-    """Other tensors, or the same ones in another order."""
-    told = "it is given other tensors in the second run, or the same ones in another order"
-    return f"{told}: {first} in the first run, {second} in the second" if first and second else told
-
-
 def _of_numbers(first: str, second: str) -> str:
     """Numbers among the arguments, or the parts of tensors that it was given."""
-    if without_places(first) == without_places(second):
-        ours, theirs = (places_of(text) or "a whole tensor" for text in (first, second))
-        one, two = _parted(ours, theirs)
-        return f"it is given another part of a tensor: {one} and {two}"
-    first, second = without_places(first), without_places(second)
-    if first and second:
-        one, two = _parted(first, second)
-        return f"a number among its arguments is another one: {one} and {two}"
-    return "a number among its arguments is another one"
+    numbers, others = without_places(first), without_places(second)
+    if numbers == others:
+        parts = _parted(places_of(first) or "a whole tensor", places_of(second) or "a whole tensor")
+        return f"it is given another part of a tensor: {' and '.join(parts)}"
+    pair = f": {' and '.join(_parted(numbers, others))}" if numbers and others else ""
+    return f"a number among its arguments is another one{pair}"
 
 
 def _parted(first: str, second: str) -> tuple[str, str]:
@@ -145,31 +147,20 @@ def _parted(first: str, second: str) -> tuple[str, str]:
     ours, theirs = first.split(", "), second.split(", ")
     if len(ours) != len(theirs):
         return first, second
-    apart = [(one, two) for one, two in zip(ours, theirs, strict=True) if one != two]
-    return ", ".join(one for one, _ in apart), ", ".join(two for _, two in apart)
-
-
-def _of_kept(kind: ValueKind | None) -> str:
-    """What a resumed run reads that was there before it went on."""
-    words = {
-        ValueKind.OPTIMIZER_STATE: "what the optimizer kept of the steps before",
-        ValueKind.DATA_POSITION: "data that were made before the resumed part",
-        ValueKind.SCALER: "the scaler's state",
-    }
-    kept = "a state that was kept from the steps before"
-    return f"it reads {kept if kind is None else words.get(kind, kept)}, and the resumed run has others"
+    differing = [pair for pair in zip(ours, theirs, strict=True) if pair[0] != pair[1]]
+    return ", ".join(words for words, _ in differing), ", ".join(words for _, words in differing)
 
 
 def _of_draw(root: Root, reason: Reason) -> str:
     """A generator in another state, and since when."""
-    told = f"the generator {root.name} was in another state"
+    state = f"the generator {root.name} was in another state"
     if root.earlier is not None:
         place = root.earlier.location or root.earlier.called_from or "an unknown line"
         since = f"after {root.earlier.op} at {place} something that is no recorded call moved or seeded it"
-        return f"{told}, though both runs drew alike before: {since}{_seeded(reason.seed)}"
+        return f"{state}, though both runs drew alike before: {since}{_seeded(reason.seed)}"
     if reason.is_resumed:
-        return f"{told} where the resumed run goes on: it was not restored"
-    return f"{told} before its first recorded draw{_seeded(reason.seed)}"
+        return f"{state} where the resumed run goes on: it was not restored"
+    return f"{state} before its first recorded draw{_seeded(reason.seed)}"
 
 
 def _seeded(seed: Seed | None) -> str:
@@ -187,49 +178,32 @@ def _seeded(seed: Seed | None) -> str:
 def _of_ahead(root: Root, reason: Reason) -> str:
     """A draw of another size, or of one run alone: the generator is ahead, or behind, from here on."""
     if reason.is_alone:
-        told = f"only the {'second' if root.only_second else 'first'} run draws here"
+        draws = f"only the {'second' if root.only_second else 'first'} run draws here"
     else:
-        one, two = _parted(root.first, root.second)
-        told = f"it draws another number of values: {one} and {two}" if one and two else "it draws otherwise"
+        counts = _parted(root.first, root.second)
+        draws = f"it draws another number of values: {' and '.join(counts)}" if all(counts) else "it draws otherwise"
     shows = _call(reason.next_draw) if reason.next_draw is not None else "which shows it"
-    return f"{told}, so the generator {root.name} is in another state before the next draw of both, {shows}"
+    return f"{draws}, so the generator {root.name} is in another state before the next draw of both, {shows}"
 
 
-def _of_machine(taken: Sequence[Taken]) -> str:
-    """What the program takes that is another number in every process: it may be where this comes from."""
-    told = " and ".join(map(_taken, taken))
-    return f"; the program takes another number in every process: {told}" if told else ""
-
-
-def _taken(one: Taken) -> str:
-    if one.is_unseeded:
-        return f"{one.what} at {one.location}, whose generator nobody seeded"
-    return f"{one.what or (_SOURCES[one.source] if one.source is not None else 'a number')} at {one.location}"
-
-
-def _of_unwritten(origin: Place | None) -> str:
-    """Memory that nobody had written."""
-    if origin is None:
-        return "it reads memory that nobody had written"
-    where = f" at {origin.location}" if origin.location else ""
-    return f"it reads memory that nobody had written: {origin.op}{where} gave it"
+def _taken(number: Taken) -> str:
+    if number.is_unseeded:
+        return f"{number.what} at {number.location}, whose generator nobody seeded"
+    source = _SOURCES[number.source] if number.source is not None else "a number"
+    return f"{number.what or source} at {number.location}"
 
 
 def _of_structure(before: Place | None, reason: Reason) -> str:
     """Where the sequences part, and both continuations."""
     after = "from the beginning" if before is None else f"after {_call(before)}"
-    ours, theirs = map(_goes_on, reason.goes_on)
+    first, second = ("ends" if place is None else f"goes on with {_call(place)}" for place in reason.goes_on)
     extra = " and ".join(
-        f"{count:,} call{'s' * (count != 1)} of the {run} run"
+        f"{plural(count, 'call')} of the {run} run"
         for count, run in zip(reason.only, ("first", "second"), strict=True)
         if count
     )
-    return f"{after} the first run {ours}, the second {theirs} ({extra} not in the other)"
+    return f"{after} the first run {first}, the second {second} ({extra} not in the other)"
 
 
-def _goes_on(one: Place | None) -> str:
-    return "ends" if one is None else f"goes on with {_call(one)}"
-
-
-def _call(one: Place) -> str:
-    return f"{one.op} at {one.location}" if one.location else one.op
+def _call(place: Place) -> str:
+    return f"{place.op} at {place.location}" if place.location else place.op

@@ -11,7 +11,7 @@ from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.words import joined, plural
 from tracer.tables.settings.declared import DECLARED
-from tracer.trace.differences import RankCalls, RankComparison, RankDraws, RankSetting
+from tracer.trace.differences import RankComparison
 from tracer.trace.records import Environment, TraceSource
 
 if TYPE_CHECKING:
@@ -31,14 +31,11 @@ def not_seen(report: ReportView, reader: Reader) -> Section | None:
         said.Row(
             spot.kind.value,
             aside=plural(spot.count, "time"),
-            blocks=(
-                said.Paragraph(spot.detail),
-                *((said.Paragraph(said.Code(spot.location)),) if spot.location else ()),
-            ),
+            blocks=(said.Paragraph(spot.detail), *said.paragraphs(said.Code(spot.location))),
         )
         for spot in report.blind_spots
     )
-    blocks: tuple[said.Block, ...] = (said.lead(lead), said.Rows(rows, anchor="not-seen"))
+    blocks = (said.lead(lead), said.Rows(rows, anchor="not-seen"))
     return Section(anchor="blind-spots", title="What was not seen", label="Not seen", blocks=blocks)
 
 
@@ -46,23 +43,14 @@ def environment(report: ReportView, reader: Reader) -> Section:
     """Versions, settings and recordings, and the command that judges again."""
     judgement = report.judgement
     recorded = tuple(_settings(report.environment, judgement.trace.differing_settings))
-    beside: tuple[said.Block, ...] = (
-        said.Pairs(recorded, "Versions and settings of the recorded process", "environment"),
-    )
+    title = "Versions and settings of the recorded process"
+    beside: tuple[said.Block, ...] = (said.Pairs(recorded, title, "environment"),)
     if judgement.trace.sources:
         beside += (said.Pairs(tuple(map(_source, judgement.trace.sources)), "Recordings"),)
     lead = "As recorded: when recording began or, for a script, when its first recorded optimizer step began."
-    again = command(report, judgement.target)
-    return Section(
-        anchor="environment",
-        title="Environment",
-        blocks=(
-            said.lead(lead),
-            said.Beside(beside),
-            said.Heading("This judgement again"),
-            said.Sample(again, "the command that judges again"),
-        ),
-    )
+    again = said.Sample(command(report, judgement.target), "the command that judges again")
+    blocks = (said.lead(lead), said.Beside(beside), said.Heading("This judgement again"), again)
+    return Section(anchor="environment", title="Environment", blocks=blocks)
 
 
 def command(report: ReportView, target: Target) -> str:
@@ -167,12 +155,13 @@ def agreement(compared: RankComparison) -> str:
 def setting_rows(compared: RankComparison) -> Iterator[str]:
     """A sentence a setting that differs."""
     for setting in compared.settings:
-        yield f"{setting.name}: {_spread(compared.ranks, setting)}"
+        yield f"{setting.name}: {_spread(compared.ranks, setting.values)}"
 
 
-def _spread(ranks: Sequence[int], one: RankSetting) -> str:
+def _spread(ranks: Sequence[int], values: Sequence[str]) -> str:
+    """``3 calls on ranks 0 and 1; 4 calls on rank 2``."""
     holders: dict[str, list[int]] = {}
-    for rank, value in zip(ranks, one.values, strict=True):
+    for rank, value in zip(ranks, values, strict=True):
         holders.setdefault(value, []).append(rank)
     return "; ".join(f"{value} on {ranks_named(holding)}" for value, holding in holders.items())
 
@@ -180,37 +169,22 @@ def _spread(ranks: Sequence[int], one: RankSetting) -> str:
 def call_rows(compared: RankComparison) -> Iterator[str]:
     """A sentence an op and place that is not called alike."""
     for call in compared.calls:
-        yield f"{_called(call)}: {_counts(compared.ranks, call)}"
-
-
-def _called(one: RankCalls) -> str:
-    place = one.location or one.called_from
-    at = f" at {place}" if place else ""
-    module = f" ({one.module})" if one.module else ""
-    return f"{name_of(one.op)} {one.phase}{at}{module}"
-
-
-def _counts(ranks: Sequence[int], one: RankCalls) -> str:
-    if one.facts:
-        return f"{plural(one.counts[0], 'call')} on each, with other {joined(one.facts)}"
-    holders: dict[int, list[int]] = {}
-    for rank, count in zip(ranks, one.counts, strict=True):
-        holders.setdefault(count, []).append(rank)
-    return "; ".join(f"{plural(count, 'call')} on {ranks_named(holding)}" for count, holding in holders.items())
+        place = call.location or call.called_from
+        at, module = f" at {place}" if place else "", f" ({call.module})" if call.module else ""
+        calls = [plural(count, "call") for count in call.counts]
+        facts = f"{calls[0]} on each, with other {joined(call.facts)}" if call.facts else _spread(compared.ranks, calls)
+        yield f"{name_of(call.op)} {call.phase}{at}{module}: {facts}"
 
 
 def draw_rows(compared: RankComparison) -> Iterator[str]:
     """A sentence a rank and generator that it drew from otherwise than the first rank."""
+    first = compared.ranks[0]
     for draw in compared.draws:
-        yield f"rank {draw.rank}, generator {draw.generator}: {_ahead(draw, compared.ranks[0])}"
-
-
-def _ahead(one: RankDraws, first: int) -> str:
-    place = one.location or one.module
-    where = f", first in {name_of(one.op)}{f' at {place}' if place else ''}" if one.op else ""
-    if not one.ahead:
-        return f"as many draws as on rank {first}, elsewhere{where}"
-    return f"{plural(abs(one.ahead), 'draw')} {'more' if one.ahead > 0 else 'fewer'} than on rank {first}{where}"
+        place = draw.location or draw.module
+        where = f", first in {name_of(draw.op)}{f' at {place}' if place else ''}" if draw.op else ""
+        more = f"{plural(abs(draw.ahead), 'draw')} {'more' if draw.ahead > 0 else 'fewer'} than on rank {first}"
+        how = more if draw.ahead else f"as many draws as on rank {first}, elsewhere"
+        yield f"rank {draw.rank}, generator {draw.generator}: {how}{where}"
 
 
 def ranks_named(ranks: Iterable[int]) -> str:

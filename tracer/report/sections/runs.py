@@ -7,7 +7,7 @@ from itertools import chain
 
 import msgspec
 
-from tracer.divergence.model import Changed, Divergence, NotRestored, Parting, Place, Root
+from tracer.divergence.model import Changed, Divergence, NotRestored, Parting, Place, Replicas, Root
 from tracer.divergence.repeated import Arm, Outcome, Repeated
 from tracer.names import Phase, Verdict
 from tracer.plan import name_of
@@ -35,19 +35,19 @@ _ARMS = (
 )
 #: Roots and places that are listed.
 _MOST = 60
+_BOTH = ("first", "second")
 
 
 def head_of_runs(head: said.Head, repeated: Repeated) -> said.Head:
     """The head of a report on the first of several runs: what they showed, then what the tables say of it."""
     shown = _shown(repeated)
     agrees = repeated.agrees and shown is repeated
-    compared = f"run 1 and {shown.second}: {_counts(shown.divergence)}"
     return msgspec.structs.replace(
         head,
         verdict=head.verdict if agrees else Verdict.NONDETERMINISTIC,
         headline=repeated_headline(repeated),
         kicker=f"{head.kicker} on runs that were compared",
-        compared=_capital(compared),
+        compared=f"Run 1 and {shown.second}: {_counts(shown.divergence)}",
         of_tables=(head.verdict, head.headline),
     )
 
@@ -101,7 +101,7 @@ def _repeated(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
         if reader.is_whole:
             yield said.quiet(_ARMS)
         columns = said.columns("Arm", "Changed", "Showed", brief="Arm", long="Showed")
-        yield said.Table(columns, tuple(_arm(arm, one) for arm, one in repeated.arms.items()), noun="arm")
+        yield said.Table(columns, tuple(_arm(*arm) for arm in repeated.arms.items()), noun="arm")
 
 
 def _in_order(repeated: Repeated) -> list[Root]:
@@ -114,15 +114,13 @@ def _in_order(repeated: Repeated) -> list[Root]:
 
 def _counts(found: Divergence) -> str:
     """The figures of a comparison."""
-    parts = [f"{plural(found.calls_compared, 'call')} compared"]
-    if found.roots:
-        parts.append(f"{plural(len(found.roots), 'root')}, {found.follows:,} more differ and follow")
-    parts += [
-        f"{count:,} only in the {which}" for which, count in zip(("first", "second"), found.only, strict=True) if count
-    ]
-    if found.not_digested:
-        parts.append(f"{found.not_digested:,} of which agreement is not known")
-    return "; ".join(parts)
+    parts = (
+        f"{plural(found.calls_compared, 'call')} compared",
+        f"{plural(len(found.roots), 'root')}, {found.follows:,} more differ and follow" if found.roots else "",
+        *(f"{count:,} only in the {run}" if count else "" for run, count in zip(_BOTH, found.only, strict=True)),
+        f"{found.not_digested:,} of which agreement is not known" if found.not_digested else "",
+    )
+    return "; ".join(filter(None, parts))
 
 
 def _compared(found: Divergence, roots: Sequence[Root], names: tuple[str, str], reader: Reader) -> Iterable[said.Block]:
@@ -130,10 +128,8 @@ def _compared(found: Divergence, roots: Sequence[Root], names: tuple[str, str], 
     yield from (said.Paragraph(caveat) for caveat in caveats(found))
     if found.resumed is not None:
         resumed = found.resumed
-        how = "found by its parameters" if resumed.by_itself else "as asked"
-        yield said.Paragraph(
-            f"Step {resumed.second_step} of {names[1]} was held against step {resumed.first_step} ({how})."
-        )
+        how = f"{resumed.first_step} ({'found by its parameters' if resumed.by_itself else 'as asked'})"
+        yield said.Paragraph(f"Step {resumed.second_step} of {names[1]} was held against step {how}.")
         if resumed.not_restored:
             yield said.Heading("Not restored")
             yield said.Bullets(tuple(map(not_restored, resumed.not_restored)))
@@ -143,16 +139,14 @@ def _compared(found: Divergence, roots: Sequence[Root], names: tuple[str, str], 
         if reader.is_whole:
             yield said.quiet(_IN_ORDER)
         yield said.Rows(tuple(map(_root, shown)), anchor="root", left_out=left_out, is_numbered=True)
-    places = [parting for parting in found.structure if parting.is_root]
-    if places:
-        shown_places, left_out = first(places, min(_MOST, reader.rows))
+    if places := [_parting(parting, names) for parting in found.structure if parting.is_root]:
+        rows, left_out = first(places, min(_MOST, reader.rows))
         yield said.Heading("Calls that only one has")
-        yield said.Rows(tuple(_parting(parting, names) for parting in shown_places), left_out=left_out)
+        yield said.Rows(rows, left_out=left_out)
     others = tuple(_parting(parting, names) for parting in found.structure if not parting.is_root)
     if others and reader.is_whole:
-        yield said.Fold(
-            f"{plural(len(others), 'further place')} at which the sequences of calls part", (said.Rows(others),)
-        )
+        further = plural(len(others), "further place")
+        yield said.Fold(f"{further} at which the sequences of calls part", (said.Rows(others),))
     if found.settings:
         yield _changed(found.settings)
 
@@ -165,7 +159,9 @@ def _root(root: Root) -> said.Row:
     sentences = [f"{_capital(why)}." if (why := why_of(root)) else "", f"{consequence(root)}."]
     if root.arms and root.arms != (Arm.UNVARIED.value,):
         sentences.append(f"Seen in: {', '.join(root.arms)}. {sensitive(root)}")
-    tables: Words = (said.Badge(root.verdict), " ", said.Code(root.rule)) if root.verdict is not None else ""
+    tables: Words = ""
+    if root.verdict is not None:
+        tables = ("In the tables: ", (said.Badge(root.verdict), " ", said.Code(root.rule)))
     return said.Row(
         (said.Code(f"{place}{called}"), " ", said.Code(short_call_of(root))),
         aside=(
@@ -174,34 +170,23 @@ def _root(root: Root) -> said.Row:
         ),
         blocks=(
             said.Paragraph(said.Strong(f"Parts {root.cause.words}.")),
-            *(said.Paragraph(sentence) for sentence in dict.fromkeys(sentences) if sentence),
-            *((said.Paragraph(("In the tables: ", tables)),) if tables else ()),
+            *said.paragraphs(*dict.fromkeys(sentences), tables),
         ),
     )
 
 
 def _parting(parting: Parting, names: tuple[str, str]) -> said.Row:
     """A place at which the sequences of calls part, and how both go on."""
+    after: Words = ("after ", _call(parting.after)) if parting.after is not None else "at the beginning"
     sides = zip(names, (parting.first, parting.second), (parting.only_first, parting.only_second), strict=True)
-    return said.Row(
-        f"Step {parting.step}",
-        aside=("after ", _call(parting.after)) if parting.after is not None else "at the beginning",
-        blocks=tuple(
-            said.Paragraph(
-                (
-                    f"{_capital(name)} goes on with ",
-                    _goes_on(places),
-                    f", {plural(only, 'call')} of its own" if only else "",
-                )
-            )
-            for name, places, only in sides
-        ),
+    return said.Row(f"Step {parting.step}", after, tuple(_goes_on(*side) for side in sides))
+
+
+def _goes_on(name: str, places: Sequence[Place], only: int) -> said.Paragraph:
+    calls = tuple(chain.from_iterable((", ", _call(place)) for place in places))[1:] or "its end"
+    return said.Paragraph(
+        (f"{_capital(name)} goes on with ", calls, f", {plural(only, 'call')} of its own" if only else "")
     )
-
-
-def _goes_on(places: Sequence[Place]) -> Words:
-    calls = chain.from_iterable((", ", _call(place)) for place in places)
-    return tuple(calls)[1:] or "its end"
 
 
 def _call(place: Place) -> Words:
@@ -210,18 +195,23 @@ def _call(place: Place) -> Words:
 
 def _changed(settings: Sequence[Changed]) -> said.Fold:
     """Settings and versions that are not the same in both."""
-    are = "is" if len(settings) == 1 else "are"
-    summary = f"{plural(len(settings), 'setting or version', 'settings or versions')} that {are} not the same in both"
-    pairs: tuple[tuple[str, Words], ...] = tuple((one.name, f"{one.first} → {one.second}") for one in settings)
-    brief = "; ".join(f"{one.name}: {one.first} → {one.second}" for one in settings[:20])
-    return said.Fold(summary, (said.Pairs(pairs, "The first run, then the other"),), brief)
+    summary = plural(len(settings), "setting or version that is", "settings or versions that are")
+    pairs = tuple((setting.name, f"{setting.first} → {setting.second}") for setting in settings)
+    brief = "; ".join(f"{name}: {values}" for name, values in pairs[:20])
+    return said.Fold(f"{summary} not the same in both", (said.Pairs(pairs, "The first run, then the other"),), brief)
 
 
-def _arm(arm: Arm, one: Outcome) -> tuple[Words, ...]:
-    verdict = (
-        said.Badge(Verdict.DETERMINISTIC, "agrees") if one.agrees else said.Badge(Verdict.NONDETERMINISTIC, "parts")
-    )
-    return said.Strong(arm.value), (one.changed, said.Soft(one.note)), (verdict, " ", _said(one))
+def _arm(arm: Arm, outcome: Outcome) -> tuple[Words, ...]:
+    """An arm, what it changed, and how far it agrees or where it parts."""
+    changed = (outcome.changed, said.Soft(outcome.note))
+    verdict = said.Badge(Verdict.NONDETERMINISTIC, "parts")
+    if outcome.agrees:
+        verdict = said.Badge(Verdict.DETERMINISTIC, "agrees")
+    shows = f"in {_all_calls(outcome.calls_compared)}"
+    if not outcome.agrees and outcome.first is not None:
+        alone = f"; {plural(outcome.alone, 'root')} in this arm alone" if outcome.alone else ""
+        shows = f"at {place_of_root(outcome.first)}{alone}"
+    return said.Strong(arm.value), changed, (verdict, " ", shows)
 
 
 # --- sentences --------------------------------------------------------------------------------------------
@@ -231,17 +221,16 @@ def parting_headline(found: Divergence, first: str = "the first run", second: st
     """One sentence: where they part, or that they agree and how far that goes."""
     root = found.first
     if found.replicas is not None:
-        return _of_replicas(found)
+        return _of_replicas(found.replicas)
     if root is not None:
         return f"{_capital(second)} parts from {first} in {place_of(root)}, {root.cause.words}."
-    told = f"{_capital(second)} agrees with {first} in all {plural(found.calls_compared, 'compared call')}"
     if not found.calls_compared:
         return f"{_capital(second)} and {first} have no call in common to compare."
-    if found.not_digested:
-        told += f", as far as they were digested ({found.not_digested:,} were not)"
-    if found.resumed is not None and found.resumed.not_restored:
-        told += ", but not everything was restored"
-    return f"{told}."
+    calls = plural(found.calls_compared, "compared call")
+    digested = f", as far as they were digested ({found.not_digested:,} were not)" if found.not_digested else ""
+    lacking = found.resumed is not None and found.resumed.not_restored
+    but = ", but not everything was restored" if lacking else ""
+    return f"{_capital(second)} agrees with {first} in all {calls}{digested}{but}."
 
 
 def place_of(root: Root) -> str:
@@ -249,51 +238,42 @@ def place_of(root: Root) -> str:
     phase = f", {root.phase}" if root.phase is not Phase.OTHER else ""
     where = f", at {root.location}" if root.location else ""
     of = " of the second run" if root.only_second else ""
-    return f"step {root.step}{of}{phase}{where} ({call_of(root)})"
-
-
-def call_of(root: Root) -> str:
-    """The op, or the compiled region that differed as a whole."""
-    return f"compiled region {root.region}" if root.region else root.op
+    call = short_call_of(root) if root.region else root.op
+    return f"step {root.step}{of}{phase}{where} ({call})"
 
 
 def short_call_of(root: Root) -> str:
-    """The same with the op as people call it: ``aten.index_put_``."""
-    return call_of(root) if root.region else name_of(root.op) or "the sequence of calls"
+    """The op as people call it, ``aten.index_put_``, or the compiled region that differed as a whole."""
+    return f"compiled region {root.region}" if root.region else name_of(root.op) or "the sequence of calls"
 
 
 def consequence(root: Root) -> str:
     """What follows from a root, and how often its cause shows again."""
-    follows = f"{plural(root.follows, 'call')} {'follows' if root.follows == 1 else 'follow'} from it"
-    follows = follows if root.follows else "Nothing follows from it"
+    follows = plural(root.follows, "call follows", "calls follow") if root.follows else "Nothing follows"
     again = f"; the same cause shows at {plural(root.same_cause, 'further call')}" if root.same_cause else ""
-    return follows + again
+    return f"{follows} from it{again}"
 
 
-def not_restored(one: NotRestored) -> str:
+def not_restored(lack: NotRestored) -> str:
     """``optimizer state: the resumed run has none (12 were there); exp_avg of fc.weight``."""
-    kind = _NOT_RESTORED.get(one.kind, one.kind.value)
-    name = f" ({one.name})" if one.name else ""
-    return f"{kind}{name}: {why}" if (why := lack_of(one)) else f"{kind}{name}"
+    kind = _NOT_RESTORED.get(lack.kind, lack.kind.value)
+    return f"{kind}{f' ({lack.name})' if lack.name else ''}{f': {why}' if (why := lack_of(lack)) else ''}"
 
 
 def caveats(found: Divergence) -> list[str]:
     """What the comparison leaves open."""
-    told = [
-        f"The {which} recording is not whole: {why}."
-        for which, why in zip(("first", "second"), found.partial, strict=True)
-        if why
+    open_points = [
+        f"The {run} recording is not whole: {why}." for run, why in zip(_BOTH, found.partial, strict=True) if why
     ]
     if found.not_digested and found.first is not None:
-        told.append(f"{plural(found.not_digested, 'call')} could not be digested: whether they agree is not known.")
+        calls = plural(found.not_digested, "call")
+        open_points.append(f"{calls} could not be digested: whether they agree is not known.")
     if found.agrees and found.calls_compared and found.replicas is None:
-        told.append("Agreement of two runs is no proof that a third agrees.")
-    return told
+        open_points.append("Agreement of two runs is no proof that a third agrees.")
+    return open_points
 
 
-def _of_replicas(found: Divergence) -> str:
-    replicas = found.replicas
-    assert replicas is not None
+def _of_replicas(replicas: Replicas) -> str:
     ranks = f"Ranks {' and '.join(map(str, replicas.ranks))}"
     if not replicas.steps:
         return f"{ranks} of one job: nothing was recorded of their parameters, so nothing is known."
@@ -302,14 +282,10 @@ def _of_replicas(found: Divergence) -> str:
     drift = replicas.drift
     if drift is None:
         return f"{ranks} of one job have the same parameters in all {plural(replicas.steps, 'compared step')}."
-    more = f" and {drift.parameters - 1:,} more" if drift.parameters > 1 else ""
-    gradient = {
-        True: "; its gradients differed in the step before",
-        False: "; its gradients agreed in the step before",
-        None: "",
-    }[drift.gradients_differ]
-    differ = "differ" if more else "differs"
-    return f"{ranks} of one job drift apart: by step {drift.step} {drift.name}{more} {differ}{gradient}."
+    differ = f"and {drift.parameters - 1:,} more differ" if drift.parameters > 1 else "differs"
+    gradients = {True: "differed", False: "agreed", None: ""}[drift.gradients_differ]
+    gradient = f"; its gradients {gradients} in the step before" if gradients else ""
+    return f"{ranks} of one job drift apart: by step {drift.step} {drift.name} {differ}{gradient}."
 
 
 def _capital(text: str) -> str:
@@ -329,18 +305,16 @@ def repeated_headline(repeated: Repeated) -> str:
         calls = f"the calls that were compared ({unvaried.calls_compared:,})"
     if repeated.failed:
         calls = f"the calls that both made before they failed ({unvaried.calls_compared:,})"
-    agree = f"{_runs(unvaried)} agree in {calls}"
+    agree = f"{unvaried.runs + 1} runs agree in {calls}"
     if not unvaried.calls_compared:
         failed = ": the script failed before it made one" if repeated.failed else ""
-        agree = f"{_runs(unvaried)} made no call that could be compared{failed}"
-    parted = next(((arm, one) for arm, one in repeated.arms.items() if one.first is not None), None)
-    if parted is None:
-        arms = plural(len(repeated.arms) - 1, "arm")
-        agree = f"{agree}, and so do those of {arms}" if len(repeated.arms) > 1 else agree
-        return "; ".join((agree, *reservations(repeated)))
-    arm, outcome = parted
-    assert outcome.first is not None
-    return f"{agree}; under other circumstances ({arm}) they part at {place_of_root(outcome.first)}"
+        agree = f"{unvaried.runs + 1} runs made no call that could be compared{failed}"
+    for arm, outcome in repeated.arms.items():
+        if outcome.first is not None:
+            return f"{agree}; under other circumstances ({arm}) they part at {place_of_root(outcome.first)}"
+    if len(repeated.arms) > 1:
+        agree = f"{agree}, and so do those of {plural(len(repeated.arms) - 1, 'arm')}"
+    return "; ".join((agree, *reservations(repeated)))
 
 
 def _briefly(repeated: Repeated) -> str:
@@ -368,10 +342,6 @@ def place_of_root(root: Root) -> str:
     return f"{place} ({short_call_of(root)}, {root.cause.words})"
 
 
-def _runs(outcome: Outcome) -> str:
-    return f"{outcome.runs + 1} runs"
-
-
 def _all_calls(calls: int) -> str:
     return f"all {calls:,} calls" if calls != 1 else "the one call"
 
@@ -382,14 +352,6 @@ def settings_sentence(repeated: Repeated) -> str:
         return "The plan changes no setting." if repeated.as_it_stands is not None else ""
     made = ", ".join(f"{name} = {value}" for name, value in repeated.sets.items())
     return f"Made before the program's first line: {made}."
-
-
-def _said(outcome: Outcome) -> str:
-    """How far an arm agrees, or where it parts."""
-    if outcome.agrees or outcome.first is None:
-        return f"in {_all_calls(outcome.calls_compared)}"
-    alone = f"; {plural(outcome.alone, 'root')} in this arm alone" if outcome.alone else ""
-    return f"at {place_of_root(outcome.first)}{alone}"
 
 
 def sensitive(root: Root) -> str:
