@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from tracer.names import Overlap
-from tracer.recording.calls import fact_readers as facts
+from tracer.recording.calls import fact_readers
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.observers import Args, Frame, Interest, Kwargs, Observer
 from tracer.recording.origin.sites import spell
@@ -226,11 +226,9 @@ class MemoryObserver(Observer):
         return any(isinstance(item, _Tensor) and _identify(item) in storages for value in others for item in value)
 
     def _look_for_overlaps(self, info: OverloadInfo, counter: CallCounter, args: Args, kwargs: Any) -> None:
-        overlapping = overlaps_of(info.access, args, kwargs)
-        for kind, tensor in ((Overlap.ITSELF, overlapping.itself), (Overlap.SOURCE, overlapping.source)):
-            if tensor is not None:
-                key = (counter, kind, facts.device_word(tensor.device))
-                self.overlaps[key] = (info.name, self.overlaps.get(key, ("", 0))[1] + 1)
+        for kind, tensor in overlaps_of(info.access, args, kwargs).items():
+            key = (counter, kind, fact_readers.device_word(tensor.device))
+            self.overlaps[key] = (info.name, self.overlaps.get(key, ("", 0))[1] + 1)
 
     # --- for the trace ---
 
@@ -244,7 +242,7 @@ class MemoryObserver(Observer):
                 bytes=value.bytes,
                 unfollowed=value.unfollowed,
             )
-            for value in sorted(self.unwritten.given.values(), key=lambda allocation: allocation.counter.order)
+            for value in sorted(self.unwritten.allocations.values(), key=lambda allocation: allocation.counter.order)
         ]
 
     def unwritten_reads(self, folder: str) -> list[UnwrittenRead]:
@@ -258,7 +256,7 @@ class MemoryObserver(Observer):
                 allocated_at=spell(allocation.counter.origin.site, folder),
                 allocated_from=spell(allocation.counter.origin.called_from, folder),
             )
-            for allocation, counter, op, count in self.unwritten.unwritten_reads()
+            for (allocation, counter, op), count in self.unwritten.unwritten_reads()
         ]
 
     def overlapping_writes(self, folder: str) -> list[OverlapWrite]:

@@ -375,7 +375,7 @@ def test_nothing_is_claimed_where_an_extension_may_write_unseen(monkeypatch: pyt
     module = types.ModuleType("fused_kernels")
     module.__file__ = str(library)
     monkeypatch.setitem(sys.modules, "fused_kernels", module)
-    monkeypatch.setattr(unwritten, "_found", False)
+    monkeypatch.setattr(unwritten, "_has_foreign", False)
     assert unfollowed(lambda: torch.empty(3).sum()) == 1
 
 
@@ -389,7 +389,7 @@ def test_a_kernel_that_inductor_compiled_is_no_extension(folder: str, is_foreign
     module = types.ModuleType(f"{key}.kernel")
     module.__file__ = str(library)
     assert unwritten._is_foreign(f"{key}.kernel", module) is is_foreign
-    unwritten._known.pop(f"{key}.kernel")
+    unwritten._is_foreign_by_name.pop(f"{key}.kernel")
 
 
 def test_no_module_of_this_process_counts_as_an_extension() -> None:

@@ -1,16 +1,15 @@
-"""What an overload does to the memory of its arguments, as its schema and its row in the table of ops say.
+"""What an overload does to the memory of its arguments: from its schema and its row in the table of ops.
 
-Decided once per overload. A schema says which arguments are written, not whether they are read before, nor whether
-a tensor is asked for its sizes alone.
+A schema says which arguments are written, not whether they are read before, nor whether only a tensor's sizes matter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 
+from tracer.facts.arguments import Args, Kwargs
 from tracer.ops.op import Op, Touch
 from tracer.ops.rows import row_of
 from tracer.recording.torch_private import seams
@@ -31,23 +30,28 @@ GATHERS = 6
 SELECTS = 7
 
 
+def positions_of(schema: Any) -> list[tuple[int, Any]]:
+    """The arguments of a schema, each with its position; -1 for a keyword."""
+    return [(-1 if argument.kwarg_only else position, argument) for position, argument in enumerate(schema.arguments)]
+
+
+def argument_at(position: int, name: str, args: Args, kwargs: Kwargs) -> Any:
+    """An argument of a call; ``None`` if it was not passed."""
+    return args[position] if 0 <= position < len(args) else kwargs.get(name)
+
+
+def has_out(schema: Any) -> bool:
+    """Does the overload write to an ``out`` argument?"""
+    return any(argument.kwarg_only and argument.alias_info is not None for argument in schema.arguments)
+
+
+def is_written(argument: Any) -> bool:
+    """Does the schema say that this argument is written?"""
+    return argument.alias_info is not None and bool(argument.alias_info.is_write)
+
+
 class Access:
     """The arguments of one overload, each with what happens to its memory."""
-
-    __slots__ = (
-        "allocates",
-        "arguments",
-        "copies",
-        "grows",
-        "ignores_self_at",
-        "is_foreign",
-        "is_idempotent",
-        "is_masked",
-        "is_simple",
-        "moves",
-        "writes_at_known_places",
-        "written",
-    )
 
     def __init__(self, func: Any) -> None:
         schema = getattr(func, "_schema", None)
@@ -56,9 +60,9 @@ class Access:
         self.is_foreign = schema is None or namespace not in ("aten", "prims")
         """Is it an op of which only the name is known?"""
         touches = None if self.is_foreign else op.touches
-        self.allocates = touches is Touch.ALLOCATES and not _has_out(schema)
+        self.allocates = touches is Touch.ALLOCATES and not has_out(schema)
         self.grows = touches is Touch.GROWS
-        self.moves = touches is Touch.MOVES and not _has_out(schema)
+        self.moves = touches is Touch.MOVES and not has_out(schema)
         self.is_idempotent = op.idempotent
         self.copies = op.copies
         self.is_masked = op.name == "masked_fill_"
@@ -71,17 +75,14 @@ class Access:
         if schema is None:
             self.is_simple = self.writes_at_known_places = False
             return
-        self.written = tuple(
-            (-1 if argument.kwarg_only else position, argument.name)
-            for position, argument in enumerate(schema.arguments)
-            if argument.alias_info is not None and argument.alias_info.is_write
-        )
-        for position, argument in enumerate(schema.arguments):
+        arguments = positions_of(schema)
+        self.written = tuple((position, argument.name) for position, argument in arguments if is_written(argument))
+        for position, argument in arguments:
             if argument.name == "beta" and row_of(op.name.removesuffix("_")).beta:
-                self.ignores_self_at = -1 if argument.kwarg_only else position
+                self.ignores_self_at = position
             role = self._role(op, func, argument, position)
             if role and "Tensor" in str(argument.type):
-                self.arguments.append((-1 if argument.kwarg_only else position, argument.name, role))
+                self.arguments.append((position, argument.name, role))
         written = [entry for entry in self.arguments if entry[2] in (WRITES, UPDATES)]
         self.writes_at_known_places = not self.is_foreign and (bool(written) or self.is_masked)
         self.is_simple = (
@@ -94,21 +95,20 @@ class Access:
         """Does it write its first argument, a tensor, and nothing else, and have no tensors as keywords?"""
 
     def _role(self, op: Op, func: Any, argument: Any, position: int) -> int:
-        info = argument.alias_info
-        is_written = info is not None and info.is_write
+        writes = is_written(argument)
         touches = op.touches
         if self.is_foreign:
-            return UPDATES if is_written else READS
+            return UPDATES if writes else READS
         if touches in (Touch.METADATA, Touch.ALLOCATES) or self.grows or torch.Tag.inplace_view in func.tags:
             return 0
-        if touches is Touch.SCATTERS and (is_written or argument.name == "noise"):
+        if touches is Touch.SCATTERS and (writes or argument.name == "noise"):
             return SCATTERS
-        if touches is Touch.ACCUMULATES and is_written:
+        if touches is Touch.ACCUMULATES and writes:
             return ACCUMULATES
-        if is_written:
+        if writes:
             # Ops that only write, and every ``out=``: it is made as large as the result, and wholly written.
             return WRITES if argument.kwarg_only or touches is Touch.OVERWRITES else UPDATES
-        if info is not None:
+        if argument.alias_info is not None:
             return 0  # a view
         if position == 0 and Touch.SHAPE_OF_SELF in (touches, row_of(f"{op.name}.{func._overloadname}").touches):
             return 0
@@ -120,7 +120,7 @@ class Access:
             return GATHERS
         return READS
 
-    def reads_self(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    def reads_self(self, args: Args, kwargs: Kwargs) -> bool:
         """Is ``self`` read, for a product whose ``beta`` may be 0?"""
         at = self.ignores_self_at
         if at is None:
@@ -128,13 +128,12 @@ class Access:
         beta = args[at] if 0 <= at < len(args) else kwargs.get("beta", 1)
         return not (isinstance(beta, (int, float)) and beta == 0)
 
-    def tensors(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> list[tuple[torch.Tensor, int]]:
+    def tensors(self, args: Args, kwargs: Kwargs) -> list[tuple[torch.Tensor, int]]:
         """Every tensor of a call whose memory it touches, with its role."""
         tensors: list[tuple[torch.Tensor, int]] = []
-        keywords = kwargs or {}
-        reads_self = self.reads_self(args, keywords)
+        reads_self = self.reads_self(args, kwargs)
         for position, name, role in self.arguments:
-            value = args[position] if 0 <= position < len(args) else keywords.get(name)
+            value = argument_at(position, name, args, kwargs)
             if position == 0 and not reads_self:
                 if role == READS:
                     continue
@@ -144,7 +143,3 @@ class Access:
             elif isinstance(value, (list, tuple)):
                 tensors.extend((item, role) for item in value if isinstance(item, torch.Tensor))
         return [entry for entry in tensors if not seams.answers_for_itself(type(entry[0]))]
-
-
-def _has_out(schema: Any) -> bool:
-    return any(argument.kwarg_only and argument.alias_info is not None for argument in schema.arguments)

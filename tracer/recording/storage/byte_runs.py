@@ -1,11 +1,8 @@
-"""Which bytes of a storage a strided tensor lies on: as sorted runs, exact, and bounded in number.
-
-Nothing here knows torch: a region is an offset, sizes and strides, all in elements, and the size of an element.
-"""
+"""Which bytes of a storage a strided tensor lies on: as sorted runs, exact, and bounded in number. Imports no torch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import gcd, prod
 from typing import Any, NamedTuple
 
@@ -15,7 +12,6 @@ import numpy as np
 MOST_RUNS = 16_384
 #: A layout of more elements is not enumerated.
 MOST_ELEMENTS = 65_536
-
 #: A copy of more elements is not followed one by one.
 MOST_COPIED = 1 << 18
 
@@ -25,7 +21,7 @@ _NO_RUNS: Runs = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 class Region(NamedTuple):
-    """A strided tensor's place in its storage."""
+    """A strided tensor's place in its storage: all in elements, of ``itemsize`` bytes."""
 
     offset: int
     sizes: tuple[int, ...]
@@ -65,11 +61,7 @@ def runs_of(region: Region, most: int = MOST_RUNS) -> Runs | None:
             outer.append((stride, size))
     if prod(size for _, size in outer) > most:
         return None
-    starts = np.array([region.offset], np.int64)
-    for stride, size in outer:
-        starts = (starts[:, None] + np.arange(size, dtype=np.int64) * stride).ravel()
-    starts.sort()
-    starts *= region.itemsize
+    starts = np.sort(_elements(region.offset, outer)) * region.itemsize
     return merged(starts, starts + length * region.itemsize)
 
 
@@ -153,21 +145,18 @@ def overlaps_itself(region: Region, most: int = MOST_ELEMENTS) -> bool | None:
         return True
     if elements > most:
         return None
-    addresses = np.zeros(1, np.int64)
-    for stride, size in dimensions:
-        addresses = (addresses[:, None] + np.arange(size, dtype=np.int64) * stride).ravel()
-    return len(np.unique(addresses)) < elements
+    return len(np.unique(_elements(0, dimensions))) < elements
 
 
 def is_same(region: Region, other: Region) -> bool:
-    """Does each element of ``one`` lie where the same element of ``other`` does?"""
-    if region.offset * region.itemsize != other.offset * other.itemsize or region.itemsize != other.itemsize:
+    """Does each element of ``region`` lie where the same element of ``other`` does?"""
+    if (region.offset, region.itemsize) != (other.offset, other.itemsize):
         return False
-    return _spread(region.sizes, region.strides) == _spread(other.sizes, other.strides)
+    return joined_axes(region.sizes, region.strides) == joined_axes(other.sizes, other.strides)
 
 
-def _spread(sizes: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
-    """Sizes and strides with neighbouring dimensions joined where they are one: ``view`` changes nothing."""
+def joined_axes(sizes: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
+    """Size and stride of the fewest axes that put the same elements into the same order."""
     joined: list[tuple[int, int]] = []
     for size, stride in zip(sizes, strides, strict=True):
         if size == 1:
@@ -209,18 +198,19 @@ def carried(runs: Runs | None, source: Region, target: Region, most: int = MOST_
         return None
     missing = len(target.sizes) - len(source.sizes)
     strides = [0] * missing + [s if n > 1 else 0 for s, n in zip(source.strides, source.sizes, strict=True)]
-    begins = _elements(source.offset, target.sizes, strides) * source.itemsize
+    begins = _elements(source.offset, zip(strides, target.sizes, strict=True)) * source.itemsize
     following: Any = np.searchsorted(runs[1], begins, side="right")
     inside = following < len(runs[0])
     inside[inside] = runs[0][following[inside]] < begins[inside] + source.itemsize
-    starts = np.sort(_elements(target.offset, target.sizes, target.strides)[inside]) * target.itemsize
+    filled = _elements(target.offset, zip(target.strides, target.sizes, strict=True))[inside]
+    starts = np.sort(filled) * target.itemsize
     return merged(starts, starts + target.itemsize)
 
 
-def _elements(offset: int, sizes: Sequence[int], strides: Sequence[int]) -> Any:
-    """The place of each element, in the order of the sizes."""
+def _elements(offset: int, dimensions: Iterable[tuple[int, int]]) -> Any:
+    """The place of each element, in the order of ``dimensions``: the stride and size of each."""
     places: Any = np.array([offset], np.int64)
-    for size, stride in zip(sizes, strides, strict=True):
+    for stride, size in dimensions:
         places = (places[:, None] + np.arange(size, dtype=np.int64) * stride).ravel()
     return places
 
@@ -228,10 +218,10 @@ def _elements(offset: int, sizes: Sequence[int], strides: Sequence[int]) -> Any:
 def _in_step(region: Region, other: Region) -> tuple[Region, Region]:
     """Both regions without the dimensions that they repeat in step: whether they meet shows in one repetition."""
     while region.itemsize == other.itemsize and region.dimensions and other.dimensions:
-        stride, size = region.dimensions[-1]
-        if other.dimensions[-1] != (stride, size) or stride == 0:
+        widest = stride, _ = region.dimensions[-1]
+        if other.dimensions[-1] != widest or stride == 0:
             break
-        inner, other_inner = _first_of(region, stride, size), _first_of(other, stride, size)
+        inner, other_inner = _first_along(region, *widest), _first_along(other, *widest)
         begins = min(inner.extent[0], other_inner.extent[0])
         ends = max(inner.extent[1], other_inner.extent[1])
         if ends - begins > stride * region.itemsize:
@@ -240,11 +230,9 @@ def _in_step(region: Region, other: Region) -> tuple[Region, Region]:
     return region, other
 
 
-def _first_of(region: Region, stride: int, size: int) -> Region:
+def _first_along(region: Region, stride: int, size: int) -> Region:
     """``region`` at the first position of one of its dimensions."""
-    at = next(
-        index for index, pair in enumerate(zip(region.strides, region.sizes, strict=True)) if pair == (stride, size)
-    )
-    return region._replace(
-        sizes=region.sizes[:at] + region.sizes[at + 1 :], strides=region.strides[:at] + region.strides[at + 1 :]
-    )
+    sizes, strides = list(region.sizes), list(region.strides)
+    at = list(zip(strides, sizes, strict=True)).index((stride, size))
+    del sizes[at], strides[at]
+    return region._replace(sizes=tuple(sizes), strides=tuple(strides))

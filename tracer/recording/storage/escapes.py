@@ -1,20 +1,19 @@
 """Where a tensor's memory escapes to code that dispatches nothing: an address, an array, a storage.
 
-The few methods of ``torch.Tensor`` that hand it out tell when they are asked for, and are handed out themselves: who
-looks for one in a dictionary, or compares it, finds the very method.
+The methods of ``torch.Tensor`` that hand it out are noticed when they are looked up, and stay what they are: whoever
+looks one up in a dictionary, or compares it, gets torch's own method.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
-from tracer.recording.patching import Call
+from tracer.recording.storage.registry import StorageRegistry
 from tracer.recording.watchers import Target, Watchers
 
 #: ``storage``, ``share_memory_`` and pickling go through ``untyped_storage``; ``__array__`` through ``numpy``.
@@ -23,35 +22,21 @@ _METHODS = ("data_ptr", "numpy", "untyped_storage", "tolist", "apply_", "map_", 
 _SUBCLASSES = os.path.join(os.path.dirname(torch.__file__), "_subclasses")
 _DESCRIBES = os.path.join(_SUBCLASSES, "meta_utils.py")
 _FAKES = os.path.join(_SUBCLASSES, "fake_tensor.py")
-#: Between a method that is asked for and who asks: what tells of it.
+#: At most so many frames of the watch itself lie between the look-up of a method and the code that looks it up.
 _MOST_FRAMES = 5
 
 
-class Listener(Protocol):
-    """Listener to tensors whose memory is handed out, while it watches any."""
-
-    @property
-    def live(self) -> Mapping[int, object]:
-        """What it watches."""
-
-    def escaped(self, tensor: Any) -> None:
-        """The memory of ``tensor`` is in other hands."""
-
-    def give_up_all(self) -> None:
-        """Any memory may be."""
-
-
-def _asked(memory: Listener, tensor: Any) -> None:
-    """A method was asked of ``tensor``, or of its class: then it may be called on any."""
-    if memory.live:
+def _asked(registry: StorageRegistry, tensor: Any) -> None:
+    """A method was looked up on ``tensor``, or on its class (``None``): then it may be called on any tensor."""
+    if registry.live:
         if tensor is None:
-            memory.give_up_all()
+            registry.give_up_all()
         elif not _is_described():
-            memory.escaped(tensor)
+            registry.escaped(tensor)
 
 
 def _is_described() -> bool:
-    """Does torch ask how great a storage is: to compile for such tensors, or to lay a fake view on a fake tensor's?"""
+    """Does torch ask for a storage's size: to compile for such tensors, or for a fake view of a fake tensor?"""
     frame: FrameType | None = sys._getframe(1)
     for _ in range(_MOST_FRAMES):
         if frame is None:
@@ -64,15 +49,13 @@ def _is_described() -> bool:
     return False
 
 
-def _exported(memory: Listener, call: Call) -> None:
-    if memory.live:
-        memory.escaped(call.first)
-
-
 #: The replacements of this process.
-ESCAPES: Watchers[Listener] = Watchers(
+ESCAPES: Watchers[StorageRegistry] = Watchers(
     lambda: [
         *(Target([(torch.Tensor, name)], asked=_asked) for name in _METHODS),
-        Target([(torch, "to_dlpack"), (torch.utils.dlpack, "to_dlpack")], before=_exported),
+        Target(
+            [(torch, "to_dlpack"), (torch.utils.dlpack, "to_dlpack")],
+            before=lambda registry, call: registry.escaped(call.first),
+        ),
     ]
 )

@@ -1,21 +1,20 @@
 """Indices that the step itself made of distinct numbers: by ``arange``, ``randperm``, ``sort``, ``topk`` and the like.
 
-What scatters through such an index writes each place once. An index is known by its storage: views of it are recognised
-by where they lie, and whoever writes to it takes the knowledge away. No value is read. Where it is not certain, nothing
-is known.
+A scatter through such an index writes each place once. An index is known by its storage, its views by where they lie
+in it, until somebody writes to it. No value is read; what is not certain counts as unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import prod
 from typing import Any, NamedTuple
 
 import torch
 
+from tracer.facts.arguments import Args, Kwargs
 from tracer.ops.op import Numbers, Touch
 from tracer.ops.rows import row_of
-from tracer.recording.storage.accesses import Access
+from tracer.recording.storage.accesses import Access, argument_at, has_out, positions_of
 from tracer.recording.storage.registry import StorageTable
 from tracer.recording.torch_private import seams, storages
 
@@ -58,24 +57,21 @@ def index_role(func: Any) -> int:
         return 0
     namespace, _, rest = str(func).partition(".")
     name = rest.partition(".")[0]
-    has_out = any(argument.kwarg_only and argument.alias_info is not None for argument in schema.arguments)
-    role = _ROLES[row_of(name).numbers] if namespace == "aten" and not has_out else 0
+    role = _ROLES[row_of(name).numbers] if namespace == "aten" and not has_out(schema) else 0
     return role or (WRITES if schema.is_mutable else 0)
 
 
 class Indices(StorageTable[_Contents]):
     """The indices of one recording that are known to be of distinct numbers."""
 
-    # --- what is asked ---
-
     def of(self, tensor: torch.Tensor) -> Distinct | None:
         """What is known of ``tensor``, of which a known index may be a view or the other way about."""
         if not self.live or not isinstance(tensor, _Tensor):
             return None
         entry = self.live.get(storages.storage_id(tensor))
-        if entry is None or tensor.dtype is not entry.dtype or _version_of(tensor) != entry.version:
+        if entry is None or tensor.dtype is not entry.dtype or storages.version_of(tensor) != entry.version:
             return None
-        return _seen_through(entry, tensor)
+        return _in_view(entry, tensor)
 
     def distinct_along(self, tensor: torch.Tensor, dim: int) -> bool:
         """Is no number of ``tensor`` known to occur twice along ``dim``?"""
@@ -87,26 +83,20 @@ class Indices(StorageTable[_Contents]):
         numbers = self.of(tensor)
         return numbers is not None and numbers.dim == dim and numbers.extent == extent
 
-    # --- what happens ---
-
-    def after(
-        self, func: Any, role: int, access: Access, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any
-    ) -> None:
+    def after(self, func: Any, role: int, access: Access, args: Args, kwargs: Kwargs, result: Any) -> None:
         """A call of an overload with this role returned."""
         try:
             self._note(func, role, access, args, kwargs, result)
         except Exception:  # arguments of an unforeseen kind: nothing is known any more
             self.give_up_all()
 
-    def _note(
-        self, func: Any, role: int, access: Access, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any
-    ) -> None:
+    def _note(self, func: Any, role: int, access: Access, args: Args, kwargs: Kwargs, result: Any) -> None:
         if role == WRITES:
             self._forget_written(access, args, kwargs)
             return
         name = str(func).partition(".")[2].partition(".")[0]
         if role == MAKES:
-            self._keep(*_made(name, func, args, kwargs, result))
+            self._keep(*_made_by(name, func, args, kwargs, result))
             return
         carried = self._carried(name, args, kwargs, result) if role == CARRIES else None
         self._forget_written(access, args, kwargs)
@@ -123,8 +113,8 @@ class Indices(StorageTable[_Contents]):
             return
         if not tensor.numel() or not _is_nested(tensor.shape, tensor.stride()):
             return
-        identity, version = storages.storage_id(tensor), _version_of(tensor)
-        if not identity or version is None:
+        identity, version = storages.storage_id(tensor), storages.version_of(tensor)
+        if not identity or version < 0:
             return
         self.drop(identity)  # it is the newest now
         if len(self.live) >= MOST_INDICES:
@@ -135,14 +125,14 @@ class Indices(StorageTable[_Contents]):
         entry = _Contents(version + writes, tensor.dtype, offset, tuple(tensor.shape), tensor.stride(), numbers)
         self.enter(tensor, identity, entry)
 
-    def _forget_written(self, access: Access, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    def _forget_written(self, access: Access, args: Args, kwargs: Kwargs) -> None:
         for position, name in access.written:
-            value = args[position] if 0 <= position < len(args) else kwargs.get(name)
+            value = argument_at(position, name, args, kwargs)
             for item in value if isinstance(value, (list, tuple)) else (value,):
                 if isinstance(item, _Tensor) and not item.dtype.is_floating_point:
                     self.drop(storages.storage_id(item))
 
-    def _carried(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> Distinct | None:
+    def _carried(self, name: str, args: Args, kwargs: Kwargs, result: Any) -> Distinct | None:
         """What is known of the result of an op that takes its numbers from another tensor."""
         if row_of(name).numbers is Numbers.PUTS:
             return self._put(name, args)
@@ -158,7 +148,7 @@ class Indices(StorageTable[_Contents]):
             return None if added is None else Distinct(numbers.dim, 0, numbers.has_no_negative and added >= 0)
         return self._picked(name, numbers, args, result)
 
-    def _picked(self, name: str, numbers: Distinct, args: tuple[Any, ...], result: Any) -> Distinct | None:
+    def _picked(self, name: str, numbers: Distinct, args: Args, result: Any) -> Distinct | None:
         """Of distinct numbers in a row, those that a mask or another such row picks."""
         if args[0].dim() != 1 or result.dim() != 1:
             return None
@@ -173,23 +163,26 @@ class Indices(StorageTable[_Contents]):
         whole = numbers.extent if numbers.extent == places.extent == result.numel() else 0
         return Distinct(0, whole, numbers.has_no_negative)
 
-    def _put(self, name: str, args: tuple[Any, ...]) -> Distinct | None:
+    def _put(self, name: str, args: Args) -> Distinct | None:
         """Numbers in a row, each put to its place by another row: ``empty_like(p).scatter_(0, p, arange(n))``."""
         indices = args[2:3] if name.startswith("scatter") else args[1]
         source = args[3] if name.startswith("scatter") and len(args) > 3 else args[2]
         if len(indices) != 1 or any(not isinstance(value, _Tensor) or value.dim() != 1 for value in (*indices, source)):
             return None
         size = args[0].numel()
-        numbers = self.of(source)
         if args[0].dim() != 1 or source.numel() != size or not self.covers(indices[0], 0, size):
             return None
-        return numbers
+        return self.of(source)
 
 
-def _made(name: str, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> tuple[Any, Any]:
-    """The tensor of distinct numbers that a call made, and what is known of it; nothing where it made none."""
+def _made_by(name: str, func: Any, args: Args, kwargs: Kwargs, result: Any) -> tuple[Any, Distinct | None]:
+    """The tensor of distinct numbers that a call made, and what is known of it; ``None`` where it made none."""
     if name == "arange":
-        return result, _of_range(args, result)
+        if not args or any(type(arg) is not int for arg in args):
+            return result, None
+        start, step = (args[0] if len(args) > 1 else 0), (args[2] if len(args) > 2 else 1)
+        last = start + step * max(0, result.numel() - 1)
+        return result, Distinct(0, result.numel() if (start, step) == (0, 1) else 0, start >= 0 and last >= 0)
     if name == "randperm":
         return result, Distinct(0, result.numel())
     if name == "multinomial":
@@ -200,23 +193,15 @@ def _made(name: str, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     if name == "_unique2":
         return result[0], Distinct(0, 0, False)
     if name in ("_indices", "indices"):  # of one sparse dimension: of several, the pairs are distinct and no row is
-        names_each_once = args[0].sparse_dim() == 1 and seams.is_coalesced(args[0])
-        return result, Distinct(1) if names_each_once else None
-    at = [argument.name for argument in func._schema.arguments].index("dim")
-    dim = args[at] if at < len(args) and not func._schema.arguments[at].kwarg_only else kwargs.get("dim", -1)
+        is_distinct = args[0].sparse_dim() == 1 and seams.is_coalesced(args[0])
+        return result, Distinct(1) if is_distinct else None
+    at = next(position for position, argument in positions_of(func._schema) if argument.name == "dim")
+    dim = args[at] if 0 <= at < len(args) else kwargs.get("dim", -1)
     source = args[0]
     if not source.dim():
         return result[1], None
     dim %= source.dim()
     return result[1], Distinct(dim, source.shape[dim] if result[1].shape[dim] == source.shape[dim] else 0)
-
-
-def _of_range(args: tuple[Any, ...], result: torch.Tensor) -> Distinct | None:
-    if not args or any(type(arg) is not int for arg in args):
-        return None
-    start, step = (args[0] if len(args) > 1 else 0), (args[2] if len(args) > 2 else 1)
-    last = start + step * max(0, result.numel() - 1)
-    return Distinct(0, result.numel() if start == 0 and step == 1 else 0, start >= 0 and last >= 0)
 
 
 def _is_nested(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
@@ -229,11 +214,11 @@ def _is_nested(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     return True
 
 
-def _seen_through(entry: _Contents, tensor: torch.Tensor) -> Distinct | None:
-    """What the numbers are along a dimension of a tensor that lies on those of ``known``; ``None`` where unsure.
+def _in_view(entry: _Contents, tensor: torch.Tensor) -> Distinct | None:
+    """What is known of ``tensor``, which lies on the numbers of ``entry``; ``None`` where unsure.
 
-    Each dimension of more than one element must run along one of the known ones, and stay inside it. In a known row any
-    step will do.
+    Each dimension of more than one element must run along one of the entry's, and stay inside it. If the entry has one
+    dimension only, any step will do.
     """
     numbers = entry.numbers
     runs = [(stride, size, dim) for dim, (size, stride) in enumerate(zip(entry.sizes, entry.strides, strict=True))]
@@ -270,14 +255,7 @@ def _seen_through(entry: _Contents, tensor: torch.Tensor) -> Distinct | None:
     return Distinct(along, numbers.extent if is_whole else 0, numbers.has_no_negative)
 
 
-def _version_of(tensor: torch.Tensor) -> int | None:
-    try:
-        return int(tensor._version)
-    except RuntimeError:  # made in inference mode: writes leave no number behind
-        return None
-
-
-def written_through(op: str, args: tuple[Any, ...], indices: Indices) -> int | None:
+def written_through(op: str, args: Args, indices: Indices) -> int | None:
     """Elements of ``args[0]`` that a scattering call wrote: all where the index is known to cover it, else at most so
     many, as a negative number; ``None`` where not even that is known."""
     name = op.partition(".")[2].partition(".")[0]
@@ -289,18 +267,12 @@ def written_through(op: str, args: tuple[Any, ...], indices: Indices) -> int | N
         covers = indices.covers(index, 0 if is_row else dim, size) and (is_row or index.shape == target.shape)
         count = args[3].numel() if is_row else index.numel()
     elif name == "index_put_":
-        indices_given = args[1]
-        if any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in indices_given):
-            return _through_a_mask(target, indices_given, args[2])
-        covers = (
-            len(indices_given) == 1
-            and indices_given[0].dim() == 1
-            and indices.covers(indices_given[0], 0, target.shape[0])
-        )
-        places = torch.broadcast_shapes(*(index.shape for index in indices_given if index is not None))
-        untouched = [
-            size for dim, size in enumerate(target.shape) if dim >= len(indices_given) or indices_given[dim] is None
-        ]
+        by_dim = args[1]
+        if any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in by_dim):
+            return _through_a_mask(target, by_dim, args[2])
+        covers = len(by_dim) == 1 and by_dim[0].dim() == 1 and indices.covers(by_dim[0], 0, target.shape[0])
+        places = torch.broadcast_shapes(*(index.shape for index in by_dim if index is not None))
+        untouched = [size for dim, size in enumerate(target.shape) if dim >= len(by_dim) or by_dim[dim] is None]
         count = prod(places) * prod(untouched)
     else:
         return None

@@ -6,20 +6,20 @@ is the rest, exactly and within bounds; what would take longer is not reported.
 
 from __future__ import annotations
 
-from typing import Any
+from collections import defaultdict
+from functools import lru_cache
 
 import torch
 
+from tracer.facts.arguments import Args, Kwargs
+from tracer.names import Overlap
 from tracer.recording.storage.accesses import READS, SCATTERS, UPDATES, WRITES, Access
 from tracer.recording.storage.byte_runs import Region, is_same, overlaps_itself, share_bytes
 from tracer.recording.torch_private import storages
 
-_KEPT = 1024
+_MOST_LAYOUTS = 1024
 #: Lists of many views of one buffer are compared up to here.
 _MOST_PAIRS = 1024
-
-Layout = tuple[tuple[int, ...], tuple[int, ...]]
-_overlapping: dict[Layout, bool] = {}
 
 
 def region_of(tensor: torch.Tensor) -> Region:
@@ -29,13 +29,12 @@ def region_of(tensor: torch.Tensor) -> Region:
 
 def writes_over_itself(tensor: torch.Tensor) -> bool:
     """Is it certain that several elements of ``tensor`` lie at one address?"""
-    layout = (tuple(tensor.shape), tensor.stride())
-    overlaps = _overlapping.get(layout)
-    if overlaps is None:
-        if len(_overlapping) >= _KEPT:
-            _overlapping.clear()
-        overlaps = _overlapping[layout] = overlaps_itself(Region(0, *layout, 1)) is True
-    return overlaps
+    return _overlaps(tuple(tensor.shape), tensor.stride())
+
+
+@lru_cache(_MOST_LAYOUTS)
+def _overlaps(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    return overlaps_itself(Region(0, sizes, strides, 1)) is True
 
 
 def shares_with_source(written: torch.Tensor, read: torch.Tensor) -> bool:
@@ -62,33 +61,18 @@ def is_one_value(access: Access, written: torch.Tensor, others: list[torch.Tenso
 
 def _is_constant_over(mask: torch.Tensor, written: torch.Tensor) -> bool:
     """Is ``mask`` broadcast along every dimension along which ``written`` stays at one address?"""
-    repeated = [size > 1 and stride == 0 for size, stride in zip(written.shape, written.stride(), strict=True)]
-    rest = [index for index, repeats in enumerate(repeated) if not repeats]
-    distinct = Region(
-        0, tuple(written.shape[index] for index in rest), tuple(written.stride()[index] for index in rest), 1
-    )
+    axes = list(enumerate(zip(written.shape, written.stride(), strict=True), mask.ndim - written.ndim))
+    repeated = [axis for axis, (size, stride) in axes if size > 1 and stride == 0]
+    rest = [size_and_stride for axis, size_and_stride in axes if axis not in repeated]
+    distinct = Region(0, tuple(size for size, _ in rest), tuple(stride for _, stride in rest), 1)
     if overlaps_itself(distinct) is not False:
         return False
-    missing = written.ndim - mask.ndim
-    return not any(
-        repeats and index >= missing and mask.shape[index - missing] > 1 and mask.stride()[index - missing] != 0
-        for index, repeats in enumerate(repeated)
-    )
+    return not any(axis >= 0 and mask.shape[axis] > 1 and mask.stride(axis) for axis in repeated)
 
 
-class Overlapping:
-    """What one call overlaps."""
-
-    __slots__ = ("itself", "source")
-
-    def __init__(self) -> None:
-        self.itself: torch.Tensor | None = None
-        self.source: torch.Tensor | None = None
-
-
-def overlaps_of(access: Access, args: tuple[Any, ...], kwargs: Any) -> Overlapping:
+def overlaps_of(access: Access, args: Args, kwargs: Kwargs) -> dict[Overlap, torch.Tensor]:
     """The written tensors of a call that overlap themselves, or a tensor that the same call reads."""
-    overlapping = Overlapping()
+    overlapping: dict[Overlap, torch.Tensor] = {}
     written, read = [], []
     for tensor, role in access.tensors(args, kwargs):
         if tensor.layout is not torch.strided or tensor.is_nested:
@@ -99,17 +83,16 @@ def overlaps_of(access: Access, args: tuple[Any, ...], kwargs: Any) -> Overlappi
             read.append(tensor)
     for tensor in written:
         if not tensor.is_contiguous() and writes_over_itself(tensor) and not is_one_value(access, tensor, read):
-            overlapping.itself = tensor
+            overlapping[Overlap.ITSELF] = tensor
     pairs = 0
-    if read:
-        targets: dict[int, list[torch.Tensor]] = {}
-        for tensor in written:
-            targets.setdefault(storages.storage_id(tensor), []).append(tensor)
-        for other in read:
-            if pairs > _MOST_PAIRS:
-                break
-            for tensor in targets.get(storages.storage_id(other), ()):
-                pairs += 1
-                if tensor is not other and shares_with_source(tensor, other):
-                    overlapping.source = tensor
+    targets: defaultdict[int, list[torch.Tensor]] = defaultdict(list)
+    for tensor in written if read else ():
+        targets[storages.storage_id(tensor)].append(tensor)
+    for other in read:
+        if pairs > _MOST_PAIRS:
+            break
+        for tensor in targets.get(storages.storage_id(other), ()):
+            pairs += 1
+            if tensor is not other and shares_with_source(tensor, other):
+                overlapping[Overlap.SOURCE] = tensor
     return overlapping

@@ -1,8 +1,7 @@
 """The storages that a recording tracks: tables are notified when one dies or its memory escapes.
 
-A storage is known by its identity, which a weak reference reserves while anything is known of it: no tensor and no
-memory is kept alive. What is known lies in tables, one for each subject that follows storages (unwritten memory,
-distinct indices, digests).
+A storage is known by its identity, which a weak reference reserves while a table has an entry for it: no tensor and no
+memory is kept alive. Each subject has its table: unwritten memory, distinct indices, digests.
 """
 
 from __future__ import annotations
@@ -77,16 +76,13 @@ class StorageRegistry:
 
     def release(self, identity: int) -> None:
         """A table forgot a storage: give its identity back if no other knows it."""
-        if not any(identity in table.live for table in self.tables):
-            reference = self._references.pop(identity, None)
-            if reference is not None:
-                storages.free_weak_storage(reference)
+        if identity in self._references and not any(identity in table.live for table in self.tables):
+            storages.free_weak_storage(self._references.pop(identity))
 
     def prune(self, among: Iterable[int] | None = None) -> None:
-        """Forget the storages that are gone, of all or of those ``among`` which to look."""
+        """Forget the storages that are gone; ``among``: look at these only."""
         for identity in list(self._references) if among is None else among:
-            reference = self._references.get(identity)
-            if reference is not None and storages.is_expired(reference):
+            if identity in self._references and storages.is_expired(self._references[identity]):
                 self._forget(identity)
 
     def forget(self) -> None:

@@ -1,11 +1,10 @@
 """Uninitialized memory: is it read before all of it is written?
 
-Followed per storage, from the op that gave it to the one that writes the last byte, through views and in-place ops.
-No tensor and no memory is kept alive: a storage is known by its identity, which a weak reference reserves. The table
-holds the storages that live and are not wholly written; most programs write at once, and it is empty nearly always.
+Each storage is followed from the op that allocates it to the one that writes its last byte, through views and in-place
+ops. Most programs write at once, so the table is nearly always empty.
 
-Where writes could go unseen, a storage is given up and counted: handed to numpy or another library, written by an op
-at places that only its data know, or of a torch extension that does not dispatch what it writes.
+Where writes could go unseen, a storage is given up and counted: handed to NumPy or another library, written by an op
+at places that only its data know, or written by a torch extension that does not dispatch its writes.
 """
 
 from __future__ import annotations
@@ -13,26 +12,19 @@ from __future__ import annotations
 import mmap
 import os
 import sys
-from collections.abc import Iterator
+from collections import Counter
 from importlib.machinery import EXTENSION_SUFFIXES
 from types import FrameType
 from typing import Any
 
+import msgspec
 import torch
 
+from tracer.facts.arguments import Args, Kwargs
 from tracer.recording.storage import accesses
 from tracer.recording.storage.accesses import Access
-from tracer.recording.storage.byte_runs import (
-    MOST_RUNS,
-    Runs,
-    carried,
-    meet,
-    runs_of,
-    size_of,
-    whole,
-    with_more,
-    without,
-)
+from tracer.recording.storage.byte_runs import MOST_RUNS, Runs, meet, runs_of, size_of, whole, with_more, without
+from tracer.recording.storage.byte_runs import carried as carried_runs
 from tracer.recording.storage.indices import Indices, written_through
 from tracer.recording.storage.overlaps import region_of
 from tracer.recording.storage.registry import StorageRegistry, StorageTable
@@ -45,57 +37,52 @@ _WITHOUT_TORCH = frozenset(
     {"torch", "functorch", "triton", "numpy", "scipy", "pandas", "pyarrow", "sklearn", "cv2", "PIL"}
 )
 _STANDARD_LIBRARY = f"{os.sep}lib-dynload{os.sep}"
-#: They take tensors without calling a method of them.
+#: Libraries that take tensors without calling a method of them.
 _BY_NAME = ("tvm_ffi",)
+_TORCH = os.path.dirname(torch.__file__)
 #: Parts of torch that hand what they allocate to a library that writes it.
 _OWN_PARTS = tuple(
-    os.path.join(os.path.dirname(torch.__file__), *parts, "")
-    for parts in (("nn", "parallel"), ("distributed",), ("cuda",), ("_inductor",), ("sparse",), ("xpu",))
-) + (os.path.join(os.path.dirname(torch.__file__), "quasirandom.py"),)
+    os.path.join(_TORCH, *part.split("/"))
+    for part in ("nn/parallel/", "distributed/", "cuda/", "_inductor/", "sparse/", "xpu/", "quasirandom.py")
+)
 #: Functions of torch whose C++ writes to what it allocates: the lengths of a packed sequence.
-_OWN_FUNCTIONS = {os.path.join(os.path.dirname(torch.__file__), "nn", "utils", "rnn.py"): "pad_packed_sequence"}
-_OPS_FILE = os.path.join(os.path.dirname(torch.__file__), "_ops.py")
-_known: dict[str, bool] = {}
+_OWN_FUNCTIONS = {os.path.join(_TORCH, "nn", "utils", "rnn.py"): "pad_packed_sequence"}
+_OPS_FILE = os.path.join(_TORCH, "_ops.py")
+_is_foreign_by_name: dict[str, bool] = {}
 _modules_seen = 0
-_found = False
+_has_foreign = False
 
 
 def is_written_unseen(frame: FrameType | None) -> bool:
-    """May memory that was given to ``frame`` just now be written by the caller without a dispatch?"""
+    """May the caller in ``frame`` write the memory that it just allocated without a dispatch?"""
     if frame is not None:
         code = frame.f_code
         if code.co_filename.startswith(_OWN_PARTS) or _OWN_FUNCTIONS.get(code.co_filename) == code.co_name:
             return True
-        if code.co_filename == _OPS_FILE and not _calls_torchs_own(frame):
+        # The body of an op from outside torch may allocate, and write by itself.
+        if code.co_filename == _OPS_FILE and not str(frame.f_locals.get("self", "")).startswith(("aten.", "prims.")):
             return True
     node = seams.current_node()
     return node is not None and type(node).__name__ == "CppFunction"
 
 
-def _calls_torchs_own(frame: FrameType) -> bool:
-    """Is the op that is called in ``frame`` one of torch's? Another one's body may allocate, and write by itself."""
-    name = str(frame.f_locals.get("self", ""))
-    return name.startswith(("aten.", "prims."))
-
-
 def has_foreign_extension() -> bool:
     """Has the process loaded an extension module that is built on torch and is no part of it?
 
-    The kernels that Inductor compiles are such modules too; they run in regions, and those are seen to run.
+    Kernels that Inductor compiled do not count: they run in regions, and those are seen to run.
     """
-    global _modules_seen, _found
-    if not _found and len(sys.modules) != _modules_seen:
+    global _modules_seen, _has_foreign
+    if not _has_foreign and len(sys.modules) != _modules_seen:
         _modules_seen = len(sys.modules)
-        _found = any(_is_foreign(name, module) for name, module in list(sys.modules.items()))
-    return _found
+        _has_foreign = any(_is_foreign(name, module) for name, module in list(sys.modules.items()))
+    return _has_foreign
 
 
 def _is_foreign(name: str, module: Any) -> bool:
-    answer = _known.get(name)
-    if answer is None:
+    if name not in _is_foreign_by_name:
         top = name.partition(".")[0]
         path = getattr(module, "__file__", None) or ""
-        answer = _known[name] = top in _BY_NAME or (
+        _is_foreign_by_name[name] = top in _BY_NAME or (
             top not in _WITHOUT_TORCH
             and isinstance(path, str)
             and _STANDARD_LIBRARY not in path
@@ -103,7 +90,7 @@ def _is_foreign(name: str, module: Any) -> bool:
             and not (compile_seams.SEES_REGIONS and compile_seams.is_generated(name, path))
             and _names_torch(path)
         )
-    return answer
+    return _is_foreign_by_name[name]
 
 
 def _names_torch(path: str) -> bool:
@@ -119,31 +106,37 @@ _PRUNE_EVERY = 8
 _Tensor = torch.Tensor
 
 
-class FreshMemory:
-    """What one group of calls gave out."""
+class FreshMemory(msgspec.Struct, eq=False):
+    """What one group of calls allocated."""
 
-    __slots__ = ("bytes", "count", "counter", "op", "unfollowed")
+    op: str
+    counter: Any
+    count: int = 0
+    bytes: int = 0
+    unfollowed: int = 0
 
-    def __init__(self, op: str, counter: Any) -> None:
-        self.op = op
-        self.counter = counter
-        self.count = self.bytes = self.unfollowed = 0
 
-
-class WatchedStorage:
+class WatchedStorage(msgspec.Struct, eq=False):
     """A storage that is not wholly written yet."""
 
-    __slots__ = ("given", "runs", "scattered", "size", "writes")
+    allocation: FreshMemory
+    size: int
+    runs: Runs | None = None
+    """The unwritten bytes; ``None``: all of them."""
+    writes: int = 0
+    """Writes that were seen."""
+    scattered: int = 0
+    """Bytes that were written somewhere, at most: of more than these, some are unwritten still."""
 
-    def __init__(self, allocation: FreshMemory, size: int) -> None:
-        self.given = allocation
-        self.size = size
-        self.runs: Runs | None = None
-        """The unwritten bytes; ``None``: all of them."""
-        self.writes = 0
-        """Writes that were seen."""
-        self.scattered = 0
-        """Bytes that were written somewhere, at most: of more than these, some are unwritten still."""
+    @property
+    def is_untouched(self) -> bool:
+        """Is nothing of it written?"""
+        return self.runs is None and not self.scattered
+
+    @property
+    def unwritten(self) -> Runs:
+        """The unwritten bytes."""
+        return whole(self.size) if self.runs is None else self.runs
 
 
 class UnwrittenMemory(StorageTable[WatchedStorage]):
@@ -153,17 +146,16 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         """``indices``: those that are known to be of distinct numbers."""
         super().__init__(registry)
         self._indices = indices
-        self.given: dict[Any, FreshMemory] = {}
-        self.reads_seen = 0
+        self.allocations: dict[Any, FreshMemory] = {}
+        """By the group of calls."""
+        self.read_count = 0
         """Reads of unwritten memory so far."""
-        self.reads: dict[tuple[FreshMemory, Any], tuple[str, int]] = {}
-        """Reads by what gave the memory and by the group of the reader: its op, and how many."""
+        self._reads: Counter[tuple[FreshMemory, Any, str]] = Counter()
+        """Those by allocation, and by the group and the op of the reader."""
         self._prune_at = _PRUNE_AT_LEAST
 
-    # --- giving out ---
-
     def gave(self, op: str, counter: Any, tensor: Any, frame: Any) -> None:
-        """``tensor`` was made without being written."""
+        """``tensor`` was allocated without being written."""
         if not _has_memory(tensor) or tensor.layout is not torch.strided or tensor.device.type == "meta":
             return
         if not tensor.numel() or tensor.is_nested or tensor.is_quantized:
@@ -193,12 +185,12 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
             watched.runs = with_more(watched.runs, added)
         if watched is not None:
             watched.size = size
-            watched.writes = max(watched.writes, _version_of(tensor)) + 1  # resizing counts as a write
+            watched.writes = max(watched.writes, storages.version_of(tensor)) + 1  # resizing counts as a write
 
     def _counted(self, op: str, counter: Any, size: int) -> FreshMemory:
-        allocation = self.given.get(counter)
-        if allocation is None:
-            allocation = self.given[counter] = FreshMemory(op, counter)
+        if counter not in self.allocations:
+            self.allocations[counter] = FreshMemory(op, counter)
+        allocation = self.allocations[counter]
         allocation.count += 1
         allocation.bytes += size
         return allocation
@@ -213,12 +205,10 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         identity = storages.storage_id(tensor)
         return self.enter(tensor, identity, WatchedStorage(allocation, storages.storage_bytes(tensor)))
 
-    # --- following ---
-
-    def follow(self, access: Access, op: str, counter: Any, args: tuple[Any, ...], kwargs: Any, result: Any) -> None:
+    def follow(self, access: Access, op: str, counter: Any, args: Args, kwargs: Kwargs, result: Any) -> None:
         """A call returned that had an argument on a watched storage: what did it read, and what did it write?"""
         written: list[tuple[WatchedStorage, torch.Tensor]] = []
-        carried_from: list[tuple[int, WatchedStorage, torch.Tensor]] = []
+        copied: list[tuple[WatchedStorage, Runs | None, torch.Tensor]] = []
         for tensor, role in access.tensors(args, kwargs):
             identity = storages.storage_id(tensor)
             watched = self.live.get(identity)
@@ -239,36 +229,19 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
             elif role == accesses.WRITES:
                 written.append((watched, tensor))
             elif role in (accesses.GATHERS, accesses.ACCUMULATES):
-                is_wholly_unwritten = watched.runs is None and not watched.scattered
-                if is_wholly_unwritten and _all_have_elements(args):
+                if watched.is_untouched and all(value.numel() for value in args if isinstance(value, _Tensor)):
                     self._read(identity, watched, tensor, op, counter)
-                if role == accesses.ACCUMULATES or not is_wholly_unwritten:
+                if role == accesses.ACCUMULATES or not watched.is_untouched:
                     self._give_up(identity)
             elif access.moves or access.copies:
-                carried_from.append((identity, watched, tensor))
+                copied.append((watched, watched.runs, tensor))
             else:
                 self._read(identity, watched, tensor, op, counter)
                 if role == accesses.UPDATES:
                     written.append((watched, tensor))
-        if carried_from:
-            self._carry_all(access, args, result, carried_from, written)
-            return
         for watched, tensor in written:
             self._write(watched, tensor)
-
-    def _carry_all(
-        self,
-        access: Access,
-        args: tuple[Any, ...],
-        result: Any,
-        sources: list[tuple[int, WatchedStorage, torch.Tensor]],
-        written: list[tuple[WatchedStorage, torch.Tensor]],
-    ) -> None:
-        """A copy was made of watched storages: what they held before it is what the target holds after it."""
-        carried = [(identity, watched, watched.runs, tensor) for identity, watched, tensor in sources]
-        for watched, tensor in written:
-            self._write(watched, tensor)
-        for identity, watched, runs, source in carried:
+        for watched, runs, source in copied:  # what they held before the copy is what the target holds after it
             if access.moves:
                 targets = [result]
             elif isinstance(args[0], _Tensor):
@@ -276,28 +249,27 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
             else:
                 targets = [target for target, other in zip(args[0], args[1], strict=False) if other is source]
             for target in targets:
-                self._carry(identity, watched, runs, source, target)
+                self._carry(watched, runs, source, target)
 
     def _read(self, identity: int, watched: WatchedStorage, tensor: torch.Tensor, op: str, counter: Any) -> None:
         if not tensor.numel():
             return
-        if watched.runs is not None or watched.scattered:
+        if not watched.is_untouched:
             runs = runs_of(region_of(tensor))
             if runs is None:
                 self._give_up(identity)
                 return
-            unwritten = watched.runs if watched.runs is not None else whole(watched.size)
+            unwritten = watched.unwritten
             if not meet(unwritten, runs):
                 return
             if watched.scattered and size_of(unwritten) - size_of(without(unwritten, runs)) <= watched.scattered:
                 self._give_up(identity)  # what was written somewhere may have been all that is read here
                 return
-        if _version_of(tensor) > watched.writes or has_foreign_extension():
+        if storages.version_of(tensor) > watched.writes or has_foreign_extension():
             self._give_up(identity)  # somebody wrote, and was not seen
             return
-        self.reads_seen += 1
-        key = (watched.given, counter)
-        self.reads[key] = (op, self.reads.get(key, ("", 0))[1] + 1)
+        self.read_count += 1
+        self._reads[watched.allocation, counter, op] += 1
 
     def _write(self, watched: WatchedStorage, tensor: torch.Tensor) -> None:
         identity = storages.storage_id(tensor)
@@ -316,7 +288,7 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         if len(runs[0]) == 1 and runs[0][0] == 0 and runs[1][0] >= watched.size:
             self.drop(identity)
             return
-        left = without(watched.runs if watched.runs is not None else whole(watched.size), runs)
+        left = without(watched.unwritten, runs)
         if not len(left[0]):
             self.drop(identity)
         elif len(left[0]) > MOST_RUNS:
@@ -324,10 +296,9 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         else:
             watched.runs = left
 
-    def _carry(
-        self, identity: int, watched: WatchedStorage, unwritten: Runs | None, source: torch.Tensor, target: Any
-    ) -> None:
+    def _carry(self, watched: WatchedStorage, unwritten: Runs | None, source: torch.Tensor, target: Any) -> None:
         """A copy of unwritten memory is unwritten memory: the call that reads the copy is reported, not the copy."""
+        identity = storages.storage_id(source)
         if watched.scattered:
             self._give_up(identity)
             return
@@ -336,38 +307,35 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         reached = storages.storage_id(target)
         if not reached or target.layout is not torch.strided:
             return
-        runs = carried(unwritten, region_of(source), region_of(target))
+        runs = carried_runs(unwritten, region_of(source), region_of(target))
         if runs is not None and not len(runs[0]):
             return
-        if runs is None or len(runs[0]) > MOST_RUNS or _version_of(source) > watched.writes:
+        if runs is None or len(runs[0]) > MOST_RUNS or storages.version_of(source) > watched.writes:
             self._give_up(identity)
             return
         follower = self.live.get(reached)
         if follower is None:
-            follower = self._watch(watched.given, target, None)
+            follower = self._watch(watched.allocation, target, None)
             if follower is None:
                 return
             follower.runs = runs
         elif follower.runs is not None:
             follower.runs = with_more(follower.runs, runs)
-        follower.writes = max(follower.writes, _version_of(target)) + 1
-
-    # --- letting go ---
+        follower.writes = max(follower.writes, storages.version_of(target)) + 1
 
     def escaped(self, identity: int) -> None:
         """The memory of a storage is in other hands: what they write is not seen."""
         self._give_up(identity)
 
     def handed_over(self, tensor: torch.Tensor) -> FreshMemory | None:
-        """A region is about to take ``tensor``; who gave its memory, where nothing of it is written?"""
+        """A region is about to take ``tensor``; returns its allocation if nothing of it is written."""
         identity = storages.storage_id(tensor)
         watched = self.live.get(identity)
         if watched is None:
             return None
-        is_unwritten = watched.runs is None and not watched.scattered and tensor.numel() > 0
-        is_unwritten = is_unwritten and _version_of(tensor) <= watched.writes and not has_foreign_extension()
+        is_unwritten = watched.is_untouched and tensor.numel() > 0 and storages.version_of(tensor) <= watched.writes
         self._give_up(identity)
-        return watched.given if is_unwritten else None
+        return watched.allocation if is_unwritten and not has_foreign_extension() else None
 
     def give_up_all(self) -> None:
         """Something ran that may write to any tensor, unseen."""
@@ -377,26 +345,14 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
     def _give_up(self, identity: int) -> None:
         watched = self.drop(identity)
         if watched is not None:
-            watched.given.unfollowed += 1
+            watched.allocation.unfollowed += 1
 
-    def unwritten_reads(self) -> Iterator[tuple[FreshMemory, Any, str, int]]:
-        """What gave the memory, the group of the reader, its op, and the number of its reads."""
-        for (allocation, counter), (op, count) in sorted(self.reads.items(), key=lambda item: item[0][1].order):
-            yield allocation, counter, op, count
+    def unwritten_reads(self) -> list[tuple[tuple[FreshMemory, Any, str], int]]:
+        """The allocation, the group of the reader and its op, each with the number of reads."""
+        return sorted(self._reads.items(), key=lambda item: item[0][1].order)
 
 
 def _has_memory(tensor: Any) -> bool:
     """Has it a storage of its own? A fake tensor has one too, of which no byte exists."""
     kind = type(tensor)
     return kind is _Tensor or kind is torch.nn.Parameter or seams.is_fake(kind)
-
-
-def _all_have_elements(args: tuple[Any, ...]) -> bool:
-    return all(value.numel() for value in args if isinstance(value, _Tensor))
-
-
-def _version_of(tensor: torch.Tensor) -> int:
-    try:
-        return int(tensor._version)
-    except RuntimeError:  # made in inference mode
-        return 0

@@ -33,6 +33,14 @@ def storage_bytes(tensor: torch.Tensor) -> int:
     return int(_storage_of(tensor).nbytes())
 
 
+def version_of(tensor: torch.Tensor) -> int:
+    """How many writes to the tensor's memory autograd counted; -1 for an inference tensor, of which it counts none."""
+    try:
+        return int(tensor._version)
+    except RuntimeError:
+        return -1
+
+
 #: Can a storage be watched without being kept alive?
 WATCHES_STORAGES = all(hasattr(torch.UntypedStorage, name) for name in ("_weak_ref", "_expired", "_free_weak_ref"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any, NamedTuple
 
+from tracer.facts.arguments import Args, Kwargs
 from tracer.names import Untried
 from tracer.recording.calls.draws import may_draw
 from tracer.recording.storage import accesses
@@ -26,11 +27,9 @@ class Argument(NamedTuple):
     position: int
     name: str
 
-    def of(self, args: tuple[Any, ...], kwargs: Any) -> Any:
+    def of(self, args: Args, kwargs: Kwargs) -> Any:
         """The call's argument; ``None`` if it was not passed."""
-        if 0 <= self.position < len(args):
-            return args[self.position]
-        return kwargs.get(self.name)
+        return accesses.argument_at(*self, args, kwargs)
 
 
 class ReplayPlan(NamedTuple):

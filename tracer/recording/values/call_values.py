@@ -104,7 +104,7 @@ class CallValues(Observer):
         if writer is None or self.is_paused:
             return None
         plan = self._plans[info]
-        reading = Reading(self._unwritten.reads_seen)
+        reading = Reading(self._unwritten.read_count)
         memory = self.memory
         is_optimizing = self._is_optimizing()
         if memory.samples_always is is_optimizing:
@@ -219,7 +219,7 @@ class CallValues(Observer):
         with self._lock:
             self._serial += 1
             marks = reading.all_marks(plan)
-            if self._unwritten.reads_seen != reading.unwritten_reads:
+            if self._unwritten.read_count != reading.unwritten_reads:
                 marks |= _READ_UNWRITTEN
             outcome = Outcome(plan, reading, self._serial)
             try:

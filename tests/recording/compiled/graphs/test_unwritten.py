@@ -83,7 +83,7 @@ def test_eager_memory_is_followed_still_once_compiled_code_was_loaded(
     inductor: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.compile(lambda x: x.sin() + 1)(torch.ones(16, 16))  # its kernel calls a function of torch's library
-    monkeypatch.setattr(unwritten, "_found", False)
+    monkeypatch.setattr(unwritten, "_has_foreign", False)
     kernels = [
         one for one in sys.modules if compile_seams.is_generated(one, getattr(sys.modules[one], "__file__", None) or "")
     ]
