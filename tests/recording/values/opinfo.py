@@ -31,18 +31,16 @@ def watch_for_untold_writes(untold: set[str]) -> None:
     before, after = CallValues.before, CallValues.after
     held: dict[int, list[tuple[torch.Tensor, int | None]]] = {}
 
-    def looks(self: CallValues, plan: Any, info: Any, asked: Any, args: Any, kwargs: Any) -> Any:
-        reading = before(self, plan, info, asked, args, kwargs)
-        told = [args[at] if 0 <= at < len(args) else (kwargs or {}).get(name) for at, name, _ in plan.written]
-        known = {id(one) for one in tensors(told)}
-        held[id(reading)] = [(one, digest(one)) for one in tensors((args, kwargs)) if id(one) not in known]
+    def looks(self: CallValues, info: Any, counter: Any, asked: Any, args: Any, kwargs: Any) -> Any:
+        reading = before(self, info, counter, asked, args, kwargs)
+        if not self._plans[info].written:
+            held[id(reading)] = [(tensor, digest(tensor)) for tensor in tensors((args, kwargs))]
         return reading
 
-    def looks_again(self: CallValues, plan: Any, info: Any, counter: Any, reading: Any, *rest: Any) -> None:
-        for tensor, was in held.pop(id(reading)):
-            if not plan.written and digest(tensor) != was:
-                untold.add(info.name)
-        after(self, plan, info, counter, reading, *rest)
+    def looks_again(self: CallValues, reading: Any, info: Any, *rest: Any) -> None:
+        if any(digest(tensor) != was for tensor, was in held.pop(id(reading), ())):
+            untold.add(info.name)
+        after(self, reading, info, *rest)
 
     CallValues.before, CallValues.after = looks, looks_again  # type: ignore[method-assign]
 

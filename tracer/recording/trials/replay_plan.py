@@ -11,9 +11,8 @@ from tracer.recording.calls.draws import may_draw
 from tracer.recording.storage import accesses
 from tracer.recording.storage.accesses import Access
 from tracer.recording.torch_private.seams import find
-from tracer.recording.values.plans import plan_of
+from tracer.recording.values.plans import COLLECTIVES, plan_of
 
-_COLLECTIVES = frozenset({"c10d", "_c10d_functional", "c10d_functional", "_c10d_functional_autograd", "_dtensor"})
 #: Namespaces whose ops are there for what they do beside computing.
 _EFFECTS = frozenset({"profiler", "prim", "prepacked", "mkldnn_prepacked", "rngprims", "symm_mem"})
 #: Roles of arguments that a call writes, whatever its schema says.
@@ -57,7 +56,7 @@ def plan_replay(func: Any, access: Access) -> ReplayPlan | Untried | None:
     namespace, _, rest = str(func).partition(".")
     name = rest.partition(".")[0]
     kinds = [str(argument.type) for argument in schema.arguments]
-    if namespace in _COLLECTIVES or any("ProcessGroup" in kind for kind in kinds):
+    if namespace in (*COLLECTIVES, "_dtensor") or any("ProcessGroup" in kind for kind in kinds):
         return Untried.COLLECTIVE
     if namespace in _EFFECTS or _has_effects(func) or any(word in kind for kind in kinds for word in _OPAQUE):
         return Untried.SIDE_EFFECTS

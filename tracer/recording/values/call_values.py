@@ -6,23 +6,23 @@ import threading
 import weakref
 from collections.abc import Callable, Container, Iterable, Mapping
 from functools import partial
-from types import FrameType
 from typing import Any
 
 import torch
 
+from tracer.facts.arguments import MISSING, Args, Kwargs
 from tracer.recording import patching
 from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.observers import Interest, Observer
-from tracer.recording.storage import accesses
+from tracer.recording.randomness.generators import state_of
+from tracer.recording.storage.accesses import WRITES, argument_at
 from tracer.recording.torch_private import seams, storages
 from tracer.recording.values.digest_table import DigestTable
 from tracer.recording.values.digesting import digests
 from tracer.recording.values.digesting.device import DeviceDigests, Slot
 from tracer.recording.values.digesting.memory import digest_bytes
-from tracer.recording.values.drawing import drawn_from
 from tracer.recording.values.outcome import DeferredDigests, Outcome, Reading, Target, is_late_copy
 from tracer.recording.values.plans import PARTIAL, Plan, plan_of
 from tracer.trace.values import Group, Mark, ValueKind, ValuesWriter, fold
@@ -32,7 +32,6 @@ _is_contiguous: Any = torch._C.TensorBase.is_contiguous
 _NOT_READ = int(Mark.INPUT_NOT_DIGESTED)
 _NOT_WRITTEN = int(Mark.OUTPUT_NOT_DIGESTED)
 _READ_UNWRITTEN = int(Mark.READ_UNWRITTEN)
-_WRITES = accesses.WRITES
 
 Named = tuple[ValueKind, str, int]
 """Kind, name and position of a tensor that no recorded call made."""
@@ -51,11 +50,11 @@ class CallValues(Observer):
         self.writer: ValuesWriter | None = None
         """``None``: nothing is written now."""
         self.is_paused = False
-        """Are calls made now that are none of the program's?"""
+        """Are the calls made now not the program's own?"""
         self.device = DeviceDigests()
         self.memory = DigestTable(self.device.digest, followed.registry)
         self.failures = 0
-        """Calls that could not be dealt with; they are marked as not digested."""
+        """Calls that failed to be digested, and are marked so."""
         self._describe = describe
         self._name_of = name_of
         self._is_optimizing = is_optimizing
@@ -84,20 +83,14 @@ class CallValues(Observer):
             self.writer.call(self._group(self.writer, info, counter), 0, 0, marks=_NOT_READ | _NOT_WRITTEN)
 
     def _group(self, writer: ValuesWriter, info: OverloadInfo, counter: CallCounter) -> int:
-        group = self._groups.get(counter)
-        if group is None:
-            group = self._groups[counter] = writer.group(self._describe(info, counter))
-        return group
+        if counter not in self._groups:
+            self._groups[counter] = writer.group(self._describe(info, counter))
+        return self._groups[counter]
 
     # --- before the call ---
 
     def before(
-        self,
-        info: OverloadInfo,
-        counter: CallCounter | None,
-        asked: tuple[Any, ...] | None,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
+        self, info: OverloadInfo, counter: CallCounter | None, asked: Any, args: Args, kwargs: Kwargs
     ) -> Reading | None:
         """Digest what a call is about to read."""
         writer = self.writer
@@ -129,9 +122,9 @@ class CallValues(Observer):
                     if not (is_plain and memory.finds(item, reading.digests, reading.origins)):
                         self.read(reading, plan, role, item)
             if asked is not None and DRAW in info.readers:
-                drawn = drawn_from(info, asked, args, kwargs)
-                if drawn is not None:
-                    writer.draw(*drawn)
+                drawn = asked[list(info.readers).index(DRAW)]
+                if drawn is not MISSING:
+                    writer.draw(str(drawn[0]), _state_before_draw(info, args, kwargs))
         except Exception:
             self.failures += 1
             reading.marks |= _NOT_READ
@@ -202,33 +195,17 @@ class CallValues(Observer):
     # --- after the call ---
 
     def after(
-        self,
-        begun: Reading | None,
-        info: OverloadInfo,
-        counter: CallCounter,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        result: Any,
-        frame: FrameType | None,
+        self, begun: Any, info: OverloadInfo, counter: CallCounter, args: Args, kwargs: Kwargs, result: Any, frame: Any
     ) -> None:
         """Digest what a call wrote, and hand all of it to the writer."""
         writer, reading = self.writer, begun
         if writer is None or reading is None:
             return
-        plan = self._plans[info]
+        if self._unwritten.read_count != reading.unwritten_reads:
+            reading.marks |= _READ_UNWRITTEN
         with self._lock:
-            self._serial += 1
-            marks = reading.all_marks(plan)
-            if self._unwritten.read_count != reading.unwritten_reads:
-                marks |= _READ_UNWRITTEN
-            outcome = Outcome(plan, reading, self._serial)
-            try:
-                self._collect(outcome, args, kwargs, result)
-                marks |= outcome.marks
-            except Exception:
-                self.failures += 1
-                marks |= _NOT_WRITTEN
-            self._tell(writer, self._group(writer, info, counter), outcome, int(marks))
+            outcome = self._collected(self._plans[info], reading, partial(self._collect, args, kwargs, result))
+            self._tell(writer, self._group(writer, info, counter), outcome)
 
     def ran(
         self,
@@ -236,35 +213,41 @@ class CallValues(Observer):
         group: int,
         reading: Reading,
         written: Iterable[Any],
-        kept: Container[int],
+        read_only: Container[int],
         drawn: Mapping[str, int],
     ) -> None:
         """A compiled region ran, as one call: digest what it gave.
 
-        ``kept``: storages that it only read, and may hand on. ``drawn``: generators that moved, as they were.
+        ``read_only``: storages that it only read, and may hand on. ``drawn``: generators that moved, as they were.
         """
         writer = self.writer
         if writer is None:
             return
+
+        def collect(outcome: Outcome) -> None:
+            for value in written:
+                if isinstance(value, _Tensor) and storages.storage_id(value) in read_only:
+                    outcome.add(self.digest_now(value))
+                elif value is not None:
+                    self._wrote(outcome, WRITES, value)
+
         with self._lock:
-            self._serial += 1
-            outcome = Outcome(plan, reading, self._serial)
-            marks = reading.all_marks(plan)
-            try:
-                for value in written:
-                    if isinstance(value, _Tensor) and storages.storage_id(value) in kept:
-                        outcome.add(self.digest_now(value))
-                    elif value is not None:
-                        self._wrote(outcome, _WRITES, value)
-                marks |= outcome.marks
-            except Exception:
-                self.failures += 1
-                marks |= _NOT_WRITTEN
+            outcome = self._collected(plan, reading, collect)
             for name, state in drawn.items():
                 writer.draw(name, state)
-            self._tell(writer, group, outcome, int(marks))
+            self._tell(writer, group, outcome)
 
-    def _tell(self, writer: ValuesWriter, group: int, outcome: Outcome, marks: int) -> None:
+    def _collected(self, plan: Plan, reading: Reading, collect: Callable[[Outcome], None]) -> Outcome:
+        self._serial += 1
+        outcome = Outcome(plan, reading, self._serial, dict.fromkeys(reading.origins))
+        try:
+            collect(outcome)
+        except Exception:
+            self.failures += 1
+            outcome.marks |= _NOT_WRITTEN
+        return outcome
+
+    def _tell(self, writer: ValuesWriter, group: int, outcome: Outcome) -> None:
         """Hand a call to the writer; what waits for a device or for other processes is settled later."""
         reading = outcome.reading
         inputs, outputs = reading.digests, outcome.digests
@@ -275,7 +258,7 @@ class CallValues(Observer):
             0 if is_pending else fold(outputs),
             outcome.origins,
             reading.numbers,
-            marks,
+            outcome.all_marks(),
             outcome.keeps,
             pending=is_pending,
         )
@@ -286,7 +269,7 @@ class CallValues(Observer):
         if outcome.targets:
             self._deferred.when_read(writer, index, outcome.targets)
 
-    def _collect(self, outcome: Outcome, args: Any, kwargs: Mapping[str, Any], result: Any) -> None:
+    def _collect(self, args: Args, kwargs: Kwargs, result: Any, outcome: Outcome) -> None:
         """Digest everything that a call wrote."""
         plan = outcome.plan
         if plan.gives_unwritten:
@@ -298,7 +281,7 @@ class CallValues(Observer):
             outcome.is_late = True
             outcome.digests += outcome.reading.digests  # what was read stands for what will be there
         for position, name, role in plan.written:
-            value = args[position] if 0 <= position < len(args) else kwargs.get(name)
+            value = argument_at(position, name, args, kwargs)
             if value is not None:
                 self._wrote(outcome, role, value, is_counted=True)
         if plan.scratch and isinstance(result, (tuple, list)):
@@ -306,15 +289,14 @@ class CallValues(Observer):
                 if place in plan.scratch and isinstance(value, _Tensor):
                     outcome.written.append(self.memory.stored(value))
                 else:
-                    self._wrote(outcome, _WRITES, value)
+                    self._wrote(outcome, WRITES, value)
             return
-        self._wrote(outcome, _WRITES, result)
+        self._wrote(outcome, WRITES, result)
 
     def _gave(self, outcome: Outcome, value: torch.Tensor) -> None:
         """Memory was given out unwritten: ``empty`` and its like, a storage that grew."""
         stored = self.memory.stored(value)
-        stored.views.clear()
-        stored.stamp = outcome.serial
+        stored.forget(outcome.serial)
         stored.is_fresh = not storages.fills_uninitialized_memory()
         stored.is_outside = stored.was_handed_out
         outcome.written.append(stored)
@@ -325,15 +307,15 @@ class CallValues(Observer):
         is_plain = kind is _Tensor or kind is _Parameter
         if not is_plain:
             if kind is list or kind is tuple:
-                outcome.add_usual(self.memory, value, partial(self._wrote, outcome, role))
+                outcome.add_all(self.memory, value, partial(self._wrote, outcome, role))
                 return
             if not isinstance(value, _Tensor):
                 if isinstance(value, (bool, int, float, complex)):
                     outcome.digests.append(digest_bytes(repr(value).encode()))
                 return
-        if id(value) in outcome.seen:
+        if id(value) in outcome.collected:
             return
-        outcome.seen.add(id(value))
+        outcome.collected.add(id(value))
         if not is_plain and seams.dispatches_itself(kind):
             self._wrote_whole(outcome, value)
             return
@@ -343,8 +325,7 @@ class CallValues(Observer):
             if stored.origin is not None and stored.origin not in outcome.origins:
                 outcome.overwrites(stored, value, role)
             if outcome.is_late or (outcome.plan.is_collective and not outcome.plan.is_wait):
-                stored.views.clear()
-                stored.stamp = outcome.serial
+                stored.forget(outcome.serial)
                 if not outcome.is_late:
                     outcome.targets.append(Target(value, stored))
                 return
@@ -353,8 +334,7 @@ class CallValues(Observer):
             elif stored.is_fresh and role not in PARTIAL and value.nbytes >= storages.storage_bytes(value):
                 stored.is_fresh = False
             if stored.is_fresh and (role in PARTIAL or outcome.reading.hands_on_unwritten):
-                stored.views.clear()
-                stored.stamp = outcome.serial
+                stored.forget(outcome.serial)
                 return  # what was not written holds what was there
             outcome.add(self.memory.wrote(value, stored, outcome.serial, is_counted=is_counted))
         except (NotImplementedError, RuntimeError):
@@ -365,12 +345,11 @@ class CallValues(Observer):
         outcome.add(digests.digest(value))
         for part in digests.parts_of(value):
             stored = self.memory.stored(part)
-            stored.views.clear()
-            stored.stamp = outcome.serial
+            stored.forget(outcome.serial)
             outcome.written.append(stored)
 
     def digest_now(self, tensor: torch.Tensor) -> Any:
-        """The digest of a tensor that no call is about: remembered where its bytes are what they were."""
+        """The digest of a tensor outside any call; from memory, where its bytes did not change."""
         try:
             if not seams.dispatches_itself(type(tensor)):
                 return self.memory.read(tensor, self.memory.stored(tensor))[0]
@@ -397,13 +376,26 @@ class CallValues(Observer):
                 self._deferred.settle(self.writer)
 
 
-#: Every one that lives: in a forked child, which the mode follows into, each falls silent.
+def _state_before_draw(info: OverloadInfo, args: Args, kwargs: Kwargs) -> int:
+    """The digest of the state of the generator that a call is about to draw from; 0 where it cannot be read."""
+    generator = next((value for value in (*args, *kwargs.values()) if isinstance(value, torch.Generator)), None)
+    if generator is None:
+        device = kwargs.get("device")
+        if device is None:
+            tensor = info.primary(args, kwargs)
+            device = tensor.device if tensor is not None else seams.default_device()
+        _, generator = seams.default_generator(torch.device(device))
+    state = b"" if generator is None else state_of(generator)
+    return digest_bytes(state) if state else 0
+
+
+#: Those that live: in a forked child, which the mode follows into, each stops writing.
 _LIVING: weakref.WeakSet[CallValues] = weakref.WeakSet()
 
 
-def _fall_silent() -> None:
+def _stop_writing() -> None:
     for values in tuple(_LIVING):
         values.writer = None
 
 
-patching.in_children(_fall_silent)
+patching.in_children(_stop_writing)

@@ -1,12 +1,12 @@
 """Digests of the bytes of tensors, and where the bytes came from.
 
-Kept by storage and never by tensor: not even a weak reference is held on one (``torch.utils.swap_tensors`` would refuse
-it). A digest holds for one geometry (address, dtype, shape, strides) of a
-storage, until an op writes to that storage or the tensor's version says that somebody did.
+Entries are by storage: ``torch.utils.swap_tensors`` refuses a tensor with a weak reference on it. A digest holds for
+one geometry (address, dtype, shape, strides) of a storage, until an op writes to that storage or the tensor's version
+says that somebody did.
 
-Bytes can also change while no op writes: NumPy, a foreign kernel, another thread. So a remembered digest is verified
-each time that it is used: in whole where memory is small, was handed out, or was never written by a recorded call; else
-by its first bytes, in the optimizer once.
+Bytes can also change while no op writes: by NumPy, a foreign kernel, another thread. So a remembered digest is verified
+each time it is used: in whole where memory is small, was handed out, or was never written by a recorded call; else by
+its first bytes, and in the optimizer once.
 """
 
 from __future__ import annotations
@@ -15,86 +15,59 @@ import ctypes
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
 import torch
-import xxhash
 
 from tracer.recording.storage.registry import StorageRegistry, StorageTable
 from tracer.recording.torch_private import storages
-from tracer.recording.values.digesting.layouts import Layout, layout_of, seed_of, span_of
+from tracer.recording.values.digesting.layouts import Layout, layout_of, seed_of, span_of, xxh3
+from tracer.recording.values.digesting.memory import address_of, is_conj, is_contiguous, is_lazy, is_neg, strides_of
 
-_Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
-_Base = torch._C.TensorBase
-_address_of: Any = _Base.data_ptr
-_strides_of: Any = _Base.stride
-_is_contiguous: Any = _Base.is_contiguous
-_is_neg: Any = _Base.is_neg
-_is_conj: Any = _Base.is_conj
-_xxh3: Any = xxhash.xxh3_64_intdigest
 _identify = storages.storage_id_of_strided
+_version_of = storages.version_of
 
 #: Memory of so many bytes is verified in whole.
 _SMALL = 1024
-#: Memory of so many bytes is brought into order sooner than it is found.
+#: Up to so many bytes, making a view contiguous is cheaper than looking its memory up.
 _LITTLE = 4096
 #: Of larger memory, its first bytes.
 _SAMPLE = ctypes.c_char * 256
 _sample_at: Any = _SAMPLE.from_address
 #: Geometries of one storage that are remembered.
 _MOST_KNOWN = 8
-_NO_VERSION = _NO_PHASE = -1
+_NO_PHASE = -1
 #: No tensor's version.
 NEVER = -2
 
 
-class DigestedView:
+class DigestedView(msgspec.Struct, eq=False):
     """The digest of one geometry of a storage."""
 
-    __slots__ = (
-        "address",
-        "bumped",
-        "checked",
-        "content",
-        "digest",
-        "dtype",
-        "is_complex",
-        "is_conj",
-        "is_neg",
-        "is_ordered",
-        "is_small",
-        "layout",
-        "sample",
-        "shape",
-        "stamp",
-        "strides",
-        "version",
-    )
-
-    def __init__(self, tensor: Any, address: int, is_contiguous: bool) -> None:
-        self.address = address
-        self.dtype = tensor.dtype
-        self.shape = tensor.shape
-        self.strides = None if is_contiguous else _strides_of(tensor)
-        """``None``: contiguous."""
-        self.is_neg: bool = _is_neg(tensor)
-        """Is its sign flipped lazily?"""
-        self.is_complex = self.dtype.is_complex
-        self.is_conj: bool = self.is_complex and _is_conj(tensor)
-        """And that of its imaginary part?"""
-        self.layout: Layout | None = None
-        """How its bytes lie; ``None`` where its digest takes a longer way."""
-        self.is_ordered = is_contiguous
-        self.is_small = True
-        """Is it verified in whole?"""
-        self.version = self.stamp = 0
-        self.bumped = NEVER
-        """The version that it may have too: autograd counts a write after the op that made it returned."""
-        self.content = 0
-        """Of its bytes alone, where there is a layout."""
-        self.digest: Any = None
-        self.checked = 0
-        """In which phase it was verified last."""
-        self.sample = 0
-        """Of larger memory, the digest of its first bytes."""
+    address: int
+    dtype: torch.dtype
+    shape: torch.Size
+    strides: tuple[int, ...] | None
+    """``None``: contiguous."""
+    is_neg: bool
+    """Is its sign flipped lazily?"""
+    is_conj: bool
+    """And that of its imaginary part?"""
+    version: int
+    stamp: int
+    is_ordered: bool
+    layout: Layout | None = None
+    """How its bytes lie; ``None`` where its digest takes a longer way."""
+    is_small: bool = True
+    """Is it verified in whole?"""
+    bumped: int = NEVER
+    """The version that it may have too: autograd counts a write after the op that made it returned."""
+    content: int = 0
+    """Of its bytes alone, where there is a layout."""
+    digest: Any = None
+    checked: int = 0
+    """In which phase it was verified last."""
+    sample: int = 0
+    """Of larger memory, the digest of its first bytes."""
 
     def is_of(self, stamp: int, version: int) -> bool:
         """Has nobody written since, neither a recorded call nor somebody who counts versions?"""
@@ -102,44 +75,36 @@ class DigestedView:
 
     def fits(self, tensor: Any) -> bool:
         """Is ``tensor``, at the same address of the same storage, the same elements?"""
-        if tensor.dtype is not self.dtype or tensor.shape != self.shape or _is_neg(tensor) is not self.is_neg:
+        if tensor.dtype is not self.dtype or tensor.shape != self.shape or is_neg(tensor) is not self.is_neg:
             return False
-        if self.is_complex and _is_conj(tensor) is not self.is_conj:
+        if self.dtype.is_complex and is_conj(tensor) is not self.is_conj:
             return False
         if self.strides is None:
-            return bool(_is_contiguous(tensor))
-        return bool(_strides_of(tensor) == self.strides)
+            return bool(is_contiguous(tensor))
+        return bool(strides_of(tensor) == self.strides)
 
 
-class Stored:
+class Stored(msgspec.Struct, eq=False):
     """One storage that lives."""
 
-    __slots__ = (
-        "identity",
-        "is_fresh",
-        "is_outside",
-        "origin",
-        "stamp",
-        "views",
-        "waiting",
-        "was_handed_out",
-    )
+    stamp: int = 0
+    """Number of the recorded call that wrote it last."""
+    origin: int | None = None
+    """The call or entry that its bytes came from; ``None``: not known yet."""
+    is_fresh: bool = False
+    """Was it given out unwritten, and neither written in whole nor read since?"""
+    was_handed_out: bool = False
+    """Has NumPy, another library or a foreign kernel its address?"""
+    is_outside: bool = True
+    """May its bytes change while no op writes? Until a recorded call wrote it, and after it was handed out."""
+    views: list[DigestedView] = []
+    waiting: Callable[[torch.Tensor], None] | None = None
+    """Called with the tensor before it is read: a collective that wrote it is over by then."""
 
-    def __init__(self, identity: int) -> None:
-        self.identity = identity
-        self.stamp = 0
-        """Number of the recorded call that wrote it last."""
-        self.origin: int | None = None
-        """The call or entry that its bytes came from; ``None``: not known yet."""
-        self.is_fresh = False
-        """Was it given out unwritten, and neither written in whole nor read since?"""
-        self.was_handed_out = False
-        """Has NumPy, another library or a foreign kernel its address?"""
-        self.is_outside = True
-        """May its bytes change while no op writes? Until a recorded call wrote it, and after it was handed out."""
-        self.views: list[DigestedView] = []
-        self.waiting: Callable[[torch.Tensor], None] | None = None
-        """Told, of the tensor, before it is read: a collective that wrote it is over by then."""
+    def forget(self, serial: int) -> None:
+        """Recorded call number ``serial`` wrote it: drop its digests."""
+        self.views.clear()
+        self.stamp = serial
 
 
 class DigestTable(StorageTable[Stored]):
@@ -171,17 +136,13 @@ class DigestTable(StorageTable[Stored]):
         """The entry of the storage of ``tensor``; raises ``NotImplementedError`` for one without."""
         identity = _identify(tensor)
         entry = self.live.get(identity)
-        return self.enter(tensor, identity, Stored(identity)) if entry is None else entry
+        return self.enter(tensor, identity, Stored()) if entry is None else entry
 
     def origin_of(self, parts: Iterable[torch.Tensor]) -> int | None:
         """Where the bytes of several tensors came from last; ``None`` if that is unknown for one of them."""
-        origins = []
-        for part in parts:
-            stored = self.live.get(storages.storage_id(part))
-            if stored is None or stored.origin is None:
-                return None
-            origins.append(stored.origin)
-        return max(origins, default=None)
+        entries = [self.live.get(storages.storage_id(part)) for part in parts]
+        origins = [entry.origin for entry in entries if entry is not None and entry.origin is not None]
+        return max(origins, default=None) if len(origins) == len(entries) else None
 
     # --- digests ---
 
@@ -190,7 +151,7 @@ class DigestTable(StorageTable[Stored]):
         if stored.waiting is not None:
             wait, stored.waiting = stored.waiting, None
             wait(tensor)
-        address = _address_of(tensor)
+        address = address_of(tensor)
         version = _version_of(tensor)
         for view in stored.views:
             if view.address == address and view.fits(tensor):
@@ -213,7 +174,7 @@ class DigestTable(StorageTable[Stored]):
             stored = self.live.get(_identify(tensor))
             if stored is None or stored.waiting is not None or stored.is_fresh or stored.origin is None:
                 return False
-            address, version = _address_of(tensor), tensor._version
+            address, version = address_of(tensor), tensor._version
         except (NotImplementedError, RuntimeError):  # no storage, or no version
             return False
         for view in stored.views:
@@ -236,10 +197,10 @@ class DigestTable(StorageTable[Stored]):
         size = tensor.nbytes
         if size <= _LITTLE or stored.stamp <= self.step_began or stored.waiting is not None:
             return None
-        address = _address_of(tensor)
+        address = address_of(tensor)
         if not address or not tensor.is_cpu or is_lazy(tensor):
             return None
-        own = layout_of(tensor.dtype, tensor.shape, _strides_of(tensor))
+        own = layout_of(tensor.dtype, tensor.shape, strides_of(tensor))
         if own is None or not own.is_turned:
             return None
         version = _version_of(tensor)
@@ -253,14 +214,14 @@ class DigestTable(StorageTable[Stored]):
                 return view.content ^ own.turned or 1, own.turn
             stored.views.clear()
             return 0, 0
-        return _xxh3(own.kind.from_address(address)) ^ own.turned or 1, own.turn
+        return xxh3(own.kind.from_address(address)) ^ own.turned or 1, own.turn
 
     def wrote(self, tensor: Any, stored: Stored, call: int, *, is_counted: bool = False) -> Any:
         """The digest of ``tensor``, which recorded call number ``call`` just wrote.
 
         ``is_counted``: it was handed to it, so that autograd counts the write when the call is over.
         """
-        address, several = _address_of(tensor), stored.views
+        address, several = address_of(tensor), stored.views
         if stored.stamp != call:
             stored.stamp = call
             stored.is_outside = stored.was_handed_out
@@ -281,7 +242,7 @@ class DigestTable(StorageTable[Stored]):
 
     def _meet(self, tensor: Any, stored: Stored, address: int, version: int) -> tuple[Any, bool]:
         """The same for a geometry without a digest; the same bytes may have one in another geometry."""
-        strides = None if _is_contiguous(tensor) else _strides_of(tensor)
+        strides = None if is_contiguous(tensor) else strides_of(tensor)
         for other in stored.views:
             if other.address != address or not other.is_of(stored.stamp, version):
                 continue
@@ -302,11 +263,13 @@ class DigestTable(StorageTable[Stored]):
         self, tensor: Any, stored: Stored, address: int, version: int, same: DigestedView | None = None
     ) -> Any:
         """Digest ``tensor``, and keep it; ``same``: a view of the same bytes that has a digest."""
-        view = DigestedView(tensor, address, bool(_is_contiguous(tensor)))
-        view.version, view.stamp = version, stored.stamp
+        dtype, is_ordered = tensor.dtype, bool(is_contiguous(tensor))
+        strides = None if is_ordered else strides_of(tensor)
+        flips = is_neg(tensor), dtype.is_complex and is_conj(tensor)
+        view = DigestedView(address, dtype, tensor.shape, strides, *flips, version, stored.stamp, is_ordered)
         is_here = bool(address) and tensor.is_cpu
         digest: Any = None
-        if is_here and not view.is_neg and not view.is_conj:
+        if is_here and not any(flips):
             layout = layout_of(view.dtype, view.shape, view.strides)
             if layout is not None:
                 view.layout, view.is_ordered = layout, layout.is_ordered
@@ -321,10 +284,10 @@ class DigestTable(StorageTable[Stored]):
             digest = view.digest = self._digest(tensor)
             view.checked = _NO_PHASE if digest is None else self.phase
             if is_here and type(digest) is int:
-                span = span_of(view.shape, _strides_of(tensor), tensor.itemsize) if tensor.nbytes else 0
+                span = span_of(view.shape, strides_of(tensor), tensor.itemsize) if tensor.nbytes else 0
                 view.is_small = span <= _SMALL
                 if not view.is_small:
-                    view.sample = _xxh3(_sample_at(address))
+                    view.sample = xxh3(_sample_at(address))
         several = stored.views
         if len(several) >= _MOST_KNOWN:
             several.pop(0)
@@ -334,13 +297,13 @@ class DigestTable(StorageTable[Stored]):
     def _digested(self, view: DigestedView, layout: Layout) -> int | None:
         """Digest what lies there now; ``None`` where that takes the longer way."""
         address = view.address
-        content = _xxh3(layout.kind.from_address(address)) if view.is_ordered else layout.content(address)
+        content = xxh3(layout.kind.from_address(address)) if view.is_ordered else layout.content(address)
         if content is None:
             return None
         view.content = content
         view.checked = self.phase
         if not view.is_small:
-            view.sample = _xxh3(_sample_at(address))
+            view.sample = xxh3(_sample_at(address))
         digest: int = content ^ layout.seed or 1
         view.digest = digest
         return digest
@@ -351,7 +314,7 @@ class DigestTable(StorageTable[Stored]):
             return True
         layout = view.layout
         if not view.is_small and not stored.is_outside:
-            is_held = _xxh3(_sample_at(view.address)) == view.sample
+            is_held = xxh3(_sample_at(view.address)) == view.sample
         elif layout is not None:
             content = layout.content(view.address)
             if content is None:  # another thread brings something into order
@@ -364,15 +327,3 @@ class DigestTable(StorageTable[Stored]):
         if is_held:
             view.checked = self.phase
         return bool(is_held)
-
-
-def _version_of(tensor: Any) -> int:
-    try:
-        return int(tensor._version)
-    except RuntimeError:  # an inference tensor counts none
-        return _NO_VERSION
-
-
-def is_lazy(tensor: Any) -> bool:
-    """Does a tensor stand for other values than lie in its memory?"""
-    return bool(_is_neg(tensor) or (tensor.dtype.is_complex and _is_conj(tensor)))

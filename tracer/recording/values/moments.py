@@ -1,7 +1,7 @@
 """Digests of states: parameters, gradients, optimizer states, generators, batches.
 
-Read as an optimizer is about to step, and once more when the recording ends. Nothing is asked that draws, starts a
-device or keeps a tensor.
+They are read before each optimizer step, and once more when the recording ends. Reading draws nothing, starts no device
+and keeps no tensor.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tracer.trace.values import ValueKind, fold, text_digest
 
 _Tensor = torch.Tensor
 _NUMBERS = (int, float, bool, complex, str, type(None))
-#: Of a scheduler and a scaler, what says where they stand.
+#: Fields of a scheduler or a scaler that are read at most.
 _MOST_FIELDS = 64
 
 
@@ -35,10 +35,10 @@ class Moments:
         self._calls = calls
         self._modules = modules
         self._batches: dict[int, Named] = {}
-        """What a loader gave last, by identity of its storages."""
+        """The last batch of a loader, by identity of its storages."""
         self._owned: dict[int, Named] = {}
         """Parameters and buffers, likewise."""
-        self._modules_seen = 0
+        self._module_count = 0
 
     def named(self, tensor: torch.Tensor) -> Named:
         """What is known of a tensor that no recorded call made."""
@@ -48,27 +48,22 @@ class Moments:
         batch = self._batches.get(storages.storage_id(tensor))
         if batch is not None:
             return batch
-        if self._modules_seen != self._modules.count:
-            self._modules_seen = self._modules.count
+        if self._module_count != self._modules.count:
+            self._module_count = self._modules.count
             self._owned = {storages.storage_id(owned): (kind, path, -1) for kind, path, owned in self._states()}
         return self._owned.get(storages.storage_id(tensor), (ValueKind.OUTSIDE, "", -1))
 
     def _states(self) -> Iterator[tuple[ValueKind, str, torch.Tensor]]:
-        """Every parameter and buffer of a module that was met; what is shared, under its first name last."""
-        states = [(ValueKind.BUFFER, path, buffer) for path, buffer in self._buffers()]
-        for path, module in self._modules.alive():
-            for name, parameter in module._parameters.items():
-                if isinstance(parameter, _Tensor):
-                    states.append((ValueKind.PARAMETER, f"{path}.{name}" if path else name, parameter))
-        yield from reversed(states)
+        """Every parameter and buffer of a module that was met; a shared one's first name comes last."""
+        kinds = (ValueKind.BUFFER, ValueKind.PARAMETER)
+        return reversed([(kind, path, tensor) for kind in kinds for path, tensor in self._tensors(kind)])
 
-    def _buffers(self) -> Iterator[tuple[str, torch.Tensor]]:
+    def _tensors(self, kind: ValueKind) -> Iterator[tuple[str, torch.Tensor]]:
         for path, module in self._modules.alive():
-            for name, buffer in module._buffers.items():
-                if isinstance(buffer, _Tensor):
-                    yield (f"{path}.{name}" if path else name), buffer
-
-    # --- what is said ---
+            owned = module._buffers if kind is ValueKind.BUFFER else module._parameters
+            for name, tensor in owned.items():
+                if isinstance(tensor, _Tensor):
+                    yield f"{path}.{name}" if path else name, tensor
 
     def _say(self, kind: ValueKind, name: str, tensor: torch.Tensor, position: int = -1) -> Any:
         writer = self._calls.writer
@@ -86,7 +81,7 @@ class Moments:
             self._calls.writer.moment(kind, name, text_digest(text), text=text)
 
     def before_step(self, optimizer: Any) -> None:
-        """``optimizer`` is about to step: what it is going to read."""
+        """``optimizer`` is about to step: digest what it will read."""
         for number, group in enumerate(optimizer.param_groups):
             others = []
             for key, value in group.items():
@@ -102,8 +97,7 @@ class Moments:
                 self._say(ValueKind.PARAMETER, name, parameter)
                 if parameter.grad is not None:
                     self._say(ValueKind.GRADIENT, name, parameter.grad)
-                state = optimizer.state.get(parameter)
-                for key, value in (state or {}).items():
+                for key, value in (optimizer.state.get(parameter) or {}).items():
                     if isinstance(value, _Tensor):
                         self._say(ValueKind.OPTIMIZER_STATE, f"{key} of {name}", value)
                     elif isinstance(value, _NUMBERS):
@@ -112,18 +106,18 @@ class Moments:
         self.generators()
 
     def at_the_end(self) -> None:
-        """Recording ends: what it leaves behind."""
+        """Recording ends: digest every parameter and buffer, and the generators."""
         for kind, name, tensor in self._states():
             self._say(kind, name, tensor)
         self.generators()
 
     def buffers(self) -> None:
         """Every buffer of a module that was met."""
-        for name, buffer in self._buffers():
+        for name, buffer in self._tensors(ValueKind.BUFFER):
             self._say(ValueKind.BUFFER, name, buffer)
 
     def generators(self) -> None:
-        """Every generator that the process has anyway: torch's, Python's, NumPy's if it is loaded."""
+        """Every generator that exists: torch's, Python's, NumPy's if it is loaded."""
         writer = self._calls.writer
         if writer is None:
             return
@@ -135,9 +129,8 @@ class Moments:
         hidden = getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
         if hidden is not None:
             kind, keys, *rest = hidden.get_state(legacy=True)
-            writer.moment(
-                ValueKind.GENERATOR, "numpy", fold((digest_bytes(keys.tobytes()), text_digest(f"{kind} {rest}")))
-            )
+            digest = fold((digest_bytes(keys.tobytes()), text_digest(f"{kind} {rest}")))
+            writer.moment(ValueKind.GENERATOR, "numpy", digest)
 
     def batch(self, name: str, position: int, batch: Any) -> None:
         """A loader gave ``batch``, its number ``position``."""
@@ -157,26 +150,24 @@ class Moments:
         writer.moment(ValueKind.BATCH, name, fold(digests), position)
 
     def state(self, kind: ValueKind, thing: Any) -> None:
-        """The numbers that a scheduler or a scaler keeps."""
+        """The numbers and tensors that a scheduler or a scaler holds."""
         name = type(thing).__name__
         fields = [(key, value) for key, value in vars(thing).items() if not key.startswith("_init")][:_MOST_FIELDS]
-        said = [f"{key.lstrip('_')}={value!r}" for key, value in fields if _is_numbers(value)]
-        self._say_text(kind, name, ", ".join(said))
+        numbers = [f"{key.lstrip('_')}={value!r}" for key, value in fields if _is_numbers(value)]
+        self._say_text(kind, name, ", ".join(numbers))
         for key, value in fields:
             if isinstance(value, _Tensor):
                 self._say(kind, f"{key.lstrip('_')} of {name}", value)
 
 
 def _is_numbers(value: Any) -> bool:
-    if isinstance(value, (list, tuple)):
-        return all(isinstance(item, _NUMBERS) for item in value)
-    return isinstance(value, _NUMBERS)
+    return all(isinstance(item, _NUMBERS) for item in (value if isinstance(value, (list, tuple)) else (value,)))
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """What a batch is made of, each with its way: ``[0]``, ``['labels']``."""
+    """What a batch consists of, each with its path: ``[0]``, ``['labels']``."""
     if isinstance(value, dict) or (hasattr(value, "keys") and hasattr(value, "__getitem__")):
-        for key in value.keys():  # noqa: SIM118  (a mapping of somebody's need not iterate)
+        for key in value.keys():  # noqa: SIM118  (a user's mapping need not iterate)
             yield from _leaves(value[key], f"{path}[{key!r}]")
     elif isinstance(value, (list, tuple)):
         for place, item in enumerate(value):

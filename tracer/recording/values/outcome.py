@@ -1,12 +1,15 @@
-"""Digests of what one call reads and writes, collected as it is made; those that a device owes come later."""
+"""Digests of what one call reads and writes, collected as it is made; those on a device come later."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
+import msgspec
 import torch
 
+from tracer.facts.arguments import Args, Kwargs
 from tracer.recording.torch_private import storages
 from tracer.recording.values.digest_table import DigestTable, Stored
 from tracer.recording.values.digesting import digests
@@ -14,13 +17,12 @@ from tracer.recording.values.digesting.device import DeviceDigests, Slot
 from tracer.recording.values.plans import PARTIAL, Plan
 from tracer.trace.values import TURN_SHIFT, Mark, ValueKind, ValuesWriter, fold
 
-_NOT_WRITTEN = int(Mark.OUTPUT_NOT_DIGESTED)
+_Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
+_NOT_WRITTEN, _TURNED = int(Mark.OUTPUT_NOT_DIGESTED), int(Mark.TURNED)
 
 
 class Target:
     """Where a collective writes: the geometry of one tensor, without the tensor."""
-
-    __slots__ = ("dtype", "offset", "shape", "stored", "strides")
 
     def __init__(self, tensor: torch.Tensor, stored: Stored) -> None:
         self.stored = stored
@@ -66,21 +68,18 @@ class DeferredDigests:
         unread = set(range(len(targets)))
         digests: list[Any] = [None] * len(targets)
 
-        def waiter(place: int) -> Callable[[torch.Tensor], None]:
-            def read(tensor: torch.Tensor) -> None:
-                unread.discard(place)
-                digests[place] = targets[place].digest(tensor, self._device.digest)
-                if not unread:
-                    self._complete(writer, index, digests)
-
-            return read
+        def read(place: int, tensor: torch.Tensor) -> None:
+            unread.discard(place)
+            digests[place] = targets[place].digest(tensor, self._device.digest)
+            if not unread:
+                self._complete(writer, index, digests)
 
         for place, target in enumerate(targets):
-            target.stored.waiting = waiter(place)
+            target.stored.waiting = partial(read, place)
 
     def _complete(self, writer: ValuesWriter, index: int, digests: list[Any]) -> None:
         if index not in self._calls:
-            return  # it was given up
+            return  # given up
         inputs, outputs = self._calls[index]
         if None not in digests:
             self._unread.discard(index)
@@ -112,26 +111,19 @@ def _fetched(digest: Any) -> int:
     return digest.value if type(digest) is Slot else int(digest)
 
 
-_Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
-_TURNED = int(Mark.TURNED)
-
-
-class Reading:
+class Reading(msgspec.Struct, eq=False):
     """What one call reads, from before it until it returned."""
 
-    __slots__ = ("digests", "hands_on_unwritten", "marks", "numbers", "origins", "turn", "unwritten_reads")
-
-    def __init__(self, unwritten_reads: int) -> None:
-        self.unwritten_reads = unwritten_reads
-        """Reads of unwritten memory that were seen before it."""
-        self.digests: list[Any] = []
-        self.origins: list[int] = []
-        self.numbers = 0
-        self.marks = 0
-        self.hands_on_unwritten = False
-        """Is it a copy of unwritten memory?"""
-        self.turn = 0
-        """How inputs lie in memory that were digested as they lie there, 1 to 255; 0 without any."""
+    unwritten_reads: int
+    """Reads of unwritten memory before it."""
+    digests: list[Any] = []
+    origins: list[int] = []
+    numbers: int = 0
+    marks: int = 0
+    hands_on_unwritten: bool = False
+    """Is it a copy of unwritten memory?"""
+    turn: int = 0
+    """How inputs lie in memory that were digested as they lie there, 1 to 255; 0 without any."""
 
     def add_turned(self, lies: tuple[int, int], origin: int) -> None:
         """An input that was digested as it lies: its digest, and how it lies."""
@@ -139,51 +131,48 @@ class Reading:
         self.origins.append(origin)
         self.turn = (self.turn * 3 + lies[1]) % 255 + 1
 
-    def all_marks(self, plan: Plan) -> int:
-        """The marks of a call by what it is and what it read."""
-        turned = _TURNED | self.turn << TURN_SHIFT if self.turn else 0
-        return self.marks | int(plan.marks) | turned
 
-
-class Outcome:
+class Outcome(msgspec.Struct, eq=False):
     """What one call wrote, while it is collected."""
 
-    __slots__ = (
-        "digests", "is_late", "keeps", "marks", "origins", "plan", "reading", "seen", "serial", "targets", "written",
-    )  # fmt: skip
+    plan: Plan
+    reading: Reading
+    serial: int
+    origins: dict[int, None]
+    """Those of the inputs, in their order."""
+    is_late: bool = False
+    """Is it a copy to the host that is under way still?"""
+    digests: list[Any] = []
+    keeps: int | None = None
+    """Where memory came from of which it wrote a part."""
+    marks: int = 0
+    written: list[Stored] = []
+    collected: set[int] = set()
+    """Outputs so far, by ``id``: they live as long as the call."""
+    targets: list[Target] = []
+    """Where a collective writes that may not be over."""
 
-    def __init__(self, plan: Plan, reading: Reading, serial: int) -> None:
-        self.plan = plan
-        self.reading = reading
-        self.serial = serial
-        self.is_late = False
-        """Is it a copy to the host that is under way still?"""
-        self.digests: list[Any] = []
-        self.keeps: int | None = None
-        """Where memory came from of which it wrote a part."""
-        self.marks = 0
-        self.written: list[Stored] = []
-        self.origins = dict.fromkeys(reading.origins)  # in the order of the inputs
-        self.seen: set[int] = set()
-        """What was collected, by ``id``: it lives as long as the call."""
-        self.targets: list[Target] = []
-        """Where a collective writes that may not be over."""
+    def all_marks(self) -> int:
+        """The marks of a call by what it is, what it read and what it wrote."""
+        turn = self.reading.turn
+        turned = _TURNED | turn << TURN_SHIFT if turn else 0
+        return int(self.plan.marks) | int(self.reading.marks) | self.marks | turned
 
     def overwrites(self, stored: Stored, value: torch.Tensor, role: int) -> None:
         """It writes into memory that holds something, which it did not read: does anything of that stay?"""
         if role in PARTIAL or value.nbytes < storages.storage_bytes(value):
             self.keeps = stored.origin
 
-    def add_usual(self, memory: DigestTable, values: Iterable[Any], otherwise: Callable[[Any], None]) -> None:
+    def add_all(self, memory: DigestTable, values: Iterable[Any], otherwise: Callable[[Any], None]) -> None:
         """Several outputs, most of which were read too; ``otherwise`` adds the others, ``None`` among them."""
-        live, origins, seen = memory.live, self.origins, self.seen
-        is_usual = not self.is_late and not self.plan.is_collective and not self.reading.hands_on_unwritten
+        origins, collected = self.origins, self.collected
+        is_plain = not self.is_late and not self.plan.is_collective and not self.reading.hands_on_unwritten
         for value in values:
             kind = type(value)
-            if is_usual and (kind is _Tensor or kind is _Parameter):
-                stored = live.get(storages.storage_id(value))
-                if stored is not None and not stored.is_fresh and stored.origin in origins and id(value) not in seen:
-                    seen.add(id(value))
+            if is_plain and (kind is _Tensor or kind is _Parameter) and id(value) not in collected:
+                stored = memory.live.get(storages.storage_id(value))
+                if stored is not None and not stored.is_fresh and stored.origin in origins:
+                    collected.add(id(value))
                     self.written.append(stored)
                     self.add(memory.wrote(value, stored, self.serial))
                     continue
@@ -192,13 +181,14 @@ class Outcome:
     def add(self, digest: Any) -> None:
         """One more output; ``None``: it could not be digested."""
         if digest is None:
-            self.marks |= int(Mark.OUTPUT_NOT_DIGESTED)
+            self.marks |= _NOT_WRITTEN
         else:
             self.digests.append(digest)
 
 
-def is_late_copy(args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> bool:
-    """Is a copy from a device to the host asked not to wait?"""
-    is_asked = bool(kwargs.get("non_blocking")) or (len(args) > 2 and args[2] is True)
+def is_late_copy(args: Args, kwargs: Kwargs, result: Any) -> bool:
+    """Is it a copy from a device to the host that is asked not to wait?"""
+    if not (kwargs.get("non_blocking") or (len(args) > 2 and args[2] is True)):
+        return False
     sources = [value for value in args[:2] if isinstance(value, torch.Tensor)]
-    return is_asked and isinstance(result, torch.Tensor) and result.is_cpu and not all(one.is_cpu for one in sources)
+    return isinstance(result, torch.Tensor) and result.is_cpu and not all(source.is_cpu for source in sources)

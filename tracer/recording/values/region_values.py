@@ -1,7 +1,6 @@
-"""Digests of compiled regions, as of calls: inputs before each execution, outputs after it.
+"""Digests of what compiled regions read and write, each execution as one call.
 
-The inside is not digested: the region has no ops any more. A region draws if a generator of the process advanced
-while it ran.
+A region draws if a generator of the process advanced while it ran.
 """
 
 from __future__ import annotations
@@ -12,10 +11,11 @@ from typing import Any, NamedTuple
 import torch
 
 from tracer.recording.compiled.executions import Run
-from tracer.recording.storage import accesses
-from tracer.recording.torch_private import storages
+from tracer.recording.randomness.generators import state_of
+from tracer.recording.storage.accesses import READS
+from tracer.recording.torch_private import seams, storages
 from tracer.recording.values.call_values import CallValues
-from tracer.recording.values.drawing import default_states
+from tracer.recording.values.digesting.memory import digest_bytes
 from tracer.recording.values.outcome import Reading
 from tracer.recording.values.plans import RegionPlan
 from tracer.trace.values import Group, Mark
@@ -32,7 +32,7 @@ class Begun(NamedTuple):
     reading: Reading
     changed: list[torch.Tensor]
     """Inputs that the region writes to; the others may be freed while it runs."""
-    kept: set[int]
+    read_only: set[int]
     """Storages of those."""
     generators: dict[str, int]
     """Each default generator's state before."""
@@ -67,12 +67,16 @@ class RegionValues:
                             changed.append(value)
                         else:
                             untouched.add(storages.storage_id(value))
-                        self._read(reading, value, is_written=place in written)
+                        if calls.is_unwritten(value):
+                            if place in written:
+                                continue  # memory for a result
+                            reading.marks |= _READ_UNWRITTEN
+                        calls.read(reading, self._plan, READS, value)
                     elif isinstance(value, _NUMBERS):
                         numbers.append(f"input {place}={value!r}")
             if numbers:
                 reading.numbers = calls.writer.numbers(", ".join(numbers))
-            generators = default_states()
+            generators = _default_states()
         except Exception:
             calls.failures += 1
             reading.marks |= _NOT_READ
@@ -81,14 +85,6 @@ class RegionValues:
         calls.is_paused = True  # kernels of torch's own that it calls are part of it
         return begun
 
-    def _read(self, reading: Reading, value: torch.Tensor, *, is_written: bool) -> None:
-        """One input. What is unwritten and written to is taken for a place to put results."""
-        if self._calls.is_unwritten(value):
-            if is_written:
-                return
-            reading.marks |= _READ_UNWRITTEN
-        self._calls.read(reading, self._plan, accesses.READS, value)
-
     def after(self, begun: Begun | None, result: Any) -> None:
         """It ran, and ``result`` is what it gave."""
         calls = self._calls
@@ -96,14 +92,13 @@ class RegionValues:
         if begun is None or writer is None:
             return
         try:
-            states = default_states()
+            states = _default_states()
             drawn = {name: before for name, before in begun.generators.items() if states.get(name, before) != before}
-            group = self._groups.get(begun.run)
-            if group is None:
-                group = self._groups[begun.run] = writer.group(self._describe(begun.run))
+            if begun.run not in self._groups:
+                self._groups[begun.run] = writer.group(self._describe(begun.run))
             written = [*(result if isinstance(result, (tuple, list)) else (result,)), *begun.changed]
             with torch.no_grad():
-                calls.ran(self._plan, group, begun.reading, written, begun.kept, drawn)
+                calls.ran(self._plan, self._groups[begun.run], begun.reading, written, begun.read_only, drawn)
         except Exception:
             calls.failures += 1
 
@@ -111,3 +106,9 @@ class RegionValues:
         """It is over, also where it failed."""
         if begun is not None:
             self._calls.is_paused = begun.was_paused
+
+
+def _default_states() -> dict[str, int]:
+    """The states of torch's default generators that exist by now."""
+    states = {name: state_of(generator) for name, generator in seams.default_generators()}
+    return {name: digest_bytes(state) for name, state in states.items() if state}

@@ -1,11 +1,14 @@
-"""The digests of one recording: when they begin and end, the file, the watches."""
+"""The digests of one recording: when they begin and end, the file, and what loaders, schedulers and scalers do."""
 
 from __future__ import annotations
 
 import os
+import sys
+import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 
@@ -18,9 +21,9 @@ from tracer.recording.origin.optimizers import OptimizerWatch
 from tracer.recording.origin.sites import Sites, placed, spell
 from tracer.recording.patching import Call
 from tracer.recording.values.call_values import CallValues
-from tracer.recording.values.feeding import FEEDING, Weakly
 from tracer.recording.values.moments import Moments
 from tracer.recording.values.region_values import RegionValues
+from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import Environment
 from tracer.trace.values import Group, Header, ValueKind, ValuesWriter
 
@@ -60,36 +63,36 @@ class ValuesRecording:
         """Observes every execution of a compiled region."""
         self._region_list = regions
         self.moments = Moments(self.calls, modules)
-        self._iterators = Weakly()
-        self._moving = Weakly()
+        self._iterators: _Living[str] = _Living()
+        """What a loader's iterators are called."""
+        self._stepping: _Living[ValueKind] = _Living()
+        """Schedulers and scalers, which are read at every step."""
 
     def start(self, environment: Environment) -> None:
-        """Begin, or go on; raises ``TraceError`` where the file cannot be written."""
+        """Begin, or resume; raises ``TraceError`` where the file cannot be written."""
         if self._writer is None:
-            rank, world = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
             header = Header(
                 name=self._name,
-                rank=int(rank) if rank.isdigit() else None,
-                world_size=int(world) if world.isdigit() else None,
+                rank=_number("RANK"),
+                world_size=_number("WORLD_SIZE"),
                 digest=DIGEST,
                 environment=environment,
                 tracer_version=self._tracer_version,
             )
-            self._writer = ValuesWriter(self.path, header)
-            self.calls.writer = self._writer
+            self.calls.writer = self._writer = ValuesWriter(self.path, header)
             self._writer.step(self.first_step + self._optimizer.steps)
             self.moments.generators()
         else:
             self._writer.reopen()
             self.calls.writer = self._writer
-        FEEDING.add(self)
+        _RECORDINGS.add(self)
         self._optimizer.before_step = self._before_step
 
     def stop(self, partial: str = "") -> None:
-        """Say how all stands, and close the file; ``partial``: why the recording is not whole."""
-        FEEDING.discard(self)
+        """Digest the states, and close the file; ``partial``: why the recording is not whole."""
+        _RECORDINGS.discard(self)
         self._optimizer.before_step = None
-        with suppress(Exception):  # a module of somebody's may refuse to be read
+        with suppress(Exception):  # a user's module may refuse to be read
             self.moments.at_the_end()
         self.calls.settle()
         self.calls.writer = None
@@ -97,8 +100,10 @@ class ValuesRecording:
             self._writer.close(partial)
 
     def end(self, partial: str) -> None:
-        """Close the file once more, now that it is known why the recording is not whole; in the middle of a call, if
-        need be. An empty reason changes nothing in a file that is closed."""
+        """Close the file again with the reason why the recording is not whole, even in the middle of a call.
+
+        Without a reason a closed file stays as it is.
+        """
         self.calls.writer = None
         if self._writer is not None and (partial or not self._writer.is_closed):
             self._writer.reopen()
@@ -114,17 +119,14 @@ class ValuesRecording:
     def _before_step(self, optimizer: Any) -> None:
         if self.calls.writer is None:
             return
-        with suppress(Exception):  # an optimizer of somebody's may keep anything
+        with suppress(Exception):  # a user's optimizer may keep anything
             self.moments.before_step(optimizer)
-        for thing, kind in self._moving.living():
+        for thing, kind in self._stepping.all():
             with suppress(Exception):
-                self.moments.state(ValueKind(kind), thing)
+                self.moments.state(kind, thing)
 
     def _describe(self, info: OverloadInfo, counter: CallCounter) -> Group:
-        return Group(
-            op=info.name,
-            **counter.origin.in_words(self._working_directory),
-        )
+        return Group(op=info.name, **counter.origin.in_words(self._working_directory))
 
     def _describe_region(self, run: Run) -> Group:
         return Group(
@@ -135,26 +137,86 @@ class ValuesRecording:
             region=self._region_list.name_of(run.code),
         )
 
-    # --- what loaders, schedulers and scalers tell ---
-
     def loader_iterates(self, call: Call) -> None:
-        """A loader made an iterator, which is known by the line that asked for it."""
+        """A loader made an iterator, named after the line that asked for it."""
         site = self._sites.users_own(call.frame)
-        word = f"DataLoader at {spell(site, self._working_directory)}" if site.path else "DataLoader"
         if call.result is not None:
-            self._iterators.add(call.result, word)
+            name = f"DataLoader at {spell(site, self._working_directory)}" if site.path else "DataLoader"
+            self._iterators.add(call.result, name)
 
     def loader_gave(self, call: Call) -> None:
         """An iterator gave a batch."""
         iterator = call.first
-        yielded = getattr(iterator, "_num_yielded", 0)
+        position = max(0, getattr(iterator, "_num_yielded", 0) - 1)
         with torch.no_grad():
-            self.moments.batch(self._iterators.word(iterator) or "DataLoader", max(0, yielded - 1), call.result)
+            self.moments.batch(self._iterators.get(iterator) or "DataLoader", position, call.result)
 
-    def transports(self, begins: bool) -> None:
-        """Calls that only take over what a worker sent are none of the program's."""
-        self.calls.is_paused = begins
+    def scheduler_steps(self, call: Call) -> None:
+        """A scheduler moved on."""
+        self._stepping.add(call.first, ValueKind.SCHEDULER)
 
-    def steps(self, kind: ValueKind, thing: Any) -> None:
-        """A scheduler or a scaler moved on: from now on it is read at every step."""
-        self._moving.add(thing, str(kind))
+    def scaler_steps(self, call: Call) -> None:
+        """A gradient scaler moved on."""
+        self._stepping.add(call.first, ValueKind.SCALER)
+
+
+def _number(variable: str) -> int | None:
+    text = os.environ.get(variable, "")
+    return int(text) if text.isdigit() else None
+
+
+def _receiving(inner: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Calls that only take over what a worker sent are not the program's: when they are made is a matter of time."""
+    for recording in _RECORDINGS.listeners:
+        recording.calls.is_paused = True
+    try:
+        return inner(*args, **kwargs)
+    finally:
+        for recording in _RECORDINGS.listeners:
+            recording.calls.is_paused = False
+
+
+def _functions() -> list[Target]:
+    def holders(module: str, owner: str, *names: str) -> list[Any]:
+        return [(getattr(sys.modules.get(module), owner, None), name) for name in names]
+
+    loading, scheduling = "torch.utils.data.dataloader", "torch.optim.lr_scheduler"
+    schedulers = holders(scheduling, "LRScheduler", "__init__", "step", "load_state_dict")
+    scalers = holders("torch.amp.grad_scaler", "GradScaler", "step", "update", "load_state_dict")
+    return [
+        Target(holders(loading, "DataLoader", "__iter__"), after=ValuesRecording.loader_iterates),
+        Target(holders(loading, "_BaseDataLoaderIter", "__next__"), after=ValuesRecording.loader_gave),
+        Target(holders(loading, "_MultiProcessingDataLoaderIter", "_try_get_data"), around=_receiving),
+        Target(
+            [*schedulers, *holders(scheduling, "ReduceLROnPlateau", "step")], before=ValuesRecording.scheduler_steps
+        ),
+        Target(scalers, before=ValuesRecording.scaler_steps),
+    ]
+
+
+#: The replacements of this process.
+_RECORDINGS: Watchers[ValuesRecording] = Watchers(_functions)
+
+Value = TypeVar("Value")
+
+
+class _Living(Generic[Value]):
+    """Objects while they live elsewhere, each with a value, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._entries: dict[int, tuple[weakref.ref[Any], Value]] = {}
+
+    def add(self, thing: Any, value: Value) -> None:
+        """Remember ``thing``."""
+        key = id(thing)
+        self._entries[key] = (weakref.ref(thing, lambda _: self._entries.pop(key, None)), value)
+
+    def get(self, thing: Any) -> Value | None:
+        """The value of ``thing``."""
+        reference, value = self._entries.get(id(thing), (lambda: None, None))
+        return value if reference() is thing else None
+
+    def all(self) -> list[tuple[Any, Value]]:
+        """Every object that lives still."""
+        entries = list(self._entries.values())
+        return [(thing, value) for reference, value in entries if (thing := reference()) is not None]

@@ -1,8 +1,7 @@
 """Digests of tensors on a device: they stay there until the step ends, so that no call waits.
 
-Sums are gathered in one tensor a device and fetched by one copy. Where Triton is there, a sum is one launch; elsewhere
-a few ops of torch. What is launched here is seen by no mode and draws nothing; it uses the current stream, as the call
-does that it belongs to.
+Sums are gathered in one tensor per device and fetched by one copy. With Triton a sum is one launch, else a few ops of
+torch, which no mode sees. They run on the current stream, as the call does that they belong to.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import torch
 
 from tracer.recording.torch_private import seams
@@ -21,17 +21,14 @@ _ROOM = 4096
 _WITH_MEMORY = frozenset({"cuda", "xpu", "mps", "npu", "privateuseone"})
 
 
-class Slot:
+class Slot(msgspec.Struct, eq=False):
     """A digest that is not on the host yet."""
 
-    __slots__ = ("place", "row", "seed", "value")
-
-    def __init__(self, row: torch.Tensor, place: int, seed: int) -> None:
-        self.row: torch.Tensor | None = row
-        self.place = place
-        self.seed = seed
-        self.value = 0
-        """The digest, once it was fetched."""
+    row: torch.Tensor | None
+    place: int
+    seed: int
+    value: int = 0
+    """The digest, once it was fetched."""
 
 
 class DeviceDigests:
@@ -46,9 +43,10 @@ class DeviceDigests:
 
     def digest(self, tensor: torch.Tensor) -> int | Slot | None:
         """The digest of any tensor: at once on the host, later for a dense one on a device; ``None``: it has none."""
-        if tensor.is_cpu:
-            return digest(tensor)
-        if tensor.device.type not in _WITH_MEMORY or seams.dispatches_itself(type(tensor)) or is_capturing(tensor):
+        is_plain = (
+            not tensor.is_cpu and tensor.device.type in _WITH_MEMORY and not seams.dispatches_itself(type(tensor))
+        )
+        if not is_plain or is_capturing(tensor):
             return digest(tensor)
         try:
             if tensor.layout is not torch.strided or tensor.is_nested or tensor.is_quantized:

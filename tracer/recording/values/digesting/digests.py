@@ -10,18 +10,18 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-import xxhash
 
 from tracer.recording.torch_private import seams
 from tracer.recording.values.digesting.layouts import seed_of
 from tracer.recording.values.digesting.memory import digest_bytes, digest_strided
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
-_COMPRESSED = {
-    torch.sparse_csr: ("crow_indices", "col_indices"),
-    torch.sparse_csc: ("ccol_indices", "row_indices"),
-    torch.sparse_bsr: ("crow_indices", "col_indices"),
-    torch.sparse_bsc: ("ccol_indices", "row_indices"),
+_BY_ROW, _BY_COLUMN = ("crow_indices", "col_indices", "values"), ("ccol_indices", "row_indices", "values")
+#: The methods that give the parts of a sparse tensor.
+_PARTS = {
+    torch.sparse_coo: ("_indices", "_values"),
+    **dict.fromkeys((torch.sparse_csr, torch.sparse_bsr), _BY_ROW),
+    **dict.fromkeys((torch.sparse_csc, torch.sparse_bsc), _BY_COLUMN),
 }
 
 
@@ -30,8 +30,7 @@ def digest(tensor: torch.Tensor) -> int | None:
 
     It covers dtype, shape and the elements in logical order, to the bit; neither strides nor storage. It is never 0.
     """
-    kind = type(tensor)
-    if kind not in _PLAIN and seams.dispatches_itself(kind):
+    if _is_wrapper(tensor):
         return _of_wrapper(tensor)
     try:
         if tensor.layout is torch.strided and tensor.is_cpu and not tensor.is_quantized and not tensor.is_nested:
@@ -45,29 +44,35 @@ def digest(tensor: torch.Tensor) -> int | None:
 
 def folded(digests: Iterable[int | None], seed: int = 0) -> int | None:
     """One digest of several in their order; ``None`` where one of them is."""
-    state = xxhash.xxh3_64(seed=seed)
-    for digest in digests:
-        if digest is None:
-            return None
-        state.update(digest.to_bytes(8, "little"))
-    return state.intdigest() or 1
+    numbers = list(digests)
+    if None in numbers:
+        return None
+    return digest_bytes(b"".join(number.to_bytes(8, "little") for number in numbers if number is not None), seed)
 
 
 def parts_of(tensor: Any) -> list[torch.Tensor]:
     """The tensors that hold what ``tensor`` is made of; none where it does not say."""
-    kind = type(tensor)
     try:
         with unseen():
-            if kind not in _PLAIN and seams.dispatches_itself(kind):
-                if seams.is_fake(kind) or not hasattr(kind, "__tensor_flatten__"):
-                    return []
-                return [getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]]
-            if tensor.layout is torch.sparse_coo:
-                return [tensor._indices(), tensor._values()]
-            names = _COMPRESSED.get(tensor.layout, ())
-            return [getattr(tensor, name)() for name in (*names, "values")] if names else [tensor]
+            if _is_wrapper(tensor):
+                return [getattr(tensor, name) for name in _attributes_of(tensor) or ()]
+            return [getattr(tensor, name)() for name in _PARTS.get(tensor.layout, ())] or [tensor]
     except Exception:  # a subclass may ask anything of itself
         return []
+
+
+def _is_wrapper(tensor: Any) -> bool:
+    """Is it a subclass that dispatches itself?"""
+    return type(tensor) not in _PLAIN and seams.dispatches_itself(type(tensor))
+
+
+def _attributes_of(tensor: Any) -> list[str] | None:
+    """The attributes of a wrapper that hold its parts; ``None`` where it does not say."""
+    kind = type(tensor)
+    if seams.is_fake(kind) or not hasattr(kind, "__tensor_flatten__"):
+        return None
+    names: list[str] = tensor.__tensor_flatten__()[0]
+    return names
 
 
 @contextmanager
@@ -82,16 +87,13 @@ def _of_other_layout(tensor: torch.Tensor) -> int | None:
         if tensor.is_quantized:
             return _of_quantized(tensor)
         if tensor.is_nested:
-            return _of_nested(tensor)
-        if tensor.layout is torch.sparse_coo:
-            seed = seed_of(tensor.dtype, tensor.shape, f"sparse_coo {tensor.is_coalesced()}")
-            return folded((digest(tensor._indices()), digest(tensor._values())), seed)
-        names = _COMPRESSED.get(tensor.layout)
+            return folded(map(digest, tensor.unbind()), seed_of(tensor.dtype, (tensor.size(0),), "nested"))
+        names = _PARTS.get(tensor.layout)
         if names is None:
             return None
-        seed = seed_of(tensor.dtype, tensor.shape, str(tensor.layout))
-        parts = [getattr(tensor, name)() for name in (*names, "values")]
-        return folded(map(digest, parts), seed)
+        is_coo = tensor.layout is torch.sparse_coo
+        more = f"sparse_coo {tensor.is_coalesced()}" if is_coo else str(tensor.layout)
+        return folded([digest(getattr(tensor, name)()) for name in names], seed_of(tensor.dtype, tensor.shape, more))
 
 
 def _of_quantized(tensor: torch.Tensor) -> int | None:
@@ -106,19 +108,14 @@ def _of_quantized(tensor: torch.Tensor) -> int | None:
     return folded((whole, *grid), seed)
 
 
-def _of_nested(tensor: torch.Tensor) -> int | None:
-    return folded((digest(part) for part in tensor.unbind()), seed_of(tensor.dtype, (tensor.size(0),), "nested"))
-
-
 def _of_wrapper(tensor: Any) -> int | None:
     """A subclass that dispatches itself: its parts, where it says which they are."""
-    kind = type(tensor)
-    if seams.is_fake(kind) or not hasattr(kind, "__tensor_flatten__"):
-        return None
     try:
         with unseen():
-            names, _ = tensor.__tensor_flatten__()
+            names = _attributes_of(tensor)
+            if names is None:
+                return None
             parts = [digest(getattr(tensor, name)) for name in names]
-        return folded(parts, digest_bytes(f"{kind.__qualname__} {tensor.dtype} {names}".encode()))
+        return folded(parts, digest_bytes(f"{type(tensor).__qualname__} {tensor.dtype} {names}".encode()))
     except Exception:  # it may ask anything of itself
         return None

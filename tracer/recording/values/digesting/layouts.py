@@ -1,13 +1,12 @@
 """How tensors of one dtype, shape and strides lie in memory: all that can be known before their bytes are read.
 
-The *content* of a tensor is the xxh3 of its elements' bytes in logical order, whatever their dtype and shape are. So a
-view of memory whose content is known already is not read again. Its digest is the content, crossed with a number of its
-dtype and shape. A view that changes the order alone, as ``t()`` does, can be digested as it lies: by the content of the
-memory, and by how it lies there.
+The *content* of a tensor is the xxh3 of its elements' bytes in logical order, whatever their dtype and shape: a view of
+memory whose content is known is not read again. Its digest is the content, crossed with a number of its dtype and
+shape. A view that only reorders, as ``t()`` does, can be digested by the content of the memory and its layout there.
 
-Elements that do not lie in order are brought into order in memory that is kept for it: fresh pages cost more than the
-copy. Whole rows move as one unit. Where axes changed places, units of 256 bytes are gathered first, a part of them at a
-time that the processor's cache holds: element by element, each would be fetched many times.
+Strided elements are made contiguous in one buffer that is reused: fresh pages cost more than the copy. Whole rows move
+as one unit. For permuted axes, units of 256 bytes are gathered first, as many at a time as fit the processor's cache:
+element by element, each would be fetched many times.
 """
 
 from __future__ import annotations
@@ -23,30 +22,26 @@ import numpy as np
 import torch
 import xxhash
 
-_xxh3: Any = xxhash.xxh3_64_intdigest
+from tracer.recording.storage.byte_runs import joined_axes
+
+xxh3: Any = xxhash.xxh3_64_intdigest
 _char = ctypes.c_char
 
-#: Bytes that are brought into order at a time.
+#: Bytes that are made contiguous at a time.
 PIECE = 1 << 22
 #: Above so many bytes, repetitions that lie in memory once (``expand``) are read once.
 MOST_REPEATED = 1 << 26
-#: Of axes that changed places: bytes of a unit, units of the last axis, bytes that are gathered at a time.
+#: For permuted axes: bytes of a unit, units of the last axis, bytes that are gathered at a time.
 _UNIT = 256
 _ACROSS = 128
 _GATHERED = 1 << 18
-#: That is worth it from so many bytes on, or where the cache cannot hold what the last axis touches: it has lines of
-#: ``_LINE`` bytes, and few places for addresses that are a multiple of ``_APART`` apart.
+#: Gathering pays from so many bytes on, or where the cache cannot hold what the last axis touches: it has lines of
+#: ``_LINE`` bytes, and few places for addresses whose distance is a multiple of ``_ALIASING``.
 _LARGE = 1 << 19
 _CACHED = 3 << 17
 _LINE = 64
-_APART = 1 << 16
-UNITS: dict[int, Any] = {
-    1: np.dtype("u1"),
-    2: np.dtype("<u2"),
-    4: np.dtype("<u4"),
-    8: np.dtype("<u8"),
-    16: np.dtype("<c16"),
-}
+_ALIASING = 1 << 16
+UNITS: dict[int, Any] = {np.dtype(code).itemsize: np.dtype(code) for code in ("u1", "<u2", "<u4", "<u8", "<c16")}
 _MOST_SEEDS = 1 << 16
 _MOST_LAYOUTS = 1 << 13
 _MOST_COPIES = 1 << 10
@@ -62,20 +57,23 @@ _room_is_mine = threading.Lock()
 
 
 def seed_of(dtype: torch.dtype, shape: Any, more: str = "") -> int:
-    """What sets tensors of another dtype or shape apart, be their bytes the same."""
+    """A number that tells tensors of the same bytes, but another dtype or shape, apart."""
     key = (dtype, shape, more)
     seed = _seeds.get(key)
     if seed is None:
-        if len(_seeds) >= _MOST_SEEDS:
-            _seeds.clear()
-        seed = _seeds[key] = int(_xxh3(f"{dtype} {tuple(shape)} {more}".encode()))
+        seed = _remember(_seeds, _MOST_SEEDS, key, int(xxh3(f"{dtype} {tuple(shape)} {more}".encode())))
     return seed
+
+
+def _remember(cache: dict[Any, Any], most: int, key: Any, value: Any) -> Any:
+    if len(cache) >= most:
+        cache.clear()
+    cache[key] = value
+    return value
 
 
 class Layout:
     """How tensors of one dtype, shape and strides lie. They have elements, and nothing about them is lazy."""
-
-    __slots__ = ("is_ordered", "is_turned", "kind", "order", "parts", "seed", "size", "span", "turn", "turned")
 
     def __init__(self, dtype: torch.dtype, shape: Sequence[int], strides: Sequence[int] | None) -> None:
         itemsize = dtype.itemsize
@@ -87,28 +85,28 @@ class Layout:
         self.order: Any = self.size
         """Equal for layouts that put the same bytes into the same order: the size, where they lie in it."""
         self.parts: tuple[tuple[int, Copy], ...] = ()
-        if strides is not None:
-            sizes, steps = merged(shape, strides)
-            if sizes and (len(sizes), steps[-1]) != (1, 1):
-                self.order = (itemsize, sizes, steps)
-                self.parts = tuple(_parts(itemsize, sizes, steps, 0))
+        axes = [] if strides is None else joined_axes(shape, strides)
+        if axes and not (len(axes) == 1 and axes[0][1] == 1):
+            sizes, steps = zip(*axes, strict=True)
+            self.order = (itemsize, sizes, steps)
+            self.parts = tuple(_parts(itemsize, sizes, steps, 0))
         self.is_ordered = not self.parts
         self.is_turned = bool(self.parts) and self.span == self.size and _is_dense(*self.order[1:])
         """Are its elements those of memory without gaps, each once, in another order?"""
         self.turned = seed_of(dtype, shape, f"turned {self.order}") if self.is_turned else 0
-        """What sets it apart from other tensors over the same bytes, and of it ``turn``, 1 to 255: how they lie."""
+        """What tells it from other tensors over the same bytes; ``turn`` is 1 to 255 of it."""
         self.turn = self.turned % 255 + 1
 
     def content(self, address: int) -> int | None:
-        """That of the tensor at ``address``; ``None`` while another thread brings one into order."""
+        """That of the tensor at ``address``; ``None`` while another thread makes one contiguous."""
         memory = self.kind.from_address(address)
         if self.is_ordered:
-            return _xxh3(memory)  # type: ignore[no-any-return]
+            return xxh3(memory)  # type: ignore[no-any-return]
         if not _room_is_mine.acquire(blocking=False):
             return None
         try:
             if len(self.parts) == 1:
-                return _xxh3(self.parts[0][1].of(memory, 0))  # type: ignore[no-any-return]
+                return xxh3(self.parts[0][1].of(memory, 0))  # type: ignore[no-any-return]
             state = xxhash.xxh3_64()
             for offset, copy in self.parts:
                 state.update(copy.of(memory, offset))
@@ -118,9 +116,7 @@ class Layout:
 
 
 class Copy:
-    """Brings elements of one size that lie in one way into order, in the room that is kept for it."""
-
-    __slots__ = ("moves", "strides", "target", "unit", "units", "whole")
+    """Makes strided elements contiguous, in the buffer that is reused."""
 
     def __init__(self, itemsize: int, sizes: tuple[int, ...], steps: tuple[int, ...]) -> None:
         size = math.prod(sizes) * itemsize
@@ -128,19 +124,18 @@ class Copy:
         self.unit: Any = UNITS[itemsize]
         self.units = sizes
         self.whole = _room[:size]
+        self.strides = tuple(step * itemsize for step in steps)
         if steps[-1] == 1:
-            self.unit, self.units, steps = np.dtype(f"V{sizes[-1] * itemsize}"), sizes[:-1], steps[:-1]
-            self.strides = tuple(step * itemsize for step in steps)
+            self.unit, self.units, self.strides = np.dtype(f"V{sizes[-1] * itemsize}"), sizes[:-1], self.strides[:-1]
         else:
-            self.strides = tuple(step * itemsize for step in steps)
-            touched = sizes[-1] * max(_LINE, math.gcd(self.strides[-1], _APART))
+            touched = sizes[-1] * max(_LINE, math.gcd(self.strides[-1], _ALIASING))
             if 1 in steps and (size >= _LARGE or touched >= _CACHED):
                 self._gather(itemsize, steps.index(1))
         if not self.moves:
             self.target = self.whole.view(self.unit).reshape(self.units)
 
     def _gather(self, itemsize: int, axis: int) -> None:
-        """Axis number ``axis`` is the one whose elements lie side by side: units are parts of it."""
+        """The elements of axis number ``axis`` lie side by side: units are parts of it."""
         sizes = self.units
         width = math.gcd(sizes[axis], _UNIT // itemsize)
         if width * itemsize < 16:
@@ -154,20 +149,14 @@ class Copy:
         for count in units[-2::-1]:
             extents.insert(0, min(count, left))
             left = max(1, left // extents[0])
-        moves = []
+        moves: list[tuple[Any, ...]] = []
         for starts in itertools.product(*(range(0, n, extent) for n, extent in zip(units, extents, strict=True))):
             part = tuple(slice(at, min(at + n, end)) for at, n, end in zip(starts, extents, units, strict=True))
             in_target = (*part[: axis + 1], slice(None), *part[axis + 1 :])
-            shape = tuple(one.stop - one.start for one in part)
+            shape = tuple(extent.stop - extent.start for extent in part)
             gathered = _gathered[: math.prod(shape) * unit.itemsize]
-            moves.append(
-                (
-                    part,
-                    gathered.view(unit).reshape(shape),
-                    np.moveaxis(gathered.view(element).reshape(*shape, width), -1, axis + 1),
-                    target[in_target],
-                )
-            )
+            turned = np.moveaxis(gathered.view(element).reshape(*shape, width), -1, axis + 1)
+            moves.append((part, gathered.view(unit).reshape(shape), turned, target[in_target]))
         self.unit, self.units, self.moves = unit, units, tuple(moves)
         self.strides = tuple(step * (width if at == axis else 1) for at, step in enumerate(self.strides))
 
@@ -184,38 +173,20 @@ class Copy:
 
 
 def layout_of(dtype: torch.dtype, shape: Any, strides: Any) -> Layout | None:
-    """That of a dense tensor without lazy sign; ``None``: it takes a longer way. No strides: it is contiguous."""
+    """That of a dense tensor without lazy sign, whose strides are ``None`` if contiguous; ``None``: a longer way."""
     layout: Any = _layouts.get((dtype, shape, strides), 0)
     if layout == 0:
         is_plain = 0 not in shape and dtype not in _QUANTIZED
         if is_plain and strides is not None and 0 in strides:
             is_plain = math.prod(shape) * dtype.itemsize <= MOST_REPEATED
         layout = Layout(dtype, shape, strides) if is_plain else None
-        if len(_layouts) >= _MOST_LAYOUTS:
-            _layouts.clear()
-        _layouts[dtype, shape, strides] = layout
+        _remember(_layouts, _MOST_LAYOUTS, (dtype, shape, strides), layout)
     return layout  # type: ignore[no-any-return]
 
 
 def span_of(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> int:
     """Bytes from the first element's to the last one's."""
     return (sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)) + 1) * itemsize
-
-
-def merged(shape: Sequence[int], strides: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Sizes and strides of the fewest axes that put the same elements into the same order."""
-    sizes: list[int] = []
-    steps: list[int] = []
-    for size, stride in zip(shape, strides, strict=True):
-        if size == 1:
-            continue
-        if sizes and steps[-1] == size * stride:
-            sizes[-1] *= size
-            steps[-1] = stride
-        else:
-            sizes.append(size)
-            steps.append(stride)
-    return tuple(sizes), tuple(steps)
 
 
 def _is_dense(sizes: Sequence[int], steps: Sequence[int]) -> bool:
@@ -245,9 +216,5 @@ def _copy(itemsize: int, sizes: tuple[int, ...], steps: tuple[int, ...]) -> Copy
     global _room, _gathered
     if not len(_room):
         _room, _gathered = np.empty(PIECE, "u1"), np.empty(_GATHERED, "u1")
-    copy = _copies.get((itemsize, sizes, steps))
-    if copy is None:
-        if len(_copies) >= _MOST_COPIES:
-            _copies.clear()
-        copy = _copies[itemsize, sizes, steps] = Copy(itemsize, sizes, steps)
-    return copy
+    key = itemsize, sizes, steps
+    return _copies.get(key) or _remember(_copies, _MOST_COPIES, key, Copy(*key))  # type: ignore[no-any-return]

@@ -1,7 +1,7 @@
 """The digest of a tensor in the host's memory: xxh3 over its elements in logical order, crossed with dtype and shape.
 
-Memory is read where it lies, by its address: no op runs, no autograd, no version is counted, no generator is asked. A
-tensor that is not contiguous is brought into order piece by piece, so that no large copy is made of it.
+Memory is read by its address: no op runs, and no version is counted. A strided tensor is made contiguous piece by
+piece, so that no large copy is made of it.
 """
 
 from __future__ import annotations
@@ -14,20 +14,24 @@ import numpy as np
 import torch
 import xxhash
 
-from tracer.recording.values.digesting.layouts import MOST_REPEATED, PIECE, UNITS, layout_of, seed_of, span_of
+from tracer.recording.values.digesting.layouts import MOST_REPEATED, PIECE, UNITS, layout_of, seed_of, span_of, xxh3
 
 _Base = torch._C.TensorBase
-_address_of: Any = _Base.data_ptr  # not torch.Tensor's: that one tells who watches memory that is handed out
-_is_contiguous: Any = _Base.is_contiguous
-_is_neg: Any = _Base.is_neg
-_is_conj: Any = _Base.is_conj
-_strides_of: Any = _Base.stride
-_xxh3: Any = xxhash.xxh3_64_intdigest
+address_of: Any = _Base.data_ptr  # not torch.Tensor's, which is watched: it hands memory out
+is_contiguous: Any = _Base.is_contiguous
+is_neg: Any = _Base.is_neg
+is_conj: Any = _Base.is_conj
+strides_of: Any = _Base.stride
+
+
+def is_lazy(tensor: Any) -> bool:
+    """Does a tensor stand for other values than lie in its memory?"""
+    return bool(is_neg(tensor) or (tensor.dtype.is_complex and is_conj(tensor)))
 
 
 def digest_bytes(data: Any, seed: int = 0) -> int:
     """The digest of bytes; never 0, which stands for none."""
-    return _xxh3(data, seed) or 1
+    return xxh3(data, seed) or 1
 
 
 def digest_strided(tensor: torch.Tensor) -> int | None:
@@ -36,12 +40,11 @@ def digest_strided(tensor: torch.Tensor) -> int | None:
     size = tensor.nbytes
     if not size:
         return seed_of(dtype, shape) or 1
-    address = _address_of(tensor)
+    address = address_of(tensor)
     if not address:  # zeros that have no memory, or memory that is gone
-        return (_xxh3(bytes(size)) ^ seed_of(dtype, shape)) or 1 if tensor._is_zerotensor() else None
-    flips = _is_neg(tensor) or (dtype.is_complex and _is_conj(tensor))
-    if not flips:
-        layout = layout_of(dtype, shape, None if _is_contiguous(tensor) else _strides_of(tensor))
+        return (xxh3(bytes(size)) ^ seed_of(dtype, shape)) or 1 if tensor._is_zerotensor() else None
+    if not is_lazy(tensor):
+        layout = layout_of(dtype, shape, None if is_contiguous(tensor) else strides_of(tensor))
         content = None if layout is None else layout.content(address)
         if layout is not None and content is not None:
             return content ^ layout.seed or 1
@@ -52,18 +55,17 @@ def digest_strided(tensor: torch.Tensor) -> int | None:
 
 def _digest_in_order(tensor: torch.Tensor, address: int) -> int:
     itemsize = tensor.itemsize
-    shape, strides = list(tensor.shape), list(_strides_of(tensor))
+    shape, strides = list(tensor.shape), list(strides_of(tensor))
     more = ""
     if tensor.nbytes > MOST_REPEATED and 0 in strides:
-        strided = [axis for axis, stride in enumerate(strides) if stride]
-        more = f"repeated {[axis for axis in range(len(shape)) if axis not in strided]}"
-        shape, strides = [shape[axis] for axis in strided], [strides[axis] for axis in strided]
+        more = f"repeated {[axis for axis, stride in enumerate(strides) if not stride]}"
+        shape = [size for size, stride in zip(shape, strides, strict=True) if stride]
+        strides = [stride for stride in strides if stride]
     buffer: Any = (ctypes.c_char * span_of(shape, strides, itemsize)).from_address(address)
     memory: Any = np.ndarray(shape, UNITS[itemsize], buffer, 0, [stride * itemsize for stride in strides])
-    signs = _signs_to_flip(tensor)
     state = xxhash.xxh3_64()
     for piece in _pieces(memory):
-        state.update(_flipped(np.ascontiguousarray(piece), signs))
+        state.update(_flipped(np.ascontiguousarray(piece), tensor))
     return (state.intdigest() ^ seed_of(tensor.dtype, tensor.shape, more)) or 1
 
 
@@ -81,22 +83,16 @@ def _pieces(memory: Any) -> Iterator[Any]:
             yield part
 
 
-def _signs_to_flip(tensor: torch.Tensor) -> tuple[int, bool, bool]:
-    """Width of a part of an element; is its sign to be flipped, and that of an imaginary part?"""
-    is_complex = tensor.dtype.is_complex
-    negative, conjugate = bool(_is_neg(tensor)), is_complex and bool(_is_conj(tensor))
-    return (tensor.itemsize // 2 if is_complex else tensor.itemsize), negative, negative != conjugate
-
-
-def _flipped(copied: Any, signs: tuple[int, bool, bool]) -> Any:
-    """The values that a lazy negation or conjugation stands for."""
-    width, real, imaginary = signs
-    if not real and not imaginary:
+def _flipped(copied: Any, tensor: torch.Tensor) -> Any:
+    """A copy of elements of ``tensor``, with the signs that it flips lazily flipped."""
+    if not is_lazy(tensor):
         return copied
-    parts = copied.reshape(-1).copy().view(UNITS[width])
-    bit = UNITS[width].type(1 << (8 * width - 1))
-    if real:
-        parts[0::2] ^= bit
-    if imaginary:
-        parts[1::2] ^= bit
+    is_complex = tensor.dtype.is_complex
+    unit = UNITS[tensor.itemsize // 2 if is_complex else tensor.itemsize]
+    parts = copied.reshape(-1).copy().view(unit)
+    sign = unit.type(1 << (8 * unit.itemsize - 1))
+    if is_neg(tensor):
+        parts ^= sign
+    if is_complex and is_conj(tensor):
+        parts[1::2] ^= sign
     return parts

@@ -1,9 +1,8 @@
 """The digest of a tensor that stays on its device: each word mixed with its position, and all of them summed.
 
-A word is eight bytes of the elements in logical order, zeros after the last. It is mixed by multiplications and
-xor-shifts, so that where it stands and what it holds cannot be told apart in the sum; a sum of integers is the same in
-every order, so that neither threads nor blocks matter. This is the plain torch version; ``triton_mix`` is the same on a
-GPU in one pass.
+A word is eight bytes of the elements in logical order, zeros after the last. A sum of integers is the same in every
+order, so that neither threads nor blocks matter. This is the plain torch version; ``triton_mix`` is the same on a GPU
+in one pass.
 """
 
 from __future__ import annotations
@@ -12,13 +11,8 @@ from typing import Any
 
 import torch
 
-from tracer.recording.values.digesting.memory import digest_bytes
+from tracer.recording.values.digesting.memory import address_of, digest_bytes, is_contiguous, is_lazy
 
-_Base = torch._C.TensorBase
-_address_of: Any = _Base.data_ptr
-_is_contiguous: Any = _Base.is_contiguous
-_is_neg: Any = _Base.is_neg
-_is_conj: Any = _Base.is_conj
 _WORD = 8
 _CHUNK = 1 << 20
 
@@ -65,15 +59,13 @@ def _shifted(words: torch.Tensor, by: int) -> torch.Tensor:
 
 def is_plain(tensor: torch.Tensor) -> bool:
     """Do the elements lie in logical order where eight bytes can be read at a time, as they are?"""
-    if not _is_contiguous(tensor) or _address_of(tensor) % _WORD or _is_neg(tensor):
-        return False
-    return not (tensor.dtype.is_complex and _is_conj(tensor))
+    return bool(is_contiguous(tensor) and not address_of(tensor) % _WORD and not is_lazy(tensor))
 
 
 def plain(tensor: torch.Tensor) -> torch.Tensor:
     """The elements of ``tensor`` in logical order, where eight bytes can be read at a time, in one row."""
     resolved = tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
-    is_row = _address_of(resolved) % _WORD == 0 and (not resolved.numel() or resolved.stride(0) == 1)
+    is_row = address_of(resolved) % _WORD == 0 and (not resolved.numel() or resolved.stride(0) == 1)
     return resolved if is_row else resolved.clone(memory_format=torch.contiguous_format)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ import triton
 import triton.language as tl
 
 from tracer.recording.values.digesting import mix
+from tracer.recording.values.digesting.memory import address_of
 
 _BLOCK = 4096
 _STRIDE = tl.constexpr(mix.STRIDE)
@@ -17,7 +19,6 @@ _FIRST = tl.constexpr(mix.FIRST)
 _SECOND = tl.constexpr(mix.SECOND)
 _SHIFT_0, _SHIFT_1, _SHIFT_2 = (tl.constexpr(by) for by in mix.SHIFTS)
 _MASK_0, _MASK_1, _MASK_2 = (tl.constexpr((1 << (64 - by)) - 1) for by in mix.SHIFTS)
-_address_of: Any = torch._C.TensorBase.data_ptr
 _INTERPRETS = os.environ.get("TRITON_INTERPRET") == "1"
 
 
@@ -50,9 +51,7 @@ def mixed_sum_kernel(words, data, totals, place, count, left, BLOCK: tl.constexp
 
 
 class _Pointer:
-    """An address, as Triton takes one. A tensor would be asked for its own, as if its memory were handed out."""
-
-    __slots__ = ("address", "dtype")
+    """An address, as Triton takes one. A tensor's own ``data_ptr`` would be taken for memory handed out."""
 
     def __init__(self, address: int, dtype: torch.dtype) -> None:
         self.address = address
@@ -67,19 +66,14 @@ def add_mixed_sum(tensor: torch.Tensor, totals: torch.Tensor, place: int = 0) ->
     """Add the mixed words of a dense ``tensor`` to ``totals[place]``, an int64 on its device."""
     data = tensor if mix.is_plain(tensor) else mix.plain(tensor)
     count, left = divmod(data.nbytes, 8)
-    words: Any
-    text: Any
-    sums: Any
+    tensors: Any
     if _INTERPRETS:
         whole = data.reshape(-1).view(torch.uint8)
-        words, text, sums = (whole[: count * 8].view(torch.int64) if count else totals), whole, totals
+        tensors = (whole[: count * 8].view(torch.int64) if count else totals), whole, totals
     else:
-        address = _address_of(data)
-        words, text = _Pointer(address, torch.int64), _Pointer(address, torch.uint8)
-        sums = _Pointer(_address_of(totals), torch.int64)
+        address, words = address_of(data), torch.int64
+        tensors = _Pointer(address, words), _Pointer(address, torch.uint8), _Pointer(address_of(totals), words)
     launch = mixed_sum_kernel[(max(1, -(-count // _BLOCK)),)]
-    if data.is_cuda and data.device.index != torch.cuda.current_device():
-        with torch.cuda.device(data.device):
-            launch(words, text, sums, place, count, left, BLOCK=_BLOCK)
-    else:
-        launch(words, text, sums, place, count, left, BLOCK=_BLOCK)
+    is_elsewhere = data.is_cuda and data.device.index != torch.cuda.current_device()
+    with torch.cuda.device(data.device) if is_elsewhere else nullcontext():
+        launch(*tensors, place, count, left, BLOCK=_BLOCK)
