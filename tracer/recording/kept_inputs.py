@@ -10,9 +10,10 @@ from typing import Any
 import torch
 
 from tracer.errors import TraceError, UsageError
+from tracer.facts.arguments import Args, Kwargs
 from tracer.files import write_whole
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
-from tracer.recording.observers import Args, Interest, Kwargs, Observer
+from tracer.recording.observers import Interest, Observer
 from tracer.recording.options import Keep
 from tracer.recording.torch_private import seams
 from tracer.trace.records import CallGroup

@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 
+from tracer.facts.arguments import Args, Kwargs
 from tracer.names import Overlap
 from tracer.recording.calls import fact_readers
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
-from tracer.recording.observers import Args, Frame, Interest, Kwargs, Observer
+from tracer.recording.observers import Frame, Interest, Observer
 from tracer.recording.origin.sites import spell
 from tracer.recording.storage.indices import MAKES, Indices, index_role
 from tracer.recording.storage.overlaps import overlaps_of, writes_over_itself

@@ -16,13 +16,14 @@ import torch
 from torch.autograd.function import BackwardCFunction
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tracer.facts.arguments import Args, Kwargs
 from tracer.names import Phase
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.argument_forms import form_of
 from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo, with_bodies_seen
 from tracer.recording.memory_observers import StorageObservers
-from tracer.recording.observers import Args, Frame, Kwargs, Observer, Wanted, begin, end, wanted_by
+from tracer.recording.observers import Frame, Observer, Wanted, begin, end, wanted_by
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.modules import IMPORTING, OUTSIDE
 from tracer.recording.origin.sites import WRAPPER

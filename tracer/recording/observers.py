@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tracer.facts.arguments import Args, Kwargs
 from tracer.trace.records import Environment
 
 if TYPE_CHECKING:
     from tracer.recording.calls.groups import CallCounter, OverloadInfo
 
-Args = tuple[Any, ...]
-Kwargs = Mapping[str, Any]
 Frame = FrameType | None
 Interest = bool | Mapping[Any, Any]
 """``True``: every call. A mapping: the calls that are made while it holds anything. Nothing: no call."""
