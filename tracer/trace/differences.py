@@ -1,14 +1,15 @@
-"""What differs between traces: random draws, and between the ranks of one distributed job settings and calls too.
+"""Compares traces: the random draws of two runs, and the settings, calls and draws of the ranks of a distributed job.
 
-Ranks of a data-parallel step run the same calls; one that does more, or draws more often, falls out of step with the
-others. Merged traces add up and cannot tell, so ranks are compared before they are merged.
+Ranks of a data-parallel step run the same calls; one that makes more calls or draws falls out of step with the others.
+A merged trace has only the sums, so ranks are compared before they are merged.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+import operator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -16,9 +17,6 @@ from tracer.names import Phase
 from tracer.trace.file import Trace
 from tracer.trace.merging import merge_traces
 from tracer.trace.records import CallGroup, Draw, Environment, FactValue
-
-#: What a value is called that a rank has not.
-_ABSENT = "not set"
 
 
 class RankSetting(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,18 +76,20 @@ def compare_ranks(traces: Iterable[Trace]) -> RankComparison | None:
 
     Several recordings of one rank are merged first.
     """
-    by_rank: dict[int, list[Trace]] = {}
+    by_rank: dict[int, list[Trace]] = defaultdict(list)
     for trace in traces:
         ranks = {source.rank for source in trace.sources}
         rank = ranks.pop() if len(ranks) == 1 else None
         if rank is None:
             return None
-        by_rank.setdefault(rank, []).append(trace)
+        by_rank[rank].append(trace)
     if len(by_rank) < 2:
         return None
     merged = {rank: merge_traces(by_rank[rank]) for rank in sorted(by_rank)}
     settings = tuple(_settings([trace.environment for trace in merged.values()]))
-    tables = _tables(list(merged.values()))
+    all_calls = [trace.calls for trace in merged.values()]
+    are_alike = all(calls == all_calls[0] for calls in all_calls)  # as most are: comparing them whole is quick
+    tables = [{} if are_alike else _by_place(calls) for calls in all_calls]
     calls = tuple(sorted(_calls(tables), key=_order))
     draws = tuple(_draws(merged))
     alike = _alike(merged, tables, settings, calls, draws)
@@ -112,7 +112,7 @@ def _settings(environments: Sequence[Environment]) -> Iterator[RankSetting]:
 
 def _spelled(value: object) -> str:
     if value is None:
-        return _ABSENT
+        return "not set"
     if isinstance(value, tuple):
         return ", ".join(getattr(item, "name", str(item)) for item in value) or "none"
     return str(value)
@@ -120,64 +120,46 @@ def _spelled(value: object) -> str:
 
 _Place = tuple[str, ...]
 _Facts = frozenset[tuple[str, FactValue]]
-
-
-_Table = dict[_Place, dict[_Facts, int]]
-
-
-def _tables(traces: Sequence[Trace]) -> list[_Table]:
-    """Each rank's calls by place; none where all are the same, as most are: comparing them whole is quick."""
-    if all(trace.calls == traces[0].calls for trace in traces):
-        return [{} for _ in traces]
-    return [_by_place(trace.calls) for trace in traces]
+_Table = dict[_Place, Counter[_Facts]]
+#: What calls or draws at one place agree in.
+_place_of: Callable[[Any], _Place] = operator.attrgetter("op", "phase.value", "module", "location", "called_from")
 
 
 def _calls(tables: Sequence[_Table]) -> Iterator[RankCalls]:
     for place in dict.fromkeys(place for table in tables for place in table):
-        found = [table.get(place, {}) for table in tables]
-        if all(value == found[0] for value in found):
+        ranks = [table.get(place, Counter()) for table in tables]
+        if all(counted == ranks[0] for counted in ranks):
             continue
-        op, phase, module, location, called_from = place
-        counts = tuple(sum(rank_counts.values()) for rank_counts in found)
-        yield RankCalls(
-            op=op,
-            phase=Phase(phase),
-            module=module,
-            location=location,
-            called_from=called_from,
-            counts=counts,
-            facts=_differing(found) if len(set(counts)) == 1 else (),
-        )
+        fields = dict(zip(("op", "phase", "module", "location", "called_from"), place, strict=True))
+        counts = tuple(counted.total() for counted in ranks)
+        facts = _differing(ranks) if len(set(counts)) == 1 else ()
+        yield msgspec.convert({**fields, "counts": counts, "facts": facts}, RankCalls)
 
 
 def _by_place(groups: Iterable[CallGroup]) -> _Table:
-    """Place -> what was recorded of the calls there, counted."""
-    table: _Table = {}
+    """Place -> the calls there, counted by their facts."""
+    table: _Table = defaultdict(Counter)
     for group in groups:
-        place = (group.op, group.phase.value, group.module, group.location, group.called_from)
-        facts = frozenset(group.facts.items())
-        counted = table.setdefault(place, {})
-        counted[facts] = counted.get(facts, 0) + group.count
+        table[_place_of(group)][frozenset(group.facts.items())] += group.count
     return table
 
 
-def _differing(found: Sequence[Mapping[_Facts, int]]) -> tuple[str, ...]:
+def _differing(ranks: Sequence[Counter[_Facts]]) -> tuple[str, ...]:
     """Names of the facts whose values are not counted alike."""
-    names = sorted({name for rank_facts in found for facts in rank_facts for name, _ in facts})
+    names = sorted({name for counted in ranks for facts in counted for name, _ in facts})
 
-    def values(one: Mapping[_Facts, int], name: str) -> Counter[FactValue | None]:
-        counted: Counter[FactValue | None] = Counter()
-        for facts, count in one.items():
-            counted[dict(facts).get(name)] += count
-        return counted
+    def values(counted: Counter[_Facts], name: str) -> Counter[FactValue | None]:
+        by_value: Counter[FactValue | None] = Counter()
+        for facts, count in counted.items():
+            by_value[dict(facts).get(name)] += count
+        return by_value
 
-    return tuple(
-        name for name in names if any(values(rank_facts, name) != values(found[0], name) for rank_facts in found[1:])
-    )
+    return tuple(name for name in names if any(values(rank, name) != values(ranks[0], name) for rank in ranks[1:]))
 
 
-def _order(one: RankCalls) -> tuple[object, ...]:
-    return (min(one.counts) - max(one.counts), one.location, one.op, one.phase.value, one.module, one.called_from)
+def _order(calls: RankCalls) -> tuple[object, ...]:
+    op, phase, module, location, called_from = _place_of(calls)
+    return (min(calls.counts) - max(calls.counts), location, op, phase, module, called_from)
 
 
 def _draws(merged: Mapping[int, Trace]) -> Iterator[RankDraws]:
@@ -187,15 +169,9 @@ def _draws(merged: Mapping[int, Trace]) -> Iterator[RankDraws]:
         if trace.calls == first.calls and trace.host_draws == first.host_draws:
             continue
         for difference in compare_draws(first, trace):
-            place = difference.second or difference.first
-            yield RankDraws(
-                rank=rank,
-                generator=difference.generator,
-                ahead=difference.ahead,
-                op=place.op if place else "",
-                location=place.location if place else "",
-                module=place.module if place else "",
-            )
+            draw = difference.second or difference.first
+            place = {"op": draw.op, "location": draw.location, "module": draw.module} if draw else {}
+            yield RankDraws(rank=rank, generator=difference.generator, ahead=difference.ahead, **place)
 
 
 def _alike(
@@ -205,30 +181,20 @@ def _alike(
     calls: Sequence[RankCalls],
     draws: Sequence[RankDraws],
 ) -> tuple[tuple[int, ...], ...]:
-    """Ranks in groups, by all that was found to differ between any of them."""
-    groups: dict[tuple[object, ...], list[int]] = {}
-    ledgers = {rank: _host_draws(trace) for rank, trace in merged.items()} if draws else {}
-    for column, rank in enumerate(merged):
-        seen = (
+    """Ranks grouped by everything in which any two of them differ."""
+    groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for column, (rank, trace) in enumerate(merged.items()):
+        host_draws: Counter[_Place] = Counter()  # no call group holds these
+        for draw in trace.host_draws if draws else ():
+            place = (draw.generator, *_place_of(draw))
+            host_draws[place] += draw.count
+        key = (
             *(setting.values[column] for setting in settings),
-            *(_frozen(tables[column], call) for call in calls),
-            ledgers.get(rank),
+            *(frozenset(tables[column].get(_place_of(call), {}).items()) for call in calls),
+            frozenset(host_draws.items()),
         )
-        groups.setdefault(seen, []).append(rank)
+        groups[key].append(rank)
     return tuple(map(tuple, groups.values()))
-
-
-def _host_draws(trace: Trace) -> frozenset[tuple[_Place, int]]:
-    """The ledger of the generators that no op draws from."""
-    counted: Counter[_Place] = Counter()
-    for draw in trace.host_draws:
-        counted[draw.generator, draw.op, draw.phase.value, draw.module, draw.location, draw.called_from] += draw.count
-    return frozenset(counted.items())
-
-
-def _frozen(table: Mapping[_Place, Mapping[_Facts, int]], one: RankCalls) -> frozenset[tuple[_Facts, int]]:
-    place = (one.op, one.phase.value, one.module, one.location, one.called_from)
-    return frozenset(table.get(place, {}).items())
 
 
 class DrawDifference(NamedTuple):
@@ -252,29 +218,30 @@ def compare_draws(first: Trace, second: Trace) -> tuple[DrawDifference, ...]:
     """
     ledgers = [_by_generator(trace) for trace in (first, second)]
     names = dict.fromkeys(name for ledger in ledgers for name in ledger)
-    found = (_difference(name, ledgers[0].get(name, {}), ledgers[1].get(name, {})) for name in names)
-    return tuple(difference for difference in found if difference is not None)
+    differences = (_difference(name, *(ledger.get(name, {}) for ledger in ledgers)) for name in names)
+    return tuple(difference for difference in differences if difference is not None)
 
 
-def _by_generator(trace: Trace) -> dict[str, dict[_Place, tuple[Draw, int]]]:
-    """Generator -> place -> its first entry and the calls there, in the order of the first draw."""
-    ledger: dict[str, dict[_Place, tuple[Draw, int]]] = {}
+_Entries = dict[_Place, tuple[Draw, int]]
+"""Place -> the first entry there, and the calls."""
+
+
+def _by_generator(trace: Trace) -> dict[str, _Entries]:
+    """Entries of each generator, in the order of the first draw."""
+    ledger: dict[str, _Entries] = defaultdict(dict)
     for draw in trace.draws:
-        place = (draw.op, draw.phase.value, draw.module, draw.location, draw.called_from)
-        entries = ledger.setdefault(draw.generator, {})
-        known, calls = entries.get(place, (draw, 0))
-        entries[place] = (known, calls + draw.count)
+        entries, place = ledger[draw.generator], _place_of(draw)
+        entry, calls = entries.get(place, (draw, 0))
+        entries[place] = (entry, calls + draw.count)
     return ledger
 
 
-def _difference(
-    name: str, one: dict[_Place, tuple[Draw, int]], other: dict[_Place, tuple[Draw, int]]
-) -> DrawDifference | None:
-    def lacking(here: dict[_Place, tuple[Draw, int]], there: dict[_Place, tuple[Draw, int]]) -> Draw | None:
+def _difference(name: str, ours: _Entries, theirs: _Entries) -> DrawDifference | None:
+    def lacking(here: _Entries, there: _Entries) -> Draw | None:
         return next((draw for place, (draw, n) in here.items() if n > there.get(place, (draw, 0))[1]), None)
 
-    first, second = lacking(one, other), lacking(other, one)
+    first, second = lacking(ours, theirs), lacking(theirs, ours)
     if first is None and second is None:
         return None
-    ahead = sum(n for _, n in other.values()) - sum(n for _, n in one.values())
+    ahead = sum(n for _, n in theirs.values()) - sum(n for _, n in ours.values())
     return DrawDifference(name, ahead, first, second)

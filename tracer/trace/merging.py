@@ -1,11 +1,12 @@
-"""Merging recordings: steps, repeated runs, ranks.
+"""Merges recordings: steps, repeated runs, ranks.
 
-What becomes of each field of a record is said once: in which fields records must agree to be one, and how the others
-are joined. A field of which nothing is said fails when this module is loaded; none turns into its default.
+For each record it is declared once which fields must agree, and how the others are joined. A field that is not declared
+fails when this module is loaded.
 """
 
 from __future__ import annotations
 
+import itertools
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,49 +37,31 @@ from tracer.trace.records import (
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 Key = TypeVar("Key")
-#: What becomes of a field: from two records, the first one seen first, and the field's name.
+#: Joins a field, given two records, the earlier one first, and the field's name.
 Way = Callable[[Any, Any, str], Any]
 
-#: What merging added to a region's id.
+#: The suffix that merging adds to a region's id.
 _NUMBERED = re.compile(r" \(\d+\)$")
 _PLACE = "location function called_from"
 
 
-def _first(one: Any, other: Any, name: str) -> Any:
-    return getattr(one, name)
+def _by_value(join_values: Callable[[Any, Any], Any]) -> Way:
+    """Joins a field by its two values alone."""
+    return lambda one, other, name: join_values(getattr(one, name), getattr(other, name))
 
 
-def _added(one: Any, other: Any, name: str) -> Any:
-    return getattr(one, name) + getattr(other, name)
-
-
-def _largest(one: Any, other: Any, name: str) -> Any:
-    return max(getattr(one, name), getattr(other, name))
-
-
-def _if_equal(one: Any, other: Any, name: str) -> str:
-    """A text on which both agree."""
-    text: str = getattr(one, name)
-    return text if text == getattr(other, name) else ""
-
-
-def _any_holds(one: Any, other: Any, name: str) -> bool | None:
-    """True where one of them says so; else ``None``, not known, where one of them does."""
-    both = (getattr(one, name), getattr(other, name))
-    return True if True in both else None if None in both else False
-
-
-def _all_hold(one: Any, other: Any, name: str) -> bool:
-    return bool(getattr(one, name) and getattr(other, name))
-
-
-def _summed(one: Any, other: Any, name: str) -> Any:
-    more = getattr(other, name)
-    return summed(getattr(one, name), more) if more else getattr(one, name)
+_first = _by_value(lambda first, _: first)
+_added = _by_value(operator.add)
+_largest = _by_value(max)
+_if_equal = _by_value(lambda first, second: first if first == second else "")
+_all_hold = _by_value(lambda first, second: bool(first and second))
+#: True if either holds; else ``None``, not known, if either is ``None``.
+_any_holds = _by_value(lambda *both: True if True in both else None if None in both else False)
+_summed = _by_value(lambda first, more: summed(first, more) if more else first)
 
 
 def _tried_after(count: str) -> Way:
-    """Trials of two groups, where the first one has so many calls."""
+    """Trials of two groups; field ``count`` of the first one is its number of calls."""
 
     def tried(one: Any, other: Any, name: str) -> Any:
         if one.tried is None or other.tried is None:
@@ -89,19 +72,15 @@ def _tried_after(count: str) -> Way:
 
 
 def _arms(one: Tried, other: Tried, name: str) -> dict[Any, ArmTrials]:
-    met = {arm: join(one.arms[arm], other.arms[arm]) for arm in one.arms if arm in other.arms}
-    return {**one.arms, **other.arms, **met}
-
-
-def _values_differ(one: Event, other: Event, name: str) -> bool:
-    return one.values_differ or other.values_differ or one.value != other.value
+    both = {arm: join(one.arms[arm], other.arms[arm]) for arm in one.arms if arm in other.arms}
+    return {**one.arms, **other.arms, **both}
 
 
 class _Merging:
-    """How records of one type become one."""
+    """How records of one type are merged."""
 
     def __init__(self, record: type[msgspec.Struct], same: str, ways: Mapping[str, Way]) -> None:
-        """``same``: the fields in which they agree."""
+        """``same``: the fields that must agree."""
         names = same.split()
         if unsaid := set(record.__struct_fields__) ^ {*names, *ways} or set(names) & ways.keys():
             raise TypeError(f"what merging does to {record.__name__}.{', '.join(sorted(unsaid))} is not said once")
@@ -113,7 +92,7 @@ class _Merging:
         self._mappings = [operator.attrgetter(name) for name in mappings]
 
     def key(self, record: Any) -> tuple[object, ...]:
-        """What records that are one agree in."""
+        """What records to be merged agree in."""
         items = [sorted(get(record).items()) for get in self._mappings]
         # True == 1 in Python, so a fact's type is part of what it says.
         facts = [(name, type(value), value) for pairs in items for name, value in pairs]
@@ -124,7 +103,7 @@ _MERGINGS: dict[type[msgspec.Struct], _Merging] = {}
 
 
 def declare(record: type[msgspec.Struct], same: str, **ways: Way) -> None:
-    """Say of each field of ``record`` how it is merged; ``TypeError`` for one that is left out, or said twice."""
+    """Declare how each field of ``record`` is merged; ``TypeError`` for one that is left out or named twice."""
     _MERGINGS[record] = _Merging(record, same, ways)
 
 
@@ -142,7 +121,7 @@ declare(
     Event,
     "kind name before location called_from phase while_recording parts_phases after_calls is_followed after_draws",
     value=_first,
-    values_differ=_values_differ,
+    values_differ=lambda one, other, _: one.values_differ or other.values_differ or one.value != other.value,
     function=_first,
     first=_first,
     last=_first,
@@ -191,88 +170,80 @@ declare(
 
 
 def join(one: Record, other: Record) -> Record:
-    """Two records that are one, ``one`` having been made first."""
+    """Merge two records, ``one`` being the earlier."""
     ways = _MERGINGS[type(one)].ways
     return replace(one, **{name: way(one, other, name) for name, way in ways.items()})
 
 
 def merged(records: Iterable[Record]) -> tuple[Record, ...]:
-    """``records`` with those as one that agree in all that is not joined; the first one seen keeps its place."""
-    found: dict[tuple[object, ...], Record] = {}
+    """Merges those of ``records`` that agree in all fields that must; the first keeps its place."""
+    by_key: dict[tuple[object, ...], Record] = {}
     for record in records:
         key = _MERGINGS[type(record)].key(record)
-        known = found.get(key)
-        found[key] = record if known is None else join(known, record)
-    return tuple(found.values())
+        by_key[key] = join(by_key[key], record) if key in by_key else record
+    return tuple(by_key.values())
 
 
 def joined(one: Tried, other: Tried, after: int) -> Tried:
-    """Both, where ``other`` is of calls that came ``after`` so many of these."""
+    """Both, where the calls of ``other`` came ``after`` so many of these."""
     return join(one, replace(other, first=after + other.first) if other.first else other)
 
 
 def summed(one: Mapping[Key, int], other: Mapping[Key, int]) -> dict[Key, int]:
-    """Two tallies as one."""
+    """The sum of two tallies."""
     return {key: one.get(key, 0) + other.get(key, 0) for key in {**one, **other}}
 
 
 def _with_own_ids(traces: Sequence[Trace]) -> list[Trace]:
-    """``traces`` with ids of regions that are one only where the regions are alike.
+    """``traces`` with ids renamed so that only regions that are alike share one.
 
-    Two processes number what they compile alike, whatever it is.
+    Every process numbers what it compiles from 0, whatever it is.
     """
-    known: dict[str, tuple[object, ...]] = {}
+    keys: dict[str, tuple[object, ...]] = {}
     renamed = []
     for trace in traces:
-        ids = {region.id: _id_among(known, region) for region in trace.regions}
+        ids = {region.id: _id_among(keys, region) for region in trace.regions}
         if any(old != new for old, new in ids.items()):
-            trace = replace(
-                trace,
-                calls=tuple(
-                    replace(group, region=ids.get(group.region, group.region)) if group.region else group
-                    for group in trace.calls
-                ),
-                regions=tuple(
-                    replace(region, id=ids[region.id], recompiles=ids.get(region.recompiles, region.recompiles))
-                    for region in trace.regions
-                ),
+            calls = (replace(call, region=ids.get(call.region or "", call.region)) for call in trace.calls)
+            regions = (
+                replace(region, id=ids[region.id], recompiles=ids.get(region.recompiles, region.recompiles))
+                for region in trace.regions
             )
+            trace = replace(trace, calls=tuple(calls), regions=tuple(regions))
         renamed.append(trace)
     return renamed
 
 
-def _id_among(known: dict[str, tuple[object, ...]], region: Region) -> str:
-    """The id under which ``known`` has a region alike in all but how often it ran, else one that was free."""
-    base, number = _NUMBERED.sub("", region.id), 1
-    name = base
-    while known.setdefault(name, key := _MERGINGS[Region].key(replace(region, id=name))) != key:
-        number += 1
-        name = f"{base} ({number})"
+def _id_among(keys: dict[str, tuple[object, ...]], region: Region) -> str:
+    """The id under which ``keys`` has a region alike in all but how often it ran, else a new one."""
+    base = _NUMBERED.sub("", region.id)
+    for number in itertools.count(1):
+        name = base if number == 1 else f"{base} ({number})"
+        key = _MERGINGS[Region].key(replace(region, id=name))
+        if keys.setdefault(name, key) == key:
+            break
     return name
 
 
 def _differing(traces: Sequence[Trace]) -> tuple[str, ...]:
-    """What was named before, and the fields in which an environment is not the first one's."""
+    """Settings that differed before, and fields in which an environment differs from the first."""
     first, *others = (trace.environment for trace in traces)
-    named = (name for trace in traces for name in trace.differing_settings)
-    fields = (
-        name
-        for name in Environment.__struct_fields__
-        if any(getattr(other, name) != getattr(first, name) for other in others)
-    )
-    return tuple(dict.fromkeys((*named, *fields)))
+    before = (name for trace in traces for name in trace.differing_settings)
+    fields = Environment.__struct_fields__
+    now = (name for name in fields if any(getattr(other, name) != getattr(first, name) for other in others))
+    return tuple(dict.fromkeys((*before, *now)))
 
 
 def _records(name: str) -> Callable[[Sequence[Trace]], Any]:
     return lambda traces: merged(record for trace in traces for record in getattr(trace, name))
 
 
-#: What becomes of each field of several traces.
+#: How each field of a trace is merged.
 WHOLE: Mapping[str, Callable[[Sequence[Trace]], Any]] = {
     "schema": lambda traces: min(trace.schema for trace in traces),
     "tracer_version": lambda traces: traces[0].tracer_version,
     "environment": lambda traces: traces[0].environment,
-    # Which of several files of inputs a name speaks of cannot be told any more.
+    # Of which file of inputs a name speaks is not known any more.
     "calls": lambda traces: tuple(
         replace(group, inputs="") if group.inputs else group for group in _records("calls")(traces)
     ),
