@@ -1,7 +1,6 @@
 """A trace and its file: one JSON document, gzipped when the name ends in ``.gz``.
 
-A trace is checked field by field as it is read. Whatever is wrong with it is one line: which file, what and
-where in it, what to do.
+A trace is checked field by field as it is read. An error is one line: which file, what and where in it, what to do.
 """
 
 from __future__ import annotations
@@ -96,9 +95,8 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def training(self) -> Training:
         """Did an optimizer step while recording? Without one nothing is known of a training."""
-        if any(source.optimizer_steps for source in self.sources) or any(
-            call.phase is Phase.OPTIMIZER for call in self.calls
-        ):
+        has_step = any(source.optimizer_steps for source in self.sources)
+        if has_step or any(call.phase is Phase.OPTIMIZER for call in self.calls):
             return Training.RECORDED
         if not self.sources:
             return Training.UNKNOWN
@@ -137,9 +135,8 @@ _header_decoder = msgspec.json.Decoder(_Header)
 def save_trace(trace: Trace, path: str | os.PathLike[str], *, rescue: bool = True) -> None:
     """Write ``trace`` to ``path``, whole or not at all.
 
-    Raises ``TraceError`` where it cannot be written. A training may have been needed for it: it is then written to
-    another file, which the error names, unless there will be another chance (``rescue=False``). Names of files that are
-    not UTF-8 are spelt escaped.
+    Raises ``TraceError`` if it cannot be written. Since a training may have been needed for it, it is then written to
+    another file, which the error names, unless ``rescue`` is false. Names of files that are not UTF-8 are escaped.
     """
     data = json_text(trace, indent=1).encode("utf-8")
     suffix = ".json"
@@ -156,14 +153,12 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
     data = _read(Path(path))
     again = "record it again with `tracer run`"
     try:
-        found = _header_decoder.decode(data).schema
-        if found > SCHEMA:
-            raise TraceError(
-                f"{path} is a trace of schema {found}; this release reads up to {SCHEMA}",
-                hint="update determinism-tracer",
-            )
-        if found < 1:
-            raise TraceError(f"{path} says it is of schema {found}, which never existed", hint=again)
+        schema = _header_decoder.decode(data).schema
+        if schema > SCHEMA:
+            what = f"{path} is a trace of schema {schema}; this release reads up to {SCHEMA}"
+            raise TraceError(what, hint="update determinism-tracer")
+        if schema < 1:
+            raise TraceError(f"{path} says it is of schema {schema}, which never existed", hint=again)
         trace = _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise TraceError(f"{path} is not a trace: {problem}", hint=again) from problem
@@ -178,12 +173,9 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
 
 def _read(path: Path) -> bytes:
     try:
-        if path.name.endswith(".gz"):
-            with open_plain(path) as packed, gzip.GzipFile(fileobj=packed) as stream:
-                data = read_within(stream, MAX_BYTES)
-        else:
-            with open_plain(path) as plain:
-                data = read_within(plain, MAX_BYTES)
+        with open_plain(path) as plain:
+            is_packed = path.name.endswith(".gz")
+            data = read_within(gzip.GzipFile(fileobj=plain) if is_packed else plain, MAX_BYTES)
     except FileNotFoundError as problem:
         raise TraceError(f"there is no file {path}", hint="record one with `tracer run -o FILE script.py`") from problem
     except (OSError, EOFError, zlib.error, ValueError) as problem:

@@ -1,8 +1,7 @@
-"""What a trace is made of: frozen structs, each field saying what it holds.
+"""The records of a trace: frozen structs, each field saying what it holds.
 
-A trace is something people attach to a public ticket: it names ops, lines of code and settings, and no host, no user,
-no absolute path, no value of any tensor. All of it is grouped as it happens: its size follows the lines of the program,
-not the length of a run.
+People attach traces to public tickets: a trace names ops, lines of code and settings, and no host, user, absolute path
+or tensor value. Calls are grouped as they happen: its size follows the lines of the program, not the length of a run.
 """
 
 from __future__ import annotations
@@ -49,28 +48,25 @@ class Place(NamedTuple):
 
     location: str = ""
     """``path:line`` of the innermost frame outside torch, relative to the working directory, else to its
-    ``site-packages``. A backward call bears its forward op's. Empty when it is not known."""
+    ``site-packages``; for a backward call its forward op's. Empty if unknown."""
     function: str = ""
     """Qualified name of the function at ``location``."""
     called_from: str = ""
-    """``path:line`` of the user's own frame (outside ``site-packages``) that led to ``location``, where that is
-    another; empty otherwise or where it was not taken."""
+    """``path:line`` of the user's own frame (outside ``site-packages``) that led to ``location``; empty if that is
+    ``location`` itself, or unknown."""
 
 
 _PLACE = re.compile(r"(.+):([0-9]{1,9})", re.DOTALL)
 
 
 def split_place(location: str) -> tuple[str, int | None]:
-    """Path and line of ``path:line``; all of it and ``None`` where it ends in no line's number."""
-    found = _PLACE.fullmatch(location)
-    return (found[1], int(found[2])) if found else (location, None)
+    """Path and line of ``path:line``; all of it and ``None`` if it does not end in a line number."""
+    match = _PLACE.fullmatch(location)
+    return (match[1], int(match[2])) if match else (location, None)
 
 
 class _PlacedMeta(msgspec.StructMeta):
-    """Gives a record the fields of ``Place`` where it says ``_: ClassVar[Place]``.
-
-    A base's fields would come first, and files would have them in another order.
-    """
+    """Gives a record the fields of ``Place`` where it says ``_: ClassVar[Place]``. A base's fields would come first."""
 
     def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **config: Any) -> Any:
         fields: dict[str, Any] = {}
@@ -85,7 +81,7 @@ class _PlacedMeta(msgspec.StructMeta):
 
 
 class Placed(msgspec.Struct, frozen=True, kw_only=True, metaclass=_PlacedMeta):
-    """A record of something that happened at a place: it has the fields of ``Place``, spelt as a file spells them."""
+    """A record of something that happened at a place: it has the fields of ``Place``."""
 
     if TYPE_CHECKING:
         location: str = ""
@@ -103,40 +99,40 @@ class ArmTrials(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     trials: int
     varied: int
-    """Those whose result was another one than the call's own."""
+    """Trials whose result differed from the call's own."""
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What trials showed of a group: calls that were made again on the spot, from the same inputs and generators."""
+    """What trials showed of a group: calls repeated on the spot, from the same inputs and generator states."""
 
     calls: int = 0
-    """Calls that were made again."""
+    """Calls that were repeated."""
     trials: int = 0
-    """How often, all together; trials on another number of threads are no part of it."""
+    """All repetitions, except those on another number of threads."""
     varied: int = 0
-    """Trials whose result was another one, to the bit, than the call's own."""
+    """Trials whose result differed, in any bit, from the call's own."""
     varied_calls: int = 0
     """Calls of which a trial varied."""
     distinct: int = 0
-    """Most different results of one call, its own among them; 0 where none was tried."""
+    """Most distinct results of one call, its own included; 0 if none was tried."""
     ulp: int = 0
-    """Largest difference of a floating-point number from the call's own, in units of the last place; 0 where none
-    varied, or where what varied are no such numbers."""
+    """Largest difference of a floating-point result from the call's own, in units in the last place; 0 if none
+    varied."""
     relative: float = 0.0
-    """Largest difference from the call's own, as a part of the larger of the two; 1 where only one is a number."""
+    """Largest difference from the call's own result, relative to the larger of the two; 1 if only one is a number."""
     first: int = 0
-    """Which of the group's calls, counted from 1, was the first that varied; 0 where none did."""
+    """The first of the group's calls that varied, counted from 1; 0 if none did."""
     arms: dict[TrialArm, ArmTrials] = {}
-    """Trials by what was changed meanwhile."""
+    """Trials by what was changed for them."""
     untried: dict[Untried, int] = {}
-    """Calls that were not made again, by the reason."""
+    """Calls that were not repeated, by reason."""
     together: int = 0
-    """So many groups of calls that may vary were made again as one, in a compiled region, so that nobody knows which of
-    several varied. 0: each call was made again by itself, or nothing in the region is known to vary."""
+    """The number of groups that may vary and were repeated together, in a compiled region, so that it is not known
+    which of them varied. 0: each call was repeated alone, or nothing in the region is known to vary."""
 
     @property
     def has_varied(self) -> bool:
-        """Did these calls themselves vary, as far as anything is known to?"""
+        """Are these calls known to vary themselves?"""
         return self.varied > 0 and self.together < 2
 
     @property
@@ -145,13 +141,13 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
         return 0 < self.varied * 10 < self.trials
 
 
-#: Facts of a call that draws: from which generator (``cpu``, ``cuda:0``, ``passed (cpu)``), where its state came from,
-#: and the line that seeded it.
+#: Facts of a call that draws: the generator (``cpu``, ``cuda:0``, ``passed (cpu)``), where its state came from, and the
+#: line that seeded it.
 GENERATOR, ORIGIN, SEEDED_AT = "rng.generator", "rng.origin", "rng.seeded_at"
 
 
 def kind_drawn_from(facts: Mapping[str, FactValue]) -> GeneratorKind | None:
-    """The kind of generator that a call with these ``facts`` drew from; ``None`` for one that drew from none."""
+    """The kind of generator that a call with these ``facts`` drew from, if any."""
     generator = facts.get(GENERATOR)
     return None if generator is None else GeneratorKind.spelt(generator)
 
@@ -166,46 +162,44 @@ class CallGroup(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     """Calls that agree in everything but their count."""
 
     op: str
-    """The overload as torch prints it: ``aten.add.Tensor``, ``torchvision.nms.default``; a higher-order op
-    as ``higher_order.cond``."""
+    """The overload as torch prints it: ``aten.add.Tensor``, ``torchvision.nms.default``, ``higher_order.cond``."""
     phase: Phase
     """Where in the step: forward, backward, recompute (activation checkpointing), optimizer or other."""
     module: str = ""
-    """Module path as ``named_modules()`` spells it, led by the root's class name when no model was given;
-    empty outside modules. A backward call bears its forward op's."""
+    """Module path as ``named_modules()`` spells it, led by the root's class name if no model was given; for a backward
+    call its forward op's; empty outside modules."""
     _: ClassVar[Place]
     count: int = 1
     """Number of calls."""
     node: str = ""
-    """Name of the autograd node that made the call (``IndexBackward0``), for backward calls; a gradient
-    accumulation bears the parameter's name behind a colon (``AccumulateGrad: fc.weight``)."""
+    """The autograd node that made a backward call (``IndexBackward0``); a gradient accumulation is followed by the
+    parameter's name (``AccumulateGrad: fc.weight``)."""
     forward_unknown: bool = False
-    """Is it a backward call of which the forward's line is not known? ``location`` is then the line that asked for the
+    """Is it a backward call whose forward line is unknown? ``location`` is then the line that asked for the
     gradient."""
     host: HostCode | None = None
-    """Why the call is known to run on the host, whatever device the training runs on; ``None`` where it is not."""
+    """Why the call is known to run on the host, whatever the training's device; ``None`` if it is not."""
     facts: dict[str, FactValue] = {}
-    """What conditions may read of the call: ``device``, ``dtype``, ``layout``, ``ndim`` of what it works on,
-    ``arg.*``, ``given.*``, ``shape.*`` for the ops whose rules ask, ``subclass`` for a tensor subclass."""
+    """Facts that conditions read: ``device``, ``dtype``, ``layout``, ``ndim`` of the tensor that the call works on,
+    ``arg.*``, ``given.*``, ``shape.*`` for ops whose rules ask, ``subclass`` for a tensor subclass."""
     given: dict[str, Argument] = {}
-    """What the first of the calls was called with, by the names of the op's schema; empty where nobody looked."""
+    """The arguments of the first call, by their names in the op's schema; empty if they were not recorded."""
     inputs: str = ""
-    """The name under which the data of the first call lie in the file of inputs beside the trace; empty where they were
-    not kept (``tracer run --keep-inputs``)."""
+    """The name of the first call's data in the file of inputs beside the trace; empty if they were not kept
+    (``tracer run --keep-inputs``)."""
     region: str | None = None
-    """``Region.id`` of the region that the call ran in; ``None`` for a call that ran eagerly."""
+    """``Region.id`` of the region that the call ran in; ``None`` for an eager call."""
     kernels: tuple[str, ...] = ()
-    """Names of the kernels that the call went into: of its region, or of ``Trace.launched`` where it launched one
-    itself. Empty for an eager call, for one that became no code of its own (a view), and where it is not known
-    (``Region.inside``)."""
+    """Names of the kernels that the call became part of: of its region, or of ``Trace.launched`` if it launched one
+    itself. Empty for an eager call, for one without code of its own (a view), and if unknown (``Region.inside``)."""
     tried: Tried | None = None
-    """What making its calls again showed; ``None`` where nobody asked, or the group was not at risk."""
+    """What repeating its calls showed; ``None`` if trials were off, or the group was not at risk."""
     data: dict[DataShown, int] = {}
-    """Calls by what their data show; empty where nobody looked. Calls that are missing from it were not looked at."""
+    """Calls by what their data show. Missing calls were not looked at."""
 
     @property
     def draw(self) -> Draw | None:
-        """What it drew, as the ledger has it; ``None`` where it drew from no generator."""
+        """Its entry in the ledger of draws; ``None`` if it drew from no generator."""
         generator = self.facts.get(GENERATOR)
         if generator is None:
             return None
@@ -226,18 +220,18 @@ class Event(Placed, frozen=True, kw_only=True, omit_defaults=True):
 
     kind: EventKind
     name: str
-    """What it was about: a variable's name, a setting's dotted name (``torch.use_deterministic_algorithms``), a
+    """Its subject: a variable's name, a setting's dotted name (``torch.use_deterministic_algorithms``), a
     ``Subsystem``, or a generator (``cpu``, ``cuda``, ``cuda:0``, ``passed``, ``python``, ``numpy``; ``numpy-objects``
-    for a ``Generator`` of NumPy that was made without a seed)."""
+    for a NumPy ``Generator`` made without a seed)."""
     before: str = ""
-    """A setting's value before, as text; a variable's, empty where it was not set."""
+    """The value before, as text; empty for a variable that was not set."""
     value: str = ""
     """The value after the first time, as text; for a seed, how it was made (``SeedOrigin``)."""
     values_differ: bool = False
-    """Was it another value at a later time?"""
+    """Did a later time set another value?"""
     _: ClassVar[Place]
     phase: Phase = Phase.OTHER
-    """The phase in which it happened first."""
+    """The phase of its first time."""
     while_recording: bool = False
     """Did it happen while ops were recorded?"""
     first: int = 0
@@ -247,11 +241,11 @@ class Event(Placed, frozen=True, kw_only=True, omit_defaults=True):
     parts_phases: bool = False
     """Were forward calls recorded before it and backward calls after it, within one training step?"""
     after_calls: bool = False
-    """Were forward calls recorded before it, at one of its times? If not, there was nothing to part."""
+    """Were forward calls recorded before one of its times? If not, it separates nothing."""
     is_followed: bool = True
-    """Were calls recorded after the first of those times too? What a program puts back at its end parts nothing."""
+    """Were calls recorded after the first of those times too? A value restored at the end separates nothing."""
     after_draws: bool = False
-    """A seed: had the generator drawn while recording before it was seeded again, and did it draw after?"""
+    """For a seed: did the generator draw while recording, both before and after?"""
     count: int = 1
 
 
@@ -261,15 +255,15 @@ class Generator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     """``cpu``, ``cuda:0``, ``python`` (the module ``random``), ``numpy`` (``numpy.random``'s global one)."""
     origin: SeedOrigin
-    """Where the state came from that it drew from first; at the region's end where it drew nothing."""
+    """Where the state of its first draw came from; without draws, the state at the end."""
     seeded_at: str = ""
-    """``path:line`` of the call that seeded it last before that, where it was seen."""
+    """``path:line`` of the call that seeded that state, if it was seen."""
     before: str = ""
     """Digest of its state when recording began: sixteen hexadecimal digits."""
     after: str = ""
     """Digest of its state when recording ended."""
     drew: bool | None = None
-    """Did the region draw from it, beyond what the program's seeding explains? ``None``: could not be told."""
+    """Did the region draw from it, beyond what the program's seeding explains? ``None``: unknown."""
 
     @property
     def kind(self) -> GeneratorKind:
@@ -281,7 +275,7 @@ class Draw(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """Draws from one generator by one op or function at one place."""
 
     generator: str
-    """``cpu``, ``cuda:0``; ``passed (cpu)`` for a ``torch.Generator`` that the program made; ``python``, ``numpy``."""
+    """``cpu``, ``cuda:0``; ``passed (cpu)`` for a ``torch.Generator`` of the program's; ``python``, ``numpy``."""
     op: str
     """The overload, or the function (``random.shuffle``, ``numpy.random.rand``)."""
     phase: Phase = Phase.OTHER
@@ -291,7 +285,7 @@ class Draw(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """Calls that drew."""
     origin: SeedOrigin = SeedOrigin.UNSEEN
     seeded_at: str = ""
-    """``path:line`` of the call that seeded the generator, where it was seen."""
+    """``path:line`` of the call that seeded the generator, if it was seen."""
 
     @property
     def kind(self) -> GeneratorKind:
@@ -300,28 +294,28 @@ class Draw(Placed, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class MachineNumber(Placed, frozen=True, kw_only=True, omit_defaults=True):
-    """A number at one line, outside torch and the standard library, that is another one in every process."""
+    """A number, taken at one line outside torch and the standard library, that differs in every process."""
 
     source: NumberSource
     use: NumberUse
     what: str = ""
-    """What was called: ``random.Random``, ``numpy.random``, ``os.urandom``, ``uuid.uuid4``, ``secrets``; of a seed, the
-    generator that it seeded (``cpu``, ``torch``, ``python``, ``numpy``)."""
+    """The function: ``random.Random``, ``numpy.random``, ``os.urandom``, ``uuid.uuid4``, ``secrets``; for a seed the
+    generator (``cpu``, ``torch``, ``python``, ``numpy``)."""
     _: ClassVar[Place]
     phase: Phase = Phase.OTHER
     by_library: bool = False
-    """Was it an installed package that asked for it?"""
+    """Did an installed package ask for it?"""
     count: int = 1
 
     @property
     def is_read_in_text(self) -> bool:
-        """Is it an order or a hash that an earlier release read in the program's text? Nothing judges those."""
+        """Is it an order or a hash read in the program's text by an earlier release? Nothing judges those."""
         is_hash = self.source is NumberSource.HASH and self.use is NumberUse.VALUE
         return self.use is NumberUse.ORDER or is_hash
 
 
 class Allocation(Placed, frozen=True, kw_only=True, omit_defaults=True):
-    """Calls at one place that allocated memory without writing it, and that torch would fill in deterministic mode."""
+    """Calls at one place that allocated memory without writing it, which torch would fill in deterministic mode."""
 
     op: str
     phase: Phase = Phase.OTHER
@@ -329,10 +323,10 @@ class Allocation(Placed, frozen=True, kw_only=True, omit_defaults=True):
     _: ClassVar[Place]
     count: int = 1
     bytes: int = 0
-    """Bytes of all those calls together: what the fill would write."""
+    """Bytes of all calls together: what the fill would write."""
     unfollowed: int = 0
-    """Calls whose memory could not be followed to its first read: handed to numpy, to another library, to an op that
-    writes at places that only its data know."""
+    """Calls whose memory could not be followed to its first read: passed to NumPy, to another library, or to an op that
+    writes where its data say."""
 
 
 class UnwrittenRead(Placed, frozen=True, kw_only=True, omit_defaults=True):
@@ -345,11 +339,11 @@ class UnwrittenRead(Placed, frozen=True, kw_only=True, omit_defaults=True):
     _: ClassVar[Place]
     count: int = 1
     allocated_by: str = ""
-    """The overload that gave the memory."""
+    """The overload that allocated the memory."""
     allocated_at: str = ""
     """``path:line`` of that call."""
     allocated_from: str = ""
-    """The user's own line that led there, where that is another."""
+    """The user's own line that led there, if it is another."""
 
 
 class OverlapWrite(Placed, frozen=True, kw_only=True, omit_defaults=True):
@@ -366,37 +360,34 @@ class OverlapWrite(Placed, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Loader(Placed, frozen=True, kw_only=True, omit_defaults=True):
-    """A ``DataLoader`` that was iterated.
-
-    Its place is that of its construction; of its first iteration where the construction was not seen.
-    """
+    """A ``DataLoader`` that was iterated; its place is its construction, or its first iteration if that was not
+    seen."""
 
     _: ClassVar[Place]
     iterations: int = 1
-    """How often an iterator was made."""
+    """Iterators made of it."""
     workers: int = 0
     """Worker processes; 0: the data is loaded in the training process."""
     has_worker_init: bool = False
     shuffles: bool = False
     """Does its sampler draw the order at random?"""
     sampler: str = ""
-    """Class of the sampler, or of the batch sampler where that is not torch's own."""
+    """Class of the sampler, or of the batch sampler if that is not torch's own."""
     has_generator: bool = False
-    """Was a ``generator`` given?"""
     origin: SeedOrigin = SeedOrigin.UNSEEN
-    """Where the state came from that its order and its workers' seeds are drawn from."""
+    """Where the generator state came from that its order and its workers' seeds are drawn from."""
     seeded_at: str = ""
     workers_origin: SeedOrigin | None = None
-    """The same for its workers' seeds alone, where its order is drawn from another generator."""
+    """The same for its workers' seeds, if its order is drawn from another generator."""
     workers_seeded_at: str = ""
     workers_have_generator: bool = False
-    """Was a ``generator`` given for that other one?"""
+    """Was a ``generator`` given for that one?"""
     in_order: bool = True
     persistent_workers: bool = False
     start_method: str = ""
     """How its workers start: ``fork``, ``spawn``, ``forkserver``; empty without workers."""
     epoch_set: bool | None = None
-    """For a ``DistributedSampler``: was ``set_epoch`` called? ``None`` for other samplers, or where unseen."""
+    """For a ``DistributedSampler``: was ``set_epoch`` called? ``None`` for other samplers, or if unknown."""
     worker_draws: tuple[str, ...] = ()
     """Global generators that its workers were seen to draw from: ``python``, ``numpy``, ``torch``."""
     workers_seen: bool = True
@@ -404,116 +395,112 @@ class Loader(Placed, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Kernel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One kernel as the generated code, or the program, has it."""
+    """One kernel of the generated code, or of the program."""
 
     name: str
-    """``cpp_fused_index_add_0``, ``triton_poi_fused_add_1``, ``extern_kernels.mm``, ``aten.index_put_.default``; a
-    kernel of the program's own by its function's name."""
+    """``cpp_fused_index_add_0``, ``triton_poi_fused_add_1``, ``extern_kernels.mm``, ``aten.index_put_.default``; for a
+    kernel of the program's, its function's name."""
     language: KernelLanguage
     device: str = ""
-    """What it was generated for, in the vocabulary's words; empty where it is not known."""
+    """The device that it was generated for, in the vocabulary's words; empty if unknown."""
     calls: int = 1
     """How often one execution of its region calls it."""
     ops: tuple[str, ...] = ()
-    """The ops that went into it, as call groups of its region spell them, once each."""
+    """The ops that were fused into it, as call groups of its region spell them, once each."""
     original_ops: tuple[str, ...] = ()
-    """The ops of the program that those were made of, where its name or a comment says so (``aten.index_add``)."""
+    """The program's ops that those come from, if its name or a comment says so (``aten.index_add``)."""
     is_matched: bool = True
-    """Were ``ops`` told by the compiler? If not they were inferred from names, as for code that came from a cache."""
+    """Did the compiler tell ``ops``? If not they were inferred from names, as for code from a cache."""
     atomic: bool | None = None
-    """Does its source add, or combine otherwise, atomically in floating point? ``None`` where there is no source to
-    read: an extern kernel, a fallback."""
+    """Does its source combine floating-point numbers atomically? ``None`` without source: an extern kernel, a
+    fallback."""
     is_parallel: bool | None = None
-    """Do several threads run it at once? A kernel that one thread runs adds in one order. ``None``: not known."""
+    """Do several threads run it at once? One thread adds in one order. ``None``: unknown."""
     keeps_apart: bool = False
-    """Does its source prove that no two threads meet in one number, wherever it adds atomically or writes at an index?
-    Each then adds and writes in its own order."""
+    """Does its source prove that no two threads combine or write the same number? Each then keeps its own order."""
     lines: tuple[str, ...] = ()
-    """The lines of its source that show it; only where source was asked for (``--with-source``)."""
+    """The lines of its source that show it; only if source was asked for (``--with-source``)."""
     choice: str = ""
-    """The configuration or the template that autotuning chose; empty where nothing was chosen."""
+    """The configuration or the template that autotuning chose, if it did."""
     by_stopwatch: bool | None = None
-    """Was that chosen by timing candidates in this or in an earlier process? ``None``: could not be told, or nothing
-    was chosen."""
+    """Was that chosen by timing candidates in this or an earlier process? ``None``: unknown, or nothing was chosen."""
 
     @property
     def is_the_programs(self) -> bool:
-        """Did the program bring it? Then no setting of torch's changes its source."""
+        """Is it the program's own? Then no setting of torch changes its source."""
         return self.language is KernelLanguage.USER_TRITON
 
     def launched_on(self, device: str) -> Kernel:
-        """As it runs on ``device``, where the program launches it itself: its source is the same there."""
+        """A kernel that the program launches itself, as it runs on ``device``: its source is the same there."""
         if self.device == device:
             return self
         return msgspec.structs.replace(self, device=device, is_parallel=None, keeps_apart=False)
 
     @property
     def rounds_by_choice(self) -> bool:
-        """Was it chosen by a stopwatch, and may another choice round otherwise? Blocks of a pointwise kernel do not
-        matter to it: each element is computed by itself."""
+        """Was it chosen by timing, and may another choice round differently? A pointwise kernel's blocks do not matter:
+        each element is computed by itself."""
         return self.by_stopwatch is True and not self.name.startswith("triton_poi_")
 
     @property
     def adds_in_any_order(self) -> bool | None:
-        """Do several threads add atomically to one number, so that the order varies? ``None`` where there is no source
-        to read."""
+        """Do several threads add atomically to one number, so that the order varies? ``None`` without source."""
         return None if self.atomic is None else self.atomic and not self.writes_in_order
 
     @property
     def writes_in_order(self) -> bool:
-        """Is it certain that no two threads write to one number, whatever the indices are?"""
+        """Is it certain that no two threads write to one number, whatever the indices?"""
         return self.is_parallel is False or self.keeps_apart
 
 
 class Region(Placed, frozen=True, kw_only=True, omit_defaults=True):
-    """A piece of code that was compiled, or captured, and runs as one. Forward and backward are two regions."""
+    """Code that was compiled, or captured, and runs as one. Forward and backward are two regions."""
 
     id: str
-    """Unique in its trace, and the same in every run of one program: torch's compile id and the direction,
-    ``0/1 backward``."""
+    """Unique in its trace, and equal in every run of a program: torch's compile id and direction, ``0/1 backward``."""
     kind: RegionKind = RegionKind.COMPILED
     function: str = ""
     """Name of the function that was compiled."""
     location: str = ""
-    """``path:line`` where that function begins, as for ``CallGroup``."""
+    """``path:line`` where that function begins."""
     called_from: str = ""
-    """``path:line`` of the user's line that first ran it, where that was seen."""
+    """``path:line`` of the user's line that first ran it, if that was seen."""
     backend: str = ""
     """``inductor``, ``aot_eager``, ``eager``, or the name of a custom one; empty for a CUDA graph."""
     device: str = ""
-    """What its code was generated for, in the vocabulary's words; several are joined by commas."""
+    """The devices that its code was generated for, in the vocabulary's words, joined by commas."""
     direction: Direction = Direction.INFERENCE
     mode: str = ""
-    """``reduce-overhead``, ``max-autotune``: what ``torch.compile`` was told."""
+    """``torch.compile``'s ``mode``: ``reduce-overhead``, ``max-autotune``."""
     dynamic: bool | None = None
-    """Does it serve several sizes? ``None``: not known."""
+    """Does it serve several sizes? ``None``: unknown."""
     fullgraph: bool | None = None
-    """Was the function to be compiled whole? ``None``: not known."""
+    """``torch.compile``'s ``fullgraph``; ``None``: unknown."""
     options: dict[str, FactValue] = {}
-    """Inductor's settings as they stood while it was compiled, by the names of the table of settings."""
+    """Inductor's settings while it was compiled, by the names of the table of settings."""
     deterministic_mode: DeterministicMode | None = None
-    """torch's deterministic mode while it was compiled: what its kernels were chosen by. ``None``: not known."""
+    """torch's deterministic mode while it was compiled, by which its kernels were chosen. ``None``: unknown."""
     origin: RegionOrigin = RegionOrigin.UNKNOWN
     uses_cuda_graphs: bool = False
     """Is it replayed from CUDA graphs (``mode="reduce-overhead"``)?"""
     by_compiled_autograd: bool = False
     """Did compiled autograd make it of a whole backward pass?"""
     executions: int = 0
-    """How often it ran while recording; of a CUDA graph, its replays. 0 where its ops are dispatched one by one, or
-    where it is not seen."""
+    """How often it ran while recording; for a CUDA graph, its replays. 0 if its ops are dispatched one by one, or it is
+    not seen."""
     recompiles: str = ""
-    """``Region.id`` of the region of the same function that did not serve, and for which this was compiled."""
+    """``Region.id`` of the region of the same function that this one was compiled to replace."""
     guard: str = ""
-    """The condition that failed there, as torch words it."""
+    """The guard of that region that failed, in torch's words."""
     inside: RegionInside = RegionInside.UNSEEN
     why: RegionGap | None = None
-    """Why it was not seen whole; ``None`` for one that was."""
+    """Why it was not seen whole; ``None`` if it was."""
     ops: int = 0
     """Ops of its graph: what one execution adds to the counts of its call groups."""
     kernels: tuple[Kernel, ...] = ()
     """In the order of their first call."""
     tried: Tried | None = None
-    """What running it again showed, each execution as one call; ``None`` where nobody asked or nothing is at risk."""
+    """What repeating it showed, each execution as one call; ``None`` if trials were off or nothing is at risk."""
 
 
 class BlindSpot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -523,9 +510,8 @@ class BlindSpot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     detail: str
     """What it was, in one sentence: a function's name, a number of worker processes."""
     location: str = ""
-    """``path:line`` where it was noticed, when known."""
+    """``path:line`` where it was noticed, if known."""
     count: int = 1
-    """How often it was noticed."""
 
 
 class CudaDevice(msgspec.Struct, frozen=True, kw_only=True):
@@ -537,7 +523,7 @@ class CudaDevice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The process's versions and settings when recording began. ``None`` means: could not be read."""
+    """The process's versions and settings when recording began. ``None``: could not be read."""
 
     python: str
     platform: str
@@ -574,28 +560,28 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     variables: dict[str, str] = {}
     """Environment variables that the tables name and that were set. No others."""
     settings: dict[str, FactValue] = {}
-    """Further settings by their dotted names, ``torch.backends.cuda.matmul.allow_fp16_accumulation``: those that the
-    table of settings names and that could be read."""
+    """Further settings that the table of settings names, by their dotted names:
+    ``torch.backends.cuda.matmul.allow_fp16_accumulation``."""
 
 
 class TraceSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One recording that went into a trace; a merged trace has several."""
+    """One recording that a trace is made of; a merged trace has several."""
 
     name: str = ""
-    """What the recording was called: the tracer's ``name``, or the script's file name."""
+    """The tracer's ``name``, or the script's file name."""
     rank: int | None = None
-    """Rank in a distributed job, when there was one."""
+    """Rank in a distributed job, if there was one."""
     world_size: int | None = None
     optimizer_steps: int = 0
     """Optimizer steps that ended while recording."""
     calls: int = 0
     """Dispatched calls recorded."""
     fake_calls: int = 0
-    """Calls on fake tensors (torch's ``FakeTensorMode``): counted as on the device that they claim; nothing was
+    """Calls on fake tensors (torch's ``FakeTensorMode``), counted on the device that they claim; nothing was
     computed."""
     eager: bool = False
-    """Was compilation switched off for the recording (``tracer run --eager``)?"""
+    """Was compilation switched off (``tracer run --eager``)?"""
     values: bool = False
-    """Were digests of what calls read and wrote kept, in the file beside the trace (``tracer run --values``)?"""
+    """Were digests of what calls read and wrote kept beside the trace (``tracer run --values``)?"""
     partial: str = ""
     """Why recording ended early (``interrupted``, an exception's class); empty for a whole one."""

@@ -1,4 +1,4 @@
-"""What a file of values holds: the words, the definitions, and the columns as they are read."""
+"""What a file of values holds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tracer.trace.records import Environment, Place, Placed
 #: The format that this release writes, and the newest that it reads.
 SCHEMA = 1
 
-#: The digest of what was not digested, or of nothing at all.
+#: The digest of nothing, and of what was not digested.
 NO_DIGEST = 0
 
 U2 = npt.NDArray[np.uint16]
@@ -28,7 +28,7 @@ I8 = npt.NDArray[np.int64]
 
 
 class ValueKind(Word):
-    """What a tensor or a state is that calls did not make."""
+    """What a tensor or a state is that no recorded call made."""
 
     PARAMETER = "parameter"
     BUFFER = "buffer"
@@ -38,9 +38,9 @@ class ValueKind(Word):
     HYPERPARAMETER = "hyperparameter"
     """A number of an optimizer's parameter group: ``lr of group 0``."""
     BATCH = "batch"
-    """What a loader gave; its position is the batch's place in the epoch, from 0."""
+    """A loader's batch; its position is its place in the epoch, from 0."""
     OUTSIDE = "outside"
-    """A tensor that no recorded call made and nothing above is: made before recording, by NumPy, by a constant."""
+    """Any other tensor: made before recording, by NumPy, by a constant."""
     OUTSIDE_CHANGE = "outside-change"
     """A known tensor whose bytes changed while no op wrote."""
     GENERATOR = "generator"
@@ -52,28 +52,27 @@ class ValueKind(Word):
 
 
 class Mark(IntFlag):
-    """What a call was beside its digests."""
+    """Properties of a call."""
 
     READ_UNWRITTEN = 1
-    """It read memory that nobody had wholly written."""
+    """It read memory that was not wholly written."""
     UNWRITTEN = 2
-    """It gives memory without writing it: its output is not digested."""
+    """It allocates memory without writing it: its output is not digested."""
     INPUT_NOT_DIGESTED = 4
-    """An input could not be digested (fake, meta, a layout that is not known): agreement is not known."""
+    """An input could not be digested (fake, meta, an unknown layout): agreement is not known."""
     OUTPUT_NOT_DIGESTED = 8
     COLLECTIVE = 16
     """Its result depends on other processes."""
     COMPILED = 32
     """A compiled region."""
     TO_HOST = 64
-    """It handed a value to Python: ``item()``, ``tolist()``, ``numpy()``. What the host does afterwards may follow
-    from it."""
+    """It handed a value to Python (``item()``, ``tolist()``, ``numpy()``), on which the host may act."""
     TURNED = 128
-    """An input is a view that changes the order of memory alone, and was digested as it lies there. The mark's upper
-    byte (``TURN_SHIFT``) says how; digests of inputs that lie otherwise cannot be compared."""
+    """An input is a view that only permutes dimensions, and was digested in memory order. The mark's upper byte
+    (``TURN_SHIFT``) says how; digests of inputs that lie differently cannot be compared."""
 
 
-#: From a call's marks to how its inputs lie that are digested as they lie.
+#: Shifts a call's marks to the memory order of inputs that were digested in it.
 TURN_SHIFT = 8
 
 
@@ -89,7 +88,7 @@ class Group(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
 
 class Name(msgspec.Struct, frozen=True, gc=False):
-    """Something that entries, moments and draws speak of."""
+    """The subject of entries, moments and draws."""
 
     kind: ValueKind
     name: str
@@ -97,7 +96,7 @@ class Name(msgspec.Struct, frozen=True, gc=False):
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file of values begins with: known before the first call."""
+    """The beginning of a file of values."""
 
     schema: int = SCHEMA
     tracer_version: str = ""
@@ -108,11 +107,11 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     digest: str = "xxh3-64"
     """How bytes were digested; recordings of different digests cannot be compared."""
     environment: Environment | None = None
-    """Settings when recording began; a killed run has no trace that says them."""
+    """Settings when recording began; a killed run has no trace to hold them."""
 
 
 class Entries(msgspec.Struct, frozen=True):
-    """What calls read that no recorded call had written, in order: parallel columns."""
+    """Inputs that no recorded call had written, in order: parallel columns."""
 
     name: U4
     """Index in ``Values.names``."""
@@ -183,9 +182,6 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
         return self.origins[self.origin_start[call] : self.origin_start[call + 1]]
 
 
-_SUFFIXES = (".gz", ".json", ".trace")
-
-
 def inputs_path(trace: str | os.PathLike[str]) -> Path:
     """The file of kept inputs beside a trace: ``run.inputs.safetensors`` for ``run.json``."""
     return values_path(trace).with_suffix(".inputs.safetensors")
@@ -194,7 +190,7 @@ def inputs_path(trace: str | os.PathLike[str]) -> Path:
 def values_path(trace: str | os.PathLike[str]) -> Path:
     """The file of values beside a trace: ``run.values`` for ``run.trace.json``, ``run.json.gz`` or itself."""
     path = Path(trace)
-    for suffix in _SUFFIXES:
+    for suffix in (".gz", ".json", ".trace"):
         if path.suffix == suffix:
             path = path.with_suffix("")
     return path if path.suffix == ".values" else path.with_name(f"{path.name}.values")

@@ -1,4 +1,4 @@
-"""Digests of digests and of texts: how many become one."""
+"""Digests of digests and of texts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ import xxhash
 
 
 def fold(digests: Iterable[int]) -> int:
-    """One digest of several, in their order: 0 of none, itself of one.
-
-    Order is part of it, so that two arguments that changed places are seen.
-    """
+    """One digest of several, which depends on their order: 0 of none, itself of one."""
     if type(digests) is list and len(digests) == 1:
         return digests[0]  # type: ignore[no-any-return]
     row = array("Q", digests)
@@ -27,17 +24,17 @@ def text_digest(text: str) -> int:
     return xxhash.xxh3_64_intdigest(text.encode("utf-8", "surrogatepass")) or 1
 
 
-#: Between the numbers among a call's arguments and the parts of tensors that it was given.
+#: Separates the numbers among a call's arguments from the parts of tensors that it reads.
 _PARTS = " | "
 
 
 def spelt_places(places: Iterable[Sequence[Any]]) -> str:
-    """The parts of tensors that a call was given, in words: the end of the text of its numbers."""
-    told = [
+    """The parts of tensors that a call reads, in words: the end of the text of its numbers."""
+    parts = [
         f"{name} of {'x'.join(map(str, sizes)) or '1'}{f' from {offset}' if offset >= 0 else ''}"
         for name, offset, *sizes in places
     ]
-    return _PARTS + ", ".join(told) if told else ""
+    return _PARTS + ", ".join(parts) if parts else ""
 
 
 def without_places(text: str) -> str:

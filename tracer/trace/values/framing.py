@@ -1,7 +1,7 @@
-"""How a file of values lies on disk: a magic line, then blocks, each whole or not there.
+"""How a file of values lies on disk: a magic line, then blocks.
 
 A block is its kind (one byte), its length (four bytes), the xxh3 digest of kind, length and body (eight bytes), all
-little-endian, and the body. What a killed run leaves ends in the middle of a block at worst; that one is passed over.
+little-endian, and the body. The file of a killed run may end in the middle of a block, which is ignored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tracer.trace.values.columns import Group, Name
 MAGIC = b"determinism-tracer values\n"
 HEADER, CALLS, END = b"H", b"C", b"E"
 
-#: No block that this writes comes near it; a length above it is not one.
+#: Larger lengths are damage: no block that is written comes near.
 MAX_BLOCK = 1 << 28
 
 _FRAME = struct.Struct("<cIQ")
@@ -32,7 +32,7 @@ ROW_TYPE = np.dtype(
 )
 
 
-#: What is not there for each call: table -> its columns, in the order in which the writer collects them.
+#: Tables that do not have one row per call: their columns, in the order in which the writer collects them.
 TABLES = {
     "keep": {"call": "<u4", "origin": "<i4"},
     "entry": {"name": "<u4", "position": "<i4", "digest": "<u8", "call": "<u4"},
@@ -81,7 +81,7 @@ def framed(kind: bytes, body: bytes) -> bytes:
 
 
 def blocks_of(stream: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
-    """Kind and body of each whole block; ends at the first that is not, as a ``ValueError`` that says which."""
+    """Kind and body of each block; raises ``ValueError`` at the first that is not whole, saying where."""
     at = len(MAGIC)
     while frame := stream.read(_FRAME.size):
         if len(frame) < _FRAME.size:
@@ -101,21 +101,20 @@ def _checksum(kind: bytes, body: bytes) -> int:
 
 
 def packed(values: np.ndarray, *, squeeze: bool) -> Column:
-    """A column of ``values``. Digests do not get smaller, so that they are not tried (``squeeze``)."""
+    """A column of ``values``, compressed if ``squeeze``: digests do not get smaller."""
     data = np.ascontiguousarray(values).tobytes()
     if squeeze and len(data) > 64:
-        smaller = zlib.compress(data, 1)
-        data = smaller if len(smaller) < len(data) else data
+        data = min(data, zlib.compress(data, 1), key=len)
     return Column(len(values), data)
 
 
 def spread(column: Column, dtype: str) -> int:
-    """Bytes of a column's numbers, as far as it says."""
+    """Size of a column's numbers in bytes, as it claims."""
     return column.size * np.dtype(dtype).itemsize
 
 
 def unpacked(column: Column, dtype: str) -> np.ndarray:
-    """The numbers of a column; ``ValueError`` where it is not what it says."""
+    """The numbers of a column; ``ValueError`` if it is not what it claims."""
     expected = spread(column, dtype)
     if not 0 <= expected <= MAX_BLOCK:
         raise ValueError(f"a column of {column.size:,} elements")

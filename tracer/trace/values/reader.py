@@ -14,7 +14,7 @@ from tracer.trace.values import framing
 from tracer.trace.values.columns import SCHEMA, Entries, Group, Header, Moments, Name, Values
 
 _AGAIN = "record it again with `tracer run --values`"
-#: Digests do not get smaller: bytes that a file unpacks to for each that it has.
+#: Bytes that one byte of a file can unpack to at most: digests do not compress.
 _MOST_SPREAD = 64
 
 _header = msgspec.msgpack.Decoder(Header)
@@ -37,9 +37,8 @@ def read_values(path: str | os.PathLike[str]) -> Values:
                 raise TraceError(f"{path} is not a file of values", hint=_AGAIN)
             return _Reading(path).read(stream)
     except FileNotFoundError as problem:
-        raise TraceError(
-            f"there is no file {path}", hint="record one with `tracer run --values -o FILE script.py`"
-        ) from problem
+        hint = "record one with `tracer run --values -o FILE script.py`"
+        raise TraceError(f"there is no file {path}", hint=hint) from problem
     except (OSError, ValueError) as problem:
         raise TraceError(f"cannot read {path}: {reason_of(problem)}", hint="check the file") from problem
 
@@ -59,9 +58,8 @@ class _Reading:
 
     def read(self, stream: BinaryIO) -> Values:
         header, end, problem = None, None, ""
-        found = framing.blocks_of(stream)
         try:
-            for kind, body in found:
+            for kind, body in framing.blocks_of(stream):
                 if header is None:
                     header = self._header(kind, body)
                 elif kind == framing.CALLS:
@@ -79,32 +77,26 @@ class _Reading:
             problem = str(fault)
         if header is None:
             raise TraceError(f"{self.path} holds no recording: {problem or 'it ends at once'}", hint=_AGAIN)
-        if end is None:
-            problem = f"it was cut off ({problem})" if problem else "it was cut off"
-        return self._values(header, end.partial if end is not None else problem)
+        cut_off = f"it was cut off ({problem})" if problem else "it was cut off"
+        return self._values(header, cut_off if end is None else end.partial)
 
     def _header(self, kind: bytes, body: bytes) -> Header:
         if kind != framing.HEADER:
             raise ValueError("it does not begin with a header")
         schema = msgspec.msgpack.decode(body, type=_Schema).schema
         if schema > SCHEMA:
-            raise TraceError(
-                f"{self.path} is a file of values of schema {schema}; this release reads up to {SCHEMA}",
-                hint="update determinism-tracer",
-            )
+            what = f"{self.path} is a file of values of schema {schema}; this release reads up to {SCHEMA}"
+            raise TraceError(what, hint="update determinism-tracer")
         return _header.decode(body)
 
     def _take(self, block: framing.CallsBlock) -> None:
         """One block, checked as a whole before any of it is kept."""
         if block.first != self.calls:
             raise ValueError(f"calls from {block.first:,} on, where {self.calls:,} is meant")
-        unknown = block.columns.keys() - framing.COLUMNS.keys()
-        if unknown:
+        if unknown := block.columns.keys() - framing.COLUMNS.keys():
             raise ValueError(f"it has an unknown column, {min(unknown)}")
-        if (
-            sum(framing.spread(column, framing.COLUMNS[name]) for name, column in block.columns.items())
-            > framing.MAX_BLOCK
-        ):
+        sizes = (framing.spread(column, framing.COLUMNS[name]) for name, column in block.columns.items())
+        if sum(sizes) > framing.MAX_BLOCK:
             raise ValueError("its columns hold more than any block does")
         columns = {
             name: framing.unpacked(block.columns[name], dtype) if name in block.columns else np.empty(0, dtype)
@@ -138,15 +130,13 @@ class _Reading:
         """Origins as indices: a call is written as the way back to it."""
         reader = np.repeat(np.arange(self.calls, self.calls + len(counts), dtype=np.int64), counts)
         way = origins.astype(np.int64)
-        found = np.where(way > 0, reader - way, way)
-        if len(found) and (
-            int(found.min()) < -entries or bool((way == 0).any()) or bool(((way > 0) & (found < 0)).any())
-        ):
+        absolute = np.where(way > 0, reader - way, way)
+        if ((absolute < -entries) | (way == 0) | ((way > 0) & (absolute < 0))).any():
             raise ValueError("an input comes from nowhere")
-        return found.astype(np.int32)
+        return absolute.astype(np.int32)
 
     def _column(self, name: str) -> Any:
-        """The whole of a column; its parts are dropped at once, so that no two columns lie twice in memory."""
+        """The whole of a column; its parts are dropped at once to save memory."""
         parts = self.parts.pop(name)
         return np.concatenate(parts) if parts else np.empty(0, framing.COLUMNS[name])
 
@@ -155,25 +145,23 @@ class _Reading:
         np.cumsum(self._column("origins"), out=starts[1:])
         keeps = np.empty((sum(map(len, self.parts["keep.call"])), 2), np.int64)
         keeps[:, 0], keeps[:, 1] = self._column("keep.call"), self._column("keep.origin")
-        entry = {name: self._column(f"entry.{name}") for name in framing.TABLES["entry"]}
-        moment = {name: self._column(f"moment.{name}") for name in framing.TABLES["moment"]}
+        tables = {
+            table: {name: self._column(f"{table}.{name}") for name in framing.TABLES[table]}
+            for table in ("entry", "draw", "moment", "step")
+        }
         return Values(
             header=header,
             groups=tuple(self.groups),
             names=tuple(self.names),
             texts=self.texts,
-            group=self._column("group"),
-            inputs=self._column("inputs"),
-            outputs=self._column("outputs"),
-            numbers=self._column("numbers"),
-            marks=self._column("marks"),
+            **{name: self._column(name) for name in ("group", "inputs", "outputs", "numbers", "marks")},
             origin_start=starts,
             origins=self._column("origin"),
             keeps=keeps,
-            entries=Entries(**entry),
-            draws=(self._column("draw.call"), self._column("draw.name"), self._column("draw.digest")),
-            moments=Moments(**moment),
-            steps=(self._column("step.call"), self._column("step.number")),
+            entries=Entries(**tables["entry"]),
+            draws=tuple(tables["draw"].values()),
+            moments=Moments(**tables["moment"]),
+            steps=tuple(tables["step"].values()),
             partial=partial,
             raw_bytes=self.raw_bytes,
         )

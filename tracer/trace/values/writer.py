@@ -44,10 +44,10 @@ _MOST_ORIGINS = 0xFFFF
 
 
 class ValuesWriter:
-    """Writes calls, entries, draws and moments in the order in which they are given.
+    """Writes calls, entries, draws and moments in order.
 
-    Each method is meant for the hot path: it appends and returns. What goes wrong with the disk ends the writing, never
-    the training: ``failed`` says why. A forked child that inherits one writes nothing.
+    Methods for the hot path only append. An error of the disk ends the writing, never the training: ``failed`` says
+    why. A forked child writes nothing.
     """
 
     def __init__(self, path: str | os.PathLike[str], header: Header) -> None:
@@ -56,13 +56,13 @@ class ValuesWriter:
         self.failed = ""
         """Why nothing more is written; empty while all is well."""
         self.calls = 0
-        """Calls given so far: the index of the next one."""
+        """Calls so far: the index of the next one."""
         self.raw_bytes = 0
-        """Size of all that was written, before compression."""
+        """Bytes written, before compression."""
         self._pid = os.getpid()
         self._file: FileIO | None = None
         self._end = 0
-        """Where the end was written, if it was."""
+        """Offset of the end block, if it was written."""
         self._groups: dict[Group, int] = {}
         self._names: dict[tuple[ValueKind, str], int] = {}
         self._texts: dict[int, None] = {}
@@ -84,12 +84,12 @@ class ValuesWriter:
                 self.path.unlink()
 
     def group(self, group: Group) -> int:
-        """The number of ``group``, to be kept by the caller: calls are given by it."""
-        known = self._groups.get(group)
-        if known is None:
-            known = self._groups[group] = len(self._groups)
+        """The number of ``group``, by which calls name it."""
+        number = self._groups.get(group)
+        if number is None:
+            number = self._groups[group] = len(self._groups)
             self._new_groups.append(group)
-        return known
+        return number
 
     def numbers(self, text: str) -> int:
         """The digest of the numbers among a call's arguments, spelt ``alpha=1, 0.001``, which the reader shows.
@@ -99,9 +99,9 @@ class ValuesWriter:
         return self._text(text_digest(text), text) if text else 0
 
     def entry(self, kind: ValueKind, name: str, digest: int, position: int = -1) -> int:
-        """The next call reads something that no recorded call wrote. The result is its origin, for ``call``.
+        """The next call reads something that no recorded call wrote; returns its origin, for ``call``.
 
-        Once a tensor: as long as its bytes are the same, later calls give the origin again.
+        Once per tensor: while its bytes stay the same, later calls pass the same origin.
         """
         self._entry_rows.append((self._name(kind, name), position, digest, self.calls))
         self._entries += 1
@@ -122,11 +122,11 @@ class ValuesWriter:
         keeps: int | None = None,
         pending: bool = False,
     ) -> int:
-        """One call, and its index: the origin of what it wrote.
+        """Record one call; returns its index, which is the origin of what it wrote.
 
         ``inputs``, ``outputs``: folded digests (``fold``). ``origins``: where each input came from, calls and entries;
-        doubles are dropped. ``keeps``: the origin of memory that the call wrote in part. ``pending``: the digests are
-        not known yet; ``settle`` gives them, and until then nothing from this call on is written.
+        duplicates are dropped. ``keeps``: the origin of memory that the call wrote in part. ``pending``: the digests
+        are not known yet; until ``settle`` gives them, nothing from this call on is written.
         """
         index = self.calls
         several = list(dict.fromkeys(origins))
@@ -145,17 +145,20 @@ class ValuesWriter:
         return index
 
     def settle(self, call: int, inputs: int, outputs: int, marks: int = 0) -> None:
-        """The digests of a call that was pending, and ``marks`` beside those that it has."""
+        """Set the digests of a pending call, and add ``marks`` to its own."""
         if call in self._pending:
             at = (call - self._written) * _ROW
             _DIGESTS.pack_into(self._rows, at + _DIGESTS_AT, inputs, outputs)
             if marks:
-                (known,) = _MARKS.unpack_from(self._rows, at + _MARKS_AT)
-                _MARKS.pack_into(self._rows, at + _MARKS_AT, known | marks)
+                self._add_marks(call, marks)
             self._pending.discard(call)
 
+    def _add_marks(self, call: int, marks: int) -> None:
+        at = (call - self._written) * _ROW + _MARKS_AT
+        _MARKS.pack_into(self._rows, at, _MARKS.unpack_from(self._rows, at)[0] | marks)
+
     def settle_entry(self, origin: int, digest: int) -> None:
-        """The digest of an entry of a call that was pending."""
+        """Set the digest of an entry of a pending call."""
         row = -1 - origin - (self._entries - len(self._entry_rows))
         if row >= 0:
             name, position, _, call = self._entry_rows[row]
@@ -190,7 +193,7 @@ class ValuesWriter:
         self._clear()
 
     def close(self, partial: str = "") -> None:
-        """Write what is left and the end; ``partial`` says why recording ended early, as a trace does."""
+        """Write the rest and the end block; ``partial`` says why recording ended early."""
         if self._file is None or os.getpid() != self._pid:
             return
         self._give_up_pending()
@@ -206,7 +209,7 @@ class ValuesWriter:
         return self._file is None
 
     def reopen(self) -> None:
-        """Go on after ``close``: the end is taken away, and what comes is put in its place."""
+        """Go on after ``close``: the end block is cut off."""
         if self._file is not None or self.failed or os.getpid() != self._pid:
             return
         try:
@@ -229,18 +232,16 @@ class ValuesWriter:
                 self._closing()
 
     def _name(self, kind: ValueKind, name: str) -> int:
-        known = self._names.get((kind, name))
-        if known is None:
-            known = self._names[kind, name] = len(self._names)
+        number = self._names.get((kind, name))
+        if number is None:
+            number = self._names[kind, name] = len(self._names)
             self._new_names.append(Name(kind, name))
-        return known
+        return number
 
     def _give_up_pending(self) -> None:
-        """What nobody settled was not digested."""
+        """Mark calls that nobody settled as not digested."""
         for call in self._pending:
-            at = (call - self._written) * _ROW + _MARKS_AT
-            (marks,) = _MARKS.unpack_from(self._rows, at)
-            _MARKS.pack_into(self._rows, at, marks | _UNSETTLED)
+            self._add_marks(call, _UNSETTLED)
         self._pending.clear()
 
     def _text(self, digest: int, text: str) -> int:
@@ -262,30 +263,28 @@ class ValuesWriter:
         self._new_texts: list[tuple[int, str]] = []
 
     def _block(self) -> framing.CallsBlock | None:
-        """What was collected; ``None`` where that is nothing."""
+        """What was collected; ``None`` if nothing was."""
         rows = np.frombuffer(bytes(self._rows), dtype=framing.ROW_TYPE)
         columns = {name: np.ascontiguousarray(rows[name]) for name in framing.ROW_TYPE.names or ()}
         columns["origin"] = np.array(self._origins, dtype="<i4")
         for table, of in framing.TABLES.items():
-            found: list[tuple[int, ...]] = getattr(self, f"_{table}_rows")
-            for (name, dtype), column in zip(of.items(), zip(*found, strict=True), strict=False):
+            table_rows: list[tuple[int, ...]] = getattr(self, f"_{table}_rows")
+            for (name, dtype), column in zip(of.items(), zip(*table_rows, strict=True), strict=False):
                 columns[f"{table}.{name}"] = np.array(column, dtype=dtype)
-        block = framing.CallsBlock(
-            first=self._written,
-            groups=self._new_groups,
-            names=self._new_names,
-            texts=self._new_texts,
-            columns={
-                name: framing.packed(column, squeeze=column.dtype != np.uint64 or name == "numbers")
-                for name, column in columns.items()
-                if len(column)
-            },
-        )
         self.raw_bytes += sum(column.nbytes for column in columns.values())
-        return block if block.columns or block.groups or block.names or block.texts else None
+        packed = {
+            name: framing.packed(column, squeeze=column.dtype != np.uint64 or name == "numbers")
+            for name, column in columns.items()
+            if len(column)
+        }
+        if not (packed or self._new_groups or self._new_names or self._new_texts):
+            return None
+        return framing.CallsBlock(
+            first=self._written, groups=self._new_groups, names=self._new_names, texts=self._new_texts, columns=packed
+        )
 
     def _put(self, data: bytes) -> None:
-        """Write ``data``; where that fails, write nothing more and go on."""
+        """Write ``data``; after a failure, write nothing more."""
         if self._file is None:
             return
         try:
@@ -298,7 +297,7 @@ class ValuesWriter:
 
 
 def _packed(part: msgspec.Struct) -> bytes:
-    """``part`` as it is written; what no UTF-8 can hold, names of files alone, is spelt escaped."""
+    """``part`` encoded; names of files that are not UTF-8 are escaped."""
     try:
         return msgspec.msgpack.encode(part)
     except UnicodeEncodeError:
