@@ -1,4 +1,4 @@
-"""What joins the floors below: ``DeterminismTracer`` records, by its ``Session``; ``judge`` judges a trace.
+"""``DeterminismTracer`` records, by its ``Session``; ``judge`` judges a trace.
 
 Importing this module imports no torch: a trace is judged without it, and the recorder loads when recording begins.
 """
@@ -15,7 +15,6 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from tempfile import mkdtemp
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tracer.errors import TraceError, UsageError, reason_of
@@ -37,10 +36,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Session:
-    """One recording from end to end: its recorder, the thread that is inside of it, and the files that it leaves.
+    """One recording: its recorder, the thread that entered it, and its files.
 
-    ``watch`` watches the process for longer than this records, if there is one; ``keeps_source`` keeps lines of
-    generated code with a region's kernels. The other options are those of ``DeterminismTracer``.
+    ``watch`` is a watch of the process that outlasts the recording; ``keeps_source`` keeps lines of generated code with
+    a region's kernels. The other options are those of ``DeterminismTracer``.
     """
 
     def __init__(
@@ -58,9 +57,8 @@ class Session:
         keeps_source: bool = False,
     ) -> None:
         if model is not None and not hasattr(model, "named_modules"):
-            raise UsageError(
-                f"model={model!r} is no module", hint="the recording's name is DeterminismTracer(name=...)"
-            )
+            hint = "the recording's name is DeterminismTracer(name=...)"
+            raise UsageError(f"model={model!r} is no module", hint=hint)
         check_option("name", name, str, 'say what reports call it: name="train"')
         check_option("data_facts", data_facts, bool, "ask for them with data_facts=True")
         if not isinstance(library, Iterable):
@@ -68,19 +66,21 @@ class Session:
         if not isinstance(values, bool | str | os.PathLike):
             check_option("values", values, str, "name a file, or ask for one with values=True")
         if on_step is not None and not callable(on_step):
-            raise UsageError(
-                f"on_step={on_step!r} cannot be called", hint="it is called with the number of steps so far"
-            )
+            hint = "it is called with the number of steps so far"
+            raise UsageError(f"on_step={on_step!r} cannot be called", hint=hint)
         self._model = model
-        self._name = name
-        self._library = (library,) if isinstance(library, str) else tuple(library)
         self._values = values
-        self._trials = Trials.of(trials)
-        self._data_facts = data_facts
-        self._keep = Keep.of(keep)
-        self._on_step = on_step
-        self._watch = watch
         self._keeps_source = keeps_source
+        self._options: dict[str, Any] = {
+            "name": name,
+            "library": (library,) if isinstance(library, str) else tuple(library),
+            "on_step": on_step,
+            "watch": watch,
+            "trials": Trials.of(trials),
+            "data_facts": data_facts,
+            "keep": Keep.of(keep),
+        }
+        """Those that the recorder takes as they are."""
         self._values_folder: weakref.finalize[..., Session] | None = None
         self._depth = 0
         self._entering = threading.RLock()
@@ -96,18 +96,12 @@ class Session:
 
         recorder = Recorder(
             self._model,
-            name=self._name,
-            library=self._library,
             asked=required_facts(),
             asked_compiled=compiled_facts,
             variables=named_variables(),
-            on_step=self._on_step,
-            watch=self._watch,
             values=self._values_path(),
-            trials=self._trials,
-            data_facts=self._data_facts,
-            keep=self._keep,
             tracer_version=__version__,
+            **self._options,
         )
         recorder.regions.keeps_lines = self._keeps_source
         if self._keeps_source:
@@ -137,14 +131,14 @@ class Session:
             self._depth += 1
 
     def leave(self, problem: type[BaseException] | None = None) -> None:
-        """Leave what ``enter`` entered, because of ``problem`` if there is one; the outermost one stops recording.
+        """Undo one ``enter``, because of ``problem`` if there is one; the outermost stops recording.
 
-        Raises ``UsageError`` on another thread, and where nothing was entered.
+        Raises ``UsageError`` on another thread, and if nothing was entered.
         """
         if self._depth == 0:
             raise UsageError("this DeterminismTracer was left more often than entered", hint="use it in a `with`")
         if threading.get_ident() != self._thread.ident:
-            if problem is not None:  # which says more; the thread that entered leaves, or ends
+            if problem is not None:  # it says more than this error
                 return
             raise UsageError(
                 f"this DeterminismTracer was entered on thread {self._thread.name}, and is left on another",
@@ -158,7 +152,7 @@ class Session:
             self.recorder.stop()
 
     def thread_ended(self) -> None:
-        """The thread that entered ends inside: nothing may stay on it, or the interpreter aborts as it ends."""
+        """The thread that entered ends inside: a mode left on it would abort the interpreter."""
         if self._depth and threading.get_ident() == self._thread.ident:
             self._depth = 0
             self.recorder.partial = "its thread ended before it was left"
@@ -177,7 +171,7 @@ class Session:
         return None if self.recorder.values is None else self.recorder.values.path
 
     def end_values(self, partial: str) -> None:
-        """Close the file of digests, saying why it is not whole; from a signal's handler as well."""
+        """Close the file of digests, saying why it is not whole; a signal's handler may call this."""
         if self.recorder.values is not None:
             self.recorder.values.end(partial)
 
@@ -220,11 +214,10 @@ class Session:
 class DeterminismTracer:
     """Records every op that runs inside a ``with`` block, on this thread and in its backward passes.
 
-    Entering again adds to the same trace; entering while inside does nothing more. It can decorate a function too, a
-    generator and a coroutine as well: they are recorded while they run, and not while they wait. One thread is recorded
-    at a time: entering on another meanwhile, and leaving there, raise ``UsageError``.
-    What runs is untouched: parameters, gradients, outputs and random streams are bit-identical with and without.
-    An option of the wrong type raises ``UsageError``.
+    Entering again adds to the same trace; nested entering does nothing more. It also decorates functions, generators
+    and coroutines, which are recorded while they run, not while they wait. One thread is recorded at a time: entering
+    or leaving on another meanwhile raises ``UsageError``, as does an option of the wrong type. Parameters, gradients,
+    outputs and random streams are bit-identical with and without the recorder.
 
     Parameters
     ----------
@@ -265,28 +258,15 @@ class DeterminismTracer:
         keep: Keep | str | Iterable[str] = (),
         on_step: Callable[[int], None] | None = None,
     ) -> None:
-        self._session = Session(
-            model,
-            name=name or "",
-            library=library,
-            values=values,
-            trials=trials,
-            data_facts=data_facts,
-            keep=keep,
-            on_step=on_step,
-        )
+        options = {"values": values, "trials": trials, "data_facts": data_facts, "keep": keep, "on_step": on_step}
+        self._session = Session(model, name=name or "", library=library, **options)  # type: ignore[arg-type]
 
     def __enter__(self) -> DeterminismTracer:
         self._session.enter()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._session.leave(exc_type)
+    def __exit__(self, problem: type[BaseException] | None, value: object, traceback: object) -> None:
+        self._session.leave(problem)
 
     def __call__(self, function: F) -> F:
         """Decorate ``function``: each call of it is recorded, a generator and a coroutine while they run.
@@ -306,10 +286,10 @@ class DeterminismTracer:
         return self._session.values
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the trace to ``path``, and the digests, where they are kept, to a file beside it.
+        """Write the trace to ``path``, and the digests, if they are kept, to a file beside it.
 
-        For ``step.trace.json`` that is ``step.values``; a file that ``values`` named stays where it is as well. Raises
-        ``TraceError`` where either cannot be written, which names the file where it is instead.
+        For ``step.trace.json`` that is ``step.values``; a file that ``values`` named stays where it is too. Raises
+        ``TraceError`` if either cannot be written; it names the file that has the data instead.
         """
         try:
             self._session.save_values(path)
@@ -344,7 +324,7 @@ _HERE = threading.local()
 
 
 def _guards() -> dict[int, _ThreadGuard]:
-    """Guards of the sessions that this thread is inside of; the thread's end lets go of them."""
+    """Guards of the sessions that this thread is inside of; they are freed when the thread ends."""
     guards: dict[int, _ThreadGuard] = _HERE.__dict__.setdefault("guards", {})
     return guards
 
@@ -361,7 +341,7 @@ class _ThreadGuard:
 
 
 def _remove(folder: str, process: int) -> None:
-    """Remove the folder of values that nobody saved; a child that was forked leaves its parent's alone."""
+    """Remove the folder of values that nobody saved, unless this is a forked child."""
     if os.getpid() == process:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -424,29 +404,25 @@ def judge(
 
 
 def findings_of_others(report: Report, traces: Iterable[Trace], **target: Any) -> tuple[Finding, ...]:
-    """What ``report`` on merged ``traces`` lacks, since it judges all by the first one's environment.
+    """Findings that ``report`` on merged ``traces`` lacks, since it judges all by the first one's environment.
 
-    Recordings of each other environment are judged by their own, for the same ``target`` (see ``judge``); a finding
-    that ``report`` has with that verdict is not given again.
+    Recordings of each environment are judged by their own, for the same ``target`` (see ``judge``); findings that
+    ``report`` has with that verdict are left out.
     """
     from tracer.gate.baseline import risk_of
     from tracer.trace import merge_traces
 
     groups: list[list[Trace]] = []
     for trace in traces:
-        for group in groups:
-            if group[0].environment == trace.environment:
-                group.append(trace)
-                break
-        else:
-            groups.append([trace])
+        same = next((group for group in groups if group[0].environment == trace.environment), None)
+        if same is None:
+            groups.append(same := [])
+        same.append(trace)
     if len(groups) < 2:
         return ()
-    met = {(risk_of(finding), finding.verdict) for finding in report.findings}
-    others = []
-    for group in groups:
-        for finding in judge(merge_traces(group), **target).findings:
-            if (key := (risk_of(finding), finding.verdict)) not in met:
-                met.add(key)
-                others.append(finding)
-    return tuple(others)
+    judged = (finding for group in groups for finding in judge(merge_traces(group), **target).findings)
+    present = {(risk_of(finding), finding.verdict) for finding in report.findings}
+    others: dict[object, Finding] = {}
+    for finding in judged:
+        others.setdefault((risk_of(finding), finding.verdict), finding)
+    return tuple(finding for risk, finding in others.items() if risk not in present)

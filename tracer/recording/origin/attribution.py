@@ -24,7 +24,7 @@ CAPACITY = 1 << 16
 
 
 class ForwardLinks:
-    """Sequence numbers of one thread, each with the origin that its node's calls are attributed to."""
+    """Sequence numbers of one thread, each with the origin of its node's calls."""
 
     __slots__ = ("_older", "current", "last", "turn_at")
 
@@ -32,18 +32,13 @@ class ForwardLinks:
         self.current: dict[int, Any] = {}
         self._older: deque[dict[int, Any]] = deque(maxlen=GENERATIONS - 1)
         self.last = start
-        """The number that the next node will bear, as of the last dispatch."""
+        """The number of the next node, as of the last dispatch."""
         self.turn_at = start + CAPACITY
 
     def find(self, number: int) -> Any | None:
-        """The origin of the node with this number, or ``None`` when it was not seen or is forgotten."""
-        origin = self.current.get(number)
-        if origin is None:
-            for generation in reversed(self._older):
-                origin = generation.get(number)
-                if origin is not None:
-                    break
-        return origin
+        """The origin of the node with this number; ``None`` if it was not seen or is forgotten."""
+        generations = (self.current, *reversed(self._older))
+        return next((generation[number] for generation in generations if number in generation), None)
 
     def turn(self) -> None:
         """Begin a new generation, and forget the oldest."""
@@ -84,14 +79,11 @@ class Attribution:
 
     def forward_origin(self, phase: Phase, scope: Scope, site: Site | None, frame: FrameType | None) -> Origin:
         """The origin of a call at ``site``; ``frame`` is where the search for the user's own frame begins."""
-        if site is None:
-            site = NOWHERE
+        site = site or NOWHERE
         if site.kind == USER:
             called_from = NOWHERE
-        elif scope.is_module:
-            called_from = scope.called_from
         else:
-            called_from = self.sites.users_own(frame)
+            called_from = scope.called_from if scope.is_module else self.sites.users_own(frame)
         return self.origin(phase, scope, site, called_from)
 
     def _origin_at(self, phase: Phase, scope: Scope, frame: FrameType | None) -> Origin:
@@ -117,7 +109,7 @@ class Attribution:
     # --- backward ---
 
     def inside_engine(self, node: Any, frame: FrameType | None) -> tuple[Origin, ForwardLinks]:
-        """Origin of a call that was made while the engine evaluates ``node``."""
+        """Origin of a call made while the engine evaluates ``node``."""
         while frame is not None and frame.f_code.co_filename == _MODE_FILE:
             frame = frame.f_back  # another recorder's mode
         links = self.links if get_ident() == self.modules.thread else self._links_of_this_thread()
@@ -130,24 +122,25 @@ class Attribution:
         number = node._sequence_nr()
         if number == seams.NO_NUMBER:
             return self._accumulation(node, frame), links
-        made_on = links if links is self.links or self._is_nested(frame) else self.links
+        # Numbers count per thread. One of the engine's own threads evaluates nodes of the forward thread, unless the
+        # pass was started there (reentrant checkpointing), which shows by Python's frame of the engine.
+        made_on = links if links is self.links or self._engine_frame(frame) is not None else self.links
         origin = made_on.current.get(number) or made_on.find(number)
         if origin is None or (not origin.certain and isinstance(node, BackwardCFunction)):
             return self._unlinked_origin(frame), links
         return origin.backward(), links
 
     def node_name(self, node: Any) -> str:
-        """The autograd node's name; a gradient accumulation bears its parameter's."""
-        name = str(node.name())
-        if node._sequence_nr() == seams.NO_NUMBER:
-            parameter = self.modules.parameter(getattr(node, "variable", None))
-            return f"AccumulateGrad: {parameter[0]}" if parameter[0] else "AccumulateGrad"
-        return name
+        """The autograd node's name; for a gradient accumulation with its parameter's."""
+        if node._sequence_nr() != seams.NO_NUMBER:
+            return str(node.name())
+        parameter, _ = self.modules.parameter(getattr(node, "variable", None))
+        return f"AccumulateGrad: {parameter}" if parameter else "AccumulateGrad"
 
     # --- links ---
 
     def link(self, links: ForwardLinks, number: int, origin: Origin, frame: FrameType | None, is_view: bool) -> None:
-        """Nodes ``links.last`` to ``number - 1`` were made for a call of ``origin``.
+        """Nodes ``links.last`` to ``number - 1`` belong to a call of ``origin``.
 
         ``is_view``: the call writes into a view, whose base gets up to two more nodes after the dispatch.
         """
@@ -169,38 +162,29 @@ class Attribution:
 
     def _beyond_pack_hook(self, origin: Origin, frame: FrameType | None) -> Origin:
         """A node's pack hook runs before its op is dispatched: the node belongs to the line that called the op."""
-        hook = seams.pack_hook_code()
-        walked = frame if hook is not None else None
-        for _ in range(_WALK_LIMIT):
-            if walked is None:
-                break
-            if walked.f_code is hook:
-                return self._origin_at(origin.phase, self.modules.scope, walked.f_back)
-            walked = walked.f_back
+        hook, steps = seams.pack_hook_code(), 0
+        while hook is not None and frame is not None and (steps := steps + 1) <= _WALK_LIMIT:
+            if frame.f_code is hook:
+                return self._origin_at(origin.phase, self.modules.scope, frame.f_back)
+            frame = frame.f_back
         return origin
 
     def _link_custom_functions(
         self, table: dict[int, Origin], first: int, number: int, frame: FrameType | None
     ) -> bool:
         """Inside ``autograd.Function.forward`` gradients are off: the new nodes are those of the ``apply`` calls."""
-        walked = frame
-        scope = self.modules.scope
-        has_custom_function = False
-        for _ in range(_WALK_LIMIT):
-            if walked is None or number <= first:
-                break
-            code = walked.f_code
+        last, steps = number, 0
+        while frame is not None and number > first and (steps := steps + 1) <= _WALK_LIMIT:
+            code = frame.f_code
             if code.co_name == "apply" and code.co_filename == seams.FUNCTION_FILE:
                 number -= 1
-                table[number] = self._origin_at(Phase.FORWARD, scope, walked)
-                has_custom_function = True
-            walked = walked.f_back
-        return has_custom_function
+                table[number] = self._origin_at(Phase.FORWARD, self.modules.scope, frame)
+            frame = frame.f_back
+        return number < last
 
     def turn(self) -> None:
         """An optimizer step ended: links of old graphs can go."""
-        self.links.turn()
-        for links in self._other_links.values():
+        for links in (self.links, *self._other_links.values()):
             links.turn()
 
     @staticmethod
@@ -209,14 +193,6 @@ class Attribution:
         while frame is not None and not seams.is_engine_frame(frame):
             frame = frame.f_back
         return frame
-
-    def _is_nested(self, frame: FrameType | None) -> bool:
-        """On one of the engine's own threads: was this backward pass started there (reentrant checkpointing)?
-
-        Numbers count per thread. A device thread without Python's engine frame evaluates nodes that the forward
-        thread made; with one, those that its own recomputation made.
-        """
-        return self._engine_frame(frame) is not None
 
     def _links_of_this_thread(self) -> ForwardLinks:
         thread = get_ident()
@@ -234,9 +210,9 @@ class Attribution:
         return frame
 
     def _is_recompute(self, frame: FrameType) -> bool:
-        """Is a checkpointed function being run again? (Modules are noticed by their hooks.)
+        """Is a checkpointed function being recomputed? (Modules are noticed by their hooks.)
 
-        What re-entrant checkpointing does itself, around the function that it runs, is backward work.
+        What re-entrant checkpointing does itself, around that function, is backward work.
         """
         walked: FrameType | None = frame
         ran_other_code = False
@@ -278,7 +254,7 @@ class Attribution:
         return origin
 
     def _backward_call(self, frame: FrameType | None) -> tuple[Site, Site]:
-        """The line that started the running backward pass; looked for once per pass."""
+        """The line that started the running backward pass; looked up once per pass."""
         task = seams.graph_task_id()
         call = self._backward_calls.get(task)
         if call is None:
@@ -287,7 +263,7 @@ class Attribution:
             frame = self._engine_frame(frame) or frame  # past a custom function's own backward
             site = self.sites.innermost(frame)
             called_from = NOWHERE if site.kind == USER else self.sites.users_own(frame)
-            if len(self._backward_calls) >= 8:  # passes that ended; few nest
+            if len(self._backward_calls) >= 8:  # mostly passes that ended
                 self._backward_calls.clear()
             call = self._backward_calls[task] = (site, called_from)
         return call

@@ -1,8 +1,7 @@
 """Which module is running: a stack kept by torch's global forward hooks.
 
-Paths are spelled as ``named_modules()`` spells them when a model is given; otherwise the outermost module's class
-name leads. The stack survives modules that raise (the hook is called then too), that are entered again from
-within themselves, and that are shared.
+Paths are spelled as ``named_modules()`` does if a model is given; otherwise the outermost module's class name leads.
+The stack survives modules that raise (the hook is called then too), recursive ones and shared ones.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import sys
 import weakref
 from _thread import get_ident
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
@@ -29,74 +29,65 @@ _getframe = sys._getframe
 OWN_HOOK = "_is_the_recorders"
 
 
+@dataclass(slots=True, eq=False)
 class Scope:
     """A module path and the user's line that led into it. Compared by identity: one object per pair."""
 
-    __slots__ = ("called_from", "children", "host", "is_module", "is_recurrent", "kind", "path")
-
-    def __init__(
-        self, path: str, called_from: Site, *, is_module: bool, kind: int = USER, is_recurrent: bool = False
-    ) -> None:
-        self.path = path
-        self.host: HostCode | None = None
-        """Why what runs here is known to run on the host; ``None`` where it is not."""
-        self.is_recurrent = is_recurrent
-        """Whether the module is torch's own nn.RNN, nn.GRU or nn.LSTM: a GPU runs each as one op."""
-        self.called_from = called_from
-        self.is_module = is_module
-        self.kind = kind
-        """Whose code runs: the module's class', or its caller's where the class is torch's own."""
-        self.children: dict[int, tuple[weakref.ref[torch.nn.Module], Scope]] = {}
-        """Modules that were entered from here, by ``id``, with their scopes."""
+    path: str
+    called_from: Site
+    is_module: bool
+    kind: int = USER
+    """Whose code runs: the module's class', or its caller's if the class is torch's own."""
+    is_recurrent: bool = False
+    """Is the module torch's own ``nn.RNN``, ``nn.GRU`` or ``nn.LSTM``? A GPU runs each as one op."""
+    host: HostCode | None = None
+    """Why this is known to run on the host; ``None`` if it is not."""
+    children: dict[int, tuple[weakref.ref[torch.nn.Module], Scope]] = field(default_factory=dict)
+    """Modules that were entered from here, by ``id``, with their scopes."""
 
 
-class _ModuleEntry:
-    """What is known of one module: held weakly, so that no parameter outlives its model."""
+class _ModuleEntry(NamedTuple):
+    """A known module, held weakly, so that no parameter outlives its model."""
 
-    __slots__ = ("kind", "path", "ref")
-
-    def __init__(self, module: torch.nn.Module, path: str, kind: int) -> None:
-        self.ref = weakref.ref(module)
-        self.path = path
-        self.kind = kind
+    ref: weakref.ref[torch.nn.Module]
+    path: str
+    kind: int
 
 
 class _Parameter(NamedTuple):
-    """What is known of one parameter, by the module that holds it."""
+    """A known parameter."""
 
     module: weakref.ref[torch.nn.Module]
+    """The module that holds it."""
     name: str
-    """What the module calls it."""
+    """Its name in the module."""
     full_name: str
     path: str
-    """The module's."""
+    """The module's path."""
 
     def is_of(self, parameter: Any) -> bool:
-        """Is ``parameter``, found by its ``id``, the one that was met, and not another that lives at its address?"""
+        """Is ``parameter``, found by its ``id``, this one, and not another at the same address?"""
         module = self.module()
         return module is not None and module._parameters.get(self.name) is parameter
 
 
+@dataclass(slots=True, eq=False)
 class Entry:
     """One running call of a module."""
 
-    __slots__ = ("inside_engine", "module", "outer", "scope", "site")
-
-    def __init__(self, module: torch.nn.Module, outer: Entry | None, scope: Scope) -> None:
-        self.module = module
-        self.outer = outer
-        self.scope = scope
-        """The scope that the call was made from."""
-        self.inside_engine = False
-        self.site: tuple[str, int, int, CodeType] | None = None
-        """The innermost line outside torch that led to the call, once one of its ops has looked for it."""
+    module: torch.nn.Module
+    outer: Entry | None
+    scope: Scope
+    """The scope that the call was made from."""
+    inside_engine: bool = False
+    site: tuple[str, int, int, CodeType] | None = None
+    """The innermost line outside torch that led to the call, once one of its ops has looked for it."""
 
 
 #: Outside every module.
 OUTSIDE = Scope("", NOWHERE, is_module=False)
-#: Where a library that is being imported makes calls without a tensor.
-IMPORTING = Scope("", NOWHERE, is_module=False)
-IMPORTING.host = HostCode.IMPORT
+#: Where a library makes calls without a tensor as it is imported.
+IMPORTING = Scope("", NOWHERE, is_module=False, host=HostCode.IMPORT)
 
 _Note = Callable[..., None]
 
@@ -104,8 +95,8 @@ _Note = Callable[..., None]
 class ModuleStack:
     """Follows ``forward`` calls on the thread that recording was entered on, and inside its backward passes.
 
-    ``on_other_thread(module)`` is told of modules that run elsewhere, ``on_module(module)`` of every module met for
-    the first time, ``on_outermost()`` of each call of an outermost module.
+    ``on_other_thread(module)`` is called for modules that run elsewhere, ``on_module(module)`` for every module when it
+    is first met, ``on_outermost()`` at each call of an outermost module.
     """
 
     def __init__(
@@ -138,10 +129,8 @@ class ModuleStack:
 
     def parameter(self, variable: Any) -> tuple[str, str]:
         """Full name and module's path of a parameter; empty for other tensors."""
-        parameter = self._parameters.get(id(variable))
-        return (
-            (parameter.full_name, parameter.path) if parameter is not None and parameter.is_of(variable) else ("", "")
-        )
+        known = self._parameters.get(id(variable))
+        return (known.full_name, known.path) if known is not None and known.is_of(variable) else ("", "")
 
     @property
     def count(self) -> int:
@@ -212,15 +201,11 @@ class ModuleStack:
         parent = self.scope
         kind = known.kind if known.kind > 0 else parent.kind
         crosses = kind == LIBRARY and parent.kind == USER
-        if not parent.is_module or crosses:
-            called_from = self._sites.users_own(frame)
-        else:
-            called_from = parent.called_from
+        called_from = parent.called_from if parent.is_module and not crosses else self._sites.users_own(frame)
         key = (known.path, called_from, kind)
         scope = self._scopes.get(key)
         if scope is None:
-            is_recurrent = isinstance(module, torch.nn.RNNBase)
-            scope = Scope(known.path, called_from, is_module=True, kind=kind, is_recurrent=is_recurrent)
+            scope = Scope(known.path, called_from, True, kind, isinstance(module, torch.nn.RNNBase))
             self._scopes[key] = scope
         entry = Entry(module, self.entry, parent)
         if not parent.is_module:
@@ -235,10 +220,10 @@ class ModuleStack:
         self.entry, self.scope = entry, scope
 
     def forget_if_left(self, frame: FrameType | None) -> bool:
-        """Drop module calls that ended without their hook, and say whether there were any.
+        """Drop module calls that ended without their hook; returns whether there were any.
 
-        torch runs its hooks after an ``Exception``; a ``KeyboardInterrupt`` leaves without them. Each running call
-        has a frame of torch's own on the stack.
+        torch runs its hooks after an ``Exception``, not after a ``KeyboardInterrupt``. Each running call has a frame of
+        torch's own on the stack.
         """
         running = 0
         while frame is not None:
@@ -274,31 +259,25 @@ class ModuleStack:
         self.entry, self.scope = entry.outer, entry.scope
 
     def _meet(self, module: torch.nn.Module) -> _ModuleEntry:
-        """A module that no path is known for: it is a root, or one that was made on the way."""
+        """A module whose path is not known: a root, or one made on the way."""
         self._on_module(module)
         if len(self._known) >= self._forget_at:
             self._forget_dead()
         inner = seams.without_compile_wrapper(module)
-        name = type(inner).__name__
-        if self.scope.is_module:
-            lead = self.scope.path
-            path = lead if seams.is_generated_module(module) else ".".join(part for part in (lead, name) if part)
-        else:
-            path = "" if seams.is_generated_module(module) else name
+        lead = self.scope.path if self.scope.is_module else ""
+        path = lead if seams.is_generated_module(module) else _joined(lead, type(inner).__name__)
         if inner is not module:
-            self._known[id(module)] = _ModuleEntry(module, path, self._kind_of(type(inner)))
+            self._known[id(module)] = _ModuleEntry(weakref.ref(module), path, self._kind_of(type(inner)))
         self._learn(inner, path)
         return self._known[id(module)]
 
     def _forget_dead(self) -> None:
-        """Modules that are created in every step (a loss, say) leave nothing behind."""
-        for number in [number for number, entry in self._known.items() if entry.ref() is None]:
-            del self._known[number]
-        for number in [number for number, entry in self._parameters.items() if entry.module() is None]:
-            del self._parameters[number]
-        for scope in self._scopes.values():
-            for number in [number for number, child in scope.children.items() if child[0]() is None]:
-                del scope.children[number]
+        """Forget modules that are gone: a loss may be created in every step."""
+        tables: list[dict[int, Any]] = [self._known, self._parameters]
+        tables += (scope.children for scope in self._scopes.values())
+        for table in tables:
+            for number in [number for number, entry in table.items() if entry[0]() is None]:
+                del table[number]
         self._forget_at = len(self._known) * 5 // 4 + 64
 
     def _learn(self, root: torch.nn.Module, lead: str) -> None:
@@ -306,14 +285,13 @@ class ModuleStack:
             entry = self._known.get(id(module))
             if entry is not None and entry.ref() is module:
                 continue
-            path = ".".join(part for part in (lead, name) if part)
-            self._known[id(module)] = _ModuleEntry(module, path, self._kind_of(type(module)))
-            for parameter_name, parameter in module._parameters.items():
-                if parameter is not None:
-                    full = f"{path}.{parameter_name}" if path else parameter_name
-                    owner = self._parameters.get(id(parameter))
-                    if owner is None or not owner.is_of(parameter):
-                        self._parameters[id(parameter)] = _Parameter(weakref.ref(module), parameter_name, full, path)
+            path = _joined(lead, name)
+            self._known[id(module)] = _ModuleEntry(weakref.ref(module), path, self._kind_of(type(module)))
+            for own_name, parameter in module._parameters.items():
+                owner = self._parameters.get(id(parameter))
+                if parameter is not None and (owner is None or not owner.is_of(parameter)):
+                    full_name = _joined(path, own_name)
+                    self._parameters[id(parameter)] = _Parameter(weakref.ref(module), own_name, full_name, path)
 
     def _kind_of(self, cls: type) -> int:
         filename = getattr(sys.modules.get(cls.__module__), "__file__", None)
@@ -322,19 +300,22 @@ class ModuleStack:
         return self._sites.kind_of(filename)
 
 
+def _joined(path: str, name: str) -> str:
+    return f"{path}.{name}" if path and name else path or name
+
+
 #: Where calls are made while a loader fetches, outside every module.
-_FETCHING = Scope("", NOWHERE, is_module=False)
-_FETCHING.host = HostCode.LOADER
+_FETCHING = Scope("", NOWHERE, is_module=False, host=HostCode.LOADER)
 
 
 def follow_loaders(modules: ModuleStack) -> Callable[[], None]:
-    """Have ``modules`` say what a loader without workers fetches; returns what ends that.
+    """Have ``modules`` mark what a loader without workers fetches; returns a function that ends it.
 
-    A module that the data set calls is left out: what it runs on is its own affair.
+    Modules that the data set calls are left out: they may run anywhere.
     """
     loading: Any = sys.modules.get("torch.utils.data.dataloader")
-    iterator, loader = (getattr(loading, name, None) for name in ("_SingleProcessDataLoaderIter", "DataLoader"))
-    holders = ((iterator, "_next_data"), (loader, "__iter__"))
+    methods = (("_SingleProcessDataLoaderIter", "_next_data"), ("DataLoader", "__iter__"))
+    holders = [(owner, name) for cls, name in methods if hasattr(owner := getattr(loading, cls, None), name)]
 
     def fetching(inner: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         outside = modules.scope
@@ -347,5 +328,4 @@ def follow_loaders(modules: ModuleStack) -> Callable[[], None]:
             if modules.scope is _FETCHING:
                 modules.scope = outside
 
-    methods = [(owner, name) for owner, name in holders if hasattr(owner, name)]
-    return patching.place(methods, patching.Watch(around=fetching)) or (lambda: None)
+    return patching.place(holders, patching.Watch(around=fetching)) or (lambda: None)

@@ -1,9 +1,8 @@
-"""When an optimizer steps: torch's global step hooks.
+"""When an optimizer steps, by torch's global step hooks.
 
-Code that dynamo compiles leaves them out: there, calls of compiled functions that hold a step are counted.
-
-The hook after a step is not called when the step raises. So the flag alone does not decide: a call belongs to the
-optimizer when the frame of ``Optimizer.step``'s wrapper is on its stack, and a flag without that frame is stale.
+Dynamo leaves the hooks out of compiled code: there, calls of compiled functions that hold a step are counted. The hook
+after a step is not called if the step raises. So a call belongs to the optimizer only if the frame of
+``Optimizer.step``'s wrapper is on its stack; a flag without that frame is stale.
 """
 
 from __future__ import annotations
@@ -18,11 +17,7 @@ from typing import Any
 
 import torch
 from torch.compiler import is_compiling
-from torch.optim.optimizer import (
-    Optimizer,
-    register_optimizer_step_post_hook,
-    register_optimizer_step_pre_hook,
-)
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 _OPTIMIZERS = os.path.join(os.path.dirname(os.path.abspath(torch.optim.__file__)), "")
 
@@ -32,7 +27,7 @@ def _is_step_wrapper(code: CodeType) -> bool:
 
 
 def unless_compiled(hook: Callable[..., None]) -> Callable[..., None]:
-    """``hook`` as a function that dynamo traces to nothing: what is compiled stays as it would be without it."""
+    """``hook`` as a function that dynamo traces to nothing: compiled code stays as it is without it."""
 
     def called(*arguments: Any) -> None:
         if is_compiling():
@@ -73,21 +68,21 @@ class OptimizerWatch:
         self.active = False
         self.steps = 0
         self.compiled_steps = 0
-        """Calls of compiled code that holds a step, where no step was seen."""
+        """Calls of compiled code that holds a step, while no step was seen."""
         self.origin: Any = None
-        """The origin of the running step's calls, when torch's own code makes them and no closure is run."""
+        """The origin of the running step's calls, if torch's own code makes them and no closure runs."""
         self.locate: Callable[[FrameType | None], Any] = lambda frame: None
         self.before_step: Callable[[Any], None] | None = None
         """Called with the optimizer that is about to step."""
         self.own_code: CodeType | None = None
-        """The code that was last found to be of torch's own optimizers: nearly always it calls again."""
+        """The last code that was recognized as torch's own optimizers': nearly always it calls again."""
         self._own_files: dict[str, bool] = {}
         self._closures: list[CodeType | None] = []  # one for each running step; steps can nest
         self._on_step = on_step
         self._handles: list[Any] = []
 
     def compiled_code_runs(self, function: Any) -> None:
-        """``function``, compiled, is about to run: dynamo leaves our hooks out of a step in it."""
+        """The compiled ``function`` is about to run, without our hooks in its steps."""
         if self.steps == 0 and _holds_a_step(function):
             self.compiled_steps += 1
 

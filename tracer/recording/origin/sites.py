@@ -1,8 +1,8 @@
 """Where a call came from: the innermost frame outside torch, and the user's own frame.
 
-A frame is told apart by its file alone, decided once per file. The key of a site is ``(file, first line of the
-function, last instruction)``: reading these costs some tens of nanoseconds, where a line number costs a walk
-over the function's line table; the line is worked out once per distinct key.
+Whose code a frame runs is decided by its file, once per file. The key of a site is ``(file, first line of the function,
+last instruction)``, which costs some tens of nanoseconds to read; a line number costs a walk over the function's line
+table, so it is computed once per key.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ USER = 2
 
 
 def _folder_of(package: str) -> str:
-    """Where ``package`` lies, found without importing it: variables are watched before the script imports torch."""
+    """The folder of ``package``, without importing it: variables are watched before the script imports torch."""
     spec = find_spec(package)
     return os.path.join(os.path.dirname(os.path.abspath(spec.origin)), "") if spec and spec.origin else os.devnull
 
@@ -50,7 +50,7 @@ _GENERATED = ("<torch_package", "<string>", "<frozen", "<__array_function__", "<
 #: What torch.compile calls its files, wherever its cache is: a hash.
 _GENERATED_NAME = re.compile(r"c[a-z2-7]{51}\.py$")
 _WALK_LIMIT = 400
-#: What a tensor subclass wraps every call in: passed over, or all calls of a program would bear its one line.
+#: A tensor subclass wraps every call in this: passed over, or all calls of a program would have its one line.
 WRAPPER = "__torch_function__"
 
 
@@ -140,10 +140,8 @@ class Sites:
         if frame is None or self.kind_of(frame.f_code.co_filename) != LIBRARY:
             return False
         for _ in range(_WALK_LIMIT):
-            if frame is None:
-                break
-            if frame.f_code.co_filename.startswith("<frozen importlib"):
-                return True
+            if frame is None or frame.f_code.co_filename.startswith("<frozen importlib"):
+                return frame is not None
             frame = frame.f_back
         return False
 
@@ -189,11 +187,7 @@ def _line_of(code: CodeType, instruction: int) -> int:
 
 
 def _below_site_packages(path: str) -> str:
-    for marker in _SITE_MARKERS:
-        _, folder, rest = path.rpartition(marker)
-        if folder:
-            return rest
-    return ""
+    return next((path.rpartition(marker)[2] for marker in _SITE_MARKERS if marker in path), "")
 
 
 def spell(site: Site, working_directory: str) -> str:
@@ -203,10 +197,8 @@ def spell(site: Site, working_directory: str) -> str:
     """
     if not site.path:
         return ""
-    below = _below_site_packages(site.path)
-    if below:
-        path = below
-    else:
+    path = _below_site_packages(site.path)
+    if not path:
         try:
             path = os.path.relpath(site.path, working_directory)
         except ValueError:  # another drive
