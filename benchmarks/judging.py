@@ -21,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 
-from tracer.judging import judge_trace, make_target
+from tracer.judging import judge_calls, make_target
 from tracer.names import Backend
 from tracer.tables import loading, translation
 from tracer.tables.reading import content
@@ -117,7 +117,7 @@ def main() -> int:
     worst = 0.0
     for backend in backends:
         target = make_target(trace.environment, backend=backend, torch="2.13", settings="default")
-        work = lambda to=target: judge_trace(trace, tables, to, translations=rows)  # noqa: E731
+        work = lambda to=target: judge_calls(trace, tables, to, translations=rows)[0]  # noqa: E731
         times, ratios = measure(work, data, max(3, options.repeats // 3))
         worst = max(worst, statistics.median(times))
         print(f"  judging for {backend!s:5} {spread(ratios, 'x')}, {spread(times, ' s')} on top")

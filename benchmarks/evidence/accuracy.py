@@ -26,7 +26,7 @@ from benchmarks.evidence.extra import left_out
 from benchmarks.evidence.switching import Mode, deterministic_mode, is_refusal
 from tests.support.samples import Sample, dtypes_of, operator_database, samples_of
 from tracer import DeterminismTracer
-from tracer.judging import judge_trace, make_target
+from tracer.judging import judge_calls, make_target
 from tracer.names import Backend, Settings, Verdict
 from tracer.tables.loading import load_tables
 
@@ -93,7 +93,7 @@ def tried(sample: Sample) -> Trial:
             fails = True
     trace = tracer.trace
     target = make_target(trace.environment, backend=Backend.CPU, settings=Settings.DETERMINISTIC)
-    findings = judge_trace(trace, load_tables(), target).findings
+    findings = judge_calls(trace, load_tables(), target)[0].findings
     run = sample.prepared()
     refused = False
     with deterministic_mode(Mode.ON):

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from tracer.judging import judge_trace, make_target
+from tracer.judging import judge_calls, make_target
 from tracer.names import About, Backend, Verdict
 from tracer.tables.loading import existing_tables, load_tables
 from tracer.tables.translation import load_translations
@@ -85,7 +85,7 @@ def share_of(traces: Iterable[Trace], backend: Backend) -> Share:
     ops: Counter[str] = Counter()
     for trace in traces:
         target = make_target(trace.environment, backend=backend, torch=VERSION, settings="default")
-        judgement = judge_trace(trace, load_tables(), target, translations=load_translations())
+        judgement = judge_calls(trace, load_tables(), target, translations=load_translations())[0]
         calls += judgement.tally.total
         on += judgement.tally.deterministic_mode.get(Verdict.UNKNOWN, 0)
         for finding in judgement.findings:

@@ -13,7 +13,7 @@ from tests.support.build import call, environment, trace
 from tests.tables.samples import HEAD, rule_text, table
 from tracer.errors import TargetError
 from tracer.findings import Finding, Judgement
-from tracer.judging import judge_trace, make_target
+from tracer.judging import judge_calls, make_target
 from tracer.names import Backend, BlindSpotKind, Cause, DeterministicMode, Phase, Settings, UnknownReason, Verdict
 from tracer.tables.loading import load_tables
 from tracer.tables.ruling.target_tables import TargetTables
@@ -30,7 +30,7 @@ def judge(*calls: CallGroup, strict: bool = False, hip: str | None = None, **tar
     recorded = trace(*calls, environment=environment(hip=hip, num_threads=8))
     target = {"backend": "cuda", "settings": "default"} | target
     made = make_target(recorded.environment, **target)
-    return judge_trace(recorded, load_tables(), made, strict=strict, translations=load_translations())
+    return judge_calls(recorded, load_tables(), made, strict=strict, translations=load_translations())[0]
 
 
 def found(judgement: Judgement) -> Finding:
@@ -104,7 +104,7 @@ def test_recurrent_layers_take_a_workspace_that_products_do_not(op: str, config:
             cudnn_enabled=True,
         ),
     )
-    judged = judge_trace(recorded, load_tables(), make_target(recorded.environment, backend="cuda"))
+    judged = judge_calls(recorded, load_tables(), make_target(recorded.environment, backend="cuda"))[0]
     assert [str(one) for one in judged.tally.as_is] == [verdict]
 
 
@@ -225,7 +225,7 @@ def test_hardware_that_the_recording_saw_narrows_the_candidates() -> None:
     )
     target = make_target(recorded.environment, backend="cuda", settings="default")
     assert target.conditions["capability"] == "8.x"
-    runs_as = found(judge_trace(recorded, load_tables(), target, translations=load_translations())).runs_as
+    runs_as = found(judge_calls(recorded, load_tables(), target, translations=load_translations())[0]).runs_as
     assert "cudnn" not in runs_as
     assert "flash" in runs_as
 
@@ -401,7 +401,7 @@ def test_a_cuda_device_of_a_rocm_build_is_judged_for_rocm() -> None:
 def test_a_device_without_a_table_is_unknown(device: str) -> None:
     recorded = trace(call(facts={**FLOAT, "device": device}))
     only_cuda = {Backend.CUDA: load_tables()[Backend.CUDA]}
-    judgement = judge_trace(recorded, only_cuda, make_target(recorded.environment))
+    judgement = judge_calls(recorded, only_cuda, make_target(recorded.environment))[0]
     assert found(judgement).reason is UnknownReason.NO_TABLE
     assert found(judgement).rule.endswith("-no-table")
     assert f"There is no table for {device}: its calls are unknown." in judgement.banners
@@ -439,14 +439,14 @@ def test_an_allow_list_holds_what_it_does_not_name_for_unknown() -> None:
     allow = table(head=HEAD + "deny_list = false\n")
     recorded = trace(call("aten.add.Tensor", facts=FLOAT))
     target = make_target(recorded.environment, backend="cuda")
-    finding = found(judge_trace(recorded, {Backend.CUDA: allow}, target))
+    finding = found(judge_calls(recorded, {Backend.CUDA: allow}, target)[0])
     assert (finding.rule, finding.cause) == ("cuda-unlisted", Cause.VENDOR_UNLISTED)
 
 
 def test_the_recorded_mode_is_the_one_that_is_judged() -> None:
     recorded = trace(call(facts=FLOAT), environment=environment(deterministic_mode=DeterministicMode.ON, num_threads=8))
     target = make_target(recorded.environment, backend="cuda")
-    assert judge_trace(recorded, load_tables(), target).findings == ()
+    assert judge_calls(recorded, load_tables(), target)[0].findings == ()
 
 
 # --------------------------------------------------------------------------------------------- banners
@@ -460,7 +460,7 @@ def test_what_is_missing_is_said_first() -> None:
         differing_settings=("cudnn_benchmark",),
     )
     target = make_target(recorded.environment, backend="cuda")
-    judgement = judge_trace(recorded, load_tables(), target)
+    judgement = judge_calls(recorded, load_tables(), target)[0]
     assert [b.split()[0] for b in judgement.banners] == ["The", "Recorded", "Backward", "The"]
     assert "interrupted" in judgement.banners[0]
     assert "cudnn_benchmark" in judgement.banners[3]
@@ -526,7 +526,7 @@ TARGETS = st.fixed_dictionaries(
 
 def judged(recorded: Trace, target: dict[str, str]) -> Judgement:
     made = make_target(recorded.environment, **target)
-    return judge_trace(recorded, load_tables(), made, translations=load_translations())
+    return judge_calls(recorded, load_tables(), made, translations=load_translations())[0]
 
 
 @given(st.lists(GROUPS, min_size=1, max_size=8), TARGETS)
@@ -562,9 +562,9 @@ def test_the_order_of_rules_does_not_matter(dice: random.Random) -> None:
     groups = [call(f"aten.op{i}.default", facts=FLOAT) for i in range(5)]
     recorded = trace(*groups)
     target = make_target(recorded.environment, backend="cuda")
-    plain = judge_trace(recorded, {Backend.CUDA: table(*rules)}, target)
+    plain = judge_calls(recorded, {Backend.CUDA: table(*rules)}, target)[0]
     dice.shuffle(rules)
-    assert judge_trace(recorded, {Backend.CUDA: table(*rules)}, target) == plain
+    assert judge_calls(recorded, {Backend.CUDA: table(*rules)}, target)[0] == plain
 
 
 def test_the_worst_come_first() -> None:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.support.build import call, finding, judgement, trace
-from tracer.judging.call_findings import in_ones_own_hands, library_of, rewritten
+from tracer.judging.call_findings import library_of, rewritten, with_own_remedy
 from tracer.names import Prerequisite, Rewriting
 from tracer.plan import make_plan
 from tracer.session import judge
@@ -113,7 +113,7 @@ def test_a_finding_on_a_line_that_the_trace_holds_has_it_rewritten() -> None:
 
 def test_inside_a_library_a_switch_comes_first_and_no_edit() -> None:
     attention = finding("cuda-flash-attention-backward", deterministic_mode="nondeterministic", **INSIDE)
-    told = in_ones_own_hands(attention, None, load_switches(), {})
+    told = with_own_remedy(attention, None, load_switches(), {})
     assert told.library == "transformers"
     assert "attn_implementation" in told.remedy
     assert told.switch.startswith("transformers 5.")
@@ -131,11 +131,11 @@ def test_inside_a_library_a_switch_comes_first_and_no_edit() -> None:
 )
 def test_a_switch_is_that_of_the_library_whose_line_it_is(rule: str, location: str, says: str) -> None:
     inside = finding(rule, deterministic_mode="nondeterministic", location=location, called_from="train.py:7")
-    told = in_ones_own_hands(inside, None, load_switches(), {})
+    told = with_own_remedy(inside, None, load_switches(), {})
     assert says in told.remedy
     assert told.switch.startswith(f"{told.library} ")
     elsewhere = msgspec.structs.replace(inside, location="monai/networks/nets/vit.py:3")
-    assert says not in in_ones_own_hands(elsewhere, None, load_switches(), {}).remedy
+    assert says not in with_own_remedy(elsewhere, None, load_switches(), {}).remedy
 
 
 def test_where_no_switch_is_known_what_raises_names_warn_only() -> None:
@@ -147,7 +147,7 @@ def test_where_no_switch_is_known_what_raises_names_warn_only() -> None:
         needs=(Prerequisite.DETERMINISTIC_MODE,),
         **INSIDE,
     )
-    told = in_ones_own_hands(refused, None, load_switches(), {})
+    told = with_own_remedy(refused, None, load_switches(), {})
     assert "warn_only=True" in told.remedy
     assert "Edit it" not in told.remedy
     assert told.needs == ()
@@ -163,10 +163,10 @@ def test_a_rule_whose_remedy_is_made_from_outside_keeps_it_and_so_does_a_line_of
         location="monai/networks/blocks/selfattention.py:9",
         called_from="train.py:7",
     )
-    assert in_ones_own_hands(attention, None, load_switches(), {}).remedy == "Choose."
+    assert with_own_remedy(attention, None, load_switches(), {}).remedy == "Choose."
     own = finding("cuda-histc", deterministic_mode="raises", location="models/net.py:9")
     assert library_of(own) == ""
-    assert in_ones_own_hands(own, None, load_switches(), {}) == own
+    assert with_own_remedy(own, None, load_switches(), {}) == own
 
 
 def test_every_switch_is_for_rules_that_exist() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.build import call, environment, trace
 from tracer.findings import Finding
-from tracer.judging import judge_trace, make_target
+from tracer.judging import judge_calls, make_target
 from tracer.names import Backend, Cause, EvidenceKind, UnknownReason
 from tracer.tables.loading import load_table, load_tables
 
@@ -28,7 +28,7 @@ def finding(backend: str, op: str, torch: str = "2.13", settings: str = "default
     given = {**FLOAT, **{key.replace("__", "."): value for key, value in facts.items()}}
     recorded = environment(num_threads=2)
     target = make_target(recorded, backend=backend, torch=torch, settings=settings)
-    judgement = judge_trace(trace(call(op, facts=given), environment=recorded), load_tables(), target)
+    judgement = judge_calls(trace(call(op, facts=given), environment=recorded), load_tables(), target)[0]
     return judgement.findings[0] if judgement.findings else None
 
 

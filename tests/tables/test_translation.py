@@ -13,7 +13,7 @@ from tests.tables.test_schemas import ELSEWHERE, overloads
 from tracer.errors import TableError
 from tracer.facts.fact import Value
 from tracer.findings import Judgement, Target
-from tracer.judging import judge_trace
+from tracer.judging import judge_calls
 from tracer.names import Backend, Settings, Verdict
 from tracer.tables.conditions import wanted_values
 from tracer.tables.lint.translation_lint import lint_translations
@@ -145,7 +145,7 @@ def judged(op: str, backend: Backend) -> Judgement:
         conditions={key: domain[0] for key, domain in SETTINGS.items()},
     )
     group = call(op, phase="backward", node="SafeSoftmaxBackward0", facts={"device": "cpu", "dtype": "float32"})
-    return judge_trace(trace(group), load_tables(), target, translations=load_translations())
+    return judge_calls(trace(group), load_tables(), target, translations=load_translations())[0]
 
 
 @pytest.mark.parametrize("note", [pytest.param(n, id=n.id) for n in load_translations().note])
@@ -301,5 +301,5 @@ def test_a_translation_that_names_no_op_makes_the_call_unknown() -> None:
     rows = translations(row_text(f'{{ why = "{why}" }}'))
     group = call("aten.seen.default", facts={"device": "cpu"})
     target = Target(backend=Backend.CUDA, torch="2.13.0", settings=Settings.DEFAULT)
-    (finding,) = judge_trace(trace(group), CUDA, target, translations=rows).findings
+    (finding,) = judge_calls(trace(group), CUDA, target, translations=rows)[0].findings
     assert (finding.rule, finding.verdict, finding.why) == ("to-cuda-sample", Verdict.UNKNOWN, why)

@@ -1,5 +1,5 @@
 """Holding a trace against determinism tables for one target: pure, from data to data."""
 
-from tracer.judging.judgement import judge_calls, judge_trace, make_target
+from tracer.judging.judgement import judge_calls, make_target
 
-__all__ = ["judge_calls", "judge_trace", "make_target"]
+__all__ = ["judge_calls", "make_target"]

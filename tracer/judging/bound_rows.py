@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from tracer.facts.fact import Value
 from tracer.findings import Deciding, Evidence, Finding, Note, Target
 from tracer.names import REPEATABLE, About, Backend, Differs, Phase, SeedOrigin, Settings, UnknownReason, Verdict
 from tracer.tables.conditions import BothWays, BoundRule, wanted_values
-from tracer.tables.rules import Case
+from tracer.tables.rules import Conditioned
 from tracer.tables.ruling.bound_table import RuleOutcome
 from tracer.tables.settings.declared import SEEDS
 from tracer.tables.settings.rows import EnvironmentTable, Group, Row
@@ -71,24 +71,32 @@ class TraceUnderSettings:
         """With ``sets`` on top of what the target sets itself."""
         key = frozenset(sets.items())
         if key not in self._kept:
-            every = {**self.target.sets, **sets}
-            self._kept[key] = TraceUnderTarget(
-                self.trace,
-                self.target,
-                every,
-                effective_environment(self.trace.environment, self.target.settings, every),
-                settings_of(self.trace.environment, self.target.settings, every),
-            )
+            asked = (self.trace.environment, self.target.settings, {**self.target.sets, **sets})
+            environment, conditions = effective_environment(*asked), settings_of(*asked)
+            self._kept[key] = TraceUnderTarget(self.trace, self.target, asked[2], environment, conditions)
         return self._kept[key]
+
+
+class _Group(NamedTuple):
+    """Calls of ``ops``, of any where there is none, whose facts have the values that each key asks for."""
+
+    name: str
+    ops: frozenset[str]
+    asks: tuple[tuple[str, frozenset[FactValue]], ...]
+
+
+def _asked_by(group: Group) -> tuple[tuple[str, frozenset[FactValue]], ...]:
+    conditions = Conditioned(when=group.when)
+    return tuple((key, wanted_values(conditions, key)) for key in group.when)
 
 
 class Dependents:
     """Calls by what a row may need, each counted once whatever it matches."""
 
     def __init__(self, table: EnvironmentTable, judged: Iterable[tuple[CallGroup, RuleOutcome]], trace: Trace) -> None:
-        self._named = [(group, frozenset(group.ops)) for group in table.group]
-        self._matching: dict[str, tuple[Group, ...]] = {}
-        self._calls: dict[tuple[frozenset[str], Backend], Counter[str]] = {}
+        self._groups = [_Group(group.name, frozenset(group.ops), _asked_by(group)) for group in table.group]
+        self._matching: dict[str, tuple[_Group, ...]] = {}
+        self._calls: defaultdict[tuple[frozenset[str], Backend], Counter[str]] = defaultdict(Counter)
         self.backends: set[Backend] = set()
         """Backends that calls were judged for, but those that compute nothing."""
         self._reads = Counter[str]()
@@ -100,18 +108,18 @@ class Dependents:
             self.backends.add(ruling.backend)
             matched = frozenset(self._matched(group, ruling))
             if matched:
-                self._calls.setdefault((matched, ruling.backend), Counter())[group.op] += group.count
+                self._calls[matched, ruling.backend][group.op] += group.count
 
     def of(self, row: Row, *, without: str = "") -> dict[str, int]:
         """Op to calls for what ``row`` needs on its backends, most first; ``without``: a need left out."""
         needs = frozenset(row.needs) - {without}
-        found: Counter[str] = Counter()
+        calls: Counter[str] = Counter()
         for (matched, backend), ops in self._calls.items():
             if matched & needs and (not row.backends or backend in row.backends):
-                found.update(ops)
+                calls.update(ops)
         if "unwritten-reads" in needs:
-            found.update(self._reads)
-        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+            calls.update(self._reads)
+        return dict(sorted(calls.items(), key=lambda item: (-item[1], item[0])))
 
     def backend_of(self, row: Row, target: Target) -> Backend:
         """The backend that a finding of ``row`` speaks of; ``recorded`` where that may be several."""
@@ -122,47 +130,28 @@ class Dependents:
 
     def _matched(self, group: CallGroup, ruling: RuleOutcome) -> Iterable[str]:
         for named in self._groups_of(group.op, ruling.runs_as):
-            if all(group.facts.get(key) in wanted for key, wanted in _wanted(named)):
+            if all(group.facts.get(key) in wanted for key, wanted in named.asks):
                 yield named.name
         if ruling.verdict in _VARYING and ruling.verdict_in_deterministic_mode is Verdict.DETERMINISTIC:
             yield "fixed-by-mode"
         if ruling.verdict_in_deterministic_mode is Verdict.RAISES:
             yield "raised-by-mode"
 
-    def _groups_of(self, op: str, runs_as: str) -> tuple[Group, ...]:
+    def _groups_of(self, op: str, runs_as: str) -> tuple[_Group, ...]:
         key = f"{op} {runs_as}"
         if key not in self._matching:
             spelt = {op, op.rpartition(".")[0], f"{op.partition('.')[0]}.*"}
             for name in runs_as.split(" or ") if runs_as else ():
                 spelt |= {name, f"{name}.default", name.rpartition(".")[0]}
-            self._matching[key] = tuple(group for group, ops in self._named if not ops or ops & spelt)
+            self._matching[key] = tuple(group for group in self._groups if not group.ops or group.ops & spelt)
         return self._matching[key]
-
-
-_WANTED: dict[int, tuple[Group, tuple[tuple[str, frozenset[FactValue]], ...]]] = {}
-
-
-def _wanted(group: Group) -> tuple[tuple[str, frozenset[FactValue]], ...]:
-    """What a group asks of a call, worked out once."""
-    kept = _WANTED.get(id(group))
-    if kept is None or kept[0] is not group:
-        asked = Case(verdict=Verdict.UNKNOWN, when=group.when)
-        kept = (group, tuple((key, wanted_values(asked, key)) for key in group.when))
-        _WANTED[id(group)] = kept
-    return kept[1]
 
 
 class BoundRows:
     """The rows that speak of one version of torch, under one scene's settings."""
 
     def __init__(
-        self,
-        rows: tuple[Row, ...],
-        version: str,
-        scene: TraceUnderTarget,
-        dependents: Dependents,
-        *,
-        extrapolated: bool,
+        self, rows: tuple[Row, ...], version: str, scene: TraceUnderTarget, dependents: Dependents, extrapolated: bool
     ) -> None:
         """``version`` is a release that the rows were reviewed for."""
         self.scene = scene
@@ -182,11 +171,10 @@ class BoundRows:
 
     def ops_for(self, row: Row) -> dict[str, int] | None:
         """The calls that make ``row`` matter; ``None`` where it needs some and none was recorded."""
-        if not row.needs:
-            if row.backends and not self.dependents.backends.intersection(row.backends):
-                return None
-            return {}
-        return self.dependents.of(row) or None
+        if row.needs:
+            return self.dependents.of(row) or None
+        is_there = not row.backends or self.dependents.backends.intersection(row.backends)
+        return {} if is_there else None
 
     def matters_unset(self, row: Row) -> bool:
         """Can two runs of this step differ while the row's variable is not set? So far as it shows: see ``unseen``."""
@@ -215,7 +203,9 @@ class BoundRows:
         ``facts_in_mode``: the facts in deterministic mode, where those are others. ``settings``: what held when it
         happened, where that is not what the target has. ``at``: the finding's place.
         """
-        rule = self._both_ways(row)
+        if row.id not in self._bound:
+            self._bound[row.id] = BothWays(row, self._version, self.scene.conditions)
+        rule = self._bound[row.id]
         if settings:
             rule = BothWays(row, self._version, {**self.scene.conditions, **settings})
         answer = rule.decide(facts, facts_in_mode)
@@ -270,11 +260,6 @@ class BoundRows:
             evidence=evidence_of(row),
             backend=self.dependents.backend_of(row, self.scene.target),
         )
-
-    def _both_ways(self, row: Row) -> BothWays[Row]:
-        if row.id not in self._bound:
-            self._bound[row.id] = BothWays(row, self._version, self.scene.conditions)
-        return self._bound[row.id]
 
 
 def evidence_of(row: Row) -> tuple[Evidence, ...]:

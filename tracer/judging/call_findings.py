@@ -7,8 +7,9 @@ is one that the reader can follow: a library's line is not theirs to edit, their
 from __future__ import annotations
 
 import ast
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -57,10 +58,10 @@ Counted = Mapping[tuple[int, Phase, str], int]
 
 def by_ruling(counted: Counted) -> dict[int, int]:
     """Calls by the identity of the ruling on them."""
-    found: dict[int, int] = {}
+    calls: Counter[int] = Counter()
     for (name, _, _), count in counted.items():
-        found[name] = found.get(name, 0) + count
-    return found
+        calls[name] += count
+    return calls
 
 
 def tally_of(counted: Counted, calls: Mapping[int, int], rulings: Mapping[int, RuleOutcome]) -> Tally:
@@ -70,15 +71,17 @@ def tally_of(counted: Counted, calls: Mapping[int, int], rulings: Mapping[int, R
     for name, count in calls.items():
         as_is[rulings[name].verdict] += count
         in_mode[rulings[name].verdict_in_deterministic_mode] += count
-    by_phase: dict[Phase, dict[Verdict, int]] = {}
-    by_module: dict[str, dict[Verdict, int]] = {}
+    by_phase: defaultdict[Phase, Counter[Verdict]] = defaultdict(Counter)
+    by_module: defaultdict[str, Counter[Verdict]] = defaultdict(Counter)
     for (name, phase, module), count in counted.items():
-        verdict = rulings[name].verdict
-        of_phase = by_phase.setdefault(phase, {})
-        of_phase[verdict] = of_phase.get(verdict, 0) + count
-        of_module = by_module.setdefault(module, {})
-        of_module[verdict] = of_module.get(verdict, 0) + count
-    return Tally(as_is=dict(as_is), deterministic_mode=dict(in_mode), by_phase=by_phase, by_module=by_module)
+        by_phase[phase][rulings[name].verdict] += count
+        by_module[module][rulings[name].verdict] += count
+    return Tally(
+        as_is=dict(as_is),
+        deterministic_mode=dict(in_mode),
+        by_phase={phase: dict(calls) for phase, calls in by_phase.items()},
+        by_module={module: dict(calls) for module, calls in by_module.items()},
+    )
 
 
 def weakly_grounded(counted: Mapping[int, int], rulings: Mapping[int, RuleOutcome]) -> dict[Backend, tuple[int, int]]:
@@ -98,12 +101,12 @@ def weakly_grounded(counted: Mapping[int, int], rulings: Mapping[int, RuleOutcom
 def unnamed_calls(counted: Mapping[int, int], rulings: Mapping[int, RuleOutcome]) -> dict[EvidenceKind, int]:
     """Deterministic calls of ops that no rule names, by the evidence: what builds launch, or documents alone.
     ``counted``: calls by ruling."""
-    found: Counter[EvidenceKind] = Counter()
+    unnamed: Counter[EvidenceKind] = Counter()
     for name, count in counted.items():
         ruling = rulings[name]
         if ruling.rule is None and ruling.verdict is Verdict.DETERMINISTIC:
-            found[EvidenceKind.DISPATCHED if ruling.vouched_by else EvidenceKind.DOCUMENTED] += count
-    return dict(found)
+            unnamed[EvidenceKind.DISPATCHED if ruling.vouched_by else EvidenceKind.DOCUMENTED] += count
+    return dict(unnamed)
 
 
 def call_findings(
@@ -113,14 +116,14 @@ def call_findings(
     lines: Mapping[str, str] | None = None,
 ) -> Iterator[Finding]:
     """One finding for all groups that the same ruling judges at the same place and that the plan treats alike."""
-    gathered: dict[tuple[object, ...], list[Unsafe]] = {}
-    sayings: dict[tuple[object, ...], int] = {}
-    said: dict[int, int] = {}
+    gathered: defaultdict[tuple[object, ...], list[Unsafe]] = defaultdict(list)
+    numbers: dict[tuple[object, ...], int] = {}
+    says: dict[int, int] = {}
     for call in unsafe:
         name = id(call.ruling)
-        if name not in said:
-            said[name] = sayings.setdefault(call.ruling.says, len(said))
-        gathered.setdefault(_identity(call, said[name]), []).append(call)
+        if name not in says:
+            says[name] = numbers.setdefault(call.ruling.says, len(says))
+        gathered[_identity(call, says[name])].append(call)
     evidence: dict[int, tuple[Evidence, ...]] = {}
     deciding: dict[tuple[int, ...], Deciding] = {}
     for alike in gathered.values():
@@ -131,41 +134,22 @@ def call_findings(
         if rulings not in deciding:
             deciding[rulings] = Deciding.of(call.ruling.decided for call in alike)
         generated = code.behind((call.group for call in alike), ruling.shown, ruling.backend)
-        found = _finding(alike, evidence[id(ruling)], deciding[rulings], generated)
+        finding = _finding(alike, evidence[id(ruling)], deciding[rulings], generated)
         how = ruling.rule.rewriting if ruling.rule is not None else None
-        yield found if switches is None else in_ones_own_hands(found, how, switches, lines or {})
+        yield finding if switches is None else with_own_remedy(finding, how, switches, lines or {})
 
 
 _OF_GRADIENT_CALL = "The line is the one that asked for the gradient; the line of the forward is not known."
 
 
-def _identity(one: Unsafe, saying: int) -> tuple[object, ...]:
+_SITE = attrgetter("op", "phase", "module", "location", "function", "called_from", "forward_unknown", "host")
+
+
+def _identity(call: Unsafe, saying: int) -> tuple[object, ...]:
     """What makes two groups one finding: rulings that say the same of one op at one place, settled alike."""
-    group = one.group
-    return (
-        saying,
-        group.op,
-        group.phase.value,
-        group.module,
-        group.location,
-        group.function,
-        group.called_from,
-        group.forward_unknown,
-        group.host,
-        group.region is None,
-        group.facts.get("device"),
-        group.facts.get(ORIGIN),
-        *one.sets,
-        "",
-        *(verdict.value for verdict in one.planned),
-    )
-
-
-def _runs_elsewhere(group: CallGroup, ruling: RuleOutcome) -> str:
-    """What the rule itself says that the op becomes, for a call that was recorded on another device than judged for."""
-    if ruling.rule is None or group.facts.get("device") == ruling.backend.device:
-        return ""
-    return ruling.rule.runs_as
+    group, facts = call.group, call.group.facts
+    where = (group.region is None, facts.get("device"), facts.get(ORIGIN))
+    return (saying, *_SITE(group), *where, tuple(call.sets), call.planned)
 
 
 def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...], deciding: Deciding, generated: Generated) -> Finding:
@@ -176,16 +160,15 @@ def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...], deciding: Deci
         facts = {key: value for key, value in facts.items() if call.group.facts.get(key) == value}
     planned = alike[0].planned
     tried, data = shown_of(call.group for call in alike)
+    is_elsewhere = facts.get("device") != ruling.backend.device  # recorded on another device than judged for
     return Finding(
         rule=ruling.rule_id,
         op=first.op,
-        runs_as=ruling.runs_as or _runs_elsewhere(first, ruling),
+        runs_as=ruling.runs_as or (ruling.rule.runs_as if ruling.rule is not None and is_elsewhere else ""),
         phase=first.phase,
         module=first.module,
-        location=first.location,
-        function=first.function,
-        called_from=first.called_from,
-        count=first.count if len(alike) == 1 else sum(call.group.count for call in alike),
+        **first.place._asdict(),
+        count=sum(call.group.count for call in alike),
         verdict=ruling.verdict,
         deterministic_mode=ruling.verdict_in_deterministic_mode,
         route=ruling.route,
@@ -199,7 +182,7 @@ def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...], deciding: Deci
         regions=generated.regions,
         kernels=generated.kernels,
         shown=ruling.shown if generated.says else None,
-        node=first.node if len(alike) == 1 or all(call.group.node == first.node for call in alike) else "",
+        node=first.node if all(call.group.node == first.node for call in alike) else "",
         decided=deciding,
         reason=ruling.reason,
         reason_detail=ruling.detail if ruling.reason is not None else "",
@@ -209,7 +192,7 @@ def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...], deciding: Deci
         tried=tried,
         refuted=ruling.refuted,
         data=data,
-        planned=None if planned == (ruling.verdict, ruling.verdict_in_deterministic_mode) else planned,
+        planned=None if planned == ruling.both else planned,
     )
 
 
@@ -240,12 +223,12 @@ class GeneratedCode:
 
         Kernels of another device than ``backend``'s are not named: there the op becomes others.
         """
-        met = [group for group in groups if group.region is not None or group.kernels]
-        if not met:
+        compiled = [group for group in groups if group.region is not None or group.kernels]
+        if not compiled:
             return Generated()
-        regions = tuple(dict.fromkeys(group.region for group in met if group.region is not None))
+        regions = tuple(dict.fromkeys(group.region for group in compiled if group.region is not None))
         device = backend.device
-        named = [one for one in dict.fromkeys(self._kernels(met, device)) if one[1].device in ("", device)]
+        named = [(where, k) for where, k in dict.fromkeys(self._kernels(compiled, device)) if k.device in ("", device)]
         showing = [(where, kernel) for where, kernel in named if _shows(kernel, shown)]
         kernels = tuple(dict.fromkeys(kernel.name for _, kernel in showing or named))
         if shown is None or not showing:
@@ -261,10 +244,8 @@ class GeneratedCode:
                 launched = (self._compilation.launched.get(name) for name in group.kernels)
                 yield from (("", kernel.launched_on(device)) for kernel in launched if kernel is not None)
                 continue
-            known = {one.name: one for one in region.kernels}
-            for name in group.kernels:
-                if name in known:
-                    yield region.id, known[name]
+            by_name = {kernel.name: kernel for kernel in region.kernels}
+            yield from ((region.id, by_name[name]) for name in group.kernels if name in by_name)
 
     def _ref(self, showing: list[tuple[str, Kernel]], shown: Shown) -> str:
         where, kernel = showing[0]
@@ -321,7 +302,7 @@ def library_of(finding: Finding) -> str:
     return package if finding.called_from and slash and package.isidentifier() else ""
 
 
-def in_ones_own_hands(
+def with_own_remedy(
     finding: Finding, rewriting: Rewriting | None, switches: Switches, lines: Mapping[str, str]
 ) -> Finding:
     """``finding`` with a remedy that its reader can follow; ``lines`` hold the text of the user's own, by place."""
@@ -367,7 +348,7 @@ class _Call(NamedTuple):
     name: str
     on: str
     """What the method is called on; the first argument where it is a function of torch."""
-    given: dict[str, str]
+    arguments: dict[str, str]
 
 
 def rewritten(line: str, how: Rewriting) -> str:
@@ -381,15 +362,19 @@ def rewritten(line: str, how: Rewriting) -> str:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ""
     names, parameters, write = _WAYS[how]
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _name_of(node.func) in names]
+    calls = [
+        (node, node.func)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in names
+    ]
     if len(tree.body) != 1 or len(calls) != 1:
         return ""
-    call = _read(calls[0], line, parameters)
+    call = _read(*calls[0], line, parameters)
     new = write(call) if call is not None else ""
     if not new:
         return ""
     raw = line.encode("utf-8")
-    start, end = calls[0].col_offset, calls[0].end_col_offset
+    start, end = calls[0][0].col_offset, calls[0][0].end_col_offset
     text = (raw[:start] + new.encode("utf-8") + raw[end:]).decode("utf-8")
     try:
         ast.parse(text)
@@ -398,15 +383,8 @@ def rewritten(line: str, how: Rewriting) -> str:
     return text
 
 
-def _name_of(function: ast.expr) -> str:
-    return function.attr if isinstance(function, ast.Attribute) else ""
-
-
-def _read(node: ast.Call, line: str, parameters: tuple[str, ...]) -> _Call | None:
+def _read(node: ast.Call, function: ast.Attribute, line: str, parameters: tuple[str, ...]) -> _Call | None:
     """The call's arguments by name; ``None`` for one that is not spelt with ``parameters`` alone."""
-    function = node.func
-    if not isinstance(function, ast.Attribute):
-        return None
     positional = list(node.args)
     owner = ast.get_source_segment(line, function.value) or ""
     if isinstance(function.value, ast.Name) and function.value.id in _FUNCTIONS_OF:
@@ -420,38 +398,35 @@ def _read(node: ast.Call, line: str, parameters: tuple[str, ...]) -> _Call | Non
         return None
     if len(positional) > len(parameters) or any(isinstance(argument, ast.Starred) for argument in node.args):
         return None
-    given = dict(zip(parameters, positional, strict=False))
+    arguments = dict(zip(parameters, positional, strict=False))
     for keyword in node.keywords:
-        if keyword.arg is None or keyword.arg not in parameters or keyword.arg in given:
+        if keyword.arg is None or keyword.arg not in parameters or keyword.arg in arguments:
             return None
-        given[keyword.arg] = keyword.value
-    return _Call(
-        function.attr, owner, {name: ast.get_source_segment(line, value) or "" for name, value in given.items()}
-    )
+        arguments[keyword.arg] = keyword.value
+    texts = {name: ast.get_source_segment(line, value) or "" for name, value in arguments.items()}
+    return _Call(function.attr, owner, texts)
 
 
 def _index_add(call: _Call) -> str:
-    if call.given.keys() != {"dim", "index", "source"} or call.given["dim"] != "0":
+    texts = call.arguments
+    if texts.keys() != {"dim", "index", "source"} or texts["dim"] != "0":
         return ""
-    return _index_put(call, call.given["index"], call.given["source"], in_place=call.name == "index_add_")
-
-
-def _index_put(call: _Call, index: str, source: str, *, in_place: bool) -> str:
-    return f"{call.on}.index_put{'_' * in_place}(({index},), {source}, accumulate=True)"
+    in_place = "_" if call.name == "index_add_" else ""
+    return f"{call.on}.index_put{in_place}(({texts['index']},), {texts['source']}, accumulate=True)"
 
 
 def _take(call: _Call) -> str:
-    return f"{call.on}.reshape(-1)[{call.given['index']}]" if call.given.keys() == {"index"} else ""
+    return f"{call.on}.reshape(-1)[{call.arguments['index']}]" if call.arguments.keys() == {"index"} else ""
 
 
 def _reflect(call: _Call) -> str:
-    given = call.given
-    if given.keys() != {"pad", "mode"} or given["mode"] not in ("'reflect'", '"reflect"'):
+    texts = call.arguments
+    if texts.keys() != {"pad", "mode"} or texts["mode"] not in ("'reflect'", '"reflect"'):
         return ""
-    pad = ast.parse(given["pad"], mode="eval").body
+    pad = ast.parse(texts["pad"], mode="eval").body
     if not isinstance(pad, (ast.Tuple, ast.List)) or len(pad.elts) != 2:
         return ""
-    left, right = (ast.get_source_segment(given["pad"], elt) for elt in pad.elts)
+    left, right = (ast.get_source_segment(texts["pad"], side) for side in pad.elts)
     return f"F.pad({call.on}.unsqueeze(-2), ({left}, {right}, 0, 0), mode='reflect').squeeze(-2)"
 
 

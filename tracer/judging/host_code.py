@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from fnmatch import translate
 
-import msgspec
+from msgspec.structs import replace
 
 from tracer.findings import Target
 from tracer.judging.call_findings import JudgedCall
@@ -20,40 +20,30 @@ from tracer.tables.ruling.target_tables import TargetTables
 from tracer.trace.records import CallGroup
 
 _CPU = "cpu"
-_SAFE = (Verdict.DETERMINISTIC, Verdict.SEEDED)
+_SAFE = {Verdict.DETERMINISTIC, Verdict.SEEDED}
 #: So many places are named in a sentence.
 _MOST_PLACES = 3
 
 
-class HostCalls:
-    """Tells the calls of one trace that run on the host from those that run on the target."""
+def with_hosts(calls: Iterable[CallGroup], target: Target) -> list[CallGroup]:
+    """``calls`` with why each is known to run on the host, for a target on which that makes a difference."""
+    calls = tuple(calls)
+    is_abroad = target.backend not in (Backend.RECORDED, Backend.CPU)
+    was_recorded_there = is_abroad and any(group.facts.get("device") == target.backend.device for group in calls)
+    globs = [re.compile(translate(glob)) for glob in target.host]
 
-    def __init__(self, calls: Iterable[CallGroup], target: Target) -> None:
-        self._is_abroad = target.backend not in (Backend.RECORDED, Backend.CPU)
-        device = target.backend.device
-        self._was_recorded_there = self._is_abroad and any(group.facts.get("device") == device for group in calls)
-        self._names = [re.compile(translate(glob)) for glob in target.host]
-
-    def marked(self, calls: Iterable[CallGroup]) -> list[CallGroup]:
-        """``calls`` with what is known of each, for a target on which it makes a difference."""
-        if self._is_abroad and (self._was_recorded_there or self._names):
-            return [self._marked(group) for group in calls]
-        return [group if group.host is None else self._marked(group) for group in calls]
-
-    def _marked(self, group: CallGroup) -> CallGroup:
+    def host_of(group: CallGroup) -> HostCode | None:
         if group.host is HostCode.IMPORT:
-            return group
-        host = self._host_of(group) if self._is_abroad and group.facts.get("device") == _CPU else None
-        return group if host is group.host else msgspec.structs.replace(group, host=host)
-
-    def _host_of(self, group: CallGroup) -> HostCode | None:
-        if group.host is not None:
             return group.host
-        if self._was_recorded_there:
-            return HostCode.DEVICE
-        if self._names and any(name.match(text) for text in _texts_of(group) for name in self._names):
-            return HostCode.NAMED
-        return None
+        if not is_abroad or group.facts.get("device") != _CPU:
+            return None
+        if group.host is not None or was_recorded_there:
+            return group.host or HostCode.DEVICE
+        is_named = globs and any(glob.match(text) for text in _texts_of(group) for glob in globs)
+        return HostCode.NAMED if is_named else None
+
+    hosts = ((group, host_of(group)) for group in calls)
+    return [group if host is group.host else replace(group, host=host) for group, host in hosts]
 
 
 def _texts_of(group: CallGroup) -> Iterator[str]:
@@ -77,15 +67,15 @@ def host_banners(
     calls: Iterable[CallGroup], unsafe: Iterable[JudgedCall], target: Target, tables: TargetTables
 ) -> Iterator[str]:
     """What of ``calls`` was judged for the CPU in a target's stead, and what else of the ``unsafe`` may have to be."""
-    counted: Counter[HostCode] = Counter()
+    by_reason: Counter[HostCode] = Counter()
     for group in calls:
         if group.host is not None:
-            counted[group.host] += group.count
-    if counted:
-        told = ", ".join(f"{count:,} {_WORDS[host]}" for host, count in sorted(counted.items()))
-        every = sum(counted.values())
+            by_reason[group.host] += group.count
+    if by_reason:
+        reasons = ", ".join(f"{count:,} {_WORDS[host]}" for host, count in sorted(by_reason.items()))
+        every = by_reason.total()
         said = "1 call runs on the host and was" if every == 1 else f"{every:,} calls run on the host and were"
-        yield f"{said} judged for cpu: {told}."
+        yield f"{said} judged for cpu: {reasons}."
     places = Counter[str]()
     is_abroad = target.backend not in (Backend.RECORDED, Backend.CPU)
     for call in unsafe if is_abroad else ():
@@ -106,7 +96,7 @@ def _may_be_host(call: JudgedCall, tables: TargetTables) -> bool:
     group, ruling = call
     if group.host is not None or group.phase is not Phase.OTHER or group.module or group.facts.get("device") != _CPU:
         return False
-    if ruling.verdict in _SAFE and ruling.verdict_in_deterministic_mode in _SAFE:
+    if _SAFE.issuperset(ruling.both):
         return False
-    there = tables.rule_on(msgspec.structs.replace(group, host=HostCode.NAMED))
-    return there.verdict in _SAFE and there.verdict_in_deterministic_mode in _SAFE
+    there = tables.rule_on(replace(group, host=HostCode.NAMED))
+    return _SAFE.issuperset(there.both)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
+from operator import attrgetter
 from typing import TypeVar
 
 from tracer.errors import TargetError
@@ -24,10 +25,10 @@ from tracer.judging.call_findings import (
     unnamed_calls,
     weakly_grounded,
 )
-from tracer.judging.host_code import HostCalls, host_banners
+from tracer.judging.host_code import host_banners, with_hosts
 from tracer.judging.minimal_settings import MinimalSettings, Sets, seeded_in_its_place, with_plan
 from tracer.judging.observations import fill_cost
-from tracer.judging.process_findings import Process
+from tracer.judging.process_findings import Process, extrapolated_banner
 from tracer.judging.trials import TrialsHere
 from tracer.names import SEVERITY, Backend, BlindSpotKind, Phase, SeedOrigin, Settings
 from tracer.tables.compilers import CompilerTable
@@ -40,42 +41,9 @@ from tracer.tables.settings.declared import SEEDS
 from tracer.tables.settings.rows import EnvironmentTable
 from tracer.tables.settings.target_settings import checked_sets, settings_of
 from tracer.tables.translation import NO_TRANSLATIONS, Translations
-from tracer.tables.versions import release, reviewed_releases
+from tracer.tables.versions import release
 from tracer.trace.file import Trace
 from tracer.trace.records import NO_DEVICE, ORIGIN, Environment, FactValue
-
-
-def judge_trace(
-    trace: Trace,
-    tables: Mapping[Backend, Table],
-    target: Target,
-    *,
-    strict: bool = False,
-    translations: Translations = NO_TRANSLATIONS,
-    rows: EnvironmentTable | None = None,
-    switches: Switches | None = None,
-    compilers: Mapping[str, CompilerTable] | None = None,
-) -> Judgement:
-    """Every call of ``trace`` under ``target``'s settings and under deterministic mode, and what no call shows.
-
-    ``translations`` say what calls recorded on a CPU run as elsewhere; without them every op stands as recorded.
-    ``rows`` judge settings, seeds, memory and data loading; without them nothing is said of those.
-    ``switches`` say what can be turned where the line is a library's; without them a rule's own remedy stands.
-    ``compilers`` say what becomes of compiled calls; without them these are unknown.
-    ``strict`` makes ``unknown`` of verdicts that a newer torch only inherits. Each recorded call is counted
-    exactly once in each of the tally's mappings. The order of findings is total: it does not depend on the
-    order of the trace or of the rules.
-    """
-    return judge_calls(
-        trace,
-        tables,
-        target,
-        strict=strict,
-        translations=translations,
-        rows=rows,
-        switches=switches,
-        compilers=compilers,
-    )[0]
 
 
 def judge_calls(
@@ -89,40 +57,40 @@ def judge_calls(
     switches: Switches | None = None,
     compilers: Mapping[str, CompilerTable] | None = None,
 ) -> tuple[Judgement, tuple[JudgedCall, ...]]:
-    """As ``judge_trace``, with every group of calls in the trace's order and the ruling on it.
+    """Every call of ``trace`` under ``target``'s settings and under deterministic mode, and what no call shows.
 
-    A judgement keeps findings and a tally, which stay small however many groups a trace has; who lists the calls one by
-    one gets them from here, as they were judged.
+    The judgement keeps findings and a tally, which stay small however many groups a trace has; beside it every group in
+    the trace's order, and the ruling on it. ``translations`` say what calls recorded on a CPU run as elsewhere; without
+    them every op stands as recorded. ``rows`` judge settings, seeds, memory and data loading; without them nothing is
+    said of those. ``switches`` say what can be turned where the line is a library's; without them a rule's own remedy
+    stands. ``compilers`` say what becomes of compiled calls; without them these are unknown. ``strict`` makes
+    ``unknown`` of verdicts that a newer torch only inherits. Each recorded call is counted exactly once in each of the
+    tally's mappings. The order of findings is total: it does not depend on the order of the trace or of the rules.
     """
     settings = TraceUnderSettings(trace, target)
-    by_settings = _TablesBySettings(
-        settings, tables, strict=strict, translations=translations, compilers=compilers or {}
-    )
+    by_settings = _TablesBySettings(settings, tables, translations, compilers or {}, strict=strict)
     target_tables = by_settings.under({})
     rulings: dict[int, RuleOutcome] = {}
-    counted: dict[tuple[int, Phase, str], int] = {}
+    counted: Counter[tuple[int, Phase, str]] = Counter()
     judged: list[JudgedCall] = []
-    host = HostCalls(trace.calls, target)
     trials = TrialsHere(trace, target)
-    groups = trials.kept(host.marked(trace.calls))
+    groups = trials.bearing(with_hosts(trace.calls, target))
     if target.sets:
         groups = [seeded_in_its_place(group, target.sets) for group in groups]
     for group in groups:
         ruling = target_tables.rule_on(group)
         judged.append(JudgedCall(group, ruling))
-        name = id(ruling)
-        rulings[name] = ruling
-        where = (name, group.phase, group.module)
-        counted[where] = counted.get(where, 0) + group.count
+        rulings[id(ruling)] = ruling
+        counted[id(ruling), group.phase, group.module] += group.count
     process = Process(settings, rows, judged, strict=strict)
     observed = process.observe({})
     unsafe = _with(judged, rulings, lambda ruling: not ruling.is_safe)
     of_this_run = _with(judged, rulings, lambda ruling: ruling.observed or ruling.refuted is not None)
     calls_by_ruling = by_ruling(counted)
     settled = MinimalSettings(unsafe, by_settings.under, process, target.conditions, target.sets).settle(observed)
-    calls = (Unsafe(*one, *after) for one, after in zip(unsafe, settled.calls, strict=True))
+    calls = (Unsafe(*call, *after) for call, after in zip(unsafe, settled.calls, strict=True))
     code = GeneratedCode(by_settings.compilation)
-    kept = [Unsafe(group, ruling, {}, ruling.both) for group, ruling in of_this_run if ruling.observed]
+    by_data = [Unsafe(group, ruling, {}, ruling.both) for group, ruling in of_this_run if ruling.observed]
     findings = [*call_findings(calls, code, switches, trace.source_lines), *with_plan(observed.findings, settled)]
     on_meta = meta_calls(groups)
     judgement = Judgement(
@@ -144,7 +112,7 @@ def judge_calls(
         fill=fill_cost(trace, settings.under({})),
         planned=settled.planned,
         training=trace.training,
-        observed=tuple(sorted(call_findings(kept, code, switches, trace.source_lines), key=order_of)),
+        observed=tuple(sorted(call_findings(by_data, code, switches, trace.source_lines), key=order_of)),
         meta_calls=on_meta,
         nothing_computed=on_meta > 0 and not has_computed_step(groups),
         unnamed=unnamed_calls(calls_by_ruling, rulings),
@@ -168,10 +136,10 @@ class _TablesBySettings:
         self,
         settings: TraceUnderSettings,
         tables: Mapping[Backend, Table],
-        *,
-        strict: bool,
         translations: Translations,
         compilers: Mapping[str, CompilerTable],
+        *,
+        strict: bool,
     ) -> None:
         self._settings = settings
         self._tables = tables
@@ -179,34 +147,31 @@ class _TablesBySettings:
         self._translations = translations
         self.compilation = compilation_of(settings.trace, compilers)
         self._forward = ForwardCalls(settings.trace.calls, translations, settings.target.backend)
-        self._kept: dict[tuple[tuple[str, FactValue], ...], TargetTables] = {}
+        self._by_sets: dict[tuple[tuple[str, FactValue], ...], TargetTables] = {}
 
     def under(self, sets: Sets) -> TargetTables:
         """The tables with ``sets`` on top of the target's own settings."""
         tried = tuple(sorted((name, value) for name, value in sets.items() if name not in SEEDS))
-        target_tables = self._kept.get(tried)
-        if target_tables is None:
-            trace, target = self._settings.trace, self._settings.target
-            conditions = self._settings.under(dict(tried)).conditions if tried else target.conditions
-            compiled = CompiledCalls(
-                self.compilation,
-                target.torch,
-                conditions,
-                changed=frozenset({*target.sets, *dict(tried)}),
-                strict=self._strict,
-            )
-            target_tables = self._kept[tried] = TargetTables(
-                self._tables,
-                target.backend,
-                target.torch,
-                conditions,
-                is_rocm=trace.environment.hip is not None,
-                strict=self._strict,
-                translations=self._translations,
-                compiled=compiled,
-                recorded=settings_of(trace.environment, Settings.RECORDED),
-            )
-            target_tables.look_ahead(self._forward)
+        if tried not in self._by_sets:
+            self._by_sets[tried] = self._under(dict(tried))
+        return self._by_sets[tried]
+
+    def _under(self, sets: Sets) -> TargetTables:
+        trace, target = self._settings.trace, self._settings.target
+        conditions = self._settings.under(sets).conditions if sets else target.conditions
+        changed = frozenset({*target.sets, *sets})
+        target_tables = TargetTables(
+            self._tables,
+            target.backend,
+            target.torch,
+            conditions,
+            is_rocm=trace.environment.hip is not None,
+            strict=self._strict,
+            translations=self._translations,
+            compiled=CompiledCalls(self.compilation, target.torch, conditions, changed=changed, strict=self._strict),
+            recorded=settings_of(trace.environment, Settings.RECORDED),
+        )
+        target_tables.look_ahead(self._forward)
         return target_tables
 
 
@@ -242,11 +207,7 @@ def banners_of(
     for bound in target_tables.used():
         name, reviewed = bound.table.backend, bound.table.reviewed
         if bound.extrapolated:
-            newest = reviewed_releases(reviewed)[-1]
-            yield (
-                f"The {name} table was reviewed up to torch {newest}; for torch {target.torch} its verdicts are"
-                f" those of {newest}, extrapolated."
-            )
+            yield extrapolated_banner(f"The {name} table", reviewed, target.torch)
         elif bound.place != "reviewed":
             relation = "not among them" if bound.place == "between" else f"{bound.place} than those"
             refused = " and strict judging does not extrapolate" if bound.place == "newer" and strict else ""
@@ -256,11 +217,8 @@ def banners_of(
             )
     elsewhere = sorted(target_tables.devices.difference(NO_DEVICE))
     if target.backend is not Backend.RECORDED and elsewhere and target.backend.device not in elsewhere:
-        how = (
-            "calls that run as another op there are judged as that op"
-            if target_tables.was_translated
-            else "ops as recorded"
-        )
+        translated = "calls that run as another op there are judged as that op"
+        how = translated if target_tables.was_translated else "ops as recorded"
         notes = "".join(f" {note.says}" for note in target_tables.notes())
         yield f"Recorded on {' and '.join(elsewhere)}, judged for {target.backend}: {how}.{notes}"
     counts: Counter[BlindSpotKind] = Counter()
@@ -273,7 +231,7 @@ def banners_of(
 
 
 def weak_banners(grounded: Mapping[Backend, tuple[int, int]]) -> Iterator[str]:
-    """What must be said where calls are deterministic by the weakest evidence alone; see ``calls.weakly_grounded``."""
+    """What must be said where calls are deterministic by the weakest evidence alone; see ``weakly_grounded``."""
     for backend, (weak, every) in grounded.items():
         yield (
             f"Of the {every:,} calls that are deterministic on {backend}, {weak:,} are so by the vendor's list of"
@@ -295,33 +253,24 @@ def process_banners(trace: Trace) -> Iterator[str]:
         )
 
 
-_RANK = {verdict: rank for rank, verdict in enumerate(SEVERITY)}
+_NAMES = attrgetter("location", "op", "rule", "phase", "module", "function", "called_from", "backend")
+_WORDS = attrgetter("reason_detail", "runs_as", "why", "remedy")
 
 
 def order_of(finding: Finding) -> tuple[object, ...]:
     """Worst first, then most calls; then by place and name, so that no two findings tie."""
     return (
-        _RANK[finding.verdict],
+        SEVERITY.index(finding.verdict),
         finding.refuted is None,
         finding.tried is None or not finding.tried.has_varied,
-        _RANK[finding.deterministic_mode],
+        SEVERITY.index(finding.deterministic_mode),
         -finding.count,
-        finding.location,
-        finding.op,
-        finding.rule,
-        finding.phase,
-        finding.module,
-        finding.function,
-        finding.called_from,
-        finding.backend,
-        finding.reason_detail,
-        finding.runs_as,
-        finding.why,
-        finding.remedy,
+        *_NAMES(finding),
+        *_WORDS(finding),
         str(finding.facts.get("device")),
         finding.subject,
         str(finding.facts.get(ORIGIN)),
-        tuple(sorted(finding.sets)) if finding.sets else (),
+        tuple(sorted(finding.sets)),
         finding.planned or (),
     )
 
@@ -351,8 +300,7 @@ def make_target(
     try:
         version = release(asked)
     except ValueError as problem:
-        hint = "write a release such as 2.13, or `recorded`"
-        raise TargetError(f"torch version {problem}", hint=hint) from problem
+        raise TargetError(f"torch version {problem}", hint="write a release such as 2.13, or `recorded`") from problem
     return Target(
         backend=_word(Backend, backend, "backend"),
         torch=version,

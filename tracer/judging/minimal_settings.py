@@ -7,8 +7,8 @@ raises where cuBLAS has no workspace).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, combinations
 from typing import NamedTuple
 
 import msgspec
@@ -26,7 +26,6 @@ Both = tuple[Verdict, Verdict]
 
 SEED = "seed.torch"
 _GONE: Both = (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
-#: The values of cuBLAS's variable that torch takes. Some rules, cuDNN's recurrent layers, take the second alone.
 #: Rounds after which what still raises once the others' settings are made is left to an edit.
 _ROUNDS = 4
 
@@ -113,7 +112,7 @@ class MinimalSettings:
         self._tables_under = tables_under
         self._process = process
         self._is_on = conditions.get(MODE) == _ON.wanted
-        self._candidates = {candidate for candidate in CANDIDATES if conditions.get(candidate.key) != candidate.wanted}
+        self._candidates = tuple(each for each in CANDIDATES if conditions.get(each.key) != each.wanted)
         self._is_seeded = SEED in sets
         self._relevant: dict[int, tuple[CandidateSetting, ...]] = {}
         self._draws: dict[int, bool] = {}
@@ -141,11 +140,8 @@ class MinimalSettings:
     def _seed_what_becomes_seeded(self, on_account: list[frozenset[str]], planned: Sets) -> None:
         """Add the seed for calls of which the planned settings leave nothing but that they draw."""
         for place, (group, ruling) in enumerate(() if self._is_seeded else self._unsafe):
-            if (
-                self._may_be_seeded(ruling)
-                and _can_be_seeded(group)
-                and self._both(group, ruling, planned)[0] is Verdict.SEEDED
-            ):
+            may_draw = self._may_be_seeded(ruling) and _can_be_seeded(group)
+            if may_draw and self._both(group, ruling, planned)[0] is Verdict.SEEDED:
                 on_account[place] |= {SEED}
 
     def _may_be_seeded(self, ruling: RuleOutcome) -> bool:
@@ -165,28 +161,25 @@ class MinimalSettings:
             if group.facts.get(ORIGIN) == SeedOrigin.MACHINE.value:
                 group = seeded_in_its_place(group, {SEED: True})
                 ruling = self._tables_under({}).rule_on(group)
-        if is_good(ruling.verdict) and is_good(ruling.verdict_in_deterministic_mode):
+        if all(map(is_good, ruling.both)):
             return seed
-        relevant = self._relevant_to(ruling)
-        tried = [chosen for size in range(len(relevant) + 1) for chosen in combinations(relevant, size)]
+        tried = _subsets(self._relevant_to(ruling), 0)
         reached = [(chosen, self._both(group, ruling, _sets(chosen))) for chosen in tried]
-        both_ways = (chosen for chosen, verdicts in reached if is_good(verdicts[0]) and is_good(verdicts[1]))
+        both_ways = (chosen for chosen, verdicts in reached if all(map(is_good, verdicts)))
         one_way = (chosen for chosen, verdicts in reached if is_good(verdicts[0]))
         best = next(both_ways, None) or next(one_way, ())
         return seed | {candidate.name for candidate in best}
 
     def _relevant_to(self, ruling: RuleOutcome) -> tuple[CandidateSetting, ...]:
         """The settings that the ruling can hang on and that are not made yet."""
-        name = id(ruling.rule)
         if ruling.translated_by:
-            return tuple(candidate for candidate in CANDIDATES if candidate in self._candidates)
+            return self._candidates
         if ruling.rule is None:
             return ()
+        name = id(ruling.rule)
         if name not in self._relevant:
             asked = {key for case in ruling.rule.case for key in case.when}
-            self._relevant[name] = tuple(
-                candidate for candidate in CANDIDATES if candidate in self._candidates and candidate.key in asked
-            )
+            self._relevant[name] = tuple(candidate for candidate in self._candidates if candidate.key in asked)
         return self._relevant[name]
 
     def _both(self, group: CallGroup, ruling: RuleOutcome, sets: Sets) -> Both:
@@ -207,28 +200,19 @@ class MinimalSettings:
             if is_good(self._both(group, ruling, planned)[0]):
                 continue
             missing = [candidate for candidate in self._relevant_to(ruling) if candidate.name not in planned]
-            tried = (chosen for size in range(1, len(missing) + 1) for chosen in combinations(missing, size))
-            found = next((k for k in tried if is_good(self._both(group, ruling, {**planned, **_sets(k)})[0])), None)
-            kept = names | {candidate.name for candidate in found} if found else names & {SEED}
-            changed |= kept != names
-            on_account[place] = kept
+            tried = _subsets(missing, 1)
+            mends = (k for k in tried if is_good(self._both(group, ruling, {**planned, **_sets(k)})[0]))
+            mending = next(mends, ())
+            on_account[place] = names | {each.name for each in mending} if mending else names & {SEED}
+            changed |= on_account[place] != names
         return changed
 
     def _for_process(
         self, observed: Observed, planned: Sets, own: dict[tuple[object, ...], Sets]
     ) -> dict[str, FactValue]:
         """What findings about the process ask for beyond ``planned``, as far as it settles them; each asks once."""
-        left = {key_of(finding): finding for finding in self._process.observe(planned).findings}
-        asking = [
-            finding
-            for finding in observed.findings
-            if key_of(finding) in left and finding.sets and key_of(finding) not in own
-        ]
-        asking = [
-            asker
-            for asker in asking
-            if not is_good(left[key_of(asker)].verdict) or _left_to_chance(left[key_of(asker)])
-        ]
+        left = {key_of(finding) for finding in self._process.observe(planned).findings if _is_open(finding)}
+        asking = [finding for finding in observed.findings if finding.sets and key_of(finding) in left - own.keys()]
         if not asking:
             return {}
         best: tuple[int, dict[str, FactValue]] = (0, {})
@@ -238,12 +222,11 @@ class MinimalSettings:
             for setting in order:
                 own[key_of(setting)] = setting.sets
                 trial.update(setting.sets)
-            after = {key_of(finding): finding for finding in self._process.observe(trial).findings}
+            after = {key_of(finding) for finding in self._process.observe(trial).findings if _is_open(finding)}
             added: dict[str, FactValue] = {}
             settles = 0
             for setting in order:
-                known = after.get(key_of(setting))
-                if known is None or (is_good(known.verdict) and not _left_to_chance(known)):
+                if key_of(setting) not in after:
                     settles += 1
                     added.update({name: trial[name] for name in setting.sets if planned.get(name) != trial[name]})
             if settles > best[0]:
@@ -253,10 +236,7 @@ class MinimalSettings:
     def _union(self, on_account: Iterable[frozenset[str]], process_sets: Sets) -> dict[str, FactValue]:
         """One value for every setting that is planned, in the order in which they are to be made."""
         names = frozenset().union(*set(on_account))
-        values: dict[str, FactValue] = {
-            candidate.name: candidate.value for candidate in CANDIDATES if candidate.name in names
-        }
-        values.update(process_sets)
+        values = {**_sets(candidate for candidate in CANDIDATES if candidate.name in names), **process_sets}
         if SEED in names:
             values[SEED] = True
         if CUBLAS_VARIABLE in names and CUBLAS_VARIABLE not in process_sets:
@@ -271,24 +251,28 @@ class MinimalSettings:
 
 def with_plan(findings: Iterable[Finding], settled: Settled) -> list[Finding]:
     """Findings about the process, each with what the planned settings leave of it and which of them close it."""
-    left = {key_of(finding): finding for finding in settled.process.findings}
-    told = []
+    left = {key_of(finding): (finding.verdict, finding.deterministic_mode) for finding in settled.process.findings}
+    planned = settled.planned
+    closed = []
     for finding in findings:
-        known = left.get(key_of(finding))
-        after = _GONE if known is None else (known.verdict, known.deterministic_mode)
-        if after == (finding.verdict, finding.deterministic_mode):
-            told.append(finding)
-            continue
-        made = {name: settled.planned[name] for name in finding.sets if name in settled.planned}
-        if not made and MODE in settled.planned:
-            made = {MODE: settled.planned[MODE]}
-        told.append(msgspec.structs.replace(finding, planned=after, sets=made or settled.planned))
-    return told
+        after = left.get(key_of(finding), _GONE)
+        if after != (finding.verdict, finding.deterministic_mode):
+            sets = {name: planned[name] for name in finding.sets if name in planned}
+            sets = sets or ({MODE: planned[MODE]} if MODE in planned else planned)
+            finding = msgspec.structs.replace(finding, planned=after, sets=sets)
+        closed.append(finding)
+    return closed
 
 
-def _left_to_chance(finding: Finding) -> bool:
-    """Does it hang on a state that nobody is known to have made?"""
-    return finding.facts.get("origin") in (SeedOrigin.MACHINE.value, SeedOrigin.UNSEEN.value)
+def _is_open(finding: Finding) -> bool:
+    """Is it bad, or does it hang on a state that nobody is known to have made?"""
+    is_chance = finding.facts.get("origin") in (SeedOrigin.MACHINE.value, SeedOrigin.UNSEEN.value)
+    return is_chance or not is_good(finding.verdict)
+
+
+def _subsets(candidates: Sequence[CandidateSetting], least: int) -> Iterator[tuple[CandidateSetting, ...]]:
+    """Those of at least ``least`` settings, the smallest first."""
+    return chain.from_iterable(combinations(candidates, size) for size in range(least, len(candidates) + 1))
 
 
 def _needs_seed(group: CallGroup, ruling: RuleOutcome) -> bool:

@@ -37,10 +37,10 @@ from tracer.names import (
     UnknownReason,
     Verdict,
 )
-from tracer.tables.settings.declared import MODE, declared
+from tracer.tables.settings.declared import FILL, MODE, declared
 from tracer.tables.versions import release
 from tracer.trace.file import Trace
-from tracer.trace.records import Draw, Kernel, Loader, MachineNumber, Region, Tried
+from tracer.trace.records import Draw, Kernel, Loader, OverlapWrite, Region, Tried, UnwrittenRead
 
 _OF_GENERATOR = {
     GeneratorKind.TORCH: "environment-torch-generator",
@@ -51,7 +51,7 @@ _OF_GENERATOR = {
 }
 _WORKERS = "environment-loader-workers"
 #: Settings by which fresh memory is filled.
-_FILL = frozenset({"deterministic_mode", "fill_uninitialized_memory"})
+_FILL = frozenset({MODE, FILL})
 _MEMORY, _OVERLAP = "environment-unwritten-memory", "environment-overlapping-write"
 
 _WATCH = "record the whole script with `tracer run`, which sees what seeds it"
@@ -59,12 +59,8 @@ _WATCH = "record the whole script with `tracer run`, which sees what seeds it"
 
 def observed_findings(rows: BoundRows) -> Iterator[Finding | Note]:
     """Every finding about what was observed of the process, beside its settings."""
-    reads = (
-        *(_torch_generators, _host_generators, machine_numbers, _numpy_objects),
-        *(_unwritten_reads, _overlaps, _loaders, _compiled),
-    )
-    for read in reads:
-        yield from read(rows)
+    yield from (*_torch_generators(rows), *_host_generators(rows), *machine_numbers(rows), *_numpy_objects(rows))
+    yield from (*_unwritten_reads(rows), *_overlaps(rows), *_loaders(rows), *_compiled(rows))
     yield from region_findings(rows.scene)
 
 
@@ -97,15 +93,15 @@ def _seeding(draw: Draw) -> Draw:
 
 def _host_generators(rows: BoundRows) -> Iterator[Finding]:
     """Draws from Python's and NumPy's global generators that no seed of the program explains."""
-    scene = rows.scene
-    told = set()
-    for draw in scene.trace.host_draws:
-        told.add(draw.generator)
+    trace = rows.scene.trace
+    placed = {draw.generator for draw in trace.host_draws}
+    unplaced = (
+        Draw(generator=generator.name, op=f"{generator.name} (unseen)", origin=generator.origin)
+        for generator in trace.generators
+        if generator.kind in HOST_GENERATORS and generator.drew and generator.name not in placed
+    )
+    for draw in (*trace.host_draws, *unplaced):
         yield from _host_draw(rows, draw)
-    for generator in scene.trace.generators:
-        if generator.kind in HOST_GENERATORS and generator.drew and generator.name not in told:
-            unplaced = Draw(generator=generator.name, op=f"{generator.name} (unseen)", origin=generator.origin)
-            yield from _host_draw(rows, unplaced)
 
 
 def _host_draw(rows: BoundRows, draw: Draw) -> Iterator[Finding]:
@@ -131,41 +127,28 @@ def _host_draw(rows: BoundRows, draw: Draw) -> Iterator[Finding]:
 
 def _numpy_objects(rows: BoundRows) -> Iterator[Finding]:
     """NumPy's generators that were made without a seed; who draws from them cannot be seen."""
-    for event in rows.scene.trace.events:
-        if event.kind is not EventKind.SEED or event.name != GeneratorKind.NUMPY_OBJECTS:
-            continue
-        for row in rows.named(_OF_GENERATOR[GeneratorKind.NUMPY_OBJECTS]):
-            yield from rows.finding(
-                row,
-                {"origin": event.value, "by.library": False},
-                subject="a NumPy Generator, made without a seed",
-                name="a NumPy Generator",
-                at=event,
-                phase=event.phase,
-                count=event.count,
-            )
+    name = "a NumPy Generator"
+    for row in rows.named(_OF_GENERATOR[GeneratorKind.NUMPY_OBJECTS]):
+        for event in rows.scene.trace.events:
+            if event.kind is EventKind.SEED and event.name == GeneratorKind.NUMPY_OBJECTS:
+                facts: dict[str, Value] = {"origin": event.value, "by.library": False}
+                subject = f"{name}, made without a seed"
+                yield from rows.finding(
+                    row, facts, subject=subject, name=name, at=event, phase=event.phase, count=event.count
+                )
 
 
 def _unwritten_reads(rows: BoundRows) -> Iterator[Finding]:
     """Reads of memory that nothing had filled when it was given, whatever mode the process ended in."""
     scene = rows.scene
-    unfilled = {"deterministic_mode": "off"} if scene.is_recorded and not _FILL.intersection(scene.sets) else None
+    unfilled = {MODE: "off"} if scene.is_recorded and not _FILL.intersection(scene.sets) else None
     for row in rows.named(_MEMORY):
-        for read in rows.scene.trace.unwritten_reads:
-            given = read.allocated_by.removesuffix(".default") or "an allocation"
+        for read in scene.trace.unwritten_reads:
+            allocation = read.allocated_by.removesuffix(".default") or "an allocation"
             place = f" at {read.allocated_at}" if read.allocated_at else ""
             led = f" (called from {read.allocated_from})" if read.allocated_from else ""
-            yield from rows.finding(
-                row,
-                {},
-                settings=unfilled,
-                subject=f"memory that {given} gave{place}{led}, read before it was wholly written",
-                ops={read.op: read.count},
-                at=read,
-                op=read.op,
-                phase=read.phase,
-                module=read.module,
-            )
+            subject = f"memory that {allocation} gave{place}{led}, read before it was wholly written"
+            yield from rows.finding(row, {}, settings=unfilled, subject=subject, **_of_call(read))
 
 
 def _overlaps(rows: BoundRows) -> Iterator[Finding]:
@@ -174,19 +157,17 @@ def _overlaps(rows: BoundRows) -> Iterator[Finding]:
     for row in rows.named(_OVERLAP):
         for write in scene.trace.overlaps:
             own = device_backend(write.device, is_rocm=is_rocm)
-            yield from rows.finding(
-                row,
-                {"overlap": write.kind.value},
-                subject="a write to elements that share an address"
-                if write.kind.value == "itself"
-                else "a write to memory that the same op reads",
-                ops={write.op: write.count},
-                at=write,
-                op=write.op,
-                phase=write.phase,
-                module=write.module,
-                backend=own if scene.target.backend is Backend.RECORDED else scene.target.backend,
-            )
+            backend = own if scene.target.backend is Backend.RECORDED else scene.target.backend
+            is_itself = write.kind.value == "itself"
+            subject = f"a write to {'elements that share an address' if is_itself else 'memory that the same op reads'}"
+            facts: dict[str, Value] = {"overlap": write.kind.value}
+            yield from rows.finding(row, facts, subject=subject, backend=backend, **_of_call(write))
+
+
+def _of_call(call: UnwrittenRead | OverlapWrite) -> dict[str, Any]:
+    """What a finding says of the calls that it is about."""
+    ops = {call.op: call.count}
+    return {"ops": ops, "at": call, "op": call.op, "phase": call.phase, "module": call.module}
 
 
 def loader_facts(loader: Loader, scene: TraceUnderTarget, *, of_workers: bool = False) -> dict[str, Value]:
@@ -213,12 +194,12 @@ def loader_facts(loader: Loader, scene: TraceUnderTarget, *, of_workers: bool = 
 
 #: Rows on what makes no two runs differ: what of a loader each speaks of, in words; none where it does not.
 _BETWEEN_MACHINES: Mapping[str, Callable[[Loader], str]] = {
-    "environment-loader-persistent": lambda one: "workers that persist" if one.persistent_workers else "",
-    "environment-loader-start-method": lambda one: (
-        f"workers started by {one.start_method}" if one.start_method in ("spawn", "forkserver") else ""
+    "environment-loader-persistent": lambda loader: "workers that persist" if loader.persistent_workers else "",
+    "environment-loader-start-method": lambda loader: (
+        f"workers started by {loader.start_method}" if loader.start_method in ("spawn", "forkserver") else ""
     ),
-    "environment-loader-epoch": lambda one: "set_epoch was never called" if one.epoch_set is False else "",
-    "environment-loader-worker-count": lambda one: "the number of workers" if one.workers else "",
+    "environment-loader-epoch": lambda loader: "set_epoch was never called" if loader.epoch_set is False else "",
+    "environment-loader-worker-count": lambda loader: "the number of workers" if loader.workers else "",
 }
 
 
@@ -226,9 +207,7 @@ def _loaders(rows: BoundRows) -> Iterator[Finding | Note]:
     for row in rows.about(About.LOADER):
         for loader in rows.scene.trace.loaders:
             if row.differs is Differs.MACHINES:
-                describe = _BETWEEN_MACHINES.get(row.id)
-                said = describe(loader) if describe else ""
-                if said:
+                if row.id in _BETWEEN_MACHINES and (said := _BETWEEN_MACHINES[row.id](loader)):
                     place = f" at {loader.location}" if loader.location else ""
                     yield rows.note(row, subject=f"{_spelt(loader)}{place}: {said}", ops={})
                 continue
@@ -284,8 +263,7 @@ def fill_cost(trace: Trace, scene: TraceUnderTarget) -> FillCost | None:
     """What filling fresh memory costs the step, and whether anything read it unwritten."""
     if not trace.allocations:
         return None
-    conditions = scene.conditions
-    is_on = conditions.get("deterministic_mode") in ("on", "warn") and conditions.get("fill_uninitialized_memory", True)
+    is_on = scene.conditions.get(MODE) in ("on", "warn") and scene.conditions.get(FILL, True)
     return FillCost(
         calls=sum(allocation.count for allocation in trace.allocations),
         bytes=sum(allocation.bytes for allocation in trace.allocations),
@@ -301,7 +279,6 @@ _ROWS = {
     NumberUse.SYSTEM_OBJECT: "environment-system-random",
     NumberUse.VALUE: "environment-machine-number",
 }
-_OBJECTS = (NumberUse.PYTHON_OBJECT, NumberUse.NUMPY_OBJECT)
 _KINDS = {NumberUse.PYTHON_OBJECT: "a random.Random", NumberUse.NUMPY_OBJECT: "a generator of NumPy's"}
 #: What a seed was made from, in words.
 MADE_FROM = {
@@ -329,25 +306,15 @@ def machine_numbers(rows: BoundRows) -> Iterator[Finding]:
             continue
         for row in rows.named(_ROWS.get(number.use, "")):
             facts: dict[str, Value] = {}
-            if number.use in _OBJECTS:
+            name, subject = number.what, f"{number.what}: another number in every run"
+            if number.use in _KINDS:
                 facts = {"origin": SeedOrigin.MACHINE.value, "by.library": number.by_library}
+                name, is_unseeded = _KINDS[number.use], number.source is NumberSource.ENTROPY
+                how = "made without a seed" if is_unseeded else f"seeded with {MADE_FROM[number.source]}"
+                subject = f"{name}, {how}"
             yield from rows.finding(
-                row,
-                facts,
-                subject=_subject(number),
-                name=_KINDS.get(number.use, number.what),
-                at=number,
-                phase=number.phase,
-                count=number.count,
+                row, facts, subject=subject, name=name, at=number, phase=number.phase, count=number.count
             )
-
-
-def _subject(number: MachineNumber) -> str:
-    if number.use not in _OBJECTS:
-        return f"{number.what}: another number in every run"
-    if number.source is NumberSource.ENTROPY:
-        return f"{_KINDS[number.use]}, made without a seed"
-    return f"{_KINDS[number.use]}, seeded with {MADE_FROM[number.source]}"
 
 
 #: What the compiler writes itself, and would write otherwise under deterministic mode.
@@ -401,13 +368,8 @@ def _was_in_mode(region: Region) -> bool:
 def _is_here(region: Region, scene: TraceUnderTarget) -> bool:
     """Does ``scene`` speak of the device and the torch that it ran on?"""
     environment, backend = scene.trace.environment, scene.target.backend
-    is_rocm = environment.hip is not None
-    devices = region.device.split(",")
-    here = backend is Backend.RECORDED or (
-        "cuda" in devices and is_rocm
-        if backend is Backend.ROCM
-        else backend.value in devices and not (is_rocm and backend is Backend.CUDA)
-    )
+    is_its_maker = backend is not (Backend.CUDA if environment.hip is not None else Backend.ROCM)
+    here = backend is Backend.RECORDED or (is_its_maker and backend.device in region.device.split(","))
     return here and release(environment.torch) == scene.target.torch
 
 
@@ -423,9 +385,7 @@ def _of_region(region: Region, backend: Backend, claim: str, **says: Any) -> Fin
         rule=f"{region.backend or 'generated'}-{backend}-{claim}",
         op="",
         phase=Phase.BACKWARD if region.direction is Direction.BACKWARD else Phase.FORWARD,
-        location=region.location,
-        function=region.function,
-        called_from=region.called_from,
+        **region.place._asdict(),
         regions=(region.id,),
         backend=backend,
         about=About.COMPILED,
@@ -435,17 +395,14 @@ def _of_region(region: Region, backend: Backend, claim: str, **says: Any) -> Fin
 
 def _varied(region: Region, tried: Tried, scene: TraceUnderTarget) -> Finding:
     """Under another mode than it was compiled in, other code would run, of which nothing is known."""
-    backend = _backend_of(region.device, scene)
-    was_on = _was_in_mode(region)
     varies, unknown = Verdict.NONDETERMINISTIC, Verdict.UNKNOWN
     as_is = varies if _runs(region, scene) else unknown
-    in_mode = varies if was_on else unknown
-    ref = (
-        f"region {region.id}: varied in {tried.varied:,} of {tried.trials:,} trials, {tried.distinct:,} results of one"
-    )
+    in_mode = varies if _was_in_mode(region) else unknown
+    outcome = f"varied in {tried.varied:,} of {tried.trials:,} trials, {tried.distinct:,} results of one"
+    ref = f"region {region.id}: {outcome}"
     return _of_region(
         region,
-        backend,
+        _backend_of(region.device, scene),
         "tried",
         count=region.executions,
         verdict=as_is,
@@ -464,13 +421,12 @@ def _finding(kernel: Kernel, region: Region, scene: TraceUnderTarget) -> Finding
     is_generated = kernel.language in _GENERATED
     safe = Verdict.DETERMINISTIC if is_generated else Verdict.NONDETERMINISTIC
     device = kernel.device or region.device
-    backend = _backend_of(device, scene)
     mode = declared(MODE)
     claim = f"{kernel.name} in region {region.id}, compiled for {device}, seen in this run: it adds atomically"
     shown = Evidence(kind=EvidenceKind.GENERATED, ref=claim)
     return _of_region(
         region,
-        backend,
+        _backend_of(device, scene),
         "adds-atomically",
         count=region.executions * kernel.calls,
         verdict=Verdict.NONDETERMINISTIC,

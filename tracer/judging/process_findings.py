@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -36,21 +38,21 @@ class Process:
         *,
         strict: bool,
     ) -> None:
-        """``rows`` ``None``: nothing is said of the process. ``strict``: see ``tables.binding.BoundTable``."""
+        """``rows`` ``None``: nothing is said of the process. ``strict``: see ``BoundTable``."""
         self._settings = settings
         self._target = target = settings.target
         self._rows = rows
         self._place = "reviewed" if rows is None else placed(rows.reviewed, target.torch)
-        self._is_strict = strict
+        self._speaks = self._place == "reviewed" or (self._place == "newer" and not strict)
         self._dependents = None if rows is None else Dependents(rows, judged, settings.trace)
-        self._kept: dict[frozenset[tuple[str, FactValue]], Observed] = {}
+        self._observed: dict[frozenset[tuple[str, FactValue]], Observed] = {}
 
     def observe(self, sets: Mapping[str, FactValue]) -> Observed:
         """Findings and notes with ``sets`` on top of the target's own settings; worked out once for each."""
         key = frozenset(sets.items())
-        if key not in self._kept:
-            self._kept[key] = self._observe(sets)
-        return self._kept[key]
+        if key not in self._observed:
+            self._observed[key] = self._observe(sets)
+        return self._observed[key]
 
     def _observe(self, sets: Mapping[str, FactValue]) -> Observed:
         rows = self._rows
@@ -59,17 +61,16 @@ class Process:
         extrapolated = self._place == "newer"
         version = judged_as(rows.reviewed, self._target.torch, extrapolated=extrapolated)
         scene = self._settings.under(sets)
-        bound = BoundRows(rows.row, version, scene, self._dependents, extrapolated=extrapolated)
+        bound = BoundRows(rows.row, version, scene, self._dependents, extrapolated)
         findings: dict[tuple[object, ...], Finding] = {}
         notes: list[Note] = []
-        told: list[Finding | Note] = [*setting_findings(bound)]
-        told += (*late_findings(bound), *changed_findings(bound), *observed_findings(bound))
-        for statement in told:
-            if isinstance(statement, Note):
-                notes.append(statement)
-                continue
-            known = findings.get(key_of(statement))
-            findings[key_of(statement)] = statement if known is None else _together(known, statement)
+        for read in (setting_findings, late_findings, changed_findings, observed_findings):
+            for statement in read(bound):
+                if isinstance(statement, Note):
+                    notes.append(statement)
+                    continue
+                key = key_of(statement)
+                findings[key] = _together(findings[key], statement) if key in findings else statement
         return Observed(tuple(findings.values()), tuple(notes))
 
     def banners(self) -> Iterator[str]:
@@ -78,42 +79,29 @@ class Process:
             return
         reviewed, version = self._rows.reviewed, self._target.torch
         if self._speaks:
-            newest = reviewed_releases(reviewed)[-1]
-            yield (
-                f"The table of settings was reviewed up to torch {newest}; for torch {version} its verdicts are"
-                f" those of {newest}, extrapolated."
-            )
+            yield extrapolated_banner("The table of settings", reviewed, version)
         else:
             yield (
                 f"The table of settings was reviewed for torch {reviewed}, not for {version}: settings, seeds, memory"
                 " and data loading were not judged."
             )
 
-    @property
-    def _speaks(self) -> bool:
-        return self._place == "reviewed" or (self._place == "newer" and not self._is_strict)
+
+def extrapolated_banner(table: str, reviewed: str, version: str) -> str:
+    """What must be said of a ``table`` whose verdicts are those of an older release."""
+    newest = reviewed_releases(reviewed)[-1]
+    says = f"for torch {version} its verdicts are those of {newest}, extrapolated"
+    return f"{table} was reviewed up to torch {newest}; {says}."
 
 
-def key_of(finding: Finding) -> tuple[object, ...]:
-    """What makes two findings about the process one."""
-    return (
-        finding.rule,
-        finding.subject,
-        finding.op,
-        finding.phase.value,
-        finding.module,
-        finding.location,
-        finding.function,
-        finding.called_from,
-        finding.backend.value,
-    )
+#: What makes two findings about the process one.
+key_of: Callable[[Finding], tuple[object, ...]] = attrgetter(
+    "rule", "subject", "op", "phase", "module", "location", "function", "called_from", "backend"
+)
 
 
-def _together(one: Finding, other: Finding) -> Finding:
+def _together(finding: Finding, other: Finding) -> Finding:
     """Two records of the same thing at the same place: the worse verdict stands."""
-    if SEVERITY.index(other.verdict) < SEVERITY.index(one.verdict):
-        one, other = other, one
-    ops = dict(one.ops)
-    for op, count in other.ops.items():
-        ops[op] = ops.get(op, 0) + count
-    return msgspec.structs.replace(one, count=one.count + other.count, ops=ops)
+    worse = min(finding, other, key=lambda either: SEVERITY.index(either.verdict))
+    ops = Counter(finding.ops) + Counter(other.ops)
+    return msgspec.structs.replace(worse, count=finding.count + other.count, ops=dict(ops))

@@ -9,7 +9,7 @@ from tracer.facts.fact import Value
 from tracer.findings import Finding, Note
 from tracer.judging.bound_rows import BoundRows
 from tracer.names import About, BlindSpotKind, DeterministicMode, Differs, EventKind, Subsystem
-from tracer.tables.settings.declared import CUBLAS_VARIABLE, variable_line
+from tracer.tables.settings.declared import CUBLAS_VARIABLE, MODE, variable_line
 from tracer.tables.settings.rows import Row
 from tracer.trace.file import Trace
 from tracer.trace.records import Environment, Event
@@ -45,7 +45,8 @@ def setting_findings(rows: BoundRows) -> Iterator[Finding | Note]:
         yield from rows.finding(
             row,
             {"value": read.word},
-            facts_in_mode={"value": _in_mode(row, read)},
+            # Deterministic mode changes the value of a row about the mode itself.
+            facts_in_mode={"value": _word(row, DeterministicMode.ON.value) if row.field == MODE else read.word},
             subject=subject,
             name=row.name,
             ops=ops,
@@ -56,11 +57,9 @@ def setting_findings(rows: BoundRows) -> Iterator[Finding | Note]:
 def compiled_how(trace: Trace) -> frozenset[str]:
     """Did Inductor compile here (``ran``), or would it have, had no dispatch mode been active (``would``)?"""
     kinds = {spot.kind for spot in trace.blind_spots}
-    compiled = any(
-        event.kind is EventKind.FIRST_USE and event.name == Subsystem.INDUCTOR.value for event in trace.events
-    )
+    first_uses = {event.name for event in trace.events if event.kind is EventKind.FIRST_USE}
     # Code that was compiled before anybody watched may be Inductor's; where all was watched, it is another backend's.
-    ran = compiled or (BlindSpotKind.COMPILED in kinds and not trace.watched_from_start)
+    ran = Subsystem.INDUCTOR.value in first_uses or (BlindSpotKind.COMPILED in kinds and not trace.watched_from_start)
     would = BlindSpotKind.COMPILE_FELL_BACK in kinds
     return frozenset(word for word, holds in (("ran", ran), ("would", would and not ran)) if holds)
 
@@ -70,36 +69,21 @@ def read_setting(row: Row, environment: Environment, *, is_complete: bool = True
 
     ``is_complete``: were all the variables noted that the table names? An older trace holds fewer.
     """
-    value: Value | None
+    value: Value | None = None
     if row.field:
         field = getattr(environment, row.field, None)
-        if field is None:
-            return None
-        value = ",".join(field) if isinstance(field, tuple) else field if isinstance(field, (bool, int)) else str(field)
+        plain = ",".join(field) if isinstance(field, tuple) else field
+        value = plain if plain is None or isinstance(plain, (bool, int)) else str(plain)
     elif row.variable:
-        if not is_complete and row.variable not in environment.variables and row.variable != CUBLAS_VARIABLE:
-            return None
         value = environment.variables.get(row.variable)
+        if value is None and (is_complete or row.variable == CUBLAS_VARIABLE):
+            return Read(None, "unset")
     elif row.read:
-        found = environment.settings.get(row.read)
-        if found is None:
-            found = environment.settings.get(row.read.removesuffix("()"))
-        if found is None:
-            return None
-        value = found
-    else:
-        return None
+        value = environment.settings.get(row.read, environment.settings.get(row.read.removesuffix("()")))
     if value is None:
-        return Read(None, "unset")
+        return None
     word = _word(row, value)
     return Read(None if word == "unset" else value, word)
-
-
-def _in_mode(row: Row, read: Read) -> str:
-    """What the value is once deterministic mode is on: another one where the row is about the mode itself."""
-    if row.field != "deterministic_mode":
-        return read.word
-    return _word(row, DeterministicMode.ON.value)
 
 
 def _word(row: Row, value: Value) -> str:
@@ -133,12 +117,9 @@ def _made_at(row: Row, rows: BoundRows) -> Event | None:
     names |= {name.removesuffix("()") for name in names}
     if not scene.is_recorded or (names | {row.field}) & scene.sets.keys():
         return None
-    made = [
-        event
-        for event in scene.trace.events
-        if event.kind in (EventKind.SETTING, EventKind.VARIABLE) and event.name in names and not event.while_recording
-    ]
-    return max(made, key=lambda event: event.last, default=None)
+    kinds = (EventKind.SETTING, EventKind.VARIABLE)
+    before = (event for event in scene.trace.events if event.kind in kinds and not event.while_recording)
+    return max((event for event in before if event.name in names), key=lambda event: event.last, default=None)
 
 
 #: What reads its settings when CUDA starts or soon after, and whose own first use may go unseen.
@@ -165,7 +146,7 @@ class _Late(NamedTuple):
 
     word: str
     reader: Subsystem
-    used: Event | None
+    first_use: Event | None
 
 
 def late_findings(rows: BoundRows) -> Iterator[Finding]:
@@ -188,11 +169,11 @@ def late_findings(rows: BoundRows) -> Iterator[Finding]:
                 late = late and late._replace(word="spare")
             if late is None or (of_variables and event.name in scene.sets):
                 continue
-            reader = _READERS[late.reader]
-            place = f" at {late.used.location}" if late.used is not None and late.used.location else ""
+            used = late.first_use
+            place = f" at {used.location}" if used is not None and used.location else ""
+            is_sure = late.reader is Subsystem.PYTHON or (used is not None and late.word != "possible")
+            verb = "had read it" if is_sure else "may have read it"
             what = f"{event.name} = {event.value}" if event.value else f"{event.name} removed"
-            verb = "may have read it" if late.used is None or late.word == "possible" else "had read it"
-            verb = "had read it" if late.reader is Subsystem.PYTHON else verb
             fields: dict[str, Any] = {}
             if of_variables:
                 fields["sets"] = {event.name: event.value} if event.value else {}
@@ -200,7 +181,7 @@ def late_findings(rows: BoundRows) -> Iterator[Finding]:
             yield from rows.finding(
                 row,
                 {"late": late.word},
-                subject=f"{what}, after {reader} {verb}{place}",
+                subject=f"{what}, after {_READERS[late.reader]} {verb}{place}",
                 name=event.name,
                 at=event,
                 phase=event.phase,
@@ -214,9 +195,9 @@ def changed_findings(rows: BoundRows) -> Iterator[Finding]:
     scene = rows.scene
     if not scene.is_recorded:
         return
-    kept = list(rows.about(About.CHANGED))
-    own = {name for row in kept for name in row.events}
-    for row in kept:
+    changed = list(rows.about(About.CHANGED))
+    own = {name for row in changed for name in row.events}
+    for row in changed:
         ops = rows.ops_for(row)
         for event in scene.trace.events if ops is not None else ():
             if event.kind is not (row.watches or EventKind.SETTING) or not _is_in_the_middle(event):
@@ -254,11 +235,9 @@ def _change(event: Event) -> str:
 
 def _is_in_the_middle(event: Event) -> bool:
     """Did it come after something of the region that hung on it?"""
-    return (
-        event.after_draws
-        if event.kind is EventKind.SEED
-        else event.while_recording and event.after_calls and event.is_followed
-    )
+    if event.kind is EventKind.SEED:
+        return event.after_draws
+    return event.while_recording and event.after_calls and event.is_followed
 
 
 def _took_effect(event: Event) -> bool:
@@ -270,26 +249,22 @@ def _readers_of(variable: str, rows: BoundRows, *, needed: bool = True) -> tuple
 
     Otherwise only what code that no recorder sees reads too: other libraries call cuBLAS and NCCL.
     """
-    found: dict[Subsystem, None] = {}
-    for about in (About.SETTING, About.LATE, About.COMPILED):
-        for row in rows.about(about):
-            if row.variable == variable and (rows.matters_unset(row) if needed else True):
-                found.update((reader, None) for reader in row.read_by if needed or reader in _SHARED)
-    return tuple(found)
+    readers: dict[Subsystem, None] = {}
+    for row in (row for about in (About.SETTING, About.LATE, About.COMPILED) for row in rows.about(about)):
+        if row.variable == variable and (not needed or rows.matters_unset(row)):
+            readers.update(dict.fromkeys(reader for reader in row.read_by if needed or reader in _SHARED))
+    return tuple(readers)
 
 
 def _how_late(event: Event, readers: Iterable[Subsystem], uses: dict[str, Event]) -> _Late | None:
     """The first reader that had read, or may have, before ``event``; ``None`` where it came in time."""
     possible: _Late | None = None
+    started = uses.get(Subsystem.CUDA.value)
     for reader in readers:
         used = uses.get(reader.value)
-        if reader is Subsystem.PYTHON:
-            return _Late("certain", reader, None)
-        if used is not None:
-            if used.first < event.first:
-                return _Late("certain", reader, used)
-            continue
-        started = uses.get(Subsystem.CUDA.value)
-        if reader in _BEHIND_CUDA and started is not None and started.first < event.first and possible is None:
+        if reader is Subsystem.PYTHON or (used is not None and used.first < event.first):
+            return _Late("certain", reader, used if reader is not Subsystem.PYTHON else None)
+        may_have = used is None and reader in _BEHIND_CUDA and started is not None and started.first < event.first
+        if may_have and possible is None:
             possible = _Late("possible", reader, started)
     return possible

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -34,37 +34,36 @@ class TrialsHere:
             self._join(region.tried)
             self._bear |= self._bears_on_region(region)
 
-    def kept(self, calls: Iterable[CallGroup]) -> list[CallGroup]:
+    def bearing(self, calls: Iterable[CallGroup]) -> list[CallGroup]:
         """``calls`` with what their trials say of the target: nothing, where that is another device."""
-        return [group if group.tried is None else self._kept(group, group.tried) for group in calls]
-
-    def _kept(self, group: CallGroup, tried: Tried) -> CallGroup:
-        if not tried.together:  # else its region's trials are counted
-            self._join(tried)
-            self._varied += bool(tried.varied)
-        if not self._bears_on(group):
-            return replace(group, tried=None)
-        self._bear = True
-        return group
+        groups = []
+        for group in calls:
+            if group.tried is not None:
+                if not group.tried.together:  # else its region's trials are counted
+                    self._join(group.tried)
+                    self._varied += bool(group.tried.varied)
+                bears = self._bears_on(group)
+                self._bear |= bears
+                group = group if bears else replace(group, tried=None)
+            groups.append(group)
+        return groups
 
     def _join(self, tried: Tried | None) -> None:
         if tried is not None:
             self._recorded = tried if self._recorded is None else joined(self._recorded, tried, 0)
 
     def _bears_on(self, group: CallGroup) -> bool:
-        if not self._is_this_torch:
-            return False
         backend = Backend.CPU if group.host is not None else self._target.backend
-        if backend is Backend.RECORDED:
-            return True
-        is_same_maker = (backend is Backend.ROCM) == self._is_rocm or backend is Backend.CPU
-        return is_same_maker and group.facts.get("device") == backend.device
+        return self._is_here(backend, (group.facts.get("device"),))
 
     def _bears_on_region(self, region: Region) -> bool:
-        backend = self._target.backend
+        return self._is_here(self._target.backend, region.device.split(","))
+
+    def _is_here(self, backend: Backend, devices: Collection[object]) -> bool:
+        """Were trials on ``devices`` made on ``backend``'s, with the target's torch?"""
         is_same_maker = (backend is Backend.ROCM) == self._is_rocm or backend is Backend.CPU
-        is_here = backend is Backend.RECORDED or (is_same_maker and backend.device in region.device.split(","))
-        return self._is_this_torch and is_here
+        is_device = backend is Backend.RECORDED or (is_same_maker and backend.device in devices)
+        return self._is_this_torch and is_device
 
     def banners(self, judged: Iterable[tuple[CallGroup, RuleOutcome]]) -> Iterator[str]:
         """What every reader must know first of them; ``judged``: at least the calls on which they decided."""
@@ -110,12 +109,11 @@ def summary_of(tried: Tried, varied: int, regions: int = 0) -> str:
     """All trials of a recording in a sentence or two; ``varied``: groups of calls that did; ``regions``: compiled ones
     that did, of which each execution is a call."""
     said = f"{_calls(tried.calls)} {'was' if tried.calls == 1 else 'were'} made again, {tried.trials:,} times in all"
-    told = [f"{varied:,} group{'' if varied == 1 else 's'} of calls"] if varied else []
-    told += [f"{regions:,} compiled region{'' if regions == 1 else 's'}"] if regions else []
-    found = f"{' and '.join(told)} varied" if told else "all agreed"
-    left = ", ".join(f"{count:,} {_WHY_NOT[why]}" for why, count in sorted(tried.untried.items()) if count)
-    agreed = "" if told else ", which proves nothing"
-    return f"Trials: {said}: {found}{agreed}.{f' Not tried: {left}.' if left else ''}"
+    counts = ((varied, "group of calls", "groups of calls"), (regions, "compiled region", "compiled regions"))
+    which = " and ".join(f"{count:,} {single if count == 1 else many}" for count, single, many in counts if count)
+    outcome = f"{which} varied" if which else "all agreed, which proves nothing"
+    untried = ", ".join(f"{count:,} {_WHY_NOT[why]}" for why, count in sorted(tried.untried.items()) if count)
+    return f"Trials: {said}: {outcome}.{f' Not tried: {untried}.' if untried else ''}"
 
 
 _WHY_NOT = {
@@ -157,8 +155,8 @@ def shown_by(tried: Tried | None, data: dict[DataShown, int]) -> Iterator[Eviden
     if tried is not None and tried.trials:
         yield Evidence(kind=EvidenceKind.TRIED, ref=words_of(tried))
     if data:
-        told = ", ".join(f"{_SHOWN[shown]} in {count:,}" for shown, count in sorted(data.items()))
-        yield Evidence(kind=EvidenceKind.OBSERVED, ref=f"{_calls(sum(data.values()))} looked at: {told}")
+        shares = ", ".join(f"{_SHOWN[shown]} in {count:,}" for shown, count in sorted(data.items()))
+        yield Evidence(kind=EvidenceKind.OBSERVED, ref=f"{_calls(sum(data.values()))} looked at: {shares}")
 
 
 _SHOWN = {
@@ -179,19 +177,14 @@ def words_of(tried: Tried) -> str:
     if tried.together:
         runs = f"{tried.calls:,} execution{'' if tried.calls == 1 else 's'}"
         of = f"{tried.trials:,} trial{'' if tried.trials == 1 else 's'} of {runs} of its compiled region"
-        alone = tried.together == 1
-        of += (
-            ", in which nothing else is known to vary"
-            if alone
-            else f", in which {tried.together:,} groups of calls may vary"
-        )
-    if not tried.varied:
-        said = f"agreed in {of}"
-    else:
-        apart = f", up to {tried.ulp:,} ulp apart" if tried.ulp else ""
+        several = f"{tried.together:,} groups of calls may vary"
+        of += f", in which {several if tried.together > 1 else 'nothing else is known to vary'}"
+    said = f"agreed in {of}"
+    if tried.varied:
+        distance = f", up to {tried.ulp:,} ulp apart" if tried.ulp else ""
         share = f" (relative {tried.relative:.1g})" if tried.relative else ""
         rarely = ", rarely" if tried.is_rare else ""
-        said = f"varied in {tried.varied:,} of {of}{rarely}: {tried.distinct:,} results of one call{apart}{share}"
+        said = f"varied in {tried.varied:,} of {of}{rarely}: {tried.distinct:,} results of one call{distance}{share}"
     threads = tried.arms.get(TrialArm.THREADS)
     if threads is None:
         return said
