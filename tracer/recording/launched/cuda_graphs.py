@@ -19,6 +19,7 @@ from tracer.names import BlindSpotKind, RegionGap, RegionInside, RegionKind, Reg
 from tracer.recording.origin.sites import Site, Sites, placed
 from tracer.recording.patching import Call
 from tracer.recording.torch_private import compile_seams
+from tracer.recording.torch_private.seams import loaded
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import Region
 
@@ -149,7 +150,7 @@ def _is_inductors(frame: FrameType | None) -> bool:
 
 
 def _watched() -> Iterator[Target]:
-    graph = compile_seams.cuda_graph_class()
+    graph = loaded(*compile_seams.CUDA_GRAPH)
     yield Target([(graph, "capture_begin")], before=Captures.begins)
     yield Target([(graph, "capture_end")], after=Captures.ended)
     yield Target([(graph, "replay")], before=Captures.replayed)

@@ -217,15 +217,11 @@ def is_loaded() -> bool:
     return "triton.runtime.jit" in sys.modules
 
 
-def _loaded(module: str, name: str) -> Any:
-    return getattr(sys.modules.get(module), name, None)
-
-
 def _watched() -> Iterator[Target]:
-    yield Target([(_loaded("triton.runtime.jit", "JITFunction"), "run")], before=_on_run)
-    yield Target([(_loaded("triton.runtime.interpreter", "InterpretedFunction"), "run")], before=_on_run)
-    yield Target([(_loaded("triton.compiler.compiler", "CompiledKernel"), "__getitem__")], before=_on_compiled)
-    autotuner = _loaded("triton.runtime.autotuner", "Autotuner")
+    yield Target([(seams.loaded("triton.runtime.jit", "JITFunction"), "run")], before=_on_run)
+    yield Target([(seams.loaded("triton.runtime.interpreter", "InterpretedFunction"), "run")], before=_on_run)
+    yield Target([(seams.loaded("triton.compiler.compiler", "CompiledKernel"), "__getitem__")], before=_on_compiled)
+    autotuner = seams.loaded("triton.runtime.autotuner", "Autotuner")
     yield Target([(autotuner, "_bench")], around=_timed)
     yield Target([(autotuner, "run")], after=lambda listener, call: listener.tuned(call.first))
 
