@@ -5,46 +5,56 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 
+import msgspec
+
 from tracer.names import Phase
 from tracer.recording.events import EventEntry
 from tracer.recording.origin.sites import LIBRARY, Site, Sites, placed, spell
 from tracer.recording.randomness.generators import SEEDS, Drawn, digest_of, state_of
 from tracer.recording.randomness.host_generators import HOST, HostGenerator
 from tracer.recording.randomness.provenance import UNSEEN, UNUSED, Provenance
+from tracer.recording.torch_private import seams
 from tracer.trace.records import Draw, Generator
 
 _Place = tuple[str, str, str, int, int, Provenance]
 
 
-class _Edges:
-    """A generator's state at the edges of what was recorded, and whether it moved in between by itself."""
+class _Edges(msgspec.Struct, eq=False):
+    """A generator's state when recording begins and ends, and whether it drew in between."""
 
-    def __init__(self, before: str) -> None:
-        self.before = before
-        self.after = ""
-        self.drew = False
-        self.first: Provenance | None = None
-        """Where the state came from that it drew from first."""
-        self.last = UNSEEN
-        self.rest = before
-        """Its state when it was last known not to have drawn since."""
-        self.reseeded: list[EventEntry] = []
-        """Events of the last seeding, if it had drawn before."""
-        self.drew_in_import = False
-        """Was the last known draw one of a library that was being imported? It is no draw of the step."""
+    before: str
+    rest: str
+    """Its state when it was last known not to have drawn since."""
+    after: str = ""
+    drew: bool = False
+    first: Provenance | None = None
+    """Where the state came from that it drew from first."""
+    last: Provenance = UNSEEN
+    reseeded: list[EventEntry] = []
+    """Events of the last seeding, if it had drawn before."""
+    drew_in_import: bool = False
+    """Was the last known draw one of a library that was being imported? It is no draw of the step."""
 
-    def moved_to(self, state: str, provenance: Provenance) -> bool:
-        """Was it drawn from, up to ``state``? ``provenance``: where its state came from until here."""
+    def moved_to(self, state: str, provenance: Provenance) -> None:
+        """Note whether it drew, up to ``state``; ``provenance``: where its state came from until here."""
         if self.drew_in_import:
             self.drew_in_import, self.rest = False, state
         if state == self.rest:
-            return False
+            return
         for event in self.reseeded:
             event.after_draws = True
         self.reseeded = []
         self.rest, self.drew = state, True
         self.first = self.first or provenance
-        return True
+
+
+class _HostDraw(msgspec.Struct, eq=False):
+    """Draws by one function at one line."""
+
+    phase: Phase
+    site: Site
+    own: Site
+    count: int = 0
 
 
 class GeneratorRecord:
@@ -62,9 +72,10 @@ class GeneratorRecord:
     def start(self) -> None:
         """Recording begins."""
         SEEDS.follow()
-        for name, generator in SEEDS.default_generators():
+        for name, generator in seams.default_generators():
             if name not in self._torch:
-                self._torch[name] = _Edges(digest_of(state_of(generator)))
+                state = digest_of(state_of(generator))
+                self._torch[name] = _Edges(state, state)
         HOST.look_again()
         for host in HOST.generators.values():
             self.host_appeared(host)
@@ -83,25 +94,22 @@ class GeneratorRecord:
         if not self._is_recording:
             return
         SEEDS.settle()
-        for name, generator in SEEDS.default_generators():
-            edges = self._torch.setdefault(name, _Edges(""))
+        for name, generator in seams.default_generators():
+            edges = self._torch.setdefault(name, _Edges("", ""))
             edges.after, edges.last = digest_of(state_of(generator)), SEEDS.provenance(generator)
         HOST.look_again()
         for host in HOST.generators.values():
             state = host.digest()
-            edges = self._host.setdefault(host.name, _Edges(""))
+            edges = self._host.setdefault(host.name, _Edges("", ""))
             edges.after, edges.last = state, host.provenance
             if edges.rest:
                 edges.moved_to(state, host.provenance)
 
     def generators(self, drawn: Iterable[Drawn]) -> Iterator[Generator]:
         """Every generator; ``drawn``: whom the recorded calls drew from, in their order."""
-        first: dict[str, Provenance] = {}
-        drew = set()
-        for name, provenance in drawn:
-            drew.add(name)
-            if provenance is not UNUSED:
-                first.setdefault(name, provenance)
+        draws = list(drawn)
+        drew = {name for name, _ in draws}
+        first = {name: provenance for name, provenance in reversed(draws) if provenance is not UNUSED}
         for name, edges in self._torch.items():
             yield self._spelled(name, edges, first.get(name, edges.last), name in drew)
         for name, edges in self._host.items():
@@ -124,15 +132,15 @@ class GeneratorRecord:
     def host_appeared(self, generator: HostGenerator) -> None:
         """Draws from here on are this recording's."""
         state = generator.digest()
-        self._host.setdefault(generator.name, _Edges(state)).rest = state
+        self._host.setdefault(generator.name, _Edges(state, state)).rest = state
 
     def host_drew(self, generator: HostGenerator, op: str, frame: FrameType) -> None:
         """Count one draw, by the line outside the standard library that made it."""
         kind_of = self._sites.kind_of
-        place: FrameType | None = frame
-        while place is not None and kind_of(place.f_code.co_filename) <= 0:
-            place = place.f_back
-        outside = place or frame
+        caller: FrameType | None = frame
+        while caller is not None and kind_of(caller.f_code.co_filename) <= 0:
+            caller = caller.f_back
+        outside = caller or frame
         code = outside.f_code
         edges = self._host.get(generator.name)
         is_import = (
@@ -146,14 +154,13 @@ class GeneratorRecord:
         if is_import:
             return
         key = (generator.name, op, code.co_filename, code.co_firstlineno, outside.f_lasti, generator.provenance)
-        draw = self._draws.get(key)
-        if draw is None:
+        if key not in self._draws:
             site, own = self._sites.innermost(outside), self._sites.users_own(outside)
-            draw = self._draws[key] = _HostDraw(self._phase(), site, own)
-        draw.count += 1
+            self._draws[key] = _HostDraw(self._phase(), site, own)
+        self._draws[key].count += 1
 
     def host_seeded(self, generator: HostGenerator, former: Provenance, before: str, events: list[EventEntry]) -> None:
-        """Tell the draws before a seed from those after it."""
+        """Separate the draws before a seed from those after it."""
         edges = self._host.get(generator.name)
         if edges is None:
             return
@@ -170,15 +177,3 @@ class GeneratorRecord:
             after=edges.after,
             drew=drew,
         )
-
-
-class _HostDraw:
-    """Draws by one function at one line."""
-
-    __slots__ = ("count", "own", "phase", "site")
-
-    def __init__(self, phase: Phase, site: Site, own: Site) -> None:
-        self.phase = phase
-        self.site = site
-        self.own = own
-        self.count = 0

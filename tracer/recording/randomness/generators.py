@@ -1,7 +1,7 @@
 """Who seeded torch's generators: every call that gives one a state is seen, with its line.
 
-The methods of ``torch.Generator`` are where all such calls end (``torch.manual_seed``, ``fork_rng``, a library's
-``set_seed``), so they are replaced while somebody watches. A state is known again by the seed that it grew from.
+All such calls end in methods of ``torch.Generator`` (``torch.manual_seed``, ``fork_rng``, a library's ``set_seed``),
+which are replaced during a watch. A state is recognised by the seed that it grew from.
 """
 
 from __future__ import annotations
@@ -9,19 +9,27 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from types import FrameType
 from typing import Any, NamedTuple
 
+import msgspec
 import torch
 
-from tracer.names import EventKind, GeneratorKind, NumberSource, SeedOrigin
+from tracer.names import GeneratorKind, NumberSource, SeedOrigin
 from tracer.recording.events import EventEntry, EventLog
-from tracer.recording.origin.sites import Sites
-from tracer.recording.patching import Call, Holder, Watch, place
+from tracer.recording.patching import Call, Watch
 from tracer.recording.randomness import machine_numbers
-from tracer.recording.randomness.provenance import FIXED, MACHINE, PROGRAM, UNSEEN, Newest, Origins, Provenance
+from tracer.recording.randomness.provenance import (
+    FIXED,
+    MACHINE,
+    PROGRAM,
+    UNSEEN,
+    GeneratorWatch,
+    Newest,
+    Provenance,
+)
 from tracer.recording.torch_private import seams
 
 _TORCH = os.path.join(os.path.dirname(torch.__file__), "")
@@ -35,7 +43,7 @@ _ON_BEHALF = frozenset(
         *("set_rng_state", "set_rng_state_all", "_set_rng_state_offset", "_lazy_call", "_lazy_init", "fork_rng"),
     }
 )
-#: Files whose functions are wrapped around others: dynamo puts one around ``torch.manual_seed`` as it loads.
+#: Files whose functions wrap others: Dynamo wraps ``torch.manual_seed`` as it loads.
 _WRAPPING = (
     os.path.join(_TORCH, "_dynamo", "eval_frame.py"),
     os.path.join(_TORCH, "_dynamo", "external_utils.py"),
@@ -46,7 +54,7 @@ _WRAPPING = (
 
 
 class SeedCaller(NamedTuple):
-    """Who called a method of a generator, behind torch's own functions that only pass the call on."""
+    """Who called a method of a generator, past torch's own functions that only pass the call on."""
 
     frame: FrameType | None
     functions: tuple[str, ...]
@@ -75,37 +83,21 @@ def seed_caller(frame: FrameType | None) -> SeedCaller:
             break
         if is_passing_on:
             functions.append(code.co_name)
-            through |= code.co_filename == TORCH_RANDOM and code.co_name in (
-                "seed",
-                "manual_seed",
-                "_manual_seed_impl",
-            )
+            through |= code.co_filename == TORCH_RANDOM and code.co_name in ("seed", "manual_seed", "_manual_seed_impl")
         frame = frame.f_back
     return SeedCaller(frame, tuple(functions), through)
 
 
 #: What torch seeds every new ``torch.Generator`` with.
 FIXED_SEED = torch.Generator().initial_seed()
-#: A machine's seeds have 64 random bits on the CPU and 53 elsewhere: one below these was chosen by a person but for one
-#: case in 65,536 or in two million, and so was a small negative one, which torch stores as its complement.
+#: A machine's seeds have 64 random bits on the CPU and 53 elsewhere. A seed below these was chosen by a person, but for
+#: one case in 65,536 or in two million; so was a small negative one, which torch stores as its complement.
 _CHOSEN_BELOW = {"cpu": 2**48}
 _CHOSEN_BELOW_ELSEWHERE = 2**32
 _NEGATIVE_FROM = 2**64 - 2**32
 
 Drawn = tuple[str, Provenance]
 """From which generator a call drew, and where its state came from."""
-
-
-class _Followed:
-    """A default generator, while it is watched whether it drew before and after it was seeded again."""
-
-    __slots__ = ("drew", "reseeded", "rest")
-
-    def __init__(self, rest: bytes) -> None:
-        self.rest = rest
-        """Its state when it was last seen at rest: when watching began, or after it was seeded."""
-        self.drew = False
-        self.reseeded: _Reseeded | None = None
 
 
 class _Reseeded(NamedTuple):
@@ -116,27 +108,37 @@ class _Reseeded(NamedTuple):
     after: bytes
 
 
-class SeedWatch:
-    """The watch of this process; recorders and a runner start and stop it, each with its own log.
+class _Followed(msgspec.Struct, eq=False):
+    """A default generator, while it is watched whether it drew before and after it was seeded again."""
 
-    A seed that nobody saw being set is told by its size: the machine's own are random numbers of 53 bits or more. That
-    a program seeded with a number that it drew from the machine itself (``manual_seed(time.time_ns())``) cannot be
-    told: it counts as seeded by the program.
+    rest: bytes
+    """Its state when it was last known not to have drawn since: when watching began, or after it was seeded."""
+    drew: bool = False
+    reseeded: _Reseeded | None = None
+
+    def settle(self, state: bytes) -> None:
+        """If the generator left the state that it was seeded with, it has drawn."""
+        if self.reseeded is not None and state != self.reseeded.after:
+            for event in self.reseeded.events:
+                event.after_draws = True
+            self.reseeded = None
+
+
+class SeedWatch(GeneratorWatch):
+    """The watch of torch's generators.
+
+    A seed that nobody saw being set is judged by its size: the machine's own are random numbers of 53 bits or more.
     """
 
     def __init__(self) -> None:
-        self._sites = Sites()
-        self._origins = Origins()
+        super().__init__()
         self._of_defaults = Newest()
         self._of_passed = Newest()
         self._grown = Newest()
         """Seeds that torch drew from the default generator, for a generator of a sampler's own."""
-        self._logs: list[EventLog] = []
-        self._undo: list[Callable[[], None]] = []
         self._followed: dict[str, _Followed] = {}
         self._awaiting: list[_Reseeded] = []
         self._defaults: dict[torch.device, tuple[str, Any]] = {}
-        self._process = os.getpid()
         self.sees_lines = True
         """Are calls seen that do not go through torch's own functions?"""
 
@@ -158,25 +160,20 @@ class SeedWatch:
         if log in self._logs:
             self._logs.remove(log)
         if not self._logs:
-            while self._undo:
-                self._undo.pop()()
-            self._of_defaults.clear()
-            self._of_passed.clear()
-            self._grown.clear()
-            self._followed.clear()
-            self._awaiting.clear()
+            self._put_back()
+            for cleared in (self._of_defaults, self._of_passed, self._grown, self._followed, self._awaiting):
+                cleared.clear()
 
     def follow(self) -> None:
         """Recording begins: from here on it matters whether a default generator drew before it is seeded again."""
         self.settle()
-        self._followed = {name: _Followed(state_of(generator)) for name, generator in self.default_generators()}
+        self._followed = {name: _Followed(state_of(generator)) for name, generator in seams.default_generators()}
 
     def settle(self) -> None:
-        """Say of each generator that was seeded again whether it has drawn since."""
-        for name, generator in self.default_generators():
-            followed = self._followed.get(name)
-            if followed is not None and followed.reseeded is not None:
-                _settle(followed, state_of(generator))
+        """Mark the generators that were seeded again and have drawn since."""
+        for name, generator in seams.default_generators():
+            if name in self._followed and self._followed[name].reseeded is not None:
+                self._followed[name].settle(state_of(generator))
 
     # --- what a draw asks ---
 
@@ -200,8 +197,7 @@ class SeedWatch:
         if self._is_default(generator):
             return self.default(device)
         seed = generator.initial_seed()
-        grown = self._grown.get(seed)
-        if grown is not None:
+        if grown := self._grown.get(seed):
             return "cpu", grown
         return GeneratorKind.PASSED.on(device), self._of_passed.get(seed) or _by_value(seed, device.type)
 
@@ -209,11 +205,6 @@ class SeedWatch:
         """Where the state of a default generator came from, as it stands."""
         seed = generator.initial_seed()
         return self._of_defaults.get(seed) or _by_value(seed, generator.device.type)
-
-    @staticmethod
-    def default_generators() -> Iterator[tuple[str, Any]]:
-        """Torch's default generators by name; devices that were not started have none, and are not started."""
-        return seams.default_generators()
 
     def _is_default(self, generator: torch.Generator) -> bool:
         _name, default = seams.default_generator(generator.device)
@@ -237,20 +228,14 @@ class SeedWatch:
                 module = torch.random if owner is torch else owner
                 self._watch((owner, name), Watch(after=partial(self._announced, module.__name__)))
 
-    def _watch(self, holder: Holder, watch: Watch) -> bool:
-        lift = place([holder], watch)
-        if lift is not None:
-            self._undo.append(lift)
-        return lift is not None
-
     def _look(self, call: Call) -> None:
-        call.seen = self._state_if_followed(call.first)
+        call.seen = state_of(call.first) if self._followed and self._is_default(call.first) else b""
 
     def _noted(self, note: Callable[[Call, SeedCaller], None], call: Call) -> None:
         note(call, seed_caller(call.frame))
 
     def _announced(self, module: str, call: Call) -> None:
-        """A function of torch's that seeds a device which sleeps: the call waits in a queue, its line does not."""
+        """torch seeds a device that is not started: the call waits in a queue, its line is noted now."""
         if call.frame.f_code.co_filename != TORCH_RANDOM:
             seed = call.first if call.args else call.kwargs.get("seed")
             source = None if seed is None else machine_numbers.seed_source(seed, call.frame)
@@ -258,7 +243,7 @@ class SeedWatch:
             number = int(torch.initial_seed() if seed is None else seed) % 2**64
             self._of_defaults.note(number, self._at(origin, call.frame))
             name = GeneratorKind.TORCH.value if module == "torch.random" else module.split(".")[1]
-            self._note_event(name, origin, call.frame, source)
+            self._note_seeding(name, origin, call.frame, source)
 
     def _note_seed(self, call: Call, caller: SeedCaller) -> None:
         generator, before = call.first, call.seen
@@ -266,7 +251,8 @@ class SeedWatch:
         is_from_machine = len(call.args) == 1 and not call.kwargs
         seed = generator.initial_seed()
         is_default = self._is_default(generator)
-        earlier = (self._of_defaults if is_default else self._of_passed).get(seed)
+        values = self._of_defaults if is_default else self._of_passed
+        earlier = values.get(seed)
         device = generator.device.type
         source = None
         if not is_from_machine and (not caller.is_torch or caller.through_torch_random):
@@ -275,24 +261,24 @@ class SeedWatch:
         if "_lazy_init" in caller.functions or (caller.through_torch_random and device != "cpu"):
             # Noted where it was asked for, or about to be: torch.manual_seed comes to the CPU's generator last.
             if earlier is None:
-                self._note_value(is_default, seed, self._at(origin, caller.frame))
+                values.note(seed, self._at(origin, caller.frame))
             self._reseeded(generator, before, None)
             return
         if caller.is_torch and caller.file != DISTRIBUTED_SAMPLER:
             # A sampler's own generator grew from a number that was drawn from the default one.
             grown = MACHINE if is_from_machine else self.provenance(torch.default_generator)
-            self._note_value(is_default, seed, grown)
+            values.note(seed, grown)
             if not is_default and not is_from_machine:
                 self._grown.note(seed, grown)
             self._reseeded(generator, before, [])
             return
         provenance = self._at(origin, caller.frame)
-        self._note_value(is_default, seed, provenance)
+        values.note(seed, provenance)
         if is_default and "cb" in caller.functions and earlier is provenance:
             events: list[EventEntry] = []  # one call that seeds several devices, or one that was announced
         else:
-            name = GeneratorKind.TORCH.value if caller.through_torch_random else _named(device, is_default)
-            events = self._note_event(name, origin, caller.frame, source)
+            name = GeneratorKind.TORCH.value if caller.through_torch_random else _event_name(device, is_default)
+            events = self._note_seeding(name, origin, caller.frame, source)
         self._reseeded(generator, before, events)
 
     def _note_state(self, call: Call, caller: SeedCaller) -> None:
@@ -302,32 +288,18 @@ class SeedWatch:
         values = self._of_defaults if is_default else self._of_passed
         if values.get(seed) is None:
             other = (self._of_passed if is_default else self._of_defaults).get(seed)
-            self._note_value(is_default, seed, other or self._at(SeedOrigin.RESTORED, caller.frame))
+            values.note(seed, other or self._at(SeedOrigin.RESTORED, caller.frame))
         events: list[EventEntry] = []
         if not caller.is_torch:
-            name = _named(generator.device, is_default)
-            events = self._note_event(name, SeedOrigin.RESTORED, caller.frame)
+            events = self._note_event(_event_name(generator.device, is_default), SeedOrigin.RESTORED, caller.frame)
         self._reseeded(generator, before, events)
 
-    def _note_value(self, is_default: bool, seed: int, provenance: Provenance) -> None:
-        (self._of_defaults if is_default else self._of_passed).note(seed, provenance)
-
-    def _note_event(
-        self, name: str, origin: SeedOrigin, frame: FrameType | None, source: NumberSource | None = None
+    def _note_seeding(
+        self, name: str, origin: SeedOrigin, frame: FrameType | None, source: NumberSource | None
     ) -> list[EventEntry]:
         if source is not None:
             machine_numbers.note_seed(source, name, frame)
-        logs = {id(log): log for log in self._logs}
-        events = (log.note(EventKind.SEED, name, frame=frame, value=str(origin)) for log in logs.values())
-        return [event for event in events if event is not None]
-
-    def _at(self, origin: SeedOrigin, frame: FrameType | None) -> Provenance:
-        return self._origins.at(origin, self._sites.innermost(frame))
-
-    # --- seeded again ---
-
-    def _state_if_followed(self, generator: Any) -> bytes:
-        return state_of(generator) if self._followed and self._is_default(generator) else b""
+        return self._note_event(name, origin, frame)
 
     def _reseeded(self, generator: Any, before: bytes, events: list[EventEntry] | None) -> None:
         """``events``: those of the call that did it, none where nobody asked for it; ``None``: they come later."""
@@ -339,7 +311,7 @@ class SeedWatch:
         if followed.reseeded is not None and after == followed.reseeded.before:
             followed.reseeded = None  # a fork ended: what it was seeded with inside is past
         else:
-            _settle(followed, before)
+            followed.settle(before)
         followed.drew |= before != followed.rest
         followed.rest = after
         if followed.drew:
@@ -350,14 +322,6 @@ class SeedWatch:
             for reseeded in self._awaiting:
                 reseeded.events.extend(events)
             self._awaiting.clear()
-
-
-def _settle(followed: _Followed, state: bytes) -> None:
-    """If the generator left the state that it was seeded with, it has drawn."""
-    if followed.reseeded is not None and state != followed.reseeded.after:
-        for event in followed.reseeded.events:
-            event.after_draws = True
-        followed.reseeded = None
 
 
 def _origin(is_from_machine: bool) -> SeedOrigin:
@@ -386,10 +350,9 @@ def digest_of(state: bytes) -> str:
     return hashlib.blake2b(state, digest_size=8).hexdigest() if state else ""
 
 
+def _event_name(device: object, is_default: bool) -> str:
+    return str(device) if is_default else GeneratorKind.PASSED.value
+
+
 #: The watch of this process.
 SEEDS = SeedWatch()
-
-
-def _named(device: object, is_default: bool) -> str:
-    """A generator as an event names it."""
-    return str(device) if is_default else GeneratorKind.PASSED.value

@@ -1,9 +1,8 @@
-"""Python's ``random`` and NumPy's global generator: who seeded them, who drew, and whether anybody did. Imports neither
-torch nor NumPy: watching begins before the program.
+"""Python's ``random`` and NumPy's global generator: who seeded them, and who drew. Imports neither torch nor NumPy.
 
-Both modules offer the methods of one hidden generator as functions; those are replaced while somebody watches. What was
-taken from the module before (``from random import shuffle`` above), and what a library draws from the hidden generator
-itself, is not seen; that it drew is told by the generator's state.
+Both modules offer the methods of one hidden generator as functions, which are replaced during a watch. A function that
+was imported before (``from random import shuffle``) and draws from the hidden generator itself are not seen; that
+somebody drew shows in the generator's state.
 """
 
 from __future__ import annotations
@@ -16,24 +15,18 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from tracer.names import EventKind, GeneratorKind, SeedOrigin
-from tracer.recording.origin.sites import Sites, is_torchs_own
-from tracer.recording.patching import Call, Watch, in_children, place
+from tracer.names import GeneratorKind, SeedOrigin
+from tracer.recording.events import EventEntry, EventLog
+from tracer.recording.origin.sites import is_torchs_own
+from tracer.recording.patching import Call, Watch, in_children
 from tracer.recording.randomness import machine_numbers
-from tracer.recording.randomness.provenance import MACHINE, UNSEEN, Newest, Origins, Provenance
-
-if TYPE_CHECKING:
-    from tracer.recording.events import EventEntry, EventLog
+from tracer.recording.randomness.provenance import MACHINE, UNSEEN, GeneratorWatch, Newest, Provenance
 
 PYTHON, NUMPY = GeneratorKind.PYTHON.value, GeneratorKind.NUMPY.value
-OBJECTS = GeneratorKind.NUMPY_OBJECTS.value
-"""NumPy's ``Generator`` objects, each with a state of its own: what is drawn from them cannot be seen."""
-_SEEDS = frozenset({"seed"})
 _RESTORES = frozenset({"setstate", "set_state"})
 _READS = frozenset({"getstate", "get_state"})
-_MAKES = frozenset({"default_rng"})
 #: What NumPy offers as functions that are not the hidden generator's methods themselves.
 _NUMPY_FUNCTIONS = frozenset({"seed", "ranf", "sample", "default_rng"})
 
@@ -69,20 +62,16 @@ class HostGenerator:
             return ""
 
 
-class HostWatch:
-    """The watch of this process; recorders and a runner start and stop it, each with its own log."""
+class HostWatch(GeneratorWatch):
+    """The watch of the two hidden generators."""
 
     def __init__(self) -> None:
-        self._sites = Sites()
-        self._origins = Origins()
-        self._logs: list[EventLog] = []
-        self._undo: list[Callable[[], None]] = []
+        super().__init__()
         self.generators: dict[str, HostGenerator] = {}
         self.saved = Newest()
         """Digest of a state that was read -> where it came from."""
         self.recordings: list[HostListener] = []
         self._is_child = False
-        self._process = os.getpid()
         in_children(self._forked)
 
     # --- who listens ---
@@ -93,7 +82,7 @@ class HostWatch:
             self._process, self._is_child = os.getpid(), False
             self._logs.clear()
             self.recordings.clear()
-            self._lift()
+            self._put_back()
         is_first = not self._logs
         self._logs.append(log)
         if is_first:
@@ -107,12 +96,8 @@ class HostWatch:
         if log in self._logs:
             self._logs.remove(log)
         if not self._logs:
-            self._lift()
+            self._put_back()
             self.saved.clear()
-
-    def _lift(self) -> None:
-        while self._undo:
-            self._undo.pop()()
 
     def look_again(self, *, nobody_seeded: bool = False) -> None:
         """Watch NumPy's generator too, if NumPy was loaded since; ``nobody_seeded``: just now."""
@@ -136,41 +121,32 @@ class HostWatch:
 
     # --- what is noted ---
 
-    def drew(self, generator: HostGenerator, op: str, frame: FrameType) -> None:
-        """A function drew."""
+    def _drew(self, generator: HostGenerator, op: str, call: Call) -> None:
         with suppress(Exception):
             for recording in tuple(self.recordings):
-                recording.host_drew(generator, op, frame)
+                recording.host_drew(generator, op, call.frame)
 
-    def seeded(self, generator: HostGenerator, name: str, args: tuple[Any, ...], before: str, frame: FrameType) -> None:
+    def _seeded(self, generator: HostGenerator, name: str, call: Call) -> None:
         """A generator was seeded, or given a state."""
+        args, before, frame = (*call.args, *call.kwargs.values()), call.seen, call.frame
         former, is_restored = generator.provenance, name in _RESTORES
         saved = self.saved.get((generator.name, generator.digest())) if is_restored else None
         if saved is not None and before == generator.digest():
             return  # torch's compiler does so in the program's own frame, whenever it comes upon one
-        site = self._sites.innermost(frame)
         if is_restored:
-            generator.provenance = saved or self._origins.at(SeedOrigin.RESTORED, site)
+            origin = SeedOrigin.RESTORED
         elif not args or args[0] is None:
-            generator.provenance = self._origins.at(SeedOrigin.MACHINE, site)
+            origin = SeedOrigin.MACHINE
         else:
             source = machine_numbers.seed_source(args[0], frame)
             origin = SeedOrigin.PROGRAM if source is None else SeedOrigin.MACHINE
-            generator.provenance = self._origins.at(origin, site)
             if source is not None:
                 machine_numbers.note_seed(source, generator.name, frame)
-        value = str(SeedOrigin.RESTORED if is_restored else generator.provenance.origin)
+        generator.provenance = saved or self._at(origin, frame)
         is_torchs = is_restored and is_torchs_own(frame.f_code.co_filename)  # what it compiled may have drawn
-        logs = {} if is_torchs else {id(log): log for log in self._logs}
-        logged = (log.note(EventKind.SEED, generator.name, frame=frame, value=value) for log in logs.values())
-        events = [event for event in logged if event is not None]
+        events = [] if is_torchs else self._note_event(generator.name, origin, frame)
         for recording in tuple(self.recordings):
             recording.host_seeded(generator, former, before, events)
-
-    def made_unseeded(self, frame: FrameType) -> None:
-        """A ``Generator`` of NumPy was made that starts from the machine's entropy."""
-        for log in {id(log): log for log in self._logs}.values():
-            log.note(EventKind.SEED, OBJECTS, frame=frame, value=str(SeedOrigin.MACHINE))
 
     # --- the functions ---
 
@@ -190,33 +166,27 @@ class HostWatch:
                 continue
             is_own = getattr(function, "__self__", None) is hidden
             if is_own or (generator.name == NUMPY and name in _NUMPY_FUNCTIONS):
-                lift = place([(module, name)], self._watching(generator, name))
-                if lift is not None:
-                    self._undo.append(lift)
+                self._watch((module, name), self._watch_of(generator, name))
 
-    def _watching(self, generator: HostGenerator, name: str) -> Watch:
+    def _watch_of(self, generator: HostGenerator, name: str) -> Watch:
         """What is done around calls of one function of the module."""
-        if name in _SEEDS or name in _RESTORES:
+        if name == "seed" or name in _RESTORES:
             return Watch(partial(_note_state, generator), partial(self._seeded, generator, name))
-        if name in _MAKES:
+        if name == "default_rng":
             return Watch(after=self._made)
         if name in _READS:
             return Watch(after=partial(self._read, generator))
-        op = f"{generator.module.__name__}.{name}"
-        return Watch(lambda call: self.drew(generator, op, call.frame))
-
-    def _seeded(self, generator: HostGenerator, name: str, call: Call) -> None:
-        self.seeded(generator, name, (*call.args, *call.kwargs.values()), call.seen, call.frame)
+        return Watch(partial(self._drew, generator, f"{generator.module.__name__}.{name}"))
 
     def _read(self, generator: HostGenerator, call: Call) -> None:
         """The state was read, and may be put back later."""
         self.saved.note((generator.name, generator.digest()), generator.provenance)
 
     def _made(self, call: Call) -> None:
-        if not machine_numbers.sees_numpy() and all(
-            argument is None for argument in (*call.args, *call.kwargs.values())
-        ):
-            self.made_unseeded(call.frame)
+        """A ``Generator`` of NumPy was made; unseeded, it starts from the machine's entropy."""
+        is_unseeded = all(argument is None for argument in (*call.args, *call.kwargs.values()))
+        if is_unseeded and not machine_numbers.sees_numpy():
+            self._note_event(GeneratorKind.NUMPY_OBJECTS.value, SeedOrigin.MACHINE, call.frame)
 
 
 def _note_state(generator: HostGenerator, call: Call) -> None:

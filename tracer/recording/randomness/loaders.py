@@ -1,7 +1,6 @@
-"""Each ``DataLoader`` that is iterated: where it was made, where its order and its workers' seeds come from.
+"""Each ``DataLoader`` that is iterated: where it was constructed, where its order and its workers' seeds come from.
 
-Reading a loader draws nothing, starts nothing and keeps nothing: what is known of one is held under its identity
-until it dies.
+Reading a loader draws nothing, starts nothing and keeps nothing alive.
 """
 
 from __future__ import annotations
@@ -23,30 +22,43 @@ from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import Loader
 
 
+class _Place(msgspec.Struct, eq=False):
+    """What is remembered of one loader, or of one distributed sampler, while it lives."""
+
+    alive: weakref.ref[Any]
+    site: Site
+    own: Site
+    iterations: int = 0
+    sets_epoch: bool = False
+
+
+class _Count(msgspec.Struct, eq=False):
+    """What adds up over the iterations of one group."""
+
+    iterations: int = 0
+    epoch_set: bool | None = None
+    marks: WorkerMarks | None = None
+
+
 class LoaderLog:
-    """The loaders of one recording, grouped by the line that made them and by how they are set up."""
+    """The loaders of one recording, grouped by the line that constructed them and by their configuration."""
 
     def __init__(self, sites: Sites, working_directory: str) -> None:
         self._sites = sites
         self._working_directory = working_directory
-        self._starts = 0
-        self._known: dict[int, _Place] = {}
+        self._places: dict[int, _Place] = {}
         """By ``id``: the loaders, and their distributed samplers, that are alive."""
         self._iterated: dict[tuple[Site, Site, Loader], _Count] = {}
         self._marks: WorkerMarks | None = None
         """For the workers that start next."""
 
     def start(self) -> None:
-        """Begin to watch; as many ``stop`` as ``start`` end it."""
-        self._starts += 1
-        if self._starts == 1:
-            _LOADERS.add(self)
+        """Begin to watch."""
+        _LOADERS.add(self)
 
     def stop(self) -> None:
         """Watch no more."""
-        self._starts -= 1
-        if self._starts == 0:
-            _LOADERS.discard(self)
+        _LOADERS.discard(self)
 
     def listed(self) -> tuple[Loader, ...]:
         """Every loader that was iterated, in the order of first iterations."""
@@ -62,16 +74,16 @@ class LoaderLog:
         )
 
     def constructed(self, frame: FrameType, loader: Any) -> None:
-        """A loader is being made."""
-        self._knows(loader, _caller(frame, loader))
+        """A loader is being constructed."""
+        self._place_of(loader, _caller(frame, loader))
 
     def epoch_was_set(self, frame: FrameType, sampler: Any) -> None:
         """``set_epoch`` was called."""
-        self._knows(sampler, frame).sets_epoch = True
+        self._place_of(sampler, frame).sets_epoch = True
 
     def iterates(self, frame: FrameType, loader: Any) -> None:
-        """An iterator is being made, and nothing was drawn for it yet."""
-        place = self._knows(loader, _caller(frame, loader))
+        """An iterator is being constructed, and nothing was drawn for it yet."""
+        place = self._place_of(loader, _caller(frame, loader))
         order = _order_of(loader)
         kind = self._described(loader, order)
         count = self._iterated.setdefault((place.site, place.own, kind), _Count())
@@ -80,13 +92,13 @@ class LoaderLog:
             count.marks = WorkerMarks()
         self._marks = count.marks
         if order.is_distributed:
-            sampler = self._knows(order.sampler, frame)
+            sampler = self._place_of(order.sampler, frame)
             sampler.iterations += 1
             if sampler.iterations > 1:
                 count.epoch_set = bool(count.epoch_set or sampler.sets_epoch or _read(order.sampler, "epoch", 0))
 
     def worker_begins(self) -> None:
-        """This process is a worker, forked as the last iterator was made."""
+        """This process is a worker, forked by the last iterator."""
         if self._marks is not None:
             self._marks.watch_this_process()
 
@@ -124,42 +136,17 @@ class LoaderLog:
         _, provenance = SEEDS.default(torch.device("cpu")) if generator is None else SEEDS.passed(generator)
         return provenance.origin, spell(provenance.site, self._working_directory)
 
-    def _knows(self, thing: Any, frame: FrameType) -> _Place:
+    def _place_of(self, thing: Any, frame: FrameType) -> _Place:
         key = id(thing)
-        place = self._known.get(key)
+        place = self._places.get(key)
         if place is None or place.alive() is not thing:
             alive = weakref.ref(thing, lambda gone: self._forget(key, gone))
-            place = self._known[key] = _Place(alive, self._sites.innermost(frame), self._sites.users_own(frame))
+            place = self._places[key] = _Place(alive, self._sites.innermost(frame), self._sites.users_own(frame))
         return place
 
     def _forget(self, key: int, gone: weakref.ref[Any]) -> None:
-        place = self._known.get(key)
-        if place is not None and place.alive is gone:  # else another thing lives at the same address by now
-            del self._known[key]
-
-
-class _Place:
-    """What is remembered of one loader, or of one distributed sampler, while it lives."""
-
-    __slots__ = ("alive", "iterations", "own", "sets_epoch", "site")
-
-    def __init__(self, alive: weakref.ref[Any], site: Site, own: Site) -> None:
-        self.alive = alive
-        self.site = site
-        self.own = own
-        self.iterations = 0
-        self.sets_epoch = False
-
-
-class _Count:
-    """What adds up over the iterations of one group."""
-
-    __slots__ = ("epoch_set", "iterations", "marks")
-
-    def __init__(self) -> None:
-        self.iterations = 0
-        self.epoch_set: bool | None = None
-        self.marks: WorkerMarks | None = None
+        if key in self._places and self._places[key].alive is gone:  # else another object lives at the same address
+            del self._places[key]
 
 
 class _Order(NamedTuple):
@@ -175,8 +162,11 @@ class _Order(NamedTuple):
 
 
 def _order_of(loader: Any) -> _Order:
-    """What is known of the order. A class that iterates in its own way may draw from anything: it does not count as
-    shuffling, and its draws are seen only where they are made."""
+    """Where the order comes from.
+
+    A class with an ``__iter__`` of its own may draw from anything: it does not count as shuffling, and its draws are
+    seen only where they happen.
+    """
     if isinstance(_read(loader, "dataset", None), _torch_class("dataset", "IterableDataset")):
         return _Order(None)
     sampler = _read(loader, "batch_sampler", None)
@@ -206,7 +196,7 @@ def _iterates_as(sampler: Any, module: str, name: str) -> bool:
 
 
 def _start_method(loader: Any) -> str:
-    """How workers start. Asking must not settle the process's default, which the program may set later."""
+    """How workers start. Asking must not fix the process's default, which the program may set later."""
     context = _read(loader, "multiprocessing_context", None) or multiprocessing
     return context.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
 

@@ -1,8 +1,8 @@
 """Numbers that differ in every process, at the lines that took them: entropy, clocks as seeds, unseeded generators.
 
 Imports neither torch nor NumPy. What the standard library and torch take for themselves (a temporary file's name, a
-key between processes) is nobody's; what an installed package takes counts only where a generator grows from it. A
-generator that is given a state of its own before it is drawn from counts for nothing.
+key between processes) is not counted; what an installed package takes counts only if a generator is seeded with it. A
+generator that is given a state before it is drawn from does not count.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import random
 import sys
 import weakref
+from collections import Counter
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
@@ -25,7 +26,7 @@ from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import MachineNumber
 
 _STANDARD = os.path.dirname(os.path.abspath(random.__file__))
-#: Modules whose frames pass on what was asked of them.
+#: Modules whose frames only pass the request on.
 _PASSING_ON = tuple(os.path.join(_STANDARD, name) for name in ("random.py", "uuid.py", "secrets.py"))
 _NUMPY_RANDOM = os.path.join("numpy", "random", "")
 _OWN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
@@ -37,15 +38,6 @@ _KEPT = 1024
 _Key = tuple[NumberSource, NumberUse, str, Site, Site, Phase, bool]
 
 
-class _Tally:
-    """Numbers of one kind at one line; those taken back are not counted."""
-
-    __slots__ = ("count",)
-
-    def __init__(self) -> None:
-        self.count = 0
-
-
 class NumberLog:
     """The numbers of one watch of the process."""
 
@@ -53,13 +45,13 @@ class NumberLog:
         self._sites = sites
         self._working_directory = working_directory
         self._events = events
-        self._noted: dict[_Key, _Tally] = {}
+        self._counts: Counter[_Key] = Counter()
         self._entropy: dict[int, None] = {}
-        """Numbers that ``SystemRandom`` gave last: NumPy's generators grow from one."""
-        self._made: tuple[object, _Tally] | None = None
-        """Where the last generator of NumPy's was made, and how it was counted."""
-        self._objects: dict[int, tuple[weakref.ref[random.Random], int, _Tally]] = {}
-        """By ``id``: each ``random.Random`` that was made without a seed, and its state then."""
+        """The last numbers of ``SystemRandom``: NumPy seeds its generators with one."""
+        self._last_numpy: tuple[object, _Key] | None = None
+        """Where the last generator of NumPy's was constructed, and how it was counted."""
+        self._unseeded: dict[int, tuple[weakref.ref[random.Random], int, _Key]] = {}
+        """By ``id``: each ``random.Random`` without a seed, its initial state, and how it was counted."""
         self._lines: set[tuple[str, int]] = set()
 
     def start(self) -> None:
@@ -71,12 +63,12 @@ class NumberLog:
         _WATCHERS.discard(self)
 
     def listed(self) -> tuple[MachineNumber, ...]:
-        """What was taken, in the order of first notice."""
-        unmoved: dict[_Tally, int] = {}
-        for alive, state, count_of in tuple(self._objects.values()):
-            generator = alive()
-            if generator is not None and _state_of(generator) == state:  # nothing was drawn from it so far
-                unmoved[count_of] = unmoved.get(count_of, 0) + 1
+        """The numbers, in the order of their first occurrence."""
+        unused = Counter(  # nothing was drawn from these generators so far
+            key
+            for alive, state, key in tuple(self._unseeded.values())
+            if (generator := alive()) is not None and _state_of(generator) == state
+        )
         return tuple(
             MachineNumber(
                 source=source,
@@ -87,8 +79,9 @@ class NumberLog:
                 by_library=by_library,
                 count=count,
             )
-            for (source, use, what, site, own, phase, by_library), count_of in self._noted.items()
-            if (count := count_of.count - unmoved.get(count_of, 0)) > 0
+            for key, total in self._counts.items()
+            if (count := total - unused[key]) > 0
+            for source, use, what, site, own, phase, by_library in [key]
         )
 
     # --- seeds ---
@@ -105,15 +98,15 @@ class NumberLog:
             return
         self._note(source, NumberUse.SEED, generator, frame)
         site = self._sites.innermost(frame)
-        for (_, use, _, at, *_), noted in self._noted.items():  # what became the seed is told of once
-            if at == site and noted.count and use in (NumberUse.VALUE, NumberUse.SYSTEM_OBJECT):
-                noted.count -= 1
+        for key, count in self._counts.items():  # the number that became the seed is counted once
+            if key[3] == site and count and key[1] in (NumberUse.VALUE, NumberUse.SYSTEM_OBJECT):
+                self._counts[key] -= 1
                 break
 
     def _was_taken(self, file: str, first: int, last: int) -> bool:
         return any((file, line) in self._lines for line in range(first, last + 1))
 
-    # --- results ---
+    # --- numbers and generators ---
 
     def took_entropy(self, call: Call) -> None:
         """``os.urandom`` was called, whoever for."""
@@ -124,7 +117,7 @@ class NumberLog:
             name = frame.f_code.co_name
             if os.path.basename(frame.f_code.co_filename) == "random.py":
                 if name == "getrandbits" and isinstance(entropy, bytes) and frame.f_locals["k"] == _SEED_BITS:
-                    self._keep(int.from_bytes(entropy, "big"))
+                    self._remember(int.from_bytes(entropy, "big"))
                 use, what = NumberUse.SYSTEM_OBJECT, "random.SystemRandom"
                 if frame.f_locals.get("self") is getattr(sys.modules.get("secrets"), "_sysrand", frame):
                     use, what = NumberUse.VALUE, "secrets"
@@ -136,73 +129,65 @@ class NumberLog:
 
     def made_a_uuid(self, call: Call) -> None:
         """``uuid.uuid1`` read the clock and the network's address."""
-        frame: FrameType | None = call.frame
-        while frame is not None and frame.f_code.co_filename in _PASSING_ON:
-            frame = frame.f_back
-        self._take(NumberUse.VALUE, "uuid.uuid1", frame, call.frame)
+        self._take(NumberUse.VALUE, "uuid.uuid1", _outside(call.frame), call.frame)
 
     def _take(self, use: NumberUse, what: str, frame: FrameType | None, innermost: FrameType) -> None:
         if frame is None or _is_numpys(innermost):
-            return  # told of where its generator grows from it
+            return  # counted where its generator is seeded with it
         self._lines.add((frame.f_code.co_filename, frame.f_lineno))
         if self._sites.kind_of(frame.f_code.co_filename) == USER:
             self._note(NumberSource.ENTROPY, use, what, frame)
 
-    def _keep(self, number: int) -> None:
+    def _remember(self, number: int) -> None:
         self._entropy[number] = None
         if len(self._entropy) > _KEPT:
             del self._entropy[next(iter(self._entropy))]
 
     def made_python_object(self, call: Call) -> None:
-        """A ``random.Random`` was made."""
+        """A ``random.Random`` was constructed."""
         generator: Any = call.first
         frame = _outside(call.frame)
         if frame is None or isinstance(generator, random.SystemRandom):
             return
         seed = call.args[1] if len(call.args) > 1 else call.kwargs.get("x")
         source = self.source_of(seed, frame, 0) if seed is not None else NumberSource.ENTROPY
-        noted = self._object(source, NumberUse.PYTHON_OBJECT, "random.Random", frame)
-        if noted is not None and seed is None:
-            self._follow(generator, noted)
-
-    def _follow(self, generator: random.Random, noted: _Tally) -> None:
-        key = id(generator)
-        alive = weakref.ref(generator, lambda _: self._objects.pop(key, None))
-        self._objects[key] = (alive, _state_of(generator), noted)
+        key = self._object(source, NumberUse.PYTHON_OBJECT, "random.Random", frame)
+        if key is not None and seed is None:
+            identity = id(generator)
+            alive = weakref.ref(generator, lambda _: self._unseeded.pop(identity, None))
+            self._unseeded[identity] = (alive, _state_of(generator), key)
 
     def gave_python_object_a_state(self, call: Call) -> None:
-        """``seed`` or ``setstate`` of a ``random.Random``: what it was made with counts if it drew before."""
-        alive, state, noted = self._objects.get(id(call.first), (None, 0, None))
-        if alive is None or alive() is not call.first or noted is None:
-            return
-        del self._objects[id(call.first)]
-        if call.seen == state:
-            noted.count -= 1
+        """``seed`` or ``setstate`` of a ``random.Random``: its first state counts if it drew before."""
+        entry = self._unseeded.get(id(call.first))
+        if entry is not None and entry[0]() is call.first:
+            _, state, key = self._unseeded.pop(id(call.first))
+            self._counts[key] -= call.seen == state
 
     def numpy_grows(self, call: Call) -> None:
-        """A generator of NumPy's is made from a ``SeedSequence``."""
+        """A generator of NumPy's is constructed from a ``SeedSequence``."""
         frame = _outside(call.frame)
         number = getattr(call.first, "entropy", None)
-        self._made = None
-        if frame is None or _comes_from_pickle(call.frame):
+        self._last_numpy = None
+        if frame is None or call.frame.f_code.co_filename.endswith(_UNPICKLES):  # its state is put back right after
             return
         source = NumberSource.ENTROPY if isinstance(number, int) and number in self._entropy else None
         if source is None:
             source = self.source_of(number, frame)
         elif is_given_a_state(frame):
             return
-        noted = self._object(source, NumberUse.NUMPY_OBJECT, "numpy.random", frame)
-        if noted is not None:
-            self._made = ((frame.f_code, frame.f_lasti, id(frame)), noted)
+        key = self._object(source, NumberUse.NUMPY_OBJECT, "numpy.random", frame)
+        if key is not None:
+            self._last_numpy = ((frame.f_code, frame.f_lasti, id(frame)), key)
 
     def numpy_is_given_a_seed(self, call: Call) -> None:
-        """``RandomState(seed)`` seeds a generator that it made from the machine's entropy; so does its ``seed``."""
+        """``RandomState(seed)`` seeds a generator that it constructed from the machine's entropy; so does ``seed``."""
         frame = _outside(call.frame)
         if frame is None:
             return
-        if self._made is not None and self._made[0] == (frame.f_code, frame.f_lasti, id(frame)):
-            self._made[1].count -= 1
-        self._made = None
+        if self._last_numpy is not None and self._last_numpy[0] == (frame.f_code, frame.f_lasti, id(frame)):
+            self._counts[self._last_numpy[1]] -= 1
+        self._last_numpy = None
         hidden = getattr(getattr(sys.modules.get("numpy.random"), "mtrand", None), "_rand", None)
         seed = call.args[1] if len(call.args) > 1 else call.kwargs.get("seed")
         if call.first is getattr(hidden, "_bit_generator", None):
@@ -210,22 +195,21 @@ class NumberLog:
         source = self.source_of(seed, frame) if seed is not None else NumberSource.ENTROPY
         self._object(source, NumberUse.NUMPY_OBJECT, "numpy.random.RandomState", frame)
 
-    def _object(self, source: NumberSource | None, use: NumberUse, what: str, frame: FrameType) -> _Tally | None:
+    def _object(self, source: NumberSource | None, use: NumberUse, what: str, frame: FrameType) -> _Key | None:
         kind = self._sites.kind_of(frame.f_code.co_filename)
         if source is None or kind <= 0 or (kind == LIBRARY and _is_import(frame)):
             return None
         return self._note(source, use, what, frame)
 
-    def _note(self, source: NumberSource, use: NumberUse, what: str, frame: FrameType) -> _Tally:
+    def _note(self, source: NumberSource, use: NumberUse, what: str, frame: FrameType) -> _Key:
         site, own = self._sites.innermost(frame), self._sites.users_own(frame)
         key = (source, use, what, site, own, self._events.phase(), site.kind == LIBRARY)
-        noted = self._noted.setdefault(key, _Tally())
-        noted.count += 1
-        return noted
+        self._counts[key] += 1
+        return key
 
 
 def _outside(frame: FrameType | None) -> FrameType | None:
-    """The frame that asked, behind those of ``random``, of NumPy's ``random`` and of this package."""
+    """The caller's frame, outside ``random``, ``uuid``, ``secrets``, NumPy's ``random`` and this package."""
     while frame is not None:
         name = frame.f_code.co_filename
         if name not in _PASSING_ON and not name.startswith(_OWN) and _NUMPY_RANDOM not in name:
@@ -235,17 +219,12 @@ def _outside(frame: FrameType | None) -> FrameType | None:
 
 
 def _is_numpys(frame: FrameType) -> bool:
-    """Does NumPy ask, for a ``SeedSequence``? Its code has no frames: the line then calls nothing of such a name."""
+    """Does NumPy ask, for a ``SeedSequence``? Its code has no frames: then the line calls nothing of such a name."""
     if frame.f_code.co_name != "getrandbits" or frame.f_locals.get("k") != _SEED_BITS or frame.f_back is None:
         return False
     call = call_of(frame.f_back)
     asked = None if call is None else getattr(call.func, "attr", getattr(call.func, "id", ""))
     return "numpy.random" in sys.modules and asked not in ("getrandbits", "randbits")
-
-
-def _comes_from_pickle(frame: FrameType | None) -> bool:
-    """Is a generator unpickled or copied? Its state is put back right after."""
-    return frame is not None and frame.f_code.co_filename.endswith(_UNPICKLES)
 
 
 def _is_import(frame: FrameType | None) -> bool:

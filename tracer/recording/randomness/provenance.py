@@ -1,15 +1,19 @@
 """Where a generator's state came from, by the number that it was seeded with. Imports no torch.
 
-A generator tells the seed that its state grew from, whoever holds it: so a draw needs no more than that number to
-find the line that seeded it, through copies, saved states and forks.
+A generator knows the seed that its state grew from. That number leads a draw to the line that seeded it, through
+copies, saved states and forks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import os
+from collections.abc import Callable, Hashable
+from types import FrameType
 
-from tracer.names import SeedOrigin
-from tracer.recording.origin.sites import NOWHERE, Site
+from tracer.names import EventKind, SeedOrigin
+from tracer.recording.events import EventEntry, EventLog
+from tracer.recording.origin.sites import NOWHERE, Site, Sites
+from tracer.recording.patching import Holder, Watch, place
 
 #: Seeds that are remembered per line: a program that seeds in each step must not fill the memory.
 _KEPT = 256
@@ -31,8 +35,7 @@ PROGRAM = Provenance(SeedOrigin.PROGRAM)
 MACHINE = Provenance(SeedOrigin.MACHINE)
 FIXED = Provenance(SeedOrigin.FIXED)
 UNSEEN = Provenance(SeedOrigin.UNSEEN)
-
-#: It does not matter: nothing hangs on what is drawn.
+#: It does not matter: nothing depends on what is drawn.
 UNUSED = Provenance(SeedOrigin.UNSEEN)
 
 
@@ -40,18 +43,17 @@ class Origins:
     """One ``Provenance`` for each origin and line: as many as the program has lines that seed."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[SeedOrigin, Site], Provenance] = {}
+        self._provenances: dict[tuple[SeedOrigin, Site], Provenance] = {}
 
     def at(self, origin: SeedOrigin, site: Site) -> Provenance:
         """The one object of this origin and line."""
-        provenance = self._known.get((origin, site))
-        if provenance is None:
-            provenance = self._known[origin, site] = Provenance(origin, site)
-        return provenance
+        if (origin, site) not in self._provenances:
+            self._provenances[origin, site] = Provenance(origin, site)
+        return self._provenances[origin, site]
 
 
 class Newest:
-    """Which line made a value: of each line, the newest values only."""
+    """Which line produced a value: of each line, the newest values only."""
 
     def __init__(self) -> None:
         self._of_value: dict[Hashable, Provenance] = {}
@@ -63,7 +65,7 @@ class Newest:
         return len(self._of_value)
 
     def note(self, value: Hashable, provenance: Provenance) -> None:
-        """``value`` was made by ``provenance`` last."""
+        """``provenance`` produced ``value`` last."""
         before = self._of_value.get(value)
         if before is not None:
             del self._of_line[before][value]
@@ -78,3 +80,34 @@ class Newest:
         """Forget everything."""
         self._of_value.clear()
         self._of_line.clear()
+
+
+class GeneratorWatch:
+    """A watch of this process's generators; recorders and a runner start and stop it, each with its own log."""
+
+    def __init__(self) -> None:
+        self._sites = Sites()
+        self._origins = Origins()
+        self._logs: list[EventLog] = []
+        self._undo: list[Callable[[], None]] = []
+        self._process = os.getpid()
+
+    def _watch(self, holder: Holder, watch: Watch) -> bool:
+        """Replace a function until ``_put_back``; returns whether that is possible."""
+        lift = place([holder], watch)
+        if lift is not None:
+            self._undo.append(lift)
+        return lift is not None
+
+    def _put_back(self) -> None:
+        while self._undo:
+            self._undo.pop()()
+
+    def _at(self, origin: SeedOrigin, frame: FrameType | None) -> Provenance:
+        return self._origins.at(origin, self._sites.innermost(frame))
+
+    def _note_event(self, name: str, origin: SeedOrigin, frame: FrameType | None) -> list[EventEntry]:
+        """Note in each log that generator ``name`` was seeded."""
+        logs = {id(log): log for log in self._logs}.values()
+        events = (log.note(EventKind.SEED, name, frame=frame, value=str(origin)) for log in logs)
+        return [event for event in events if event is not None]

@@ -1,8 +1,8 @@
 """Do a loader's worker processes draw from the generators that torch seeds in each of them?
 
-A forked worker looks at the three states after each sample or batch that it fetched, and sets a byte of memory that it
-shares with the training process. What a program draws after it seeded a generator in the worker is its own affair.
-Workers that are not forked cannot be watched: nothing of this process is in them.
+A forked worker looks at the three states after each fetch, and sets a byte in memory that it shares with the training
+process. Draws after the program seeded a generator in the worker do not count. Workers that are not forked cannot be
+watched: nothing of this process is in them.
 """
 
 from __future__ import annotations
@@ -83,32 +83,25 @@ def _look_after_each_fetch(fetcher: Any, watched: list[_WorkerGenerator]) -> Non
 
 def _seeders(byte: int) -> list[tuple[Any, str]]:
     """The functions that give a generator a state."""
-    if NAMES[byte] == "python":
-        return [(random, "seed"), (random, "setstate")]
-    if NAMES[byte] == "numpy":
-        return [(sys.modules["numpy.random"], "seed"), (sys.modules["numpy.random"], "set_state")]
-    return [
-        (torch, "manual_seed"),
-        (torch, "set_rng_state"),
-        (torch.random, "manual_seed"),
-        (torch.random, "set_rng_state"),
-    ]
+    if NAMES[byte] == "torch":
+        return [(owner, name) for owner in (torch, torch.random) for name in ("manual_seed", "set_rng_state")]
+    module, restores = (random, "setstate") if NAMES[byte] == "python" else (sys.modules["numpy.random"], "set_state")
+    return [(module, "seed"), (module, restores)]
 
 
 def _states() -> list[tuple[int, Callable[[], Any]]]:
-    """The generators that are there, each with what reads its state."""
-    getters: list[tuple[int, Callable[[], Any]]] = [(0, random.getstate), (2, _torch_state)]
-    numpy: Any = sys.modules.get("numpy.random")
-    if numpy is not None:
-        getters.append((1, lambda: _numpy_state(numpy)))
+    """The generators that are loaded, each with what reads its state."""
+    getters: list[tuple[int, Callable[[], Any]]] = [
+        (0, random.getstate),
+        (2, lambda: state_of(torch.default_generator)),
+    ]
+    if "numpy.random" in sys.modules:
+        getters.append((1, _numpy_state))
     return getters
 
 
-def _numpy_state(numpy: Any) -> Any:
+def _numpy_state() -> Any:
+    numpy: Any = sys.modules["numpy.random"]
     state = numpy.get_state(legacy=False)
     numbers = [value.tobytes() if hasattr(value, "tobytes") else value for value in state["state"].values()]
     return [*numbers, state.get("has_gauss")]
-
-
-def _torch_state() -> Any:
-    return state_of(torch.default_generator)
