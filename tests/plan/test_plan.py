@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.build import finding, judgement, process_finding, target
 from tracer.findings import Change, Finding, Need
-from tracer.names import Cause, Prerequisite, UnknownReason, Verdict
+from tracer.names import About, Cause, Prerequisite, SeedOrigin, UnknownReason, Verdict
 from tracer.plan import Step, make_plan, step_of
 from tracer.plan.changes import importing_once
 from tracer.report.sections.plan import needs_in_words, step_of_plan
@@ -198,3 +199,12 @@ def test_a_remedy_is_a_field_of_its_own_whatever_the_subject_holds() -> None:
     assert change.remedy == "Use this: that."
     assert step_of_plan(change).advice == f"{change.title}: {change.remedy}"
     assert step_of_plan(Change(number=1, title="Seed")).advice == "Seed"
+
+
+@pytest.mark.parametrize("origin", SeedOrigin)
+def test_a_seeded_generator_needs_nothing_unless_chance_set_its_state(origin: SeedOrigin) -> None:
+    seeded = process_finding(
+        about=About.GENERATOR, verdict="seeded", deterministic_mode="seeded", facts={"origin": origin.value}
+    )
+    left_to_chance = origin in (SeedOrigin.MACHINE, SeedOrigin.UNSEEN)
+    assert step_of(seeded, target()) is (Step.SEED if left_to_chance else Step.NOTHING)

@@ -47,7 +47,8 @@ _LEFT_TO_CHANCE = (SeedOrigin.MACHINE, SeedOrigin.UNSEEN)
 
 def step_of(finding: Finding, target: Target) -> Step:
     """The one kind of change that closes ``finding``."""
-    if _is_as_good_as_it_can_be(finding):
+    of_process = finding.about in (About.LOADER, About.CHANGED, About.GENERATOR)
+    if of_process and _hangs_on_a_seed(finding) and finding.facts.get("origin") not in _LEFT_TO_CHANCE:
         return Step.NOTHING
     if finding.about is About.LOADER and not is_settled(finding):
         return Step.LOADING
@@ -58,7 +59,8 @@ def step_of(finding: Finding, target: Target) -> Step:
         return next((step for step in _CLOSES_FIRST if step in names), Step.MODE)
     if finding.about in (About.MEMORY, About.OVERLAP):
         return Step.MEMORY
-    if finding.about is About.GENERATOR or _draws_from_a_passed_one(finding):
+    passed = kind_drawn_from(finding.facts) is GeneratorKind.PASSED and finding.facts.get(ORIGIN) in _LEFT_TO_CHANCE
+    if finding.about is About.GENERATOR or passed:  # a generator of the program's that is not known to repeat
         return Step.SEED if finding.verdict is not Verdict.UNKNOWN else Step.UNKNOWN
     verdicts = (finding.verdict,) if is_mode_on(target) else (finding.verdict, finding.deterministic_mode)
     if Verdict.RAISES in verdicts:
@@ -81,12 +83,6 @@ def _hangs_on_a_seed(finding: Finding) -> bool:
     return {finding.verdict, finding.deterministic_mode} <= set(_GOOD)
 
 
-def _is_as_good_as_it_can_be(finding: Finding) -> bool:
-    """Does something of the process hang on nothing but a seed that the program gives?"""
-    process = finding.about in (About.LOADER, About.CHANGED, About.GENERATOR)
-    return process and _hangs_on_a_seed(finding) and finding.facts.get("origin") not in _LEFT_TO_CHANCE
-
-
 def is_mode_on(target: Target) -> bool:
     """Does ``target`` have ``torch.use_deterministic_algorithms(True)`` switched on already?"""
     return target.conditions.get(MODE) == DeterministicMode.ON.value
@@ -99,17 +95,11 @@ def name_of(op: str) -> str:
 
 def place_of(finding: Finding) -> str:
     """Where ``finding`` is, as precisely as the trace knows."""
+    led_here = f"called from {finding.called_from}" if finding.called_from else ""
     if finding.location:
-        led_here = f" (called from {finding.called_from})" if finding.called_from else ""
-        return f"{finding.location}{led_here}"
-    if finding.called_from:
-        return f"called from {finding.called_from}"
+        return f"{finding.location} ({led_here})" if led_here else finding.location
+    if led_here:
+        return led_here
     if finding.about is not About.CALL:
         return "the whole process"
     return f"in module {finding.module}" if finding.module else "place not recorded"
-
-
-def _draws_from_a_passed_one(finding: Finding) -> bool:
-    """Does the call draw from a generator that the program made, and that is not known to repeat?"""
-    passed = kind_drawn_from(finding.facts) is GeneratorKind.PASSED
-    return passed and finding.facts.get(ORIGIN) in _LEFT_TO_CHANCE
