@@ -167,11 +167,6 @@ SEED_ORIGINS: Mapping[SeedOrigin, OriginWords] = {
 GUARANTEE = "Run-to-run only: the same machine, versions and settings. Nothing here speaks of two different machines."
 
 
-def number(count: int) -> str:
-    """``count`` with thousands set apart."""
-    return f"{count:,}"
-
-
 def plural(count: int, one: str, many: str = "") -> str:
     """``count`` and its noun: ``1 call``, ``1,200 calls``."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
@@ -187,6 +182,11 @@ def size(count: int) -> str:
 def joined(parts: Sequence[str]) -> str:
     """``parts`` as a sentence lists them: ``a, b and c``."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def some(parts: Sequence[str], limit: int) -> str:
+    """The first ``limit`` of ``parts``, and how many there are more: ``a, b and 3 more``."""
+    return ", ".join(parts[:limit]) + (f" and {len(parts) - limit:,} more" if len(parts) > limit else "")
 
 
 def by_severity(counts: Mapping[Verdict, int]) -> list[tuple[Verdict, int]]:
@@ -228,25 +228,27 @@ def subject_of(finding: Finding) -> str:
     return name_of(finding.op) or finding.subject or finding.rule
 
 
+def compiled_in(finding: Finding) -> str:
+    """Where compiled calls ran, and the kernel: ``compiled, region 0/0 forward: cpp_fused_index_add_0``; else empty."""
+    if not finding.regions:
+        return ""
+    kernels = some(finding.kernels, 2)
+    return f"compiled, region {some(finding.regions, 1)}{f': {kernels}' if kernels else ''}"
+
+
 def runs_as_of(finding: Finding) -> str:
     """``, which runs as aten._cudnn_rnn``, for an op that is another one on the target; empty for others."""
     return f", which runs as {name_of(finding.runs_as)}" if finding.runs_as else ""
 
 
-def compiled_in(finding: Finding) -> str:
-    """Where compiled calls ran, and the kernel: ``compiled, region 0/0 forward: cpp_fused_index_add_0``; else empty."""
-    if not finding.regions:
-        return ""
-    more = f" and {len(finding.regions) - 1} more" if len(finding.regions) > 1 else ""
-    named = ", ".join(finding.kernels[:2]) + (
-        f" and {len(finding.kernels) - 2} more" if len(finding.kernels) > 2 else ""
-    )
-    return f"compiled, region {finding.regions[0]}{more}{f': {named}' if named else ''}"
-
-
 def answer_of(finding: Finding) -> str:
     """``is nondeterministic``, or ``raises``: the verdict as a sentence ends."""
     return "raises" if finding.verdict is Verdict.RAISES else f"is {finding.verdict}"
+
+
+def statement_of(finding: Finding) -> str:
+    """``aten.index_add_ is nondeterministic``."""
+    return f"{subject_of(finding)}{runs_as_of(finding)} {answer_of(finding)}"
 
 
 def phase_of(finding: Finding) -> str:
@@ -256,7 +258,7 @@ def phase_of(finding: Finding) -> str:
 
 def counted(finding: Finding) -> str:
     """How often: ``12 calls``; what was counted of the process may be no calls."""
-    return plural(finding.count, "call") if is_call(finding) or finding.ops or finding.op else number(finding.count)
+    return plural(finding.count, "call") if is_call(finding) or finding.ops or finding.op else f"{finding.count:,}"
 
 
 def ops_behind(finding: Finding) -> Mapping[str, int]:
@@ -267,8 +269,7 @@ def ops_behind(finding: Finding) -> Mapping[str, int]:
 def calls_by_op(ops: Mapping[str, int], limit: int = 6) -> str:
     """``ops``, the most called first: ``aten.mm 120, aten.bmm 24 and 3 more``."""
     ordered = sorted(ops.items(), key=lambda item: (-item[1], item[0]))
-    named = ", ".join(f"{name_of(op)} {calls:,}" for op, calls in ordered[:limit])
-    return named + (f" and {len(ordered) - limit:,} more" if len(ordered) > limit else "")
+    return some([f"{name_of(op)} {calls:,}" for op, calls in ordered], limit)
 
 
 def of_the_process(findings: Iterable[Finding]) -> list[str]:

@@ -7,13 +7,14 @@ are counted. What else is printed there must not read as such a command.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tracer.findings import Finding
 from tracer.names import Verdict
 from tracer.plain import one_line
-from tracer.report.words import answer_of, counted, phase_of, runs_as_of, subject_of
+from tracer.report.words import counted, phase_of, statement_of
 from tracer.trace.records import split_place
 
 #: Annotations of one kind that GitHub shows for a step.
@@ -28,16 +29,13 @@ def annotated(findings: Iterable[Finding], root: str = "") -> Iterator[str]:
     ``root`` is the working directory below the repository's: findings name files relative to the former, GitHub to the
     latter.
     """
-    printed = {"error": 0, "warning": 0}
-    left_out = 0
+    met: Counter[str] = Counter()
     for finding in findings:
         kind = "error" if finding.verdict in _ERRORS else "warning"
-        if printed[kind] == LIMIT:
-            left_out += 1
-            continue
-        printed[kind] += 1
-        yield _annotation(kind, finding, root)
-    if left_out:
+        met[kind] += 1
+        if met[kind] <= LIMIT:
+            yield _annotation(kind, finding, root)
+    if left_out := sum(max(0, count - LIMIT) for count in met.values()):
         yield f"tracer: {left_out:,} more; GitHub shows {LIMIT} annotations of a kind for a step"
 
 
@@ -59,26 +57,18 @@ def inert(line: str) -> str:
 
 
 def _annotation(kind: str, finding: Finding, root: str) -> str:
-    place = finding.called_from or finding.location
-    path, line = split_place(place)
-    properties = {}
-    if path:
-        properties["file"] = os.path.join(root, path) if root else path
-        if line is not None:
-            properties["line"] = str(line)
+    path, line = split_place(finding.called_from or finding.location)
+    properties = {"file": os.path.join(root, path), "line": "" if line is None else str(line)} if path else {}
     properties["title"] = finding.rule
-    spelled = ",".join(f"{name}={_property(one_line(value, _LONGEST))}" for name, value in properties.items())
-    under_mode = f"under deterministic mode: {finding.deterministic_mode}"
-    parts = ", ".join(filter(None, (counted(finding), phase_of(finding), under_mode)))
-    said = " ".join(
-        filter(None, (f"{subject_of(finding)}{runs_as_of(finding)} {answer_of(finding)} ({parts}).", finding.remedy))
+    spelled = ",".join(
+        f"{name}={_data(one_line(value, _LONGEST)).replace(':', '%3A').replace(',', '%2C')}"
+        for name, value in properties.items()
+        if value or name != "line"
     )
-    return f"::{kind} {spelled}::{_data(one_line(said, _LONGEST))}"
+    parts = (counted(finding), phase_of(finding), f"under deterministic mode: {finding.deterministic_mode}")
+    message = f"{statement_of(finding)} ({', '.join(filter(None, parts))}). {finding.remedy}".rstrip()
+    return f"::{kind} {spelled}::{_data(one_line(message, _LONGEST))}"
 
 
 def _data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")

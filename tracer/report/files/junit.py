@@ -11,7 +11,7 @@ from tracer.gate.baseline import Acceptance, file_of
 from tracer.names import Verdict
 from tracer.plain import one_line, visible
 from tracer.plan import place_of
-from tracer.report.words import answer_of, counted, phase_of, runs_as_of, subject_of
+from tracer.report.words import counted, phase_of, statement_of
 
 if TYPE_CHECKING:
     from tracer.report.view import ReportView
@@ -32,21 +32,19 @@ def render(report: ReportView) -> str:
     cases: dict[tuple[str, str], list[int]] = {}
     for place, finding in enumerate(report.findings):
         cases.setdefault((finding.rule, file_of(finding.called_from or finding.location)), []).append(place)
-    made = [_case(report, rule, path, places) for (rule, path), places in cases.items()]
-    counts = {"tests": str(len(made)), "failures": _count(made, "failure"), "errors": "0"}
+    elements = [_case(report, rule, path, places) for (rule, path), places in cases.items()]
+
+    def count(outcome: str) -> str:
+        return str(sum(element.find(outcome) is not None for element in elements))
+
+    counts = {"tests": str(len(elements)), "failures": count("failure"), "errors": "0"}
     root = ElementTree.Element("testsuites", {"name": "determinism", "time": "0", **counts})
     is_fake = any(source.fake_calls for source in report.judgement.trace.sources)
     name = _text(f"determinism on {report.target.backend}{', recorded on fake tensors' if is_fake else ''}")
-    suite = ElementTree.SubElement(
-        root, "testsuite", {"name": name, **counts, "skipped": _count(made, "skipped"), "time": "0"}
-    )
-    suite.extend(made)
+    attributes = {"name": name, **counts, "skipped": count("skipped"), "time": "0"}
+    ElementTree.SubElement(root, "testsuite", attributes).extend(elements)
     ElementTree.indent(root, space=" ")
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
-
-
-def _count(cases: list[ElementTree.Element], outcome: str) -> str:
-    return str(sum(case.find(outcome) is not None for case in cases))
 
 
 def _case(report: ReportView, rule: str, path: str, places: list[int]) -> ElementTree.Element:
@@ -54,35 +52,31 @@ def _case(report: ReportView, rule: str, path: str, places: list[int]) -> Elemen
     case = ElementTree.Element("testcase", {"name": _text(rule), "classname": _text(path or "process"), "time": "0"})
     spoken_for = report.spoken_for
     left = [place for place in places if place not in spoken_for]
-    failing = [place for place in left if _fails(report, place)]
+    fails = report.failing
+    failing = [
+        place for place in left if (place in fails if fails is not None else report.findings[place].verdict in FAILS)
+    ]
     worst = report.findings[(failing or left or places)[0]]
+    why = {"message": _text(worst.why or worst.rule), "type": worst.verdict.value}
     if failing:
-        said = {"message": _text(worst.why or worst.rule), "type": worst.verdict.value}
-        outcome = ElementTree.SubElement(case, "failure", said)
+        outcome = ElementTree.SubElement(case, "failure", why)
     elif not left:
         by = ", ".join(sorted({str(spoken_for[place].by) for place in places}))
         outcome = ElementTree.SubElement(case, "skipped", {"message": f"accepted: {by}", "type": "accepted"})
     elif worst.verdict is Verdict.UNKNOWN:
-        said = {"message": _text(worst.why or worst.rule), "type": worst.verdict.value}
-        outcome = ElementTree.SubElement(case, "skipped", said)
+        outcome = ElementTree.SubElement(case, "skipped", why)
     else:
         outcome = ElementTree.SubElement(case, "system-out")
-    told = [*failing, *(place for place in places if place not in failing)]
-    lines = [_line(report.findings[place], spoken_for.get(place)) for place in told[:_LINES]]
-    if len(told) > _LINES:
-        lines.append(f"and {len(told) - _LINES:,} more")
+    ordered = [*failing, *(place for place in places if place not in failing)]
+    lines = [_line(report.findings[place], spoken_for.get(place)) for place in ordered[:_LINES]]
+    if len(ordered) > _LINES:
+        lines.append(f"and {len(ordered) - _LINES:,} more")
     outcome.text = _text("\n".join(lines))
     return case
 
 
-def _fails(report: ReportView, place: int) -> bool:
-    if report.failing is not None:
-        return place in report.failing
-    return report.findings[place].verdict in FAILS
-
-
 def _line(finding: Finding, acceptance: Acceptance | None) -> str:
-    parts = (f"{subject_of(finding)}{runs_as_of(finding)} {answer_of(finding)}", counted(finding), phase_of(finding))
+    parts = (statement_of(finding), counted(finding), phase_of(finding))
     remedy = f": {finding.remedy}" if finding.remedy else ""
     accepted = f" (accepted, {acceptance.by}: {acceptance.reason})" if acceptance is not None else ""
     return one_line(f"{place_of(finding)}: {', '.join(filter(None, parts))}{accepted}{remedy}", _LONGEST)

@@ -20,7 +20,7 @@ from tracer.names import Verdict
 from tracer.plain import one_line, visible
 from tracer.report.sections.findings import of_this_run, rests_on_a_rule
 from tracer.report.site import page_of_rule, site_address
-from tracer.report.words import VERDICTS, answer_of, counted, phase_of, runs_as_of, subject_of
+from tracer.report.words import VERDICTS, counted, phase_of, statement_of
 from tracer.trace.records import split_place
 
 if TYPE_CHECKING:
@@ -69,53 +69,40 @@ def sarif_log(report: ReportView) -> dict[str, Any]:
         if report.accepted is not None:  # the standard wants them at every result of a run, or at none
             result["suppressions"] = [_suppression(spoken_for[place])] if place in spoken_for else []
         results.append(result)
-    return {
-        "$schema": SCHEMA_URI,
-        "version": "2.1.0",
-        "runs": [
-            {
-                "tool": {
-                    "driver": {
-                        "name": "determinism-tracer",
-                        **_version(),
-                        **({"informationUri": site} if (site := site_address()) else {}),
-                        "rules": list(rules.values()),
-                    }
-                },
-                "automationDetails": {"id": f"determinism/{report.target.backend}/{report.target.torch}/"},
-                "originalUriBaseIds": {
-                    "SRCROOT": {"description": {"text": "The folder that the step was run in."}},
-                    "PACKAGES": {"description": {"text": "The folder that a library is installed in."}},
-                },
-                "columnKind": "unicodeCodePoints",
-                "invocations": [_invocation(report, left_out)],
-                "results": results,
-                "properties": {"resultsLeftOut": left_out, "calls": report.tally.total},
-            }
-        ],
+    is_release = re.fullmatch(r"\d+\.\d+\.\d+", tracer.__version__)
+    driver = {
+        "name": "determinism-tracer",
+        "semanticVersion" if is_release else "version": tracer.__version__,
+        **({"informationUri": site} if (site := site_address()) else {}),
+        "rules": list(rules.values()),
     }
-
-
-def _version() -> dict[str, str]:
-    """The release, which is also called a semantic version where it is one."""
-    name = "semanticVersion" if re.fullmatch(r"\d+\.\d+\.\d+", tracer.__version__) else "version"
-    return {name: tracer.__version__}
+    run = {
+        "tool": {"driver": driver},
+        "automationDetails": {"id": f"determinism/{report.target.backend}/{report.target.torch}/"},
+        "originalUriBaseIds": {
+            "SRCROOT": {"description": {"text": "The folder that the step was run in."}},
+            "PACKAGES": {"description": {"text": "The folder that a library is installed in."}},
+        },
+        "columnKind": "unicodeCodePoints",
+        "invocations": [_invocation(report, left_out)],
+        "results": results,
+        "properties": {"resultsLeftOut": left_out, "calls": report.tally.total},
+    }
+    return {"$schema": SCHEMA_URI, "version": "2.1.0", "runs": [run]}
 
 
 def _suppression(acceptance: Acceptance) -> dict[str, Any]:
     """In the source: a comment; elsewhere: a lock file, or the gate's options."""
-    words = acceptance.reason or (
-        "Chosen out by --select or --ignore." if acceptance.by is AcceptedBy.SELECTION else ""
-    )
+    by_options = "Chosen out by --select or --ignore." if acceptance.by is AcceptedBy.SELECTION else ""
+    reason = _short(acceptance.reason or by_options)
     kind = "inSource" if acceptance.by is AcceptedBy.COMMENT else "external"
-    return {"kind": kind, **({"justification": _short(words)} if words else {})}
+    return {"kind": kind, **({"justification": reason} if reason else {})}
 
 
 def _script(report: ReportView) -> str:
     """The file that stands for the whole process: the script that was recorded, as places spell it."""
-    files = [
-        file_of(place) for finding in report.findings for place in (finding.called_from, finding.location) if place
-    ]
+    places = (place for finding in report.findings for place in (finding.called_from, finding.location))
+    files = [file_of(place) for place in places if place]
     names = [source.name for source in report.judgement.trace.sources if source.name.endswith(".py")]
     for name in names:
         if name in files:
@@ -157,16 +144,15 @@ def _rule(finding: Finding) -> dict[str, Any]:
 
 
 def _result(finding: Finding, rule: int, script: str) -> dict[str, Any]:
-    runs_as = runs_as_of(finding)
+    calls = ", ".join(filter(None, (counted(finding), phase_of(finding))))
     under_mode = f"under deterministic mode: {VERDICTS[finding.deterministic_mode].label}"
-    aside = "; ".join(filter(None, (", ".join(filter(None, (counted(finding), phase_of(finding)))), under_mode)))
-    parts = [f"{subject_of(finding)}{runs_as} {answer_of(finding)} ({aside}).", finding.why, finding.remedy]
+    parts = (f"{statement_of(finding)} ({calls}; {under_mode}).", finding.why, finding.remedy)
     result: dict[str, Any] = {
         "ruleId": visible(finding.rule),
         "ruleIndex": rule,
         "kind": "fail",
         "level": LEVELS[finding.verdict],
-        "message": {"text": _short(" ".join(part for part in parts if part))},
+        "message": {"text": _short(" ".join(filter(None, parts)))},
         "partialFingerprints": {FINGERPRINT: risk_of(finding).fingerprint},
         "properties": {
             "verdict": finding.verdict.value,
@@ -194,15 +180,10 @@ def _location(place: str, finding: Finding | None, root: str = "SRCROOT") -> dic
     # GitHub asks for a line wherever there is a file.
     start = max(line or 1, 1)
     location: dict[str, Any] = {"physicalLocation": {"artifactLocation": artifact, "region": {"startLine": start}}}
-    if finding is not None and (finding.module or finding.function):
-        location["logicalLocations"] = [_logical(finding)]
+    if finding is not None and (name := finding.module or finding.function):
+        kind = "module" if finding.module else "function"
+        location["logicalLocations"] = [{"fullyQualifiedName": one_line(name, _LONGEST_NAME), "kind": kind}]
     return location
-
-
-def _logical(finding: Finding) -> dict[str, Any]:
-    """The module path, or the function where there is none."""
-    name, kind = (finding.module, "module") if finding.module else (finding.function, "function")
-    return {"fullyQualifiedName": one_line(name, _LONGEST_NAME), "kind": kind}
 
 
 def _uri(path: str) -> str:

@@ -27,6 +27,7 @@ from tracer.report.words import (
     of_the_process,
     plural,
     sites_of,
+    some,
     target_words,
 )
 from tracer.tables.versions import reviewed_in_words
@@ -114,9 +115,8 @@ def _traced(report: ReportView) -> str:
     names = list(dict.fromkeys(source.name for source in sources if source.name))
     ranks = len({source.rank for source in sources if source.rank is not None})
     steps = max((source.optimizer_steps for source in sources), default=0)
-    rest = f" and {len(names) - 3} more" if len(names) > 3 else ""
     parts = (
-        f"{', '.join(names[:3])}{rest}",
+        some(names, 3),
         plural(len(sources), "recording") if len(sources) > 1 else "",
         plural(ranks, "rank") if ranks else "",
         plural(steps, "optimizer step"),
