@@ -1,7 +1,4 @@
-"""What a shell may complete: the closed words of options, versions, files, and the names that tables know.
-
-Nothing here may fail or print: a shell shows either where the user was typing.
-"""
+"""What a shell may complete. Nothing here may fail or print: a shell shows either where the user was typing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Where a subcommand's output goes: checked before the work starts, printable on any terminal, a spinner meanwhile.
+"""Where output goes: checked before the work starts, printable on any terminal, a spinner meanwhile.
 
-Results go to standard output by ``show`` alone, all that is said beside them to standard error by ``tracer.plain.say``:
-both make everything visible that a file brought along.
+Results go through ``show``, what is said beside them through ``tracer.plain.say``: both show control characters.
 """
 
 from __future__ import annotations
@@ -41,8 +40,7 @@ def check_writable(path: Path, *, error: type[TracerError] = UsageError) -> None
 def check_folder(folder: Path, *, error: type[TracerError] = UsageError) -> None:
     """Raise ``error`` if no file can be made in ``folder``, or in what stands where it will be made.
 
-    A file is really made, since permission bits say little to root and on a read-only disk; it has no name,
-    and nothing else is made, so that a run that is refused leaves nothing.
+    A nameless file is really made: permission bits say little to root and on a read-only disk.
     """
     import tempfile  # it loads compressors and generators, which no help needs
 

@@ -31,9 +31,9 @@ def destinations(
 ) -> Sequence[tuple[str, Path | None]]:
     """Each format's name with the file that it goes to; ``None`` stands for standard output.
 
-    A ``table`` that is chosen makes CSV the default. Raises ``ReportError`` for a format or a table that does not
-    exist, a package that a format needs, a file that cannot be written, or one of the ``inputs``, before anything is
-    judged; ``UsageError`` for a table that no format holds.
+    A ``table`` makes CSV the default. Before anything is judged, raises ``ReportError`` for an unknown format or table,
+    a missing package, a file that cannot be written or is one of the ``inputs``; ``UsageError`` for a table that no
+    format holds.
     """
     names = _parse(formats) if formats is not None else None
     wanted = _wanted(names, output, inputs, "text" if table is None else "csv")

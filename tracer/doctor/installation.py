@@ -35,10 +35,7 @@ LIBRARIES = {
 
 
 def read_process(backend: Backend | None = None) -> tuple[Environment, Outlook]:
-    """This process's settings and what is installed, for ``backend`` or for those that are here.
-
-    Imports torch where it is installed: its flags are in it.
-    """
+    """This process's settings and what is installed, for ``backend`` or for those that are here. Imports torch."""
     try:
         import torch
 

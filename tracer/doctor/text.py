@@ -1,7 +1,4 @@
-"""A diagnosis in a terminal: what is wrong first, with the lines that mend it.
-
-Colour only repeats what a sign and a word already say; in a pipe there is none.
-"""
+"""A diagnosis in a terminal: what is wrong first, with the lines that mend it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The plan: findings -> the numbered changes that would make the step reproducible.
 
-The fewest changes that remove the most come first: one line of settings, then data loading and seeds, then lines that
-stand too late, then the ops that deterministic mode refuses, then what it does not fix, then what stays unknown and how
-to find out. Every finding that needs a change is closed by exactly one, so the plan's numbers add up.
+The fewest changes that remove the most come first, in the order of ``Step``. Every finding that needs a change is
+closed by exactly one, so the plan's numbers add up.
 """
 
 from __future__ import annotations
@@ -397,9 +396,9 @@ def identity_of(finding: Finding) -> tuple[str, ...]:
 
 
 def promised(judgement: Judgement, plan: Iterable[Change]) -> frozenset[tuple[tuple[str, ...], Verdict]]:
-    """Identity and verdict of every finding that is left under the plan's settings, code being as it was recorded.
+    """Identity and verdict of every finding that is left under the plan's settings, with the code as recorded.
 
-    The promise is for all of the plan's settings together; ``ValueError`` for a part of them, of which it says nothing.
+    Raises ``ValueError`` for a part of the plan's settings: the promise is for all of them together.
     """
     if planned_settings(plan) != judgement.planned:
         raise ValueError("a promise is for the whole plan of the judgement")

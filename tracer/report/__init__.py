@@ -1,8 +1,4 @@
-"""Reports: a judgement and its outputs, one module a format, each a function to text.
-
-Importing this package imports neither torch, pandas, jinja2 nor rich: each loads with the format that
-needs it.
-"""
+"""Reports: a judgement in every format. Torch, pandas, jinja2 and rich load with the format that needs them."""
 
 from tracer.report.report import Report
 

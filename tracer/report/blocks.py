@@ -1,7 +1,6 @@
-"""What a report says, as typed blocks: sections make them, and page, terminal and Markdown draw them.
+"""What a report says, as typed blocks: sections make them; page, terminal and Markdown draw every kind of them.
 
-The set is closed. A block holds words and figures and knows nothing of a format; a format draws every kind of block and
-knows nothing of what a section says. What only a page can draw, a picture, brings blocks that say the same.
+A block knows nothing of formats. A picture, which only a page draws, brings blocks that say the same.
 """
 
 from __future__ import annotations

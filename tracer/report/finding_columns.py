@@ -1,6 +1,6 @@
-"""The columns of a finding, each declared once: CSV, Parquet, data frames, the page's data and its script read this.
+"""The columns of a finding, each declared once for CSV, Parquet, data frames, and the page's data and script.
 
-Columns that stand in files keep their names and their order; a new one is added behind the others that do.
+Columns of files keep their names and their order; a new one is added behind them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Where the documentation site is: one address, in ``[project.urls]`` of ``pyproject.toml``.
-
-It travels in the package's metadata, so an index of packages shows it too. As long as it is not there, or the package
-is not installed, nothing of the site is named.
-"""
+"""The documentation site's address, ``[project.urls]`` of the package's metadata; without it, nothing links there."""
 
 from __future__ import annotations
 

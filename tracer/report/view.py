@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReportView:
-    """What a format may read of a report: findings, tally, plan, target, calls, environment.
+    """What a format may read of a report, which arranges what the judgement holds and judges nothing.
 
-    Nothing is judged here; a report only arranges what the judgement holds, so two reports on one judgement
-    say the same. Its fields are set when it is made; ``dataclasses.replace`` makes another one.
+    Its fields are set when it is made; ``dataclasses.replace`` makes another one.
     """
 
     judgement: Judgement

@@ -1,7 +1,6 @@
 """Lines that GitHub Actions reads from a log and shows at the code: ``::warning file=train.py,line=10::...``.
 
-GitHub shows ten errors and ten warnings of a step and drops the others in silence, so no more are printed, and the rest
-are counted. What else is printed there must not read as such a command.
+GitHub shows ten errors and ten warnings of a step and silently drops the others: no more are printed, the rest counted.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ _ERRORS = (Verdict.RAISES, Verdict.NONDETERMINISTIC)
 def annotated(findings: Iterable[Finding], root: str = "") -> Iterator[str]:
     """A line a finding, the first ``LIMIT`` of each kind, then how many were left out.
 
-    ``root`` is the working directory below the repository's: findings name files relative to the former, GitHub to the
-    latter.
+    ``root`` is the working directory below the repository's, which GitHub's paths begin at.
     """
     met: Counter[str] = Counter()
     for finding in findings:

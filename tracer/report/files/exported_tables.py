@@ -1,7 +1,4 @@
-"""The tables that CSV, Parquet and data frames hold: columns that other programs read, their rows, and the three.
-
-A table's columns keep their names and their order; a new column is added behind the others.
-"""
+"""The tables of CSV, Parquet and data frames. Columns keep their names and order; a new one is added at the end."""
 
 from __future__ import annotations
 
@@ -264,10 +261,7 @@ def _cell(value: Cell) -> str | int:
 
 
 def encode(report: ReportView, table: str = FINDINGS) -> bytes:
-    """The table as a Parquet file: text, whole numbers, flags.
-
-    What UTF-8 cannot hold, a lone surrogate in a file's name, is written out.
-    """
+    """The table as a Parquet file. What UTF-8 cannot hold, a lone surrogate in a file's name, is written out."""
     frame = table_frame(report, table)
     for name in frame.columns:
         if frame[name].dtype == object:

@@ -1,8 +1,7 @@
 """SARIF 2.1.0: findings for code-scanning services, one rule each, at the user's own lines.
 
-The primary location is the user's line; where a library's line led to the op, that one is a related location. A
-fingerprint holds no line number, so a finding stays the same while code moves around it. Every result has a place in a
-file: GitHub refuses a whole log for one result that has none.
+A library's line that led to the op is a related location. Fingerprints hold no line number, so that findings stay the
+same while code moves. Every result has a file: GitHub refuses a whole log for one result without.
 """
 
 from __future__ import annotations

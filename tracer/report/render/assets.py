@@ -1,7 +1,4 @@
-"""The files that a page is made of: the project's templates, and DataTables as ``itables`` ships it.
-
-Neither itables nor pandas is imported for it; the bundle is read from where the package is installed.
-"""
+"""The page's files: the project's templates, and DataTables as itables ships it, which is not imported for it."""
 
 from __future__ import annotations
 
@@ -49,10 +46,7 @@ def datatables_script() -> str | None:
 
 
 def script_safe(source: str) -> str:
-    """JavaScript ``source`` as it may stand between ``<script>`` tags: nothing in it ends the element.
-
-    In a string, template or regular expression ``<\\/`` and ``\\x3c`` mean what they replace.
-    """
+    """JavaScript ``source`` that means the same and cannot end the ``<script>`` element it stands in."""
     source = re.sub(r"</(?=script)", r"<\\/", source, flags=re.IGNORECASE)
     source = source.replace("<!--", "\\x3c!--")
     return re.sub(r"<(?=script)", r"\\x3c", source, flags=re.IGNORECASE)

@@ -1,7 +1,4 @@
-"""Blocks as Markdown, for a pull request's comment or a job's summary: verdict, plan, answers, the worst findings.
-
-It stays under what GitHub takes for a summary; what does not fit is counted.
-"""
+"""Blocks as Markdown for a pull request's comment or a job's summary, cut where GitHub would refuse more."""
 
 from __future__ import annotations
 
@@ -38,10 +35,7 @@ def render(report: ReportView) -> str:
 
 
 def shortened(report: ReportView, limit: int) -> str:
-    """The report in at most ``limit`` bytes; empty where not even its first lines fit.
-
-    It is cut between parts, so that no table's row, item or block of code stands half.
-    """
+    """The report in at most ``limit`` bytes, cut between rows and items; empty where not even its first lines fit."""
     room = limit - len(_CUT)
     kept: list[str] = []
     for part in _parts(report):

@@ -236,7 +236,7 @@ class _Rows:
 
 
 def findings_json(report: ReportView, blocks: tuple[Block, ...] = ()) -> str:
-    """The JSON that stands in the page: strings, places, rulings, the rows of each target, and the words of verdicts.
+    """The page's JSON: strings, places, rulings, the rows of each target, and the words of verdicts.
 
     ``blocks`` are those of the model's map, which each target colours. No character in the JSON can end the element
     that it stands in, or a line of JavaScript.

@@ -1,7 +1,4 @@
-"""What tables say, in a terminal: a rule, its example, a setting's row, and whole tables side by side.
-
-Colour only repeats what a sign and a word already say; in a pipe there is none.
-"""
+"""What tables say, in a terminal: a rule, its example, a setting's row, and whole tables side by side."""
 
 from __future__ import annotations
 
@@ -298,10 +295,7 @@ def _history(rule: Rule, table: Table) -> str:
 
 
 def examples_parts(told: Sequence[Explanation], examples: Examples) -> Iterator[RenderableType]:
-    """Each example once, whatever the number of rules and backends that it serves.
-
-    It is spelt for CUDA where CUDA's rules are among them, since it is what most people ask about.
-    """
+    """Each example once, for CUDA where one of its rules is among those that it serves: most people ask about that."""
     served: dict[Example, dict[Backend, str]] = {}
     for explanation in told:
         for rule, span in explanation.rules:

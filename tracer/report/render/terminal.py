@@ -1,7 +1,4 @@
-"""Blocks in a terminal: rich's layout in as many columns as there are, colour on a terminal only.
-
-Colour only repeats what a sign and a word already say; in a pipe there is none.
-"""
+"""Blocks in a terminal, as wide as it is. Colour only repeats what a sign and a word already say; a pipe has none."""
 
 from __future__ import annotations
 

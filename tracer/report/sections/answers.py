@@ -1,7 +1,6 @@
-"""What stands first: the whole report in one short sentence, what was judged, and the three questions with answers.
+"""What stands first: the headline, what was judged, and the three questions with their answers.
 
-The wording never calls a whole step deterministic: at best it says "no risk found", on what evidence, and what it does
-not rest on.
+No whole step is called deterministic: at best "no risk found", on what evidence, and what was not judged.
 """
 
 from __future__ import annotations

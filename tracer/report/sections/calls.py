@@ -1,7 +1,6 @@
 """Recorded calls by verdict: in all, by phase and by module, and for several targets side by side.
 
-The model is drawn as nested blocks: each module as wide as its calls, in the colour of the worst verdict inside. It is
-laid out here and not in the page, so that it stands on paper and without scripts too.
+The model is nested blocks as wide as their calls, laid out here so that it stands on paper and without scripts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""All calls of two runs in order, as a picture: a lane a module, in the colour of agreed, root, follows, on one side.
+"""All calls of two runs in order, as a picture: a lane a module, coloured by what became of each call.
 
-Drawn here and not in the page, so that it stands without scripts and on paper; a script makes it zoom. A stretch is
-drawn to scale, and each root bears a mark of its own, since one call in a million has no width.
+It is drawn here, to stand without scripts and on paper; a script makes it zoom. One call in a million has no width, so
+each root has a mark.
 """
 
 from __future__ import annotations

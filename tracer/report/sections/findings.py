@@ -1,7 +1,6 @@
 """Findings: what trials refuted, the table of all, why, by the user's lines, what data settle, what is unknown.
 
-Seeded draws of like modules are one row of the table, and bury nothing that can differ. Findings stay what they are:
-CSV, JSON and SARIF have each, and so has the page's table when unfolded.
+Seeded draws of like modules share a row. CSV, JSON and SARIF have each finding, and so has the page when unfolded.
 """
 
 from __future__ import annotations
