@@ -47,7 +47,7 @@ Options may stand in pyproject.toml under [tool.tracer]. In GitHub Actions, what
 Exit code 0: nothing fails; 1: something does; 2: wrong usage or input; 3: nothing fails, and a trace is partial."""
 
 
-@click.command("check", epilog=EXAMPLES, short_help="Fail when a trace holds findings that nobody accepted.")
+@click.command("check", epilog=EXAMPLES)
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...", shell_complete=completing.files)
 @target_options(
     backend="Judge for this backend; by default each call's own device.",

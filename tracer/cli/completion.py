@@ -23,7 +23,7 @@ Examples:
   {INSTALL["fish"]}"""
 
 
-@click.command("completion", epilog=EXAMPLES, short_help="Print the script that makes a shell complete tracer.")
+@click.command("completion", epilog=EXAMPLES)
 @click.argument("shell", metavar="bash|zsh|fish", type=click.Choice(SHELLS))
 def command(shell: str) -> int:
     """Print the script that makes a shell complete subcommands, options, backends, versions, formats and rules."""

@@ -18,7 +18,7 @@ Examples:
 Writes report.html, report.csv and step.trace.json."""
 
 
-@click.command("demo", epilog=EXAMPLES, short_help="Record and report a bundled training step.")
+@click.command("demo", epilog=EXAMPLES)
 @option(
     "--output-dir",
     "DIR",
@@ -32,6 +32,7 @@ def command(output_dir: Path) -> int:
     No GPU is needed: what is recorded is which ops the step calls, and the tables know what each does there.
     """
     check_folder(output_dir)
+    page, rows, trace = (output_dir / name for name in ("report.html", "report.csv", "step.trace.json"))
     with progress("recording a training step"):
         from tracer.bundled.training_step import make_training
         from tracer.session import DeterminismTracer, judge
@@ -39,16 +40,15 @@ def command(output_dir: Path) -> int:
         training = make_training()
         with DeterminismTracer(training.model, name="demo") as recorder:
             training.step()
-        recorder.trace.save(output_dir / "step.trace.json")
+        recorder.trace.save(trace)
     with progress("judging it for CUDA and writing the report"):
         report = judge(recorder.trace, backend="cuda")
-        report.write(output_dir / "report.html")
-        report.write(output_dir / "report.csv")
+        report.write(page)
+        report.write(rows)
         text = report.to_text()
     show(text)
-    page, trace = output_dir / "report.html", output_dir / "step.trace.json"
     show(
-        f"\nOpen {page} in a browser; {output_dir / 'report.csv'} holds the same findings as rows.\n"
+        f"\nOpen {page} in a browser; {rows} holds the same findings as rows.\n"
         f"The step is kept in {trace}. Judge it for another target:\n"
         f"  tracer report {trace} --backend npu\n"
         f"  tracer report {trace} --backend cuda --settings deterministic"

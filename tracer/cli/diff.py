@@ -40,7 +40,7 @@ Exit code 1, with --fail-on: a finding is new or worse, and of a verdict that is
 values of the two runs part. Exit code 3: values that a trace was recorded with are missing."""
 
 
-@click.command("diff", epilog=EXAMPLES, short_help="Say where two runs part, and what changed between two traces.")
+@click.command("diff", epilog=EXAMPLES)
 @click.argument("old", metavar="OLD", shell_complete=completing.files)
 @click.argument("new", metavar="[NEW]", required=False, shell_complete=completing.files)
 @option("--backend", "B[,B]", "Judge for this backend, or for one and another.", completing.backends, **RECORDED)

@@ -25,7 +25,7 @@ It speaks of the process that it runs in: of the shell's variables, and of torch
 anything. What a script sets is seen by `tracer run`. Exit code 1: a setting has a verdict of --fail-on."""
 
 
-@click.command("doctor", epilog=EXAMPLES, short_help="Check this process's settings, with no trace.")
+@click.command("doctor", epilog=EXAMPLES)
 @option(
     "--backend",
     "B",

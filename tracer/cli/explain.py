@@ -24,7 +24,7 @@ A verdict speaks of two runs on the same machine, versions and settings. A call 
 arguments or dtype is listed with all of its answers."""
 
 
-@click.command("explain", epilog=EXAMPLES, short_help="Say what the tables know of an op, an API, a rule or a setting.")
+@click.command("explain", epilog=EXAMPLES)
 @click.argument("name", metavar="OP|API|RULE|SETTING", shell_complete=completing.names)
 @option("--backend", "B", "Ask one table; by default every table answers.", completing.device)
 @option(
@@ -55,8 +55,8 @@ def command(name: str, backend: str | None, version: str | None) -> int:
     rows = [row for row in find_rows(name, settings) if not row.backends or known.keys() & set(row.backends)]
     texts = []
     if not rows or find_rules(name, tables):
-        told = explain(name, tables, asked, known, load_translations())
-        texts.append(printed(lambda width: explanation_parts(name, told, width, load_examples())))
+        answers = explain(name, tables, asked, known, load_translations())
+        texts.append(printed(lambda width: explanation_parts(name, answers, width, load_examples())))
     if rows:
         texts.append(printed(lambda width: row_explanation(rows, settings, width, _checked(asked))))
     show_all(texts)

@@ -56,7 +56,9 @@ class LazyGroup(click.Group):
         """The subcommand, imported now."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(COMMANDS[cmd_name][0]).command
+        module, summary = COMMANDS[cmd_name]
+        command: click.Command = import_module(module).command
+        command.short_help = summary
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -35,12 +35,7 @@ started, which are not followed; or a signal ended the runs, and what was
 compared until then is reported. 4: they agree, and the script fails."""
 
 
-@click.command(
-    "repeat",
-    context_settings={"allow_interspersed_args": False},
-    epilog=EXAMPLES,
-    short_help="Run a training script several times and say where the runs part.",
-)
+@click.command("repeat", context_settings={"allow_interspersed_args": False}, epilog=EXAMPLES)
 @option("--runs", "N", "Runs to compare.", type=click.IntRange(min=2), default=2, show_default=True)
 @option(
     "--vary",

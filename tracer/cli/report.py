@@ -27,7 +27,7 @@ Examples:
 Exit code 3 says that a trace is partial: the report is written, and speaks for what was recorded alone."""
 
 
-@click.command("report", epilog=EXAMPLES, short_help="Say what a trace means.")
+@click.command("report", epilog=EXAMPLES)
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...", shell_complete=completing.files)
 @target_options(
     backend=f"Judge for {', '.join(Backend)} (each call's own device).",

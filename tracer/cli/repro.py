@@ -25,7 +25,7 @@ a line; where several are named so, the first is taken. The program exits with 1
 when the call's result varied, 0 when every run agreed, 2 when it lacks something."""
 
 
-@click.command("repro", epilog=EXAMPLES, short_help="Write a program that makes one finding's call again.")
+@click.command("repro", epilog=EXAMPLES)
 @click.argument("trace", metavar="TRACE", shell_complete=completing.files)
 @click.argument("finding", metavar="FINDING", shell_complete=completing.rules)
 @target_options(

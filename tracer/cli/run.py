@@ -27,12 +27,7 @@ file of its own, trace.rank0.json and so on. With --values a file of digests
 stands beside it, trace.values, for tracer diff. The exit code is the script's."""
 
 
-@click.command(
-    "run",
-    context_settings={"allow_interspersed_args": False},
-    epilog=EXAMPLES,
-    short_help="Run a training script and record what it does.",
-)
+@click.command("run", context_settings={"allow_interspersed_args": False}, epilog=EXAMPLES)
 @option(
     "-o --output",
     "FILE",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import click
@@ -28,9 +29,7 @@ Examples:
   tracer tables lint"""
 
 
-@click.group(
-    "tables", epilog=EXAMPLES, short_help="List, show and prove the determinism tables.", no_args_is_help=False
-)
+@click.group("tables", epilog=EXAMPLES, no_args_is_help=False)
 def command() -> None:
     """List, show and prove the determinism tables: one reviewed file a backend."""
 
@@ -70,18 +69,14 @@ def show_rule(name: str, backend: str | None) -> int:
     from tracer.tables.lookup import find_rows, find_rules, refusal
     from tracer.tables.settings.rows import load_rows
 
-    tables = tables_for(backend)
+    tables, settings = tables_for(backend), load_rows()
     found = find_rules(name, tables)
-    rows = [row for row in find_rows(name, load_rows()) if not row.backends or tables.keys() & set(row.backends)]
+    rows = [row for row in find_rows(name, settings) if not row.backends or tables.keys() & set(row.backends)]
     if not found and not rows:
         raise refusal(name, tables)
-    texts = [
-        printed(lambda width, rule=rule, table=tables[backend]: rule_parts(rule, table, width, load_examples()))  # type: ignore[misc]
-        for backend, rules in found.items()
-        for rule in rules
-    ]
-    texts += [printed(lambda width, row=row: row_parts(row, load_rows(), width)) for row in rows]  # type: ignore[misc]
-    show_all(texts)
+    rules = ((rule, tables[device]) for device in found for rule in found[device])
+    parts = [partial(rule_parts, rule, table, examples=load_examples()) for rule, table in rules]
+    show_all(map(printed, (*parts, *(partial(row_parts, row, settings) for row in rows))))
     return 0
 
 

@@ -70,11 +70,6 @@ class ReportView:
             raise ReportError("this report was made without its trace, which holds the calls", hint="judge the trace")
         return self.judged_calls
 
-    @property
-    def has_calls(self) -> bool:
-        """Does it hold the recorded calls, one by one?"""
-        return self.judged_calls is not None
-
     @cached_property
     def plan(self) -> tuple[Change, ...]:
         """The numbered changes that would make the step reproducible, the cheapest first. One that closes no finding

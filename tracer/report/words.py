@@ -184,9 +184,10 @@ def joined(parts: Sequence[str]) -> str:
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
-def some(parts: Sequence[str], limit: int) -> str:
+def some(parts: Sequence[str], limit: int | None, join: str = ", ") -> str:
     """The first ``limit`` of ``parts``, and how many there are more: ``a, b and 3 more``."""
-    return ", ".join(parts[:limit]) + (f" and {len(parts) - limit:,} more" if len(parts) > limit else "")
+    more = len(parts[limit:]) if limit is not None else 0
+    return join.join(parts[:limit]) + (f" and {more:,} more" if more else "")
 
 
 def by_severity(counts: Mapping[Verdict, int]) -> list[tuple[Verdict, int]]:

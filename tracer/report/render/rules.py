@@ -14,7 +14,7 @@ from rich.text import Text
 from tracer.names import About, Backend, Differs, EvidenceKind, UnknownReason, Verdict
 from tracer.plain import one_line
 from tracer.report.render.terminal import Prose, indented
-from tracer.report.words import ABOUT, UNKNOWN_REASONS, VERDICTS, plural
+from tracer.report.words import ABOUT, UNKNOWN_REASONS, VERDICTS, plural, some
 from tracer.tables.examples import NO_EXAMPLES, Example, Examples, program
 from tracer.tables.explaining import Explanation, Row, Span, spans
 from tracer.tables.overview import TableSummary
@@ -44,10 +44,10 @@ _SPOKEN = {"": "no op that is known", STAYS: "itself"}
 
 
 def explanation_parts(
-    name: str, told: Sequence[Explanation], width: int, examples: Examples = NO_EXAMPLES
+    name: str, explanations: Sequence[Explanation], width: int, examples: Examples = NO_EXAMPLES
 ) -> Iterator[RenderableType]:
     """What each table says of ``name``, from the top; the examples that trigger it stand last."""
-    for number, explanation in enumerate(told):
+    for number, explanation in enumerate(explanations):
         if number:
             yield Text()
         title = f"{one_line(name, 120)} on {explanation.backend}, torch {explanation.version}"
@@ -57,15 +57,14 @@ def explanation_parts(
             if span is not None:
                 yield Text()
                 yield from _rule_now(rule, span, explanation.table, width)
-    yield from examples_parts(told, examples)
+    yield from examples_parts(explanations, examples)
 
 
 def rule_parts(rule: Rule, table: Table, width: int, examples: Examples = NO_EXAMPLES) -> Iterator[RenderableType]:
     """One rule whole: for each span of versions its conditions, then its words, evidence and example."""
     yield Text(rule.id, style="bold underline")
     yield from _names(rule)
-    told = spans(rule, table.reviewed_for(rule))
-    for number, span in enumerate(told):
+    for number, span in enumerate(spans(rule, table.reviewed_for(rule))):
         if number == 0 or width < _GRID_FROM:  # a grid ends with an empty line of its own
             yield Text()
         yield Text(f"torch {from_to(span)}", style="bold")
@@ -116,9 +115,9 @@ def rules_parts(table: Table, width: int) -> Iterator[RenderableType]:
     newest = reviewed_releases(table.reviewed)[-1]
     compiled = f", and {len(table.compiled)} of what compilers make of ops" if table.compiled else ""
     yield Prose(f"{table.backend}, torch {newest}: {plural(len(table.rule), 'rule')}{compiled}", style="bold")
-    told = [(rule, spans(rule, table.reviewed_for(rule))[-1]) for rule in (*table.rule, *table.compiled)]
+    rules = [(rule, spans(rule, table.reviewed_for(rule))[-1]) for rule in (*table.rule, *table.compiled)]
     if width < _RULES_FROM:
-        for rule, span in told:
+        for rule, span in rules:
             yield Prose(rule.id, overflow="fold")
             line = _worst(span.as_is).append(" → ", style="default").append_text(_worst(span.in_mode))
             yield indented(line.append(f"  {_letter(rule)}", style="default"))
@@ -128,7 +127,7 @@ def rules_parts(table: Table, width: int) -> Iterator[RenderableType]:
         grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
         for heading in ("Rule", "By default", "Under the mode", ""):
             grid.add_column(heading, overflow="fold")
-        for rule, span in told:
+        for rule, span in rules:
             grid.add_row(rule.id, _worst(span.as_is), _worst(span.in_mode), _letter(rule))
         yield grid
     yield Prose(
@@ -172,10 +171,8 @@ def _without_rule(explanation: Explanation) -> str:
         return "? unknown: what it becomes here is not known in every case."
     if not table.deny_list:
         return f"? unknown: {table.unlisted or UNKNOWN_REASONS[UnknownReason.UNLISTED]}"
-    return (
-        "= deterministic: no rule names it, and torch's own page lists the exceptions (documented, the weakest"
-        " evidence)."
-    )
+    exceptions = "torch's own page lists the exceptions (documented, the weakest evidence)"
+    return f"= deterministic: no rule names it, and {exceptions}."
 
 
 def _rule_now(rule: Rule, span: Span, table: Table, width: int) -> Iterator[RenderableType]:
@@ -192,17 +189,14 @@ def _rule_now(rule: Rule, span: Span, table: Table, width: int) -> Iterator[Rend
 
 
 def _names(rule: Rule, limit: int | None = None) -> Iterator[RenderableType]:
-    def some(names: Sequence[str], join: str) -> str:
-        more = len(names) - limit if limit is not None else 0
-        return f"{join.join(names[:limit])}{f' and {more} more' if more > 0 else ''}"
-
-    yield indented(f"Ops: {some(rule.ops, ', ')}")
+    runs = [f"{op} runs {names}" for op, names in rule.kernels.items()]
+    yield indented(f"Ops: {some(rule.ops, limit)}")
     if rule.runs_as:
         yield indented(f"Runs as: {rule.runs_as}")
     if rule.apis:
         yield indented(f"APIs: {', '.join(rule.apis)}")
-    if rule.kernels:
-        yield indented(f"Kernels: {some([f'{op} runs {names}' for op, names in rule.kernels.items()], '; ')}")
+    if runs:
+        yield indented(f"Kernels: {some(runs, limit, '; ')}")
 
 
 def _words(rule: Rule | SettingRow, notes: Sequence[str] = ()) -> Iterator[RenderableType]:
@@ -294,10 +288,10 @@ def _history(rule: Rule, table: Table) -> str:
 # --- examples ---------------------------------------------------------------------------------------------
 
 
-def examples_parts(told: Sequence[Explanation], examples: Examples) -> Iterator[RenderableType]:
+def examples_parts(explanations: Sequence[Explanation], examples: Examples) -> Iterator[RenderableType]:
     """Each example once, for CUDA where one of its rules is among those that it serves: most people ask about that."""
     served: dict[Example, dict[Backend, str]] = {}
-    for explanation in told:
+    for explanation in explanations:
         for rule, span in explanation.rules:
             if span is not None and (example := examples.of(rule)) is not None:
                 served.setdefault(example, {}).setdefault(explanation.backend, rule.id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -161,17 +162,10 @@ def _kernel(kernel: Kernel) -> tuple[Words, ...]:
     if kernel.by_stopwatch:
         choice = f"{choice}, chosen with a stopwatch" if choice else "chosen with a stopwatch"
     times = f"called {plural(kernel.calls, 'time')} a run" if kernel.calls != 1 else ""
+    adding = said.Soft(said.Strong(adds), is_faint=False) if adds == ADDS else said.Soft(adds)
+    what: Words = (LANGUAGES[kernel.language], said.Soft(times), adding, said.Soft(choice))
     made_of = ", ".join(dict.fromkeys(name_of(op) for op in kernel.original_ops or kernel.ops))
-    return (
-        (said.Code(kernel.name), said.Lines("\n".join(kernel.lines))),
-        (
-            LANGUAGES[kernel.language],
-            said.Soft(times),
-            said.Soft(said.Strong(adds), is_faint=False) if adds == ADDS else said.Soft(adds),
-            said.Soft(choice),
-        ),
-        said.Code(made_of),
-    )
+    return (said.Code(kernel.name), said.Lines("\n".join(kernel.lines))), what, said.Code(made_of)
 
 
 def adding_of(kernel: Kernel) -> str:
@@ -195,50 +189,42 @@ def _op(call: JudgedCall) -> tuple[Words, ...]:
     group, ruling = call
     in_mode = ruling.verdict_in_deterministic_mode
     under: Words = ("→ ", said.Badge(in_mode), " under the mode") if in_mode is not ruling.verdict else ""
+    module: Words = ("in ", said.Code(group.module)) if group.module else ""
     return (
         (said.Code(name_of(group.op)), f" {group.phase}, {plural(group.count, 'call')}"),
         (said.Badge(ruling.verdict), said.Soft(under, " ")),
         said.Code(", ".join(group.kernels)),
-        (
-            said.Code(group.location or "place not recorded"),
-            said.Soft(("in ", said.Code(group.module)) if group.module else ""),
-        ),
+        (said.Code(group.location or "place not recorded"), said.Soft(module)),
     )
 
 
 def regions_inside(report: ReportView) -> list[Inside]:
     """The regions, the worst first, then those that ran most often."""
-    by_region: dict[str, list[JudgedCall]] = {}
-    for call in report.calls if report.has_calls else ():
-        if call.group.region is not None:
-            by_region.setdefault(call.group.region, []).append(call)
+    by_region: defaultdict[str | None, list[JudgedCall]] = defaultdict(list)
+    for call in report.judged_calls or ():
+        by_region[call.group.region].append(call)
     compiled = (finding for finding in report.findings if finding.about is About.COMPILED)
     of_whole = {name: finding.verdict for finding in compiled for name in finding.regions}
-    insides = [
-        _inside(region, by_region.get(region.id, []), of_whole.get(region.id))
-        for region in report.judgement.trace.regions
-    ]
+    regions = report.judgement.trace.regions
+    insides = [_inside(region, by_region[region.id], of_whole.get(region.id)) for region in regions]
     return sorted(insides, key=lambda it: (SEVERITY.index(it.verdict), -it.region.executions, it.region.id))
 
 
 def _inside(region: Region, calls: list[JudgedCall], of_whole: Verdict | None) -> Inside:
     """``of_whole``: the verdict of a finding that is about the region and none of its calls."""
-    verdicts = {call.ruling.verdict for call in calls}
     gap = _INSIDE[region.inside]
     if gap and region.why is not None:
         gap = f"{gap}: {_GAPS[region.why]}"
-    if not verdicts:
-        verdicts = {Verdict.UNKNOWN if gap and region.inside is not RegionInside.DISPATCHED else Verdict.DETERMINISTIC}
-    if not calls and any(kernel.adds_in_any_order for kernel in region.kernels):
-        verdicts = {Verdict.NONDETERMINISTIC}
+    verdicts = {call.ruling.verdict for call in calls}
+    if not calls:
+        is_unknown = gap and region.inside is not RegionInside.DISPATCHED
+        adds = any(kernel.adds_in_any_order for kernel in region.kernels)
+        verdicts = {Verdict.UNKNOWN if is_unknown else Verdict.DETERMINISTIC}
+        verdicts = {Verdict.NONDETERMINISTIC} if adds else verdicts
     verdicts |= set() if of_whole is None else {of_whole}
-    return Inside(
-        region,
-        min(verdicts, key=SEVERITY.index),
-        tuple(sorted(calls, key=lambda call: (SEVERITY.index(call.ruling.verdict), -call.group.count, call.group.op))),
-        tuple(sorted(region.kernels, key=lambda kernel: not kernel.adds_in_any_order)),
-        gap,
-    )
+    calls.sort(key=lambda call: (SEVERITY.index(call.ruling.verdict), -call.group.count, call.group.op))
+    kernels = tuple(sorted(region.kernels, key=lambda kernel: not kernel.adds_in_any_order))
+    return Inside(region, min(verdicts, key=SEVERITY.index), tuple(calls), kernels, gap)
 
 
 def regions_sentence(report: ReportView) -> str:
