@@ -7,22 +7,7 @@ from typing import ClassVar
 
 import msgspec
 
-from tracer.names import (
-    About,
-    Backend,
-    Cause,
-    DataShown,
-    Differs,
-    EvidenceKind,
-    HostCode,
-    Phase,
-    Prerequisite,
-    Settings,
-    Shown,
-    Training,
-    UnknownReason,
-    Verdict,
-)
+from tracer import names
 from tracer.trace.file import Trace
 from tracer.trace.records import (
     Draw,
@@ -36,7 +21,7 @@ from tracer.trace.records import (
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """Why a claim is believed."""
 
-    kind: EvidenceKind
+    kind: names.EvidenceKind
     ref: str
     """A page, a source file with function and version, or a measurement file."""
 
@@ -85,10 +70,10 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """What a trace was judged for."""
 
-    backend: Backend
+    backend: names.Backend
     torch: str
     """A torch version without its local part, ``2.13.0``."""
-    settings: Settings
+    settings: names.Settings
     conditions: dict[str, FactValue] = {}
     """Every setting that conditions may read, as this target has it; see ``tables.vocabulary.SETTINGS``."""
     sets: dict[str, FactValue] = {}
@@ -100,7 +85,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 class Need(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What must hold as well for a change of the plan to do its work."""
 
-    kind: Prerequisite
+    kind: names.Prerequisite
     setting: str = ""
     """The setting that must be made, as ``judge(..., settings=...)`` names it; empty where changes to code must be."""
     changes: tuple[int, ...] = ()
@@ -119,27 +104,27 @@ class Finding(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The overload as it was recorded; see ``CallGroup``."""
     runs_as: str = ""
     """What the op becomes on the target, where that is another op."""
-    phase: Phase
+    phase: names.Phase
     """Where in the step: forward, backward, recompute, optimizer or other."""
     module: str = ""
     """Module path; empty outside modules."""
     _: ClassVar[Place]
     count: int = 1
     """Number of calls."""
-    verdict: Verdict
+    verdict: names.Verdict
     """The verdict for the target's settings."""
-    deterministic_mode: Verdict
+    deterministic_mode: names.Verdict
     """The verdict under ``torch.use_deterministic_algorithms(True)``, all else as the target has it."""
     route: str = ""
     """What runs in the op's stead where the whole step runs in deterministic mode, forward included: a function of
     torch that takes another way, or the op that this one hands its work to."""
-    cause: Cause | None = None
+    cause: names.Cause | None = None
     """The mechanism; ``None`` where no rule names one."""
     why: str = ""
     """What lets two runs differ, in one to three sentences."""
     remedy: str = ""
     """What to write instead, or to ask."""
-    needs: tuple[Prerequisite, ...] = ()
+    needs: tuple[names.Prerequisite, ...] = ()
     """What must hold as well for ``remedy`` to work."""
     library: str = ""
     """The package whose line ``location`` is, where the user's own line led there: ``remedy`` edits nothing in it."""
@@ -151,27 +136,27 @@ class Finding(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What the claim rests on; empty where no rule speaks."""
     facts: dict[str, FactValue] = {}  # noqa: RUF012 (msgspec copies it)
     """What was recorded of the call that conditions may read."""
-    host: HostCode | None = None
+    host: names.HostCode | None = None
     """Why the call is known to run on the host, so that it was judged for the CPU; ``None`` where it is not."""
     regions: tuple[str, ...] = ()
     """Ids of the regions that the calls ran in, ``Region.id``; empty for eager calls."""
     kernels: tuple[str, ...] = ()
     """Kernels that they went into: those that show what ``shown`` says, else all; empty for eager calls."""
-    shown: Shown | None = None
+    shown: names.Shown | None = None
     """What the generated code shows of them, where that decided the verdict."""
     node: str = ""
     """Name of the autograd node that made the call, for backward calls."""
     decided: Deciding = Deciding()
     """The conditions under which the rule's verdicts stand."""
-    reason: UnknownReason | None = None
+    reason: names.UnknownReason | None = None
     """Why a verdict is ``unknown``, when one is."""
     reason_detail: str = ""
     """The fact, op or version that ``reason`` speaks of."""
     extrapolated: bool = False
     """The target's torch is newer than the table was reviewed for; the newest reviewed verdict stands."""
-    backend: Backend = Backend.RECORDED
+    backend: names.Backend = names.Backend.RECORDED
     """The backend whose table judged this call."""
-    about: About = About.CALL
+    about: names.About = names.About.CALL
     """What the finding speaks of: a call, or something of the process that no op shows."""
     subject: str = ""
     """For the process: the setting and its value (``torch.backends.cudnn.benchmark = True``), the generator, the
@@ -189,15 +174,15 @@ class Finding(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     sets: dict[str, FactValue] = {}  # noqa: RUF012 (msgspec copies it)
     """What those lines make of the settings, as ``judge(..., settings=...)`` takes them; for a call, the settings and
     seeds by which its verdict is as good as settings can make it."""
-    planned: tuple[Verdict, Verdict] | None = None
+    planned: tuple[names.Verdict, names.Verdict] | None = None
     """``verdict`` and ``deterministic_mode`` once all of ``Judgement.planned`` is set; ``None`` where that changes
     neither."""
     tried: Tried | None = None
     """What making the calls again showed, on the device that they were recorded on and judged for; ``None`` where
     nobody asked, or another device is judged."""
-    refuted: Verdict | None = None
+    refuted: names.Verdict | None = None
     """What the table says of calls of which trials showed that it is wrong; ``None`` everywhere else."""
-    data: dict[DataShown, int] = {}  # noqa: RUF012 (msgspec copies it)
+    data: dict[names.DataShown, int] = {}  # noqa: RUF012 (msgspec copies it)
     """Calls by what their data showed; empty where nobody looked."""
 
 
@@ -209,11 +194,11 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The setting and its value."""
     why: str
     remedy: str = ""
-    differs: Differs = Differs.MACHINES
+    differs: names.Differs = names.Differs.MACHINES
     ops: dict[str, int] = {}
     """Calls that depend on it."""
     evidence: tuple[Evidence, ...] = ()
-    backend: Backend = Backend.RECORDED
+    backend: names.Backend = names.Backend.RECORDED
 
 
 class FillCost(msgspec.Struct, frozen=True, kw_only=True):
@@ -235,13 +220,13 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     """Calls by verdict: every recorded call is counted exactly once in each mapping. Findings about the process are
     not calls, and not in it."""
 
-    as_is: dict[Verdict, int]
+    as_is: dict[names.Verdict, int]
     """Under the target's settings."""
-    deterministic_mode: dict[Verdict, int]
+    deterministic_mode: dict[names.Verdict, int]
     """Under deterministic mode."""
-    by_phase: dict[Phase, dict[Verdict, int]]
+    by_phase: dict[names.Phase, dict[names.Verdict, int]]
     """Phase to the same, under the target's settings."""
-    by_module: dict[str, dict[Verdict, int]]
+    by_module: dict[str, dict[names.Verdict, int]]
     """Module path, empty for calls outside modules."""
 
     @property
@@ -249,8 +234,8 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
         """All recorded calls."""
         return sum(self.as_is.values())
 
-    def __getitem__(self, verdict: Verdict | str) -> int:
-        return self.as_is.get(Verdict(verdict), 0)
+    def __getitem__(self, verdict: names.Verdict | str) -> int:
+        return self.as_is.get(names.Verdict(verdict), 0)
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -308,9 +293,9 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """Calls on ``meta`` tensors that computed nothing and would have on a device."""
     nothing_computed: bool = False
     """Was every call of the step one of them?"""
-    unnamed: dict[EvidenceKind, int] = {}
+    unnamed: dict[names.EvidenceKind, int] = {}
     """Deterministic calls of ops that no rule names, by the evidence for them."""
-    training: Training = Training.UNKNOWN
+    training: names.Training = names.Training.UNKNOWN
     """Does the recording hold an optimizer's step?"""
     watched_from_start: bool | None = None
     """Was the process watched from its start, so that every seed was seen? ``None``: not known."""

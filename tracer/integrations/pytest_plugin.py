@@ -1,4 +1,4 @@
-"""The pytest plugin: a fixture, a marker and a report. It imports nothing of this package until one of them is used.
+"""The pytest plugin: a fixture, a marker and a report. Imports nothing of this package until one of them is used.
 
     @pytest.mark.determinism(backend="cuda", fail_on="raises,nondeterministic")
     def test_step(): ...
@@ -8,8 +8,8 @@
             step()
         assert not determinism.report(backend="cuda").findings
 
-``--determinism``, or ``determinism = true`` in the configuration, records every test without a mark or the fixture,
-too. ``--determinism-report PATH`` writes one report on everything that was recorded, on every worker of pytest-xdist.
+``--determinism``, or ``determinism = true`` in the configuration, records tests without marker and fixture too.
+``--determinism-report PATH`` writes one report on everything that was recorded, on every worker of pytest-xdist.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MARKER = (
 )
 _TARGET = ("backend", "torch", "settings")
 _ALLOWED = frozenset({"model", "fail_on", "select", "ignore", "baseline", "repeat", *_TARGET})
-#: What asks for a gate besides the comparison, where a test is repeated.
+#: Keywords that ask for a gate besides the comparison of a repeated test.
 _GATES = frozenset({"fail_on", "select", "ignore", "baseline", *_TARGET})
 #: Failing findings that a test's failure lists.
 _SHOWN = 20
@@ -40,7 +40,7 @@ _traces: pytest.StashKey[list[bytes]] = pytest.StashKey()
 
 
 class Determinism:
-    """What the fixture gives: called, a tracer for a ``with`` block; afterwards the report on all such blocks."""
+    """The fixture's value: call it for a tracer, to be used in ``with``; ``report`` judges all such blocks."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -68,21 +68,17 @@ class Determinism:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options, all off by default."""
     group = parser.getgroup("determinism")
-    told = "Record every test, marked or not, and say what was found."
-    group.addoption("--determinism", action="store_true", help=told)
-    parser.addini("determinism", told, type="bool", default=False)
-    group.addoption(
-        "--determinism-report",
-        metavar="PATH",
-        help="Write a determinism report on what marked tests and the fixture recorded; the suffix picks the format.",
-    )
-    group.addoption(
-        "--determinism-backend", metavar="B", default="recorded", help="Judge that report for this backend."
-    )
+    record_all = "Record every test, marked or not, and say what was found."
+    report = "Write a determinism report on what marked tests and the fixture recorded; the suffix picks the format."
+    backend = "Judge that report for this backend."
+    group.addoption("--determinism", action="store_true", help=record_all)
+    parser.addini("determinism", record_all, type="bool", default=False)
+    group.addoption("--determinism-report", metavar="PATH", help=report)
+    group.addoption("--determinism-backend", metavar="B", default="recorded", help=backend)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known, and refuse a report that could not be written, before any test runs."""
+    """Register the marker, and refuse a report that could not be written, before any test runs."""
     config.addinivalue_line("markers", _MARKER)
     config.stash[_traces] = []
     path = config.getoption("--determinism-report")
@@ -99,31 +95,34 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def determinism(request: pytest.FixtureRequest) -> Iterator[Determinism]:
     """Records what runs inside ``with determinism(model):`` blocks of the test."""
-    made = Determinism(request.node.nodeid)
-    yield made
-    for tracer in made.tracers:
+    value = Determinism(request.node.nodeid)
+    yield value
+    for tracer in value.tracers:
         _keep(request.config, tracer)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Record a marked test's call, and hold it against its gate."""
+    """Record a marked test's call, and apply its gate."""
     marker = item.get_closest_marker("determinism")
     if marker is None:
-        if _records_all(item.config) and "determinism" not in getattr(item, "fixturenames", ()):
-            return (yield from _recorded(item))
-        return (yield)
+        if not _records_all(item.config) or "determinism" in getattr(item, "fixturenames", ()):
+            return (yield)
+        tracer = Determinism(item.nodeid)()
+        try:
+            with tracer:
+                return (yield)
+        finally:  # no gate, and a test that fails or skips is kept too
+            if tracer.trace.call_count:
+                _keep(item.config, tracer)
     wanted = dict(marker.kwargs)
     if marker.args or not wanted.keys() <= _ALLOWED:
         known = ", ".join(sorted(_ALLOWED))
         pytest.fail(f"@pytest.mark.determinism takes keywords only, of {known}", pytrace=False)
     if "repeat" in wanted:
         return (yield from _repeated(item, wanted))
-    from tracer.session import DeterminismTracer
-
-    tracer = DeterminismTracer(wanted.get("model"), name=item.nodeid)
-    root = Path.cwd()  # what locations are relative to, wherever the test goes
-    with tracer:
+    root = Path.cwd()  # locations are relative to it, even if the test changes directory
+    with Determinism(item.nodeid)(wanted.get("model")) as tracer:
         result = yield
     _keep(item.config, tracer)
     _check(tracer, wanted, item, root)
@@ -131,10 +130,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 def _repeated(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, object, object]:
-    """Run a test several times from the same state, and fail it where the runs part, or where it started processes,
-    which are not followed; gates are asked of the first.
+    """Run a test several times from the same state, and fail it if the runs diverge, or if it started processes, which
+    are not followed. Gates apply to the first run.
 
-    The fixtures are made once; what of them holds a state is put back. An error of the test's own comes through.
+    Fixtures are made once; their state is restored before each run. Errors of the test's own come through.
     """
     import tempfile
 
@@ -175,34 +174,20 @@ def _records_all(config: pytest.Config) -> bool:
     return bool(config.getoption("--determinism") or config.getini("determinism"))
 
 
-def _recorded(item: pytest.Item) -> Generator[None, object, object]:
-    """Record a test that asked for nothing: it is held against no gate, and one that fails or skips is kept too."""
-    from tracer.session import DeterminismTracer
-
-    tracer = DeterminismTracer(name=item.nodeid)
-    try:
-        with tracer:
-            return (yield)
-    finally:
-        if tracer.trace.call_count:
-            _keep(item.config, tracer)
-
-
 def _check(tracer: DeterminismTracer, wanted: dict[str, Any], item: pytest.Item, root: Path) -> None:
-    """Fail the test where its findings do not pass the gate; a mistake in the marker is one line."""
+    """Fail the test if its findings do not pass the gate; a mistake in the marker is one line."""
     from tracer.errors import TracerError
     from tracer.gate.baseline import read_baseline
     from tracer.gate.gating import DEFAULT_FAIL_ON, Gate, decide, parse_fail_on
     from tracer.gate.suppressions import Suppressions
 
     try:
-        named = wanted.get("fail_on", DEFAULT_FAIL_ON)
-        verdicts, new = parse_fail_on(named if isinstance(named, str) else ",".join(map(str, named)))
+        verdicts, new = parse_fail_on(",".join(_words(wanted.get("fail_on", DEFAULT_FAIL_ON))))
         baseline = wanted.get("baseline")
         report = tracer.report(**{key: wanted[key] for key in _TARGET if key in wanted})
         decision = decide(
             report.findings,
-            Gate(verdicts, new, _globs(wanted, "select"), _globs(wanted, "ignore")),
+            Gate(verdicts, new, _words(wanted.get("select", ())), _words(wanted.get("ignore", ()))),
             accepted=read_baseline(item.config.rootpath / baseline) if baseline else (),
             is_silenced=Suppressions(root).silences,
             today=datetime.date.today(),
@@ -210,30 +195,27 @@ def _check(tracer: DeterminismTracer, wanted: dict[str, Any], item: pytest.Item,
     except TracerError as problem:
         pytest.fail(f"@pytest.mark.determinism: {problem}", pytrace=False)
     if decision.failing:
-        pytest.fail(_told(decision.failing), pytrace=False)
+        pytest.fail("\n".join(_lines(decision.failing)), pytrace=False)
 
 
-def _globs(wanted: dict[str, Any], key: str) -> tuple[str, ...]:
-    named = wanted.get(key, ())
-    return (named,) if isinstance(named, str) else tuple(named)
+def _words(words: Any) -> tuple[str, ...]:
+    return (words,) if isinstance(words, str) else tuple(map(str, words))
 
 
-def _told(failing: Any) -> str:
+def _lines(failing: Any) -> Iterator[str]:
     from tracer.report.words import answer_of
 
-    lines = [f"{len(failing):,} determinism finding{'s' * (len(failing) != 1)}:"]
+    yield f"{len(failing):,} determinism finding{'s' * (len(failing) != 1)}:"
     for finding in failing[:_SHOWN]:
         place = finding.location or finding.called_from or finding.module or "whole process"
-        lines.append(
-            f"  {place}: {finding.rule}: {finding.op or finding.subject} {answer_of(finding)}: {finding.remedy}"
-        )
+        what = finding.op or finding.subject
+        yield f"  {place}: {finding.rule}: {what} {answer_of(finding)}: {finding.remedy}"
     if len(failing) > _SHOWN:
-        lines.append(f"  and {len(failing) - _SHOWN:,} more")
-    return "\n".join(lines)
+        yield f"  and {len(failing) - _SHOWN:,} more"
 
 
 def _keep(config: pytest.Config, tracer: DeterminismTracer) -> None:
-    """Keep the trace for the report, encoded: a worker of pytest-xdist sends it to its controller."""
+    """Keep the trace, encoded, for the report: a worker of pytest-xdist sends it to its controller."""
     if config.getoption("--determinism-report") or _records_all(config):
         import msgspec
 
@@ -241,15 +223,15 @@ def _keep(config: pytest.Config, tracer: DeterminismTracer) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Send a worker's traces home; in the process that the user started, write the report or say what it says."""
+    """Send a worker's traces to its controller; there, write the report or print its summary."""
     config = session.config
     path = config.getoption("--determinism-report")
     if not path and not _records_all(config):
         return
     if hasattr(config, "workeroutput"):
         config.workeroutput["determinism_traces"] = [trace.decode() for trace in config.stash[_traces]]
-        return
-    _write(config, path)
+    else:
+        _say(config, _report(config, path))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -259,7 +241,8 @@ def pytest_testnodedown(node: Any, error: object) -> None:
     node.config.stash[_traces] += [trace.encode() for trace in sent]
 
 
-def _write(config: pytest.Config, path: str | None) -> None:
+def _report(config: pytest.Config, path: str | None) -> str:
+    """Write the report to ``path``, if there is one; returns what to tell the user."""
     import msgspec
 
     from tracer.errors import TracerError
@@ -269,24 +252,21 @@ def _write(config: pytest.Config, path: str | None) -> None:
     traces = [msgspec.json.decode(trace, type=Trace) for trace in config.stash[_traces]]
     if not traces:
         lost = f"-report: no test recorded anything, so {path} was not written" if path else ": no test called torch"
-        _say(config, f"--determinism{lost}")
-        return
+        return f"--determinism{lost}"
     try:
         report = judge(merge_traces(traces), backend=config.getoption("--determinism-backend"))
         if path:
             report.write(path)
     except TracerError as problem:
-        _say(config, f"--determinism{'-report' if path else ''}: {problem}")
-        return
+        return f"--determinism{'-report' if path else ''}: {problem}"
     recordings = f"{len(traces):,} recording{'s' * (len(traces) != 1)}"
     if path:
-        _say(config, f"determinism report on {recordings}: {path}")
-        return
+        return f"determinism report on {recordings}: {path}"
     from tracer.names import Detail
     from tracer.report.render.terminal import to_text
 
-    told = to_text(report, width=None, color=False, limit=0, detail=Detail.BRIEF).rstrip()
-    _say(config, f"determinism of {recordings}: {told}\n--determinism-report report.html has it all")
+    summary = to_text(report, width=None, color=False, limit=0, detail=Detail.BRIEF).rstrip()
+    return f"determinism of {recordings}: {summary}\n--determinism-report report.html has it all"
 
 
 def _say(config: pytest.Config, line: str) -> None:

@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import AbstractContextManager
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,21 +37,20 @@ def recorded_while_running(recording: AbstractContextManager[Any], function: F) 
     return recorded  # type: ignore[return-value]
 
 
-class _Awaited:
+class _Awaited(NamedTuple):
     """A coroutine as it is awaited."""
 
-    def __init__(self, recording: AbstractContextManager[Any], coroutine: Coroutine[Any, Any, Any]) -> None:
-        self._recording = recording
-        self._coroutine = coroutine
+    recording: AbstractContextManager[Any]
+    coroutine: Coroutine[Any, Any, Any]
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        return _resumed(self._recording, self._coroutine)
+        return _resumed(self.recording, self.coroutine)
 
 
 def _resumed(
     recording: AbstractContextManager[Any], body: Generator[Any, Any, Any] | Coroutine[Any, Any, Any]
 ) -> Generator[Any, Any, Any]:
-    """``body``, entered again for each of its turns: between two of them another task runs, or another thread."""
+    """``body`` with ``recording`` entered for each of its turns: other tasks and threads run between them."""
     resume: Callable[[Any], Any] = body.send
     value: Any = None
     while True:

@@ -31,9 +31,8 @@ class Trials(msgspec.Struct, frozen=True):
     """Bytes that the trials of one call may copy and hold; a larger call is counted as not tried."""
 
     def __post_init__(self) -> None:
-        check_option(
-            "trials", self.times, int, "say how often to repeat a call: trials=5, or trials=Trials(5, all=True)"
-        )
+        hint = "say how often to repeat a call: trials=5, or trials=Trials(5, all=True)"
+        check_option("trials", self.times, int, hint)
         check_option("all", self.all, bool, "Trials(5, all=True)")
         check_option("threads", self.threads, bool, "Trials(5, threads=True)")
         check_option("memory", self.memory, int, "say how many bytes: Trials(5, memory=2**30)")
@@ -68,8 +67,7 @@ class Keep(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, keep: Keep | str | Iterable[str]) -> Keep | None:
         """``keep`` as an object; ``None`` where it names nothing."""
-        if not isinstance(keep, Keep):
-            keep = cls(keep)
+        keep = keep if isinstance(keep, Keep) else cls(keep)
         return keep if any(keep.globs) else None
 
 

@@ -1,7 +1,7 @@
-"""The recorder's own functions, which Dynamo must never compile.
+"""Keeps Dynamo from compiling the recorder's own functions.
 
-Compiled code dispatches while dynamo's frame evaluator is on; some releases (torch 2.4) would compile what the mode
-calls then, and fail in the program's name where a graph has to be whole.
+Compiled code dispatches while Dynamo's frame evaluator is on; some releases (torch 2.4) would compile what the mode
+calls then, and fail if the program asked for a full graph.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from tracer.recording.patching import stand_ins
 from tracer.recording.torch_private import seams
 
 _PACKAGES = ("tracer.recording.", "tracer.trace.", "tracer.names", "tracer.runner.")
-#: These make the program's own calls, inside which dynamo goes on as it would; what the others call is theirs.
+#: These make the program's own calls, which Dynamo handles as ever; what the other modules call is theirs.
 _PASS_ON = ("patching", "mode", "calls.higher_order", "torch_private.seams")
-#: Modules of which dynamo knows, for as long as the process lives.
+#: Modules that Dynamo was told of, for as long as the process lives.
 _told: set[str] = set()
 
 
 class _Loaded:
     newest: tuple[int, str] | None = None
-    """How many modules there were when dynamo knew of all of ours, and the newest: what was loaded since changes it."""
+    """The number of modules, and the newest, when Dynamo knew of all of ours."""
 
 
 def leave_to_python() -> None:
-    """Tell dynamo, where it is loaded, to leave the functions of every part that is loaded alone."""
+    """Tell Dynamo, if it is loaded, to skip the functions of our loaded modules."""
     if not seams.is_dynamo_loaded():
         return
     _know_stand_ins()
@@ -38,7 +38,7 @@ def leave_to_python() -> None:
         if name.startswith(_PACKAGES) and isinstance(module, ModuleType) and name not in _told:
             codes = tuple(_code_of(module))
             seams.skip_code(codes, with_callees=not name.endswith(_PASS_ON))
-            # Dynamo's reset forgets what it was told of code that it once looked at, and of no other.
+            # Dynamo's reset forgets this of code that it once looked at, and of no other.
             if seams.has_looked_at(codes):
                 is_known_for_good = False
             else:
@@ -47,8 +47,8 @@ def leave_to_python() -> None:
 
 
 def _know_stand_ins() -> None:
-    """Dynamo knows some functions by identity, from lists that it fills when it first asks: what stands for such a
-    function is to be known with it, and the function where the list was filled while something stood for it."""
+    """Dynamo knows some functions by identity, from lists that it fills at first use: adds the replacement of a listed
+    function, and the function of a listed replacement."""
     pairs = [(id(function), id(replacement)) for function, replacement in stand_ins()]
     for functions in seams.lists_of_functions():
         for pair in pairs:

@@ -1,7 +1,6 @@
-"""Watches beside the ops: variables, settings, first uses, seeds, Inductor, data loading.
+"""Watches besides those of ops: variables, settings, first uses, seeds, Inductor, data loading.
 
-``tracer run`` enters it before the script's first line and again when torch is there; a recorder for as long as it
-records. Imports no torch by itself.
+``tracer run`` enters it before the script's first line, a recorder while it records. Imports no torch by itself.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class ProcessWatch:
-    """Watches this process between ``enter`` and ``leave``, which nest; ``log`` holds what was seen.
+    """Watches this process between ``enter`` and ``leave``, which nest; ``log`` holds the events.
 
     ``variables`` names the environment variables whose changes are noted.
     """
@@ -61,13 +60,12 @@ class ProcessWatch:
         if self._depth == 1:
             if "torch" in sys.modules:
                 self.torch_loaded(None)
-            self._variables.start()
-            self.numbers.start()
-            self.children.start()
+            for watch in (self._variables, self.numbers, self.children):
+                watch.start()
             HOST.start(self.log, from_process_start=self.from_start)
 
     def torch_loaded(self, frame: FrameType | None) -> None:
-        """Watch what is torch's; ``frame`` imported it just now, ``None``: before the watch began."""
+        """Watch what is torch's; ``frame`` has just imported it; ``None``: it was imported before the watch began."""
         if self._stops:
             return
         from tracer.recording.compiled.inductor import InductorWatch
@@ -104,7 +102,7 @@ class ProcessWatch:
         return None if self._inductor is None else self._inductor.log
 
     def with_inductor(self, environment: Environment) -> Environment:
-        """``environment`` with the settings that Inductor compiled under: later ones change nothing that it made."""
+        """``environment`` with the settings that Inductor compiled under: later ones do not change its code."""
         compiled_under = self._inductor.settings if self._inductor is not None else {}
         return msgspec.structs.replace(environment, settings=environment.settings | compiled_under)
 

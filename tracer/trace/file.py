@@ -16,24 +16,7 @@ from tracer.errors import TraceError, reason_of
 from tracer.files import open_plain, read_within, write_or_rescue, write_whole
 from tracer.names import BlindSpotKind, Phase, SeedOrigin, Training
 from tracer.plain import json_text
-from tracer.trace.records import (
-    ORIGIN,
-    SCHEMA,
-    Allocation,
-    BlindSpot,
-    CallGroup,
-    Draw,
-    Environment,
-    Event,
-    Generator,
-    Kernel,
-    Loader,
-    MachineNumber,
-    OverlapWrite,
-    Region,
-    TraceSource,
-    UnwrittenRead,
-)
+from tracer.trace import records
 
 #: A trace of 10^5 groups takes about 40 MB; anything larger than this is not one.
 MAX_BYTES = 512 * 1024 * 1024
@@ -42,48 +25,48 @@ MAX_BYTES = 512 * 1024 * 1024
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """Grouped calls, the environment, what else was seen, and what could not be seen."""
 
-    schema: int = SCHEMA
+    schema: int = records.SCHEMA
     """Number of the file format that this is written in."""
     tracer_version: str = ""
     """The release that recorded it."""
-    environment: Environment
+    environment: records.Environment
     """Versions, devices and settings, as they held when recording began."""
-    calls: tuple[CallGroup, ...] = ()
+    calls: tuple[records.CallGroup, ...] = ()
     """Groups in a stable order: first seen first."""
-    blind_spots: tuple[BlindSpot, ...] = ()
+    blind_spots: tuple[records.BlindSpot, ...] = ()
     """What ran and was not seen, or seen only in part."""
-    sources: tuple[TraceSource, ...] = ()
+    sources: tuple[records.TraceSource, ...] = ()
     """The recordings that this was made of: one, or those that were merged."""
     differing_settings: tuple[str, ...] = ()
     """Names of ``Environment`` fields in which merged recordings differ; the first recording's values stand."""
     watched_from_start: bool = False
     """Was the process watched from its import of torch on (``tracer run``), or only while recording?"""
-    events: tuple[Event, ...] = ()
+    events: tuple[records.Event, ...] = ()
     """What the program set, seeded and first used, in order."""
-    generators: tuple[Generator, ...] = ()
+    generators: tuple[records.Generator, ...] = ()
     """The process's own generators: torch's default one of each device in use, Python's and NumPy's global one."""
-    host_draws: tuple[Draw, ...] = ()
+    host_draws: tuple[records.Draw, ...] = ()
     """Draws from Python's and NumPy's global generators, as far as their calls were seen."""
-    allocations: tuple[Allocation, ...] = ()
+    allocations: tuple[records.Allocation, ...] = ()
     """Calls that allocated memory without writing it."""
-    unwritten_reads: tuple[UnwrittenRead, ...] = ()
+    unwritten_reads: tuple[records.UnwrittenRead, ...] = ()
     """Calls that read such memory before it was wholly written."""
-    overlaps: tuple[OverlapWrite, ...] = ()
+    overlaps: tuple[records.OverlapWrite, ...] = ()
     """Calls that wrote to overlapping memory."""
-    loaders: tuple[Loader, ...] = ()
+    loaders: tuple[records.Loader, ...] = ()
     """Each ``DataLoader`` that was iterated."""
-    machine_numbers: tuple[MachineNumber, ...] = ()
+    machine_numbers: tuple[records.MachineNumber, ...] = ()
     """What differs in every process and the program took: entropy, clocks that became seeds, unseeded generators."""
-    regions: tuple[Region, ...] = ()
+    regions: tuple[records.Region, ...] = ()
     """What was compiled or captured, and ran or could have run while recording."""
-    launched: tuple[Kernel, ...] = ()
+    launched: tuple[records.Kernel, ...] = ()
     """Triton kernels that the program launched outside compiled code; their launches are call groups whose op is
     ``triton.`` and the kernel's name."""
     source_lines: dict[str, str] = {}
     """The text of the user's own lines by ``path:line``; only where it was asked for, since traces are shared."""
 
     @property
-    def draws(self) -> tuple[Draw, ...]:
+    def draws(self) -> tuple[records.Draw, ...]:
         """The ledger of random draws: from every generator, grouped by op and place, first drawn first."""
         return (*filter(None, (group.draw for group in self.calls)), *self.host_draws)
 
@@ -154,8 +137,8 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
     again = "record it again with `tracer run`"
     try:
         schema = _header_decoder.decode(data).schema
-        if schema > SCHEMA:
-            what = f"{path} is a trace of schema {schema}; this release reads up to {SCHEMA}"
+        if schema > records.SCHEMA:
+            what = f"{path} is a trace of schema {schema}; this release reads up to {records.SCHEMA}"
             raise TraceError(what, hint="update determinism-tracer")
         if schema < 1:
             raise TraceError(f"{path} says it is of schema {schema}, which never existed", hint=again)
@@ -165,8 +148,8 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
     for index, group in enumerate(trace.calls):
         if group.count < 1:
             raise TraceError(f"{path} is not a trace: $.calls[{index}].count is {group.count}", hint=again)
-        if (origin := group.facts.get(ORIGIN, SeedOrigin.UNUSED)) not in frozenset(SeedOrigin):
-            what = f"$.calls[{index}].facts[{ORIGIN!r}] is {origin!r}"
+        if (origin := group.facts.get(records.ORIGIN, SeedOrigin.UNUSED)) not in frozenset(SeedOrigin):
+            what = f"$.calls[{index}].facts[{records.ORIGIN!r}] is {origin!r}"
             raise TraceError(f"{path} is not a trace: {what}, which is no origin of a generator's state", hint=again)
     return trace
 

@@ -16,24 +16,8 @@ import msgspec
 from msgspec.structs import replace
 
 from tracer.errors import TraceError
+from tracer.trace import records
 from tracer.trace.file import Trace
-from tracer.trace.records import (
-    Allocation,
-    ArmTrials,
-    BlindSpot,
-    CallGroup,
-    Draw,
-    Environment,
-    Event,
-    Generator,
-    Kernel,
-    Loader,
-    MachineNumber,
-    OverlapWrite,
-    Region,
-    Tried,
-    UnwrittenRead,
-)
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 Key = TypeVar("Key")
@@ -71,7 +55,7 @@ def _tried_after(count: str) -> Way:
     return tried
 
 
-def _arms(one: Tried, other: Tried, name: str) -> dict[Any, ArmTrials]:
+def _arms(one: records.Tried, other: records.Tried, name: str) -> dict[Any, records.ArmTrials]:
     both = {arm: join(one.arms[arm], other.arms[arm]) for arm in one.arms if arm in other.arms}
     return {**one.arms, **other.arms, **both}
 
@@ -108,7 +92,7 @@ def declare(record: type[msgspec.Struct], same: str, **ways: Way) -> None:
 
 
 declare(
-    CallGroup,
+    records.CallGroup,
     f"op phase module {_PLACE} node forward_unknown host region kernels facts",
     count=_added,
     given=_first,
@@ -116,9 +100,9 @@ declare(
     tried=_tried_after("count"),
     data=_summed,
 )
-declare(BlindSpot, "kind detail location", count=_added)
+declare(records.BlindSpot, "kind detail location", count=_added)
 declare(
-    Event,
+    records.Event,
     "kind name before location called_from phase while_recording parts_phases after_calls is_followed after_draws",
     value=_first,
     values_differ=lambda one, other, _: one.values_differ or other.values_differ or one.value != other.value,
@@ -127,20 +111,20 @@ declare(
     last=_first,
     count=_added,
 )
-declare(Generator, "name origin seeded_at", before=_if_equal, after=_if_equal, drew=_any_holds)
-declare(Draw, f"generator op phase module {_PLACE} origin seeded_at", count=_added)
-declare(MachineNumber, f"source use what {_PLACE} phase by_library", count=_added)
-declare(Allocation, f"op phase module {_PLACE}", count=_added, bytes=_added, unfollowed=_added)
-declare(UnwrittenRead, f"op phase module {_PLACE} allocated_by allocated_at allocated_from", count=_added)
-declare(OverlapWrite, f"op kind phase module {_PLACE} device", count=_added)
+declare(records.Generator, "name origin seeded_at", before=_if_equal, after=_if_equal, drew=_any_holds)
+declare(records.Draw, f"generator op phase module {_PLACE} origin seeded_at", count=_added)
+declare(records.MachineNumber, f"source use what {_PLACE} phase by_library", count=_added)
+declare(records.Allocation, f"op phase module {_PLACE}", count=_added, bytes=_added, unfollowed=_added)
+declare(records.UnwrittenRead, f"op phase module {_PLACE} allocated_by allocated_at allocated_from", count=_added)
+declare(records.OverlapWrite, f"op kind phase module {_PLACE} device", count=_added)
 declare(
-    Loader,
+    records.Loader,
     f"{_PLACE} workers has_worker_init shuffles sampler has_generator origin seeded_at workers_origin workers_seeded_at"
     " workers_have_generator in_order persistent_workers start_method epoch_set worker_draws workers_seen",
     iterations=_added,
 )
 declare(
-    Kernel,
+    records.Kernel,
     "name",
     **dict.fromkeys(("language", "device", "calls", "ops", "original_ops", "lines", "choice"), _first),
     is_matched=_all_hold,
@@ -150,16 +134,16 @@ declare(
     by_stopwatch=_any_holds,
 )
 declare(
-    Region,
+    records.Region,
     f"id kind {_PLACE} backend device direction mode dynamic fullgraph options deterministic_mode origin"
     " uses_cuda_graphs by_compiled_autograd guard inside why ops kernels",
     executions=_added,
     recompiles=_first,
     tried=_tried_after("executions"),
 )
-declare(ArmTrials, "", trials=_added, varied=_added)
+declare(records.ArmTrials, "", trials=_added, varied=_added)
 declare(
-    Tried,
+    records.Tried,
     "",
     **dict.fromkeys(("calls", "trials", "varied", "varied_calls"), _added),
     **dict.fromkeys(("distinct", "ulp", "relative", "together"), _largest),
@@ -184,7 +168,7 @@ def merged(records: Iterable[Record]) -> tuple[Record, ...]:
     return tuple(by_key.values())
 
 
-def joined(one: Tried, other: Tried, after: int) -> Tried:
+def joined(one: records.Tried, other: records.Tried, after: int) -> records.Tried:
     """Both, where the calls of ``other`` came ``after`` so many of these."""
     return join(one, replace(other, first=after + other.first) if other.first else other)
 
@@ -214,12 +198,12 @@ def _with_own_ids(traces: Sequence[Trace]) -> list[Trace]:
     return renamed
 
 
-def _id_among(keys: dict[str, tuple[object, ...]], region: Region) -> str:
+def _id_among(keys: dict[str, tuple[object, ...]], region: records.Region) -> str:
     """The id under which ``keys`` has a region alike in all but how often it ran, else a new one."""
     base = _NUMBERED.sub("", region.id)
     for number in itertools.count(1):
         name = base if number == 1 else f"{base} ({number})"
-        key = _MERGINGS[Region].key(replace(region, id=name))
+        key = _MERGINGS[records.Region].key(replace(region, id=name))
         if keys.setdefault(name, key) == key:
             break
     return name
@@ -229,7 +213,7 @@ def _differing(traces: Sequence[Trace]) -> tuple[str, ...]:
     """Settings that differed before, and fields in which an environment differs from the first."""
     first, *others = (trace.environment for trace in traces)
     before = (name for trace in traces for name in trace.differing_settings)
-    fields = Environment.__struct_fields__
+    fields = records.Environment.__struct_fields__
     now = (name for name in fields if any(getattr(other, name) != getattr(first, name) for other in others))
     return tuple(dict.fromkeys((*before, *now)))
 

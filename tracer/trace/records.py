@@ -12,27 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Union
 
 import msgspec
 
-from tracer.names import (
-    BlindSpotKind,
-    DataShown,
-    DeterministicMode,
-    Direction,
-    EventKind,
-    GeneratorKind,
-    HostCode,
-    KernelLanguage,
-    NumberSource,
-    NumberUse,
-    Overlap,
-    Phase,
-    RegionGap,
-    RegionInside,
-    RegionKind,
-    RegionOrigin,
-    SeedOrigin,
-    TrialArm,
-    Untried,
-)
+from tracer import names
 from tracer.trace.arguments import Argument
 
 #: The schema that this release writes, and the newest that it reads. 2: settings, events, generators, memory, loaders.
@@ -122,9 +102,9 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """Largest difference from the call's own result, relative to the larger of the two; 1 if only one is a number."""
     first: int = 0
     """The first of the group's calls that varied, counted from 1; 0 if none did."""
-    arms: dict[TrialArm, ArmTrials] = {}
+    arms: dict[names.TrialArm, ArmTrials] = {}
     """Trials by what was changed for them."""
-    untried: dict[Untried, int] = {}
+    untried: dict[names.Untried, int] = {}
     """Calls that were not repeated, by reason."""
     together: int = 0
     """The number of groups that may vary and were repeated together, in a compiled region, so that it is not known
@@ -146,10 +126,10 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 GENERATOR, ORIGIN, SEEDED_AT = "rng.generator", "rng.origin", "rng.seeded_at"
 
 
-def kind_drawn_from(facts: Mapping[str, FactValue]) -> GeneratorKind | None:
+def kind_drawn_from(facts: Mapping[str, FactValue]) -> names.GeneratorKind | None:
     """The kind of generator that a call with these ``facts`` drew from, if any."""
     generator = facts.get(GENERATOR)
-    return None if generator is None else GeneratorKind.spelt(generator)
+    return None if generator is None else names.GeneratorKind.spelt(generator)
 
 
 #: The device of tensors that have a shape and no data.
@@ -163,7 +143,7 @@ class CallGroup(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
 
     op: str
     """The overload as torch prints it: ``aten.add.Tensor``, ``torchvision.nms.default``, ``higher_order.cond``."""
-    phase: Phase
+    phase: names.Phase
     """Where in the step: forward, backward, recompute (activation checkpointing), optimizer or other."""
     module: str = ""
     """Module path as ``named_modules()`` spells it, led by the root's class name if no model was given; for a backward
@@ -177,7 +157,7 @@ class CallGroup(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     forward_unknown: bool = False
     """Is it a backward call whose forward line is unknown? ``location`` is then the line that asked for the
     gradient."""
-    host: HostCode | None = None
+    host: names.HostCode | None = None
     """Why the call is known to run on the host, whatever the training's device; ``None`` if it is not."""
     facts: dict[str, FactValue] = {}
     """Facts that conditions read: ``device``, ``dtype``, ``layout``, ``ndim`` of the tensor that the call works on,
@@ -194,7 +174,7 @@ class CallGroup(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     itself. Empty for an eager call, for one without code of its own (a view), and if unknown (``Region.inside``)."""
     tried: Tried | None = None
     """What repeating its calls showed; ``None`` if trials were off, or the group was not at risk."""
-    data: dict[DataShown, int] = {}
+    data: dict[names.DataShown, int] = {}
     """Calls by what their data show. Missing calls were not looked at."""
 
     @property
@@ -210,7 +190,7 @@ class CallGroup(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
             module=self.module,
             **self.place._asdict(),
             count=self.count,
-            origin=SeedOrigin(self.facts.get(ORIGIN, SeedOrigin.UNUSED)),
+            origin=names.SeedOrigin(self.facts.get(ORIGIN, names.SeedOrigin.UNUSED)),
             seeded_at=str(self.facts.get(SEEDED_AT, "")),
         )
 
@@ -218,7 +198,7 @@ class CallGroup(Placed, frozen=True, kw_only=True, omit_defaults=True, gc=False)
 class Event(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """Something that the program did at one line, once or often."""
 
-    kind: EventKind
+    kind: names.EventKind
     name: str
     """Its subject: a variable's name, a setting's dotted name (``torch.use_deterministic_algorithms``), a
     ``Subsystem``, or a generator (``cpu``, ``cuda``, ``cuda:0``, ``passed``, ``python``, ``numpy``; ``numpy-objects``
@@ -230,7 +210,7 @@ class Event(Placed, frozen=True, kw_only=True, omit_defaults=True):
     values_differ: bool = False
     """Did a later time set another value?"""
     _: ClassVar[Place]
-    phase: Phase = Phase.OTHER
+    phase: names.Phase = names.Phase.OTHER
     """The phase of its first time."""
     while_recording: bool = False
     """Did it happen while ops were recorded?"""
@@ -254,7 +234,7 @@ class Generator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     name: str
     """``cpu``, ``cuda:0``, ``python`` (the module ``random``), ``numpy`` (``numpy.random``'s global one)."""
-    origin: SeedOrigin
+    origin: names.SeedOrigin
     """Where the state of its first draw came from; without draws, the state at the end."""
     seeded_at: str = ""
     """``path:line`` of the call that seeded that state, if it was seen."""
@@ -266,9 +246,9 @@ class Generator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Did the region draw from it, beyond what the program's seeding explains? ``None``: unknown."""
 
     @property
-    def kind(self) -> GeneratorKind:
+    def kind(self) -> names.GeneratorKind:
         """Whose it is."""
-        return GeneratorKind.spelt(self.name)
+        return names.GeneratorKind.spelt(self.name)
 
 
 class Draw(Placed, frozen=True, kw_only=True, omit_defaults=True):
@@ -278,31 +258,31 @@ class Draw(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """``cpu``, ``cuda:0``; ``passed (cpu)`` for a ``torch.Generator`` of the program's; ``python``, ``numpy``."""
     op: str
     """The overload, or the function (``random.shuffle``, ``numpy.random.rand``)."""
-    phase: Phase = Phase.OTHER
+    phase: names.Phase = names.Phase.OTHER
     module: str = ""
     _: ClassVar[Place]
     count: int = 1
     """Calls that drew."""
-    origin: SeedOrigin = SeedOrigin.UNSEEN
+    origin: names.SeedOrigin = names.SeedOrigin.UNSEEN
     seeded_at: str = ""
     """``path:line`` of the call that seeded the generator, if it was seen."""
 
     @property
-    def kind(self) -> GeneratorKind:
+    def kind(self) -> names.GeneratorKind:
         """Whose the generator is."""
-        return GeneratorKind.spelt(self.generator)
+        return names.GeneratorKind.spelt(self.generator)
 
 
 class MachineNumber(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """A number, taken at one line outside torch and the standard library, that differs in every process."""
 
-    source: NumberSource
-    use: NumberUse
+    source: names.NumberSource
+    use: names.NumberUse
     what: str = ""
     """The function: ``random.Random``, ``numpy.random``, ``os.urandom``, ``uuid.uuid4``, ``secrets``; for a seed the
     generator (``cpu``, ``torch``, ``python``, ``numpy``)."""
     _: ClassVar[Place]
-    phase: Phase = Phase.OTHER
+    phase: names.Phase = names.Phase.OTHER
     by_library: bool = False
     """Did an installed package ask for it?"""
     count: int = 1
@@ -310,15 +290,15 @@ class MachineNumber(Placed, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def is_read_in_text(self) -> bool:
         """Is it an order or a hash read in the program's text by an earlier release? Nothing judges those."""
-        is_hash = self.source is NumberSource.HASH and self.use is NumberUse.VALUE
-        return self.use is NumberUse.ORDER or is_hash
+        is_hash = self.source is names.NumberSource.HASH and self.use is names.NumberUse.VALUE
+        return self.use is names.NumberUse.ORDER or is_hash
 
 
 class Allocation(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """Calls at one place that allocated memory without writing it, which torch would fill in deterministic mode."""
 
     op: str
-    phase: Phase = Phase.OTHER
+    phase: names.Phase = names.Phase.OTHER
     module: str = ""
     _: ClassVar[Place]
     count: int = 1
@@ -334,7 +314,7 @@ class UnwrittenRead(Placed, frozen=True, kw_only=True, omit_defaults=True):
 
     op: str
     """The overload that read."""
-    phase: Phase = Phase.OTHER
+    phase: names.Phase = names.Phase.OTHER
     module: str = ""
     _: ClassVar[Place]
     count: int = 1
@@ -350,8 +330,8 @@ class OverlapWrite(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """Calls at one place that wrote to overlapping memory."""
 
     op: str
-    kind: Overlap
-    phase: Phase = Phase.OTHER
+    kind: names.Overlap
+    phase: names.Phase = names.Phase.OTHER
     module: str = ""
     _: ClassVar[Place]
     count: int = 1
@@ -374,10 +354,10 @@ class Loader(Placed, frozen=True, kw_only=True, omit_defaults=True):
     sampler: str = ""
     """Class of the sampler, or of the batch sampler if that is not torch's own."""
     has_generator: bool = False
-    origin: SeedOrigin = SeedOrigin.UNSEEN
+    origin: names.SeedOrigin = names.SeedOrigin.UNSEEN
     """Where the generator state came from that its order and its workers' seeds are drawn from."""
     seeded_at: str = ""
-    workers_origin: SeedOrigin | None = None
+    workers_origin: names.SeedOrigin | None = None
     """The same for its workers' seeds, if its order is drawn from another generator."""
     workers_seeded_at: str = ""
     workers_have_generator: bool = False
@@ -400,7 +380,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     """``cpp_fused_index_add_0``, ``triton_poi_fused_add_1``, ``extern_kernels.mm``, ``aten.index_put_.default``; for a
     kernel of the program's, its function's name."""
-    language: KernelLanguage
+    language: names.KernelLanguage
     device: str = ""
     """The device that it was generated for, in the vocabulary's words; empty if unknown."""
     calls: int = 1
@@ -428,7 +408,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def is_the_programs(self) -> bool:
         """Is it the program's own? Then no setting of torch changes its source."""
-        return self.language is KernelLanguage.USER_TRITON
+        return self.language is names.KernelLanguage.USER_TRITON
 
     def launched_on(self, device: str) -> Kernel:
         """A kernel that the program launches itself, as it runs on ``device``: its source is the same there."""
@@ -458,7 +438,7 @@ class Region(Placed, frozen=True, kw_only=True, omit_defaults=True):
 
     id: str
     """Unique in its trace, and equal in every run of a program: torch's compile id and direction, ``0/1 backward``."""
-    kind: RegionKind = RegionKind.COMPILED
+    kind: names.RegionKind = names.RegionKind.COMPILED
     function: str = ""
     """Name of the function that was compiled."""
     location: str = ""
@@ -469,7 +449,7 @@ class Region(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """``inductor``, ``aot_eager``, ``eager``, or the name of a custom one; empty for a CUDA graph."""
     device: str = ""
     """The devices that its code was generated for, in the vocabulary's words, joined by commas."""
-    direction: Direction = Direction.INFERENCE
+    direction: names.Direction = names.Direction.INFERENCE
     mode: str = ""
     """``torch.compile``'s ``mode``: ``reduce-overhead``, ``max-autotune``."""
     dynamic: bool | None = None
@@ -478,9 +458,9 @@ class Region(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """``torch.compile``'s ``fullgraph``; ``None``: unknown."""
     options: dict[str, FactValue] = {}
     """Inductor's settings while it was compiled, by the names of the table of settings."""
-    deterministic_mode: DeterministicMode | None = None
+    deterministic_mode: names.DeterministicMode | None = None
     """torch's deterministic mode while it was compiled, by which its kernels were chosen. ``None``: unknown."""
-    origin: RegionOrigin = RegionOrigin.UNKNOWN
+    origin: names.RegionOrigin = names.RegionOrigin.UNKNOWN
     uses_cuda_graphs: bool = False
     """Is it replayed from CUDA graphs (``mode="reduce-overhead"``)?"""
     by_compiled_autograd: bool = False
@@ -492,8 +472,8 @@ class Region(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """``Region.id`` of the region of the same function that this one was compiled to replace."""
     guard: str = ""
     """The guard of that region that failed, in torch's words."""
-    inside: RegionInside = RegionInside.UNSEEN
-    why: RegionGap | None = None
+    inside: names.RegionInside = names.RegionInside.UNSEEN
+    why: names.RegionGap | None = None
     """Why it was not seen whole; ``None`` if it was."""
     ops: int = 0
     """Ops of its graph: what one execution adds to the counts of its call groups."""
@@ -506,7 +486,7 @@ class Region(Placed, frozen=True, kw_only=True, omit_defaults=True):
 class BlindSpot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something that ran and was not seen, or seen only in part."""
 
-    kind: BlindSpotKind
+    kind: names.BlindSpotKind
     detail: str
     """What it was, in one sentence: a function's name, a number of worker processes."""
     location: str = ""
@@ -536,7 +516,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     cudnn: str | None = None
     nccl: str | None = None
     devices: tuple[CudaDevice, ...] = ()
-    deterministic_mode: DeterministicMode = DeterministicMode.OFF
+    deterministic_mode: names.DeterministicMode = names.DeterministicMode.OFF
     fill_uninitialized_memory: bool | None = None
     cudnn_enabled: bool | None = None
     cudnn_deterministic: bool | None = None

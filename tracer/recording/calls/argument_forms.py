@@ -1,6 +1,6 @@
 """The arguments of a group's first call: shapes, strides, dtypes and numbers, but no tensor values.
 
-Read once per group as torch's own objects; converted to the trace's types when the trace is built.
+Read once per group as torch's own objects, and converted to the trace's types when the trace is built.
 """
 
 from __future__ import annotations
@@ -23,25 +23,23 @@ _WORDS = (torch.dtype, torch.layout, torch.memory_format)
 
 
 class RawForm(NamedTuple):
-    """A tensor without its data, as torch answers."""
+    """A tensor without its data, in torch's own objects."""
 
     dtype: Any
     shape: tuple[Any, ...]
     stride: tuple[Any, ...] | None
-    """``None`` for one without gaps in the usual order, and where a layout has no strides."""
+    """``None`` for a contiguous one, and for layouts without strides."""
     device: str
     layout: Any
 
 
-#: Lists within lists that a trace holds: ``allgather_`` takes lists of tensors, one for each.
+#: Depth of the lists that a trace holds: ``allgather_`` takes lists of lists of tensors.
 _DEEPEST = 2
 
 
 def form_of(args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> tuple[Any, ...]:
     """The raw form of a call's arguments: positional ones, then those with a name."""
-    if kwargs:
-        return tuple(map(_form, args)), tuple((name, _form(value)) for name, value in kwargs.items())
-    return tuple(map(_form, args)), ()
+    return tuple(map(_form, args)), tuple((name, _form(value)) for name, value in (kwargs or {}).items())
 
 
 def _form(value: Any) -> Any:
@@ -52,48 +50,37 @@ def _form(value: Any) -> Any:
         return value
     if kind is list or kind is tuple:
         return [*map(_form, value[:MOST]), *([...] if len(value) > MOST else ())]
-    if kind is str:  # a word of an op's; a path or a text of the user's is nobody's business
+    if kind is str:  # a keyword of the op; paths and texts of the user's are private
         return value if len(value) <= _LONGEST_WORD and not set(value) & set("/\\\n") else ...
-    if kind is torch.device:
+    if kind is torch.device or kind in _WORDS:
         return value
-    if kind in _WORDS:
-        return value
-    if isinstance(value, torch.Generator):
-        return torch.Generator
-    return ...
+    return torch.Generator if isinstance(value, torch.Generator) else ...
 
 
 def tensor_form(tensor: torch.Tensor) -> Any:
-    """The form of one tensor; ``...`` for a subclass that answers such questions itself, or that has no shape yet."""
-    if seams.answers_for_itself(type(tensor)) or is_lazy(tensor):
-        return ...
+    """The form of one tensor; ``...`` for a subclass with a dispatch of its own, or one without a shape yet."""
     try:
-        return _answered(tensor)
-    except Exception:  # a kind of tensor that does not answer: what is noted beside a call never stops it
+        if seams.answers_for_itself(type(tensor)) or is_lazy(tensor) or tensor.is_nested:
+            return ...
+        stride = tensor.stride() if tensor.layout is torch.strided else None
+        if stride is not None and tensor.is_contiguous():
+            stride = None
+        return RawForm(tensor.dtype, tuple(tensor.shape), stride, tensor.device.type, tensor.layout)
+    except Exception:  # an unforeseen kind of tensor: recording never stops a call
         return ...
-
-
-def _answered(tensor: torch.Tensor) -> Any:
-    if tensor.is_nested:
-        return ...
-    layout = tensor.layout
-    stride = tensor.stride() if layout is torch.strided else None
-    if stride is not None and tensor.is_contiguous():
-        stride = None
-    return RawForm(tensor.dtype, tuple(tensor.shape), stride, tensor.device.type, layout)
 
 
 def named_arguments(func: Any, form: tuple[Any, ...] | None, device: str) -> dict[str, Argument]:
-    """``form`` as a trace has it, each argument by its name in the schema of ``func``; empty where there is none.
+    """``form`` as a trace has it, by the names of the schema of ``func``; empty without a schema.
 
-    ``device``: what a tensor lies on of which nothing else is said.
+    Tensors on ``device`` do not name it.
     """
     schema = getattr(func, "_schema", None)
     if schema is None or form is None:
         return {}
-    positional, named = form
+    positional, keywords = form
     names = [argument.name for argument in schema.arguments]
-    return {name: _argument(value, device) for name, value in (*zip(names, positional, strict=False), *named)}
+    return {name: _argument(value, device) for name, value in (*zip(names, positional, strict=False), *keywords)}
 
 
 def _argument(value: Any, device: str, depth: int = 0) -> Any:

@@ -1,7 +1,7 @@
 """Which calls draw random numbers, from which generator, and where its state came from.
 
-Torch tags the overloads that may draw; whether a call does hangs on its arguments: nothing is drawn at a dropout rate
-of 0, in evaluation, or for no elements.
+Torch tags the overloads that may draw; whether a call does depends on its arguments: none is drawn at a dropout rate of
+0, in evaluation, or for no elements.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from tracer.recording.randomness.provenance import UNUSED
 from tracer.recording.torch_private import seams
 from tracer.trace.records import GENERATOR, ORIGIN, SEEDED_AT, FactValue
 
-#: The key under which an overload keeps the reader of draws: one reading gives three facts.
+#: The key of an overload's reader of draws: one reading gives three facts.
 DRAW = "rng"
 
 _TAG = getattr(torch.Tag, "nondeterministic_seeded", None)
 _LOADER_FILE = os.path.join(os.path.dirname(torch.__file__), "utils", "data", "dataloader.py")
-#: Frames of the recorder between a reader and the code that made the call, at most.
+#: The most frames of the recorder between a reader and the code that made the call.
 _STEPS_TO_CALLER = 4
 
 
@@ -38,18 +38,17 @@ def may_draw(func: Any) -> bool:
 
 
 def draw_reader(func: Any) -> Reader | None:
-    """What tells of each call of ``func`` from which generator it draws, if any; ``None`` where no call draws."""
+    """A reader of the generator that a call of ``func`` draws from, if any; ``None`` if no call draws."""
     if not may_draw(func):
         return None
     generator = argument_getter(func, "generator")
     asks = dropout_reader(func, *(("p",) if generator is None else ())) or training_reader(func)
-    size_getter = argument_getter(func, "size", "n")
-    size: Getter = size_getter or (lambda args, kwargs: None)
+    size: Getter = argument_getter(func, "size", "n") or (lambda args, kwargs: None)
 
     def read(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if asks is not None and not asks(args, kwargs):
             return MISSING
-        tensor = _tensor(args) if args else None
+        tensor = next((value for value in args if isinstance(value, torch.Tensor)), None)
         if tensor is None:
             tensor = kwargs.get("out")
         wanted: Any = size(args, kwargs)
@@ -70,10 +69,9 @@ def draw_reader(func: Any) -> Reader | None:
 
 
 def _without_base_seeds(read: Reader) -> Reader:
-    """``DataLoader`` draws a number for its workers whenever it is iterated, also without any.
+    """``DataLoader`` draws a number for its workers whenever it is iterated, even without any.
 
-    What workers make of it is told of the loader, so the call itself, which is no more than a step of the generator,
-    bears no origin.
+    The loader's record says what workers do with it, so the call itself, a mere step of the generator, has no origin.
     """
 
     def read_but_base_seeds(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -87,27 +85,16 @@ def _without_base_seeds(read: Reader) -> Reader:
 
 def _is_in_loader(frame: FrameType | None) -> bool:
     for _ in range(_STEPS_TO_CALLER):
-        if frame is None:
-            break
-        if frame.f_code.co_filename == _LOADER_FILE:
-            return frame.f_code.co_name == "__init__"
+        if frame is None or frame.f_code.co_filename == _LOADER_FILE:
+            return frame is not None and frame.f_code.co_name == "__init__"
         frame = frame.f_back
     return False
 
 
-def _tensor(args: tuple[Any, ...]) -> torch.Tensor | None:
-    for value in args:
-        if isinstance(value, torch.Tensor):
-            return value
-    return None
-
-
 def draw_facts(drawn: Drawn, working_directory: str) -> dict[str, FactValue]:
-    """A reading in words."""
+    """A reading as facts of the trace."""
     name, provenance = drawn
     if provenance is UNUSED:
         return {GENERATOR: name}
-    facts: dict[str, FactValue] = {GENERATOR: name, ORIGIN: str(provenance.origin)}
-    if provenance.site.path:
-        facts[SEEDED_AT] = spell(provenance.site, working_directory)
-    return facts
+    seeded_at = {SEEDED_AT: spell(provenance.site, working_directory)} if provenance.site.path else {}
+    return {GENERATOR: name, ORIGIN: str(provenance.origin), **seeded_at}

@@ -1,8 +1,8 @@
 """Readers of the facts of a call, which conditions of rules ask for.
 
-Everything that depends on the overload alone (which argument is the tensor that the op works on, where a flag
-stands and what its default is) is decided the first time the overload is met. Per call, facts are read as raw,
-hashable values; they become the vocabulary's words once per group, when the trace is built.
+What depends on the overload alone (which argument is the tensor that the op works on, where a flag stands and what its
+default is) is decided when the overload is first met. Per call, facts are read as raw, hashable values; they become the
+vocabulary's words once per group, when the trace is built.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from tracer.facts.arguments import MISSING as MISSING
 from tracer.facts.arguments import Reader
 from tracer.facts.declared import FACTS
 from tracer.facts.fact import ASK, Services
+from tracer.ops.rows import packet_of
 from tracer.recording.calls.draws import DRAW, draw_reader
 from tracer.recording.origin.sites import is_torchs_own
 from tracer.recording.storage.indices import Indices
 from tracer.recording.torch_private import seams
 from tracer.trace.records import FactValue
 
-#: Products that take a sparse operand in a place other than the first.
+#: Products whose sparse operand is not the first.
 _PRODUCTS = frozenset({"addmm", "addmm_", "baddbmm", "baddbmm_", "addmv", "addmv_", "mm", "_sparse_addmm"})
 #: Scans convert their input to the dtype that they are asked for before they add.
 _SCANS = frozenset({"cumsum", "cumsum_", "cumprod", "cumprod_"})
@@ -34,18 +35,13 @@ _OWN_FOLDER = __file__.rpartition("recording")[0]
 
 def primary_position(func: Any) -> int | None:
     """Position of the argument that the op works on: ``self`` or ``input``, else the first tensor or tensor list."""
-    schema = getattr(func, "_schema", None)
-    if schema is None:
-        return None
-    first: int | None = None
-    for position, argument in enumerate(schema.arguments):
-        if argument.kwarg_only or "Tensor" not in str(argument.type):
-            continue
-        if argument.name in ("self", "input"):
-            return position
-        if first is None:
-            first = position
-    return first
+    arguments = enumerate(getattr(getattr(func, "_schema", None), "arguments", ()))
+    tensors = {
+        argument.name: position
+        for position, argument in arguments
+        if not argument.kwarg_only and "Tensor" in str(argument.type)
+    }
+    return next((tensors[name] for name in tensors if name in ("self", "input")), next(iter(tensors.values()), None))
 
 
 def first_tensor(values: Iterable[Any]) -> torch.Tensor | None:
@@ -61,39 +57,36 @@ def first_tensor(values: Iterable[Any]) -> torch.Tensor | None:
 
 
 def requires_grad(args: Iterable[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Does one of a call's tensors want a gradient? Looks one list deep."""
-    lists = [value if isinstance(value, (list, tuple)) else (value,) for value in (*args, *kwargs.values())]
-    return any(isinstance(item, torch.Tensor) and item.requires_grad for items in lists for item in items)
+    """Does one of a call's tensors require a gradient? Looks one list deep."""
+    return any(tensor.requires_grad for tensor in _tensors((*args, *kwargs.values())))
 
 
 def has_other_layout(values: Iterable[Any]) -> bool:
     """Is one of ``values`` a nested, sparse, MKL-DNN or quantized tensor? Looks one list deep."""
+    return any(
+        tensor.is_nested or tensor.is_quantized or tensor.layout is not torch.strided for tensor in _tensors(values)
+    )
+
+
+def _tensors(values: Iterable[Any]) -> list[torch.Tensor]:
     lists = [value if isinstance(value, (list, tuple)) else (value,) for value in values]
-    tensors = [item for items in lists for item in items if isinstance(item, torch.Tensor)]
-    return any(tensor.is_nested or tensor.is_quantized or tensor.layout is not torch.strided for tensor in tensors)
+    return [item for items in lists for item in items if isinstance(item, torch.Tensor)]
 
 
 def asked_readers(func: Any, keys: Iterable[str], indices: Indices | None = None) -> dict[str, Reader]:
     """A reader for each of ``keys`` that ``func`` has an argument for; each returns a vocabulary value.
 
-    ``indices``: those that are known to be of distinct numbers.
+    ``indices``: the tensors that are known to hold distinct numbers.
     """
-    readers: dict[str, Reader] = {}
-    _, _, name = str(func).partition(".")
-    packet = name.partition(".")[0]
-    if packet in _PRODUCTS:
-        readers["layout"] = _any_sparse_layout
-    if packet in _SCANS:
-        readers["dtype"] = _dtype_asked_for
+    packet = packet_of(str(func))
     services = Services(indices or Indices(), seams.is_coalesced, seams.indices_of, _is_not_the_programs)
-    for key in sorted(keys):
-        reader = FACTS[key].reader(func, services) if key in FACTS else None
-        if reader is not None:
-            readers[key] = reader
-    draws = draw_reader(func)
-    if draws is not None:
-        readers[DRAW] = draws
-    return readers
+    readers = (
+        ("layout", _any_sparse_layout if packet in _PRODUCTS else None),
+        ("dtype", _dtype_asked_for if packet in _SCANS else None),
+        *((key, FACTS[key].reader(func, services)) for key in sorted(keys) if key in FACTS),
+        (DRAW, draw_reader(func)),
+    )
+    return {key: reader for key, reader in readers if reader is not None}
 
 
 def _is_not_the_programs(path: str) -> bool:
