@@ -36,7 +36,7 @@ if __package__ in (None, ""):  # run as a file
 from tests.support.modes import EmptyMode
 from tracer import DeterminismTracer, Trace
 from tracer.names import Phase
-from tracer.trace import CallGroup
+from tracer.trace.records import CallGroup
 
 ADDED_US = 3.0
 """What a region's call may cost more; where it calls kernels of torch's, it may cost as an empty mode does there."""

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from tracer.reproduction.reproducing import reproducible
     from tracer.runner.repeated.within.function import repeat
     from tracer.session import DeterminismTracer, judge
-    from tracer.trace import CallGroup, Trace, compare_draws
+    from tracer.trace import Trace, compare_draws
+    from tracer.trace.records import CallGroup
 
 _HOMES = {
-    "CallGroup": "tracer.trace",
+    "CallGroup": "tracer.trace.records",
     "DeterminismTracer": "tracer.session",
     "Finding": "tracer.findings",
     "Keep": "tracer.recording.options",

@@ -196,7 +196,7 @@ class Session:
         """Write the inputs that were kept, if any were asked for, beside the trace ``path``."""
         kept = self.recorder.kept
         if kept is not None:
-            from tracer.trace.values import inputs_path
+            from tracer.trace.values.columns import inputs_path
 
             kept.write(inputs_path(os.path.abspath(path)))
 

@@ -11,7 +11,7 @@ from tests.support.build import call, environment, trace
 from tests.support.command import Command
 from tracer.gate.baseline import HEADER, LEGEND
 from tracer.names import BlindSpotKind, Verdict
-from tracer.trace import BlindSpot, TraceSource
+from tracer.trace.records import BlindSpot, TraceSource
 
 RULE, OP = "cuda-index-add", "aten.index_add_.default"
 #: A lock file's line for the finding of ``saved``; what follows differs from test to test.

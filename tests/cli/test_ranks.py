@@ -10,7 +10,8 @@ import pytest
 from tests.report.samples import HOSTILE
 from tests.support.build import call, environment, trace
 from tests.support.command import SCRIPTS, Command, ranks
-from tracer.trace import Trace, TraceSource
+from tracer.trace import Trace
+from tracer.trace.records import TraceSource
 
 
 def save(rank: int, *calls: object, folder: Path, **fields: object) -> Path:

@@ -13,7 +13,8 @@ from tests.report.sections.test_compiled_section import compiled_trace
 from tests.support.build import call, trace
 from tests.support.command import Command, process, tracer_process
 from tracer.report.files.formats import FORMATS
-from tracer.trace import Trace, TraceSource
+from tracer.trace import Trace
+from tracer.trace.records import TraceSource
 
 HEADER = (
     "backend,torch,rule,op,phase,module,location,function,called_from,count,verdict,deterministic_mode,"

@@ -23,8 +23,8 @@ from tracer.gate.baseline import Acceptance, AcceptedBy
 from tracer.names import Overlap
 from tracer.report import Report
 from tracer.session import judge
-from tracer.trace import Trace, TraceSource, compare_ranks, save_trace
-from tracer.trace.records import Allocation, OverlapWrite
+from tracer.trace import Trace, compare_ranks, save_trace
+from tracer.trace.records import Allocation, OverlapWrite, TraceSource
 
 DOCS = Path(__file__).parents[2] / "docs"
 NAMES = ("report.schema.json", "trace.schema.json")

@@ -11,8 +11,8 @@ from tracer.findings import Finding
 from tracer.names import About, DeterministicMode, EvidenceKind, TrialArm, Untried, Verdict
 from tracer.report import Report
 from tracer.session import judge
-from tracer.trace import ArmTrials, Tried
 from tracer.trace.merging import merge_traces
+from tracer.trace.records import ArmTrials, Tried
 
 FACTS = {"device": "cpu", "dtype": "float32", "layout": "strided", "ndim": 2}
 RACES = {**FACTS, "arg.accumulate": True, "index.is_mask": False}

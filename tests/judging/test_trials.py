@@ -11,7 +11,7 @@ from tracer.findings import Finding
 from tracer.names import About, Cause, DataShown, DeterministicMode, EvidenceKind, TrialArm, Untried, Verdict
 from tracer.report import Report
 from tracer.session import judge
-from tracer.trace import ArmTrials, Tried
+from tracer.trace.records import ArmTrials, Tried
 
 RACES = {"device": "cpu", "dtype": "float32", "layout": "strided", "ndim": 1, "arg.accumulate": True}
 RACES |= {"index.is_mask": False, "index.one_value": False, "shape.numel_ge_32768": True}

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from tests.support.build import call, trace
 from tests.trace.strategies import traces
 from tracer.errors import TraceError
-from tracer.trace import SCHEMA, Trace
+from tracer.trace import Trace
 from tracer.trace import file as trace_file
+from tracer.trace.records import SCHEMA
 
 PROPERTY = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -18,10 +18,10 @@ from tests.trace.strategies import traces
 from tracer import judge
 from tracer.errors import TraceError
 from tracer.names import BlindSpotKind, DataShown, DeterministicMode, EventKind, TrialArm, Untried
-from tracer.trace import ArmTrials, BlindSpot, CudaDevice, Environment, Trace, TraceSource, Tried, merge_traces
+from tracer.trace import Trace, merge_traces
 from tracer.trace.arguments import Argument
 from tracer.trace.merging import WHOLE, declare, merged
-from tracer.trace.records import Event
+from tracer.trace.records import ArmTrials, BlindSpot, CudaDevice, Environment, Event, TraceSource, Tried
 
 
 @given(st.lists(traces, min_size=1, max_size=4))

@@ -11,7 +11,9 @@ from hypothesis import given
 from tests.support.build import call, draw, environment, trace
 from tests.trace.strategies import traces
 from tracer.report.sections.recorded import agreement, call_rows, draw_rows, ranks_named, setting_rows
-from tracer.trace import RankComparison, Trace, TraceSource, compare_ranks
+from tracer.trace import Trace, compare_ranks
+from tracer.trace.differences import RankComparison
+from tracer.trace.records import TraceSource
 
 
 def rank(number: int | None, *calls: Any, **fields: Any) -> Trace:

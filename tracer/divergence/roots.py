@@ -17,7 +17,8 @@ from tracer.divergence.recordings import Recording
 from tracer.findings import Finding
 from tracer.names import SEVERITY, About, EventKind, GeneratorKind, NumberUse, Phase, SeedOrigin, Verdict
 from tracer.trace.records import Environment, Region
-from tracer.trace.values import Group, Mark, Name, ValueKind, Values
+from tracer.trace.values import Group, Mark, ValueKind, Values
+from tracer.trace.values.columns import Name
 
 #: What shows at roots that may come from a number which is another one in every process.
 _MAY_BE_MACHINES = frozenset({Shows.STRUCTURE, Shows.DRAWN_AHEAD, Shows.OTHER_TENSORS})

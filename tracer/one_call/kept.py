@@ -9,7 +9,7 @@ from pathlib import Path
 from tracer.errors import ReportError, UsageError, reason_of
 from tracer.files import open_plain, write_whole
 from tracer.trace.records import CallGroup
-from tracer.trace.values import inputs_path
+from tracer.trace.values.columns import inputs_path
 
 #: What a function calls an argument that the op calls otherwise.
 _ALSO = {"attn_mask": "attn_bias"}

@@ -23,7 +23,8 @@ from tracer.runner.steps import Steps
 if TYPE_CHECKING:
     from tracer.recording.process_watch import ProcessWatch
     from tracer.runner.window import StepWindow
-    from tracer.trace import Environment, Trace
+    from tracer.trace import Trace
+    from tracer.trace.records import Environment
 
 
 class ScriptRecording:

@@ -18,7 +18,7 @@ from tracer.recording.torch_private import seams
 from tracer.runner.steps import Steps, WindowComplete
 from tracer.session import Session
 from tracer.tables.loading import named_variables
-from tracer.trace import Environment
+from tracer.trace.records import Environment
 
 _OTHER_THREAD = "optimizer steps ended on another thread, which is not recorded"
 _INSIDE_BACKWARD = "optimizer steps ended inside the backward pass, where recording can neither begin nor end"

@@ -11,7 +11,8 @@ import torch
 from torch._dynamo.utils import counters
 
 from tracer.session import Session
-from tracer.trace import CallGroup, Trace
+from tracer.trace import Trace
+from tracer.trace.records import CallGroup
 
 PROGRAM = """
 import torch

@@ -10,7 +10,7 @@ import torch
 
 from tests.recording.compiled.programs import Ran, groups, line_of, ran
 from tracer.names import BlindSpotKind, DeterministicMode, Direction, Phase, RegionInside, RegionOrigin
-from tracer.trace import CallGroup
+from tracer.trace.records import CallGroup
 from tracer.trace.values import Mark, read_values
 
 pytestmark = pytest.mark.usefixtures("inductor")

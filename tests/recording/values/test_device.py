@@ -11,7 +11,8 @@ import torch
 from tests.recording.values.reading import entries, moments, recorded, rows
 from tracer.recording.values import digest_table
 from tracer.recording.values.digesting.device import DeviceDigests
-from tracer.trace.values import TURN_SHIFT, Mark
+from tracer.trace.values import Mark
+from tracer.trace.values.columns import TURN_SHIFT
 
 
 def step() -> None:

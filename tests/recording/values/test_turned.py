@@ -17,7 +17,8 @@ from tracer.divergence.comparing import compare_recordings
 from tracer.divergence.recordings import Recording
 from tracer.recording.values.digest_table import DigestTable
 from tracer.recording.values.digesting import layouts
-from tracer.trace.values import TURN_SHIFT, Mark, ValueKind, Values
+from tracer.trace.values import Mark, ValueKind, Values
+from tracer.trace.values.columns import TURN_SHIFT
 
 SIZE = (64, 96)
 

@@ -13,7 +13,7 @@ from tracer.findings import Finding
 from tracer.names import SEVERITY, About, BlindSpotKind, Training, Verdict
 from tracer.report import Report
 from tracer.report.sections.answers import answers, evidence_counts, headline
-from tracer.trace import BlindSpot
+from tracer.trace.records import BlindSpot
 
 NOT_JUDGED = "(not judged: orders of sets and hashes)"
 

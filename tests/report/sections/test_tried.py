@@ -10,7 +10,7 @@ from tests.support.build import call, environment, trace
 from tracer.names import DataShown, EvidenceKind, TrialArm
 from tracer.report import Report
 from tracer.session import judge
-from tracer.trace import ArmTrials, CudaDevice, Tried
+from tracer.trace.records import ArmTrials, CudaDevice, Tried
 
 FACTS = {"device": "cuda", "dtype": "float32", "layout": "strided", "ndim": 2}
 VARIED = Tried(

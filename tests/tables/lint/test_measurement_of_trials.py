@@ -9,7 +9,8 @@ from tracer.errors import TableError
 from tracer.names import Backend, DeterministicMode
 from tracer.tables.lint.measured import contradictions, measurement_of
 from tracer.tables.loading import load_tables
-from tracer.trace import CudaDevice, Trace, Tried
+from tracer.trace import Trace
+from tracer.trace.records import CudaDevice, Tried
 
 ON_CUDA = {"device": "cuda", "dtype": "float32", "layout": "strided", "ndim": 2}
 

@@ -20,7 +20,8 @@ from tracer.recording.torch_private import seams, storages
 from tracer.recording.values.call_values import CallValues, Named
 from tracer.recording.values.digesting.device import Slot
 from tracer.recording.values.digesting.memory import digest_bytes
-from tracer.trace.values import ValueKind, fold, text_digest
+from tracer.trace.values import ValueKind, fold
+from tracer.trace.values.digests import text_digest
 
 _Tensor = torch.Tensor
 _NUMBERS = (int, float, bool, complex, str, type(None))

@@ -15,7 +15,8 @@ from tracer.recording.values.digest_table import DigestTable, Stored
 from tracer.recording.values.digesting import digests
 from tracer.recording.values.digesting.device import DeviceDigests, Slot
 from tracer.recording.values.plans import PARTIAL, Plan
-from tracer.trace.values import TURN_SHIFT, Mark, ValueKind, ValuesWriter, fold
+from tracer.trace.values import Mark, ValueKind, ValuesWriter, fold
+from tracer.trace.values.columns import TURN_SHIFT
 
 _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 _NOT_WRITTEN, _TURNED = int(Mark.OUTPUT_NOT_DIGESTED), int(Mark.TURNED)

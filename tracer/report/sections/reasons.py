@@ -8,7 +8,8 @@ from tracer.divergence.causes import Shows
 from tracer.divergence.model import Changed, NotRestored, Place, Reason, Root, Seed, Taken
 from tracer.names import NumberSource, Verdict
 from tracer.report.words import plural
-from tracer.trace.values import ValueKind, places_of, without_places
+from tracer.trace.values import ValueKind
+from tracer.trace.values.digests import places_of, without_places
 
 _SOURCES = {
     NumberSource.CLOCK: "the clock",
