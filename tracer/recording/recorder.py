@@ -146,10 +146,8 @@ class Recorder:
                 values,
                 name=name,
                 tracer_version=tracer_version,
-                modules=stack,
-                optimizer=self.optimizer,
+                attribution=self.attribution,
                 followed=self.storages,
-                sites=frames,
                 regions=self.regions,
                 working_directory=self._working_directory,
             )

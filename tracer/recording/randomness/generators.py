@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
-from collections.abc import Callable
 from functools import partial
 from types import FrameType
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 import torch
 
-from tracer.names import GeneratorKind, NumberSource, SeedOrigin
+from tracer.names import GeneratorKind, SeedOrigin
 from tracer.recording.events import EventEntry, EventLog
 from tracer.recording.patching import Call, Watch
 from tracer.recording.randomness import machine_numbers
@@ -217,22 +216,15 @@ class SeedWatch(GeneratorWatch):
         methods |= dict.fromkeys(("set_state", "set_offset", "graphsafe_set_state"), self._note_state)
         self.sees_lines = False
         for name, note in methods.items():
-            self.sees_lines |= self._watch((torch._C.Generator, name), Watch(self._look, partial(self._noted, note)))
-        if self.sees_lines:
-            owners = seams.sleeping_devices()
-            names: tuple[str, ...] = ("manual_seed", "manual_seed_all")
-        else:
-            owners, names = [torch, torch.random], ("manual_seed", "seed")
+            self.sees_lines |= self._watch((torch._C.Generator, name), Watch(self._look, note))
+        owners = seams.sleeping_devices() if self.sees_lines else [torch, torch.random]
         for owner in owners:
-            for name in names:
+            for name in ("manual_seed", "manual_seed_all" if self.sees_lines else "seed"):
                 module = torch.random if owner is torch else owner
                 self._watch((owner, name), Watch(after=partial(self._announced, module.__name__)))
 
     def _look(self, call: Call) -> None:
         call.seen = state_of(call.first) if self._followed and self._is_default(call.first) else b""
-
-    def _noted(self, note: Callable[[Call, SeedCaller], None], call: Call) -> None:
-        note(call, seed_caller(call.frame))
 
     def _announced(self, module: str, call: Call) -> None:
         """torch seeds a device that is not started: the call waits in a queue, its line is noted now."""
@@ -243,12 +235,11 @@ class SeedWatch(GeneratorWatch):
             number = int(torch.initial_seed() if seed is None else seed) % 2**64
             self._of_defaults.note(number, self._at(origin, call.frame))
             name = GeneratorKind.TORCH.value if module == "torch.random" else module.split(".")[1]
-            self._note_seeding(name, origin, call.frame, source)
+            self._note_event(name, origin, call.frame, source)
 
-    def _note_seed(self, call: Call, caller: SeedCaller) -> None:
-        generator, before = call.first, call.seen
-        # `manual_seed` is given a number.
-        is_from_machine = len(call.args) == 1 and not call.kwargs
+    def _note_seed(self, call: Call) -> None:
+        generator, before, caller = call.first, call.seen, seed_caller(call.frame)
+        is_from_machine = len(call.args) == 1 and not call.kwargs  # `manual_seed` takes a number
         seed = generator.initial_seed()
         is_default = self._is_default(generator)
         values = self._of_defaults if is_default else self._of_passed
@@ -278,11 +269,11 @@ class SeedWatch(GeneratorWatch):
             events: list[EventEntry] = []  # one call that seeds several devices, or one that was announced
         else:
             name = GeneratorKind.TORCH.value if caller.through_torch_random else _event_name(device, is_default)
-            events = self._note_seeding(name, origin, caller.frame, source)
+            events = self._note_event(name, origin, caller.frame, source)
         self._reseeded(generator, before, events)
 
-    def _note_state(self, call: Call, caller: SeedCaller) -> None:
-        generator, before = call.first, call.seen
+    def _note_state(self, call: Call) -> None:
+        generator, before, caller = call.first, call.seen, seed_caller(call.frame)
         seed = generator.initial_seed()
         is_default = self._is_default(generator)
         values = self._of_defaults if is_default else self._of_passed
@@ -294,15 +285,8 @@ class SeedWatch(GeneratorWatch):
             events = self._note_event(_event_name(generator.device, is_default), SeedOrigin.RESTORED, caller.frame)
         self._reseeded(generator, before, events)
 
-    def _note_seeding(
-        self, name: str, origin: SeedOrigin, frame: FrameType | None, source: NumberSource | None
-    ) -> list[EventEntry]:
-        if source is not None:
-            machine_numbers.note_seed(source, name, frame)
-        return self._note_event(name, origin, frame)
-
     def _reseeded(self, generator: Any, before: bytes, events: list[EventEntry] | None) -> None:
-        """``events``: those of the call that did it, none where nobody asked for it; ``None``: they come later."""
+        """``events``: those of the call that did it, empty if torch did it by itself; ``None``: they come later."""
         if not before:
             return
         name, _ = seams.default_generator(generator.device)

@@ -133,6 +133,7 @@ class HostWatch(GeneratorWatch):
         saved = self.saved.get((generator.name, generator.digest())) if is_restored else None
         if saved is not None and before == generator.digest():
             return  # torch's compiler does so in the program's own frame, whenever it comes upon one
+        source = None
         if is_restored:
             origin = SeedOrigin.RESTORED
         elif not args or args[0] is None:
@@ -140,11 +141,9 @@ class HostWatch(GeneratorWatch):
         else:
             source = machine_numbers.seed_source(args[0], frame)
             origin = SeedOrigin.PROGRAM if source is None else SeedOrigin.MACHINE
-            if source is not None:
-                machine_numbers.note_seed(source, generator.name, frame)
         generator.provenance = saved or self._at(origin, frame)
         is_torchs = is_restored and is_torchs_own(frame.f_code.co_filename)  # what it compiled may have drawn
-        events = [] if is_torchs else self._note_event(generator.name, origin, frame)
+        events = [] if is_torchs else self._note_event(generator.name, origin, frame, source)
         for recording in tuple(self.recordings):
             recording.host_seeded(generator, former, before, events)
 

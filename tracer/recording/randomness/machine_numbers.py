@@ -208,13 +208,18 @@ class NumberLog:
         return key
 
 
+def _frames(frame: FrameType | None) -> Iterator[tuple[FrameType, str]]:
+    """``frame`` and its callers, each with its file."""
+    while frame is not None:
+        yield frame, frame.f_code.co_filename
+        frame = frame.f_back
+
+
 def _outside(frame: FrameType | None) -> FrameType | None:
     """The caller's frame, outside ``random``, ``uuid``, ``secrets``, NumPy's ``random`` and this package."""
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if name not in _PASSING_ON and not name.startswith(_OWN) and _NUMPY_RANDOM not in name:
-            return frame
-        frame = frame.f_back
+    for caller, file in _frames(frame):
+        if file not in _PASSING_ON and not file.startswith(_OWN) and _NUMPY_RANDOM not in file:
+            return caller
     return None
 
 
@@ -229,11 +234,7 @@ def _is_numpys(frame: FrameType) -> bool:
 
 def _is_import(frame: FrameType | None) -> bool:
     """Does a module run for the first time?"""
-    while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
-            return True
-        frame = frame.f_back
-    return False
+    return any(file.startswith("<frozen importlib") for _, file in _frames(frame))
 
 
 def _state_of(generator: random.Random) -> int:

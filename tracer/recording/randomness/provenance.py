@@ -10,10 +10,11 @@ import os
 from collections.abc import Callable, Hashable
 from types import FrameType
 
-from tracer.names import EventKind, SeedOrigin
+from tracer.names import EventKind, NumberSource, SeedOrigin
 from tracer.recording.events import EventEntry, EventLog
 from tracer.recording.origin.sites import NOWHERE, Site, Sites
 from tracer.recording.patching import Holder, Watch, place
+from tracer.recording.randomness import machine_numbers
 
 #: Seeds that are remembered per line: a program that seeds in each step must not fill the memory.
 _KEPT = 256
@@ -106,8 +107,12 @@ class GeneratorWatch:
     def _at(self, origin: SeedOrigin, frame: FrameType | None) -> Provenance:
         return self._origins.at(origin, self._sites.innermost(frame))
 
-    def _note_event(self, name: str, origin: SeedOrigin, frame: FrameType | None) -> list[EventEntry]:
-        """Note in each log that generator ``name`` was seeded."""
+    def _note_event(
+        self, name: str, origin: SeedOrigin, frame: FrameType | None, source: NumberSource | None = None
+    ) -> list[EventEntry]:
+        """Note in each log that generator ``name`` was seeded; ``source``: what a seed of the machine's comes from."""
+        if source is not None:
+            machine_numbers.note_seed(source, name, frame)
         logs = {id(log): log for log in self._logs}.values()
         events = (log.note(EventKind.SEED, name, frame=frame, value=str(origin)) for log in logs)
         return [event for event in events if event is not None]

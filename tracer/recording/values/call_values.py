@@ -188,7 +188,7 @@ class CallValues(Observer):
             kind = ValueKind.OUTSIDE_CHANGE
         if type(digest) is Slot:
             origin = self.writer.entry(kind, name, 0, position)
-            self._deferred.awaits_entry(origin, digest)
+            self._deferred.entries.append((origin, digest))
             return origin
         return self.writer.entry(kind, name, digest, position)
 
@@ -263,7 +263,7 @@ class CallValues(Observer):
             pending=is_pending,
         )
         if is_pending:
-            self._deferred.awaits(index, inputs, outputs)
+            self._deferred.calls[index] = inputs, outputs
         for stored in outcome.written:
             stored.origin = index
         if outcome.targets:
@@ -364,9 +364,15 @@ class CallValues(Observer):
         except (NotImplementedError, RuntimeError):
             return False
 
-    def moment_later(self, kind: ValueKind, name: str, slot: Slot, position: int) -> None:
-        """A state whose digest is on a device."""
-        self._deferred.awaits_moment(kind, name, slot, position)
+    def moment(self, kind: ValueKind, name: str, tensor: torch.Tensor) -> None:
+        """Digest a state as it is now."""
+        digest = self.digest_now(tensor)
+        if digest is None or self.writer is None:
+            return
+        if type(digest) is Slot:
+            self._deferred.moments.append((kind, name, digest))
+        else:
+            self.writer.moment(kind, name, digest)
 
     def settle(self) -> None:
         """The step ended: what was awaited is fetched, or given up."""

@@ -18,7 +18,6 @@ from tracer.recording.origin.modules import ModuleStack
 from tracer.recording.randomness.generators import state_of
 from tracer.recording.torch_private import seams, storages
 from tracer.recording.values.call_values import CallValues, Named
-from tracer.recording.values.digesting.device import Slot
 from tracer.recording.values.digesting.memory import digest_bytes
 from tracer.trace.values import ValueKind, fold
 from tracer.trace.values.digests import text_digest
@@ -66,18 +65,7 @@ class Moments:
                 if isinstance(tensor, _Tensor):
                     yield f"{path}.{name}" if path else name, tensor
 
-    def _say(self, kind: ValueKind, name: str, tensor: torch.Tensor, position: int = -1) -> Any:
-        writer = self._calls.writer
-        digest = self._calls.digest_now(tensor)
-        if digest is None or writer is None:
-            return None
-        if type(digest) is Slot:
-            self._calls.moment_later(kind, name, digest, position)
-        else:
-            writer.moment(kind, name, digest, position)
-        return digest
-
-    def _say_text(self, kind: ValueKind, name: str, text: str) -> None:
+    def _write_text(self, kind: ValueKind, name: str, text: str) -> None:
         if self._calls.writer is not None:
             self._calls.writer.moment(kind, name, text_digest(text), text=text)
 
@@ -87,35 +75,35 @@ class Moments:
             others = []
             for key, value in group.items():
                 if isinstance(value, _Tensor):
-                    self._say(ValueKind.HYPERPARAMETER, f"{key} of group {number}", value)
+                    self._calls.moment(ValueKind.HYPERPARAMETER, f"{key} of group {number}", value)
                 elif key == "lr":
-                    self._say_text(ValueKind.HYPERPARAMETER, f"lr of group {number}", repr(value))
+                    self._write_text(ValueKind.HYPERPARAMETER, f"lr of group {number}", repr(value))
                 elif _is_numbers(value):
                     others.append(f"{key}={value!r}")
-            self._say_text(ValueKind.HYPERPARAMETER, f"others of group {number}", ", ".join(others))
+            self._write_text(ValueKind.HYPERPARAMETER, f"others of group {number}", ", ".join(others))
             for place, parameter in enumerate(group["params"]):
                 name = self._modules.parameter(parameter)[0] or f"parameter {place} of group {number}"
-                self._say(ValueKind.PARAMETER, name, parameter)
+                self._calls.moment(ValueKind.PARAMETER, name, parameter)
                 if parameter.grad is not None:
-                    self._say(ValueKind.GRADIENT, name, parameter.grad)
+                    self._calls.moment(ValueKind.GRADIENT, name, parameter.grad)
                 for key, value in (optimizer.state.get(parameter) or {}).items():
                     if isinstance(value, _Tensor):
-                        self._say(ValueKind.OPTIMIZER_STATE, f"{key} of {name}", value)
+                        self._calls.moment(ValueKind.OPTIMIZER_STATE, f"{key} of {name}", value)
                     elif isinstance(value, _NUMBERS):
-                        self._say_text(ValueKind.OPTIMIZER_STATE, f"{key} of {name}", repr(value))
+                        self._write_text(ValueKind.OPTIMIZER_STATE, f"{key} of {name}", repr(value))
         self.buffers()
         self.generators()
 
     def at_the_end(self) -> None:
         """Recording ends: digest every parameter and buffer, and the generators."""
         for kind, name, tensor in self._states():
-            self._say(kind, name, tensor)
+            self._calls.moment(kind, name, tensor)
         self.generators()
 
     def buffers(self) -> None:
         """Every buffer of a module that was met."""
         for name, buffer in self._tensors(ValueKind.BUFFER):
-            self._say(ValueKind.BUFFER, name, buffer)
+            self._calls.moment(ValueKind.BUFFER, name, buffer)
 
     def generators(self) -> None:
         """Every generator that exists: torch's, Python's, NumPy's if it is loaded."""
@@ -155,10 +143,10 @@ class Moments:
         name = type(thing).__name__
         fields = [(key, value) for key, value in vars(thing).items() if not key.startswith("_init")][:_MOST_FIELDS]
         numbers = [f"{key.lstrip('_')}={value!r}" for key, value in fields if _is_numbers(value)]
-        self._say_text(kind, name, ", ".join(numbers))
+        self._write_text(kind, name, ", ".join(numbers))
         for key, value in fields:
             if isinstance(value, _Tensor):
-                self._say(kind, f"{key.lstrip('_')} of {name}", value)
+                self._calls.moment(kind, f"{key.lstrip('_')} of {name}", value)
 
 
 def _is_numbers(value: Any) -> bool:

@@ -41,27 +41,17 @@ class Target:
 
 
 class DeferredDigests:
-    """Calls and entries of one recording whose digests are awaited."""
+    """Calls, entries and states of one recording whose digests are still on a device."""
 
     def __init__(self, device: DeviceDigests) -> None:
         self._device = device
-        self._calls: dict[int, tuple[list[Any], list[Any]]] = {}
+        self.calls: dict[int, tuple[list[Any], list[Any]]] = {}
+        """By number of the call: the digests of its inputs and outputs."""
         self._unread: set[int] = set()
         """Collectives whose results nobody read yet."""
-        self._entries: list[tuple[int, Slot]] = []
-        self._moments: list[tuple[ValueKind, str, Slot, int]] = []
-
-    def awaits(self, index: int, inputs: list[Any], outputs: list[Any]) -> None:
-        """Call number ``index`` was written without its digests."""
-        self._calls[index] = (inputs, outputs)
-
-    def awaits_entry(self, origin: int, slot: Slot) -> None:
-        """An entry was written without its digest."""
-        self._entries.append((origin, slot))
-
-    def awaits_moment(self, kind: ValueKind, name: str, slot: Slot, position: int) -> None:
-        """Write a state when the step ends and its digest is there."""
-        self._moments.append((kind, name, slot, position))
+        self.entries: list[tuple[int, Slot]] = []
+        self.moments: list[tuple[ValueKind, str, Slot]] = []
+        """Kind, name and digest of states, which are written when the step ends."""
 
     def when_read(self, writer: ValuesWriter, index: int, targets: list[Target]) -> None:
         """Digest what a collective writes as soon as somebody reads it: it is over by then."""
@@ -79,33 +69,31 @@ class DeferredDigests:
             target.stored.waiting = partial(read, place)
 
     def _complete(self, writer: ValuesWriter, index: int, digests: list[Any]) -> None:
-        if index not in self._calls:
+        if index not in self.calls:
             return  # given up
-        inputs, outputs = self._calls[index]
+        inputs, outputs = self.calls[index]
         if None not in digests:
             self._unread.discard(index)
         outputs += [digest for digest in digests if digest is not None]
         if Slot not in map(type, (*inputs, *outputs)):
-            del self._calls[index]
+            del self.calls[index]
             marks = _NOT_WRITTEN if None in digests else 0
             writer.settle(index, fold(inputs), fold(outputs), marks)
 
     def settle(self, writer: ValuesWriter) -> None:
         """The step ended: fetch what waits on devices, and give up what nobody read."""
-        if not self._calls and not self._entries and not self._moments:
+        if not self.calls and not self.entries and not self.moments:
             return
         self._device.fetch()
-        for origin, slot in self._entries:
+        for origin, slot in self.entries:
             writer.settle_entry(origin, slot.value)
-        self._entries.clear()
-        for index, (inputs, outputs) in self._calls.items():
+        for index, (inputs, outputs) in self.calls.items():
             marks = _NOT_WRITTEN if index in self._unread else 0
             writer.settle(index, fold(map(_fetched, inputs)), fold(map(_fetched, outputs)), marks)
-        self._calls.clear()
-        self._unread.clear()
-        for kind, name, slot, position in self._moments:
-            writer.moment(kind, name, slot.value, position)
-        self._moments.clear()
+        for kind, name, slot in self.moments:
+            writer.moment(kind, name, slot.value)
+        for settled in (self.entries, self.calls, self._unread, self.moments):
+            settled.clear()
 
 
 def _fetched(digest: Any) -> int:

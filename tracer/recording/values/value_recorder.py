@@ -16,9 +16,8 @@ from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.compiled.executions import Run
 from tracer.recording.compiled.listing import RegionList
 from tracer.recording.memory_observers import StorageObservers
-from tracer.recording.origin.modules import ModuleStack
-from tracer.recording.origin.optimizers import OptimizerWatch
-from tracer.recording.origin.sites import Sites, placed, spell
+from tracer.recording.origin.attribution import Attribution
+from tracer.recording.origin.sites import placed, spell
 from tracer.recording.patching import Call
 from tracer.recording.values.call_values import CallValues
 from tracer.recording.values.moments import Moments
@@ -40,29 +39,27 @@ class ValuesRecording:
         *,
         name: str,
         tracer_version: str,
-        modules: ModuleStack,
-        optimizer: OptimizerWatch,
+        attribution: Attribution,
         followed: StorageObservers,
-        sites: Sites,
         regions: RegionList,
         working_directory: str,
     ) -> None:
         self.path = path
         self._name = name
         self._tracer_version = tracer_version
-        self._optimizer = optimizer
-        self._sites = sites
+        self._optimizer = attribution.optimizer
+        self._sites = attribution.sites
         self._working_directory = working_directory
         self._writer: ValuesWriter | None = None
         self.first_step = 0
         """Optimizer steps that ended before recording began: steps count from 0, as ``--steps`` counts them."""
         self.calls = CallValues(
-            self._describe, lambda tensor: self.moments.named(tensor), lambda: optimizer.active, followed
+            self._describe, lambda tensor: self.moments.named(tensor), lambda: self._optimizer.active, followed
         )
         self.regions = RegionValues(self.calls, self._describe_region)
         """Observes every execution of a compiled region."""
         self._region_list = regions
-        self.moments = Moments(self.calls, modules)
+        self.moments = Moments(self.calls, attribution.modules)
         self._iterators: _Living[str] = _Living()
         """What a loader's iterators are called."""
         self._stepping: _Living[ValueKind] = _Living()
