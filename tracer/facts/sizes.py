@@ -177,9 +177,7 @@ FACTS = (
     asked("shape.topk_radix", _topk_radix, "topk: is k 64, 128, 256, 512 or 1024, along the last dimension?"),
     asked("shape.grows", _grows, "Resizing: is the storage too small for the new size?"),
     asked(
-        "shape.divides_evenly",
-        _divides_evenly,
-        "Adaptive pooling: is each input size a multiple of its output size?",
+        "shape.divides_evenly", _divides_evenly, "Adaptive pooling: is each input size a multiple of its output size?"
     ),
     asked("shape.same_size", _same_size, "Resampling: does the output size equal the input size?"),
     noted(

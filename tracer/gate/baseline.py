@@ -95,14 +95,8 @@ class BaselineComparison(NamedTuple):
 
 def risk_of(finding: Finding) -> Risk:
     """What ``finding`` is, whatever its line and count."""
-    cells = (
-        finding.rule,
-        finding.op or finding.name or finding.subject,
-        finding.phase.value,
-        finding.module,
-        file_of(finding.location),
-        finding.function,
-    )
+    what, file = finding.op or finding.name or finding.subject, file_of(finding.location)
+    cells = (finding.rule, what, finding.phase.value, finding.module, file, finding.function)
     # A file's name may hold what no text file can: it becomes a question mark here as in the lock file.
     return Risk(*(cell.encode("utf-8", "replace").decode("utf-8") for cell in cells))
 
@@ -125,7 +119,7 @@ def compare(findings: Iterable[Finding], accepted: Iterable[Accepted], today: da
             new.append(finding)
         elif line.until is not None and line.until <= today:
             expired.append(finding)
-        elif _rank(finding.verdict) < _rank(line.verdict):
+        elif SEVERITY.index(finding.verdict) < SEVERITY.index(line.verdict):
             worsened.append(finding)
         else:
             known.append(finding)
@@ -139,13 +133,8 @@ def updated(findings: Iterable[Finding], accepted: Iterable[Accepted]) -> tuple[
     worst: dict[Risk, Verdict] = {}
     for finding in findings:
         risk = risk_of(finding)
-        if risk not in worst or _rank(finding.verdict) < _rank(worst[risk]):
-            worst[risk] = finding.verdict
-    kept = (
-        lines[risk]._replace(verdict=verdict) if risk in lines else Accepted(risk, verdict)
-        for risk, verdict in worst.items()
-    )
-    return tuple(sorted(kept, key=lambda one: one.risk))
+        worst[risk] = min(worst.get(risk, finding.verdict), finding.verdict, key=SEVERITY.index)
+    return tuple(lines.get(risk, Accepted(risk, worst[risk]))._replace(verdict=worst[risk]) for risk in sorted(worst))
 
 
 def read_baseline(path: str | os.PathLike[str]) -> tuple[Accepted, ...]:
@@ -168,14 +157,10 @@ def parse_baseline(text: str, source: str) -> tuple[Accepted, ...]:
         raise BaselineError(f"{source} is no baseline of this release: its first line is not its header", hint=hint)
     accepted: dict[Risk, Accepted] = {}
     for number, line in enumerate(lines, 1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        one = _parse_line(line, f"{source}:{number}", number)
-        if one.risk in accepted:
-            raise BaselineError(
-                f"{source}:{number} accepts what line {accepted[one.risk].line} accepts", hint="drop one"
-            )
-        accepted[one.risk] = one
+        if line.strip() and not line.startswith("#"):
+            entry = _parse_line(line, f"{source}:{number}", number)
+            if (earlier := accepted.setdefault(entry.risk, entry)) is not entry:
+                raise BaselineError(f"{source}:{number} accepts what line {earlier.line} accepts", hint="drop one")
     return tuple(accepted.values())
 
 
@@ -187,23 +172,22 @@ def _parse_line(line: str, where: str, number: int) -> Accepted:
     try:
         worst = Verdict(verdict)
     except ValueError as problem:
-        known = ", ".join(SEVERITY)
-        raise BaselineError(f"{where}: there is no verdict {verdict!r}", hint=f"choose one of {known}") from problem
+        hint = f"choose one of {', '.join(SEVERITY)}"
+        raise BaselineError(f"{where}: there is no verdict {verdict!r}", hint=hint) from problem
     try:
         day = datetime.date.fromisoformat(until) if until else None
     except ValueError as problem:
-        raise BaselineError(
-            f"{where}: {until!r} is no day", hint="write it as 2027-01-31, or leave it empty"
-        ) from problem
+        hint = "write it as 2027-01-31, or leave it empty"
+        raise BaselineError(f"{where}: {until!r} is no day", hint=hint) from problem
     return Accepted(Risk(*risk), worst, day, reason, number)
 
 
 def format_baseline(accepted: Iterable[Accepted]) -> str:
     """The lock file's text, sorted; the same findings give the same bytes."""
     lines = [HEADER, LEGEND]
-    for entry in sorted(accepted, key=lambda one: one.risk):
+    for entry in sorted(accepted, key=lambda line: line.risk):
         until = entry.until.isoformat() if entry.until else ""
-        lines.append(" | ".join(_escape(cell) for cell in (*entry.risk, entry.verdict.value, until, entry.reason)))
+        lines.append(" | ".join(map(_escape, (*entry.risk, entry.verdict.value, until, entry.reason))))
     return "\n".join(lines) + "\n"
 
 
@@ -212,7 +196,7 @@ def write_baseline(path: str | os.PathLike[str], accepted: Iterable[Accepted]) -
     write_whole(path, format_baseline(accepted).encode("utf-8"), error=BaselineError)
 
 
-_ESCAPES: Mapping[str, str] = {"\\": "\\\\", "|": "\\|", "\n": "\\n", "\r": "\\r"}
+_ESCAPES = str.maketrans({"\\": "\\\\", "|": "\\|", "\n": "\\n", "\r": "\\r"})
 _TOKEN = re.compile(r"\\.?|[^\\]", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.?)", re.DOTALL)
 _MEANINGS: Mapping[str, str] = {"n": "\n", "r": "\r", "s": " "}
@@ -220,10 +204,10 @@ _MEANINGS: Mapping[str, str] = {"n": "\n", "r": "\r", "s": " "}
 
 def _escape(cell: str) -> str:
     """``cell`` on one line, bars escaped; spaces at its ends are spelt out, for those around a bar do not count."""
+    end = len(cell) - len(cell.rstrip(" "))
     inner = cell.strip(" ")
-    start = len(cell) - len(cell.lstrip(" ")) if inner else len(cell)
-    end = len(cell) - len(cell.rstrip(" ")) if inner else 0
-    return "\\s" * start + "".join(_ESCAPES.get(letter, letter) for letter in inner) + "\\s" * end
+    start = len(cell) - end - len(inner)
+    return "\\s" * start + inner.translate(_ESCAPES) + "\\s" * end
 
 
 def _split(line: str) -> list[str]:
@@ -235,7 +219,3 @@ def _split(line: str) -> list[str]:
         else:
             cells[-1] += token
     return [_ESCAPED.sub(lambda found: _MEANINGS.get(found[1], found[1]), cell.strip(" ")) for cell in cells]
-
-
-def _rank(verdict: Verdict) -> int:
-    return SEVERITY.index(verdict)

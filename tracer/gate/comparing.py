@@ -86,19 +86,12 @@ def compare_judgements(
     it parts first.
     """
     ours, theirs = _by_key(before.findings), _by_key(after.findings)
-    found = []
-    same = 0
-    for key in dict.fromkeys((*ours, *theirs)):
-        difference = _difference(ours.get(key), theirs.get(key))
-        if difference is None:
-            same += 1
-        else:
-            found.append(difference)
+    compared = [_difference(ours.get(key), theirs.get(key)) for key in dict.fromkeys((*ours, *theirs))]
     return Comparison(
         before=before.target,
         after=after.target,
-        differences=tuple(sorted(found, key=_order)),
-        same=same,
+        differences=tuple(sorted(filter(None, compared), key=_order)),
+        same=compared.count(None),
         settings=tuple(_settings(before.trace.environment, after.trace.environment)),
         tally_before=before.tally.as_is,
         tally_after=after.tally.as_is,
@@ -109,7 +102,8 @@ def compare_judgements(
 class _Side(msgspec.Struct):
     """All findings of one key, as one: the worst verdicts, all calls."""
 
-    worst: Finding
+    finding: Finding
+    """The first."""
     verdict: Verdict
     mode: Verdict
     calls: int
@@ -135,41 +129,40 @@ def _difference(before: _Side | None, after: _Side | None) -> Difference | None:
     side = after or before
     if kind is None or side is None:
         return None
-    one = side.worst
+    finding = side.finding
     return Difference(
         kind=kind,
-        op=one.op or one.subject,
-        phase=one.phase.value,
-        module=one.module,
-        place=one.location or one.called_from,
+        op=finding.op or finding.subject,
+        phase=finding.phase.value,
+        module=finding.module,
+        place=finding.location or finding.called_from,
         before=before.verdict if before else None,
         after=after.verdict if after else None,
         mode_before=before.mode if before else None,
         mode_after=after.mode if after else None,
         calls_before=before.calls if before else 0,
         calls_after=after.calls if after else 0,
-        rule=one.rule,
-        why=one.why,
-        remedy=one.remedy,
+        rule=finding.rule,
+        why=finding.why,
+        remedy=finding.remedy,
     )
 
 
 def _kind(before: _Side | None, after: _Side | None) -> Kind | None:
     if before is None or after is None:
         return Kind.NEW if before is None else Kind.GONE
-    for one, other, worse in (
-        (before.verdict, after.verdict, Kind.WORSENED),
-        (before.mode, after.mode, Kind.MODE_WORSENED),
-    ):
-        if one is not other:
-            return worse if SEVERITY.index(other) < SEVERITY.index(one) else Kind.IMPROVED
+    verdicts = (before.verdict, after.verdict, Kind.WORSENED)
+    for old, new, worse in (verdicts, (before.mode, after.mode, Kind.MODE_WORSENED)):
+        if old is not new:
+            return worse if SEVERITY.index(new) < SEVERITY.index(old) else Kind.IMPROVED
     return Kind.RECOUNTED if before.calls != after.calls else None
 
 
-def _order(one: Difference) -> tuple[object, ...]:
-    verdict = one.after or one.before or Verdict.DETERMINISTIC
-    calls = one.calls_after or one.calls_before
-    return (list(Kind).index(one.kind), SEVERITY.index(verdict), -calls, one.place, one.op, one.phase, one.module)
+def _order(difference: Difference) -> tuple[object, ...]:
+    verdict = difference.after or difference.before or Verdict.DETERMINISTIC
+    calls = difference.calls_after or difference.calls_before
+    place = (difference.place, difference.op, difference.phase, difference.module)
+    return (list(Kind).index(difference.kind), SEVERITY.index(verdict), -calls, *place)
 
 
 def _settings(before: Environment, after: Environment) -> Iterable[SettingDifference]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from tracer.errors import UsageError
 from tracer.findings import Finding
 from tracer.gate.baseline import Acceptance, Accepted, AcceptedBy, BaselineComparison, Risk, compare, file_of, risk_of
 from tracer.names import Verdict
 
+Item = TypeVar("Item")
 #: What ``--fail-on`` takes beside verdicts: any finding that no baseline accepts, whatever its verdict.
 NEW = "new"
 #: Verdicts that stop by default.
@@ -54,12 +55,13 @@ class Decision(NamedTuple):
 def parse_fail_on(text: str) -> tuple[frozenset[Verdict], bool]:
     """``raises,nondeterministic,new`` as verdicts and whether new findings stop; ``UsageError`` for another word."""
     words = [word.strip().lower() for word in text.split(",") if word.strip()]
-    known = [verdict.value for verdict in Verdict if verdict is not Verdict.DETERMINISTIC]
+    known = [*(verdict.value for verdict in Verdict if verdict is not Verdict.DETERMINISTIC), NEW]
+    hint = f"choose from {', '.join(known)}"
     for word in words:
-        if word != NEW and word not in known:
-            raise UsageError(f"--fail-on: there is no verdict {word!r}", hint=f"choose from {', '.join([*known, NEW])}")
+        if word not in known:
+            raise UsageError(f"--fail-on: there is no verdict {word!r}", hint=hint)
     if not words:
-        raise UsageError("--fail-on names nothing", hint=f"choose from {', '.join([*known, NEW])}")
+        raise UsageError("--fail-on names nothing", hint=hint)
     return frozenset(Verdict(word) for word in words if word != NEW), NEW in words
 
 
@@ -72,30 +74,28 @@ def decide(
     today: datetime.date,
 ) -> Decision:
     """Put each of ``findings`` through ``gate``; ``accepted`` is the baseline, as of ``today``."""
-    ignored: list[Finding] = []
-    silenced: list[Finding] = []
-    judged: list[Finding] = []
-    for finding in findings:
-        if not _is_named(names_of(finding), gate):
-            ignored.append(finding)
-        else:
-            (silenced if is_silenced(finding) else judged).append(finding)
-    lines = tuple(accepted)
-    met, passed_over = ({risk_of(finding) for finding in group} for group in ((*judged, *silenced), ignored))
-    unlooked = tuple(
-        line
-        for line in lines
-        if line.risk not in met and (line.risk in passed_over or not _is_named(_names(line.risk), gate))
+    selected, ignored = _parted(findings, lambda finding: _is_named(names_of(finding), gate))
+    silenced, judged = _parted(selected, is_silenced)
+    looked_at, passed_over = set(map(risk_of, selected)), set(map(risk_of, ignored))
+    unlooked, lines = _parted(
+        accepted,
+        lambda line: (
+            line.risk not in looked_at and (line.risk in passed_over or not _is_named(_names(line.risk), gate))
+        ),
     )
-    aside = {line.risk for line in unlooked}
-    compared = compare(judged, (line for line in lines if line.risk not in aside), today)
+    compared = compare(judged, lines, today)
     known = set(map(id, compared.known))
-    failing: list[Finding] = []
-    passing: list[Finding] = []
-    for finding in judged:
-        if id(finding) not in known:
-            (failing if gate.new or finding.verdict in gate.verdicts else passing).append(finding)
-    return Decision(tuple(failing), tuple(passing), tuple(ignored), tuple(silenced), compared, unlooked)
+    unaccepted = (finding for finding in judged if id(finding) not in known)
+    failing, passing = _parted(unaccepted, lambda finding: gate.new or finding.verdict in gate.verdicts)
+    return Decision(failing, passing, ignored, silenced, compared, unlooked)
+
+
+def _parted(items: Iterable[Item], is_first: Callable[[Item], bool]) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
+    """``items`` for which ``is_first`` holds, and the others."""
+    parts: tuple[list[Item], list[Item]] = ([], [])
+    for item in items:
+        parts[not is_first(item)].append(item)
+    return tuple(parts[0]), tuple(parts[1])
 
 
 def acceptances(
@@ -109,24 +109,21 @@ def acceptances(
     ``accepted`` is the baseline, whose reasons are kept; ``reason_at`` gives those of comments in the code.
     """
     reasons = {line.risk: line.reason for line in accepted}
-    spoken: dict[int, tuple[AcceptedBy, str]] = {}
-    for finding in decision.compared.known:
-        spoken[id(finding)] = (AcceptedBy.BASELINE, reasons.get(risk_of(finding), ""))
-    for finding in decision.silenced:
-        spoken[id(finding)] = (AcceptedBy.COMMENT, reason_at(finding))
-    for finding in decision.ignored:
-        spoken[id(finding)] = (AcceptedBy.SELECTION, "")
-    return tuple(
-        Acceptance(finding=place, by=spoken[id(one)][0], reason=spoken[id(one)][1])
-        for place, one in enumerate(findings)
-        if id(one) in spoken
+    places = {id(finding): place for place, finding in enumerate(findings)}
+    by_group: tuple[tuple[AcceptedBy, tuple[Finding, ...], Callable[[Finding], str]], ...] = (
+        (AcceptedBy.BASELINE, decision.compared.known, lambda finding: reasons.get(risk_of(finding), "")),
+        (AcceptedBy.COMMENT, decision.silenced, reason_at),
+        (AcceptedBy.SELECTION, decision.ignored, lambda finding: ""),
     )
+    spoken = [(finding, by, reason) for by, group, reason in by_group for finding in group if id(finding) in places]
+    spoken.sort(key=lambda accepted: places[id(accepted[0])])
+    return tuple(Acceptance(finding=places[id(f)], by=by, reason=reason(f)) for f, by, reason in spoken)
 
 
 def places_of(findings: Sequence[Finding], some: Iterable[Finding]) -> frozenset[int]:
     """Where ``some`` of ``findings`` stand, from 0."""
     wanted = set(map(id, some))
-    return frozenset(place for place, one in enumerate(findings) if id(one) in wanted)
+    return frozenset(place for place, finding in enumerate(findings) if id(finding) in wanted)
 
 
 def names_of(finding: Finding) -> tuple[str, ...]:
@@ -143,8 +140,7 @@ def _names(risk: Risk) -> tuple[str, ...]:
 
 def _is_named(names: Sequence[str], gate: Gate) -> bool:
     """Is it looked at: some glob of ``select`` names it (or there is none), and none of ``ignore``?"""
-    return (not gate.select or _any_matches(gate.select, names)) and not _any_matches(gate.ignore, names)
-
-
-def _any_matches(globs: Iterable[str], names: Sequence[str]) -> bool:
-    return any(fnmatchcase(name, glob) for glob in globs for name in names)
+    selected, ignored = (
+        any(fnmatchcase(name, glob) for glob in globs for name in names) for globs in (gate.select, gate.ignore)
+    )
+    return (selected or not gate.select) and not ignored

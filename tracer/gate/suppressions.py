@@ -12,6 +12,7 @@ import glob
 import io
 import re
 import tokenize
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -48,22 +49,22 @@ class Suppressions:
     def __init__(self, root: Path) -> None:
         self._root = root.resolve()
         self._files: dict[str, Mapping[int, tuple[str, ...]]] = {}
-        self.used: dict[Comment, int] = {}
+        self.used: Counter[Comment] = Counter()
         """Comments that silenced something, with how many findings."""
 
     def silences(self, finding: Finding) -> bool:
         """Does a comment at the finding's line, or at the user's line that led to it, name its rule?"""
         comment = self.comment_on(finding)
         if comment is not None:
-            self.used[comment] = self.used.get(comment, 0) + 1
+            self.used[comment] += 1
         return comment is not None
 
     def comment_on(self, finding: Finding) -> Comment | None:
         """The comment that silences ``finding``, where there is one."""
-        comments = (comment for location in (finding.location, finding.called_from) for comment in self._at(location))
-        return next(
-            (comment for comment in comments if any(fnmatchcase(finding.rule, rule) for rule in comment.rules)), None
-        )
+        for comment in (*self._at(finding.location), *self._at(finding.called_from)):
+            if any(fnmatchcase(finding.rule, rule) for rule in comment.rules):
+                return comment
+        return None
 
     def names_host(self, location: str) -> bool:
         """Does a comment say that the line's calls run on the host?"""

@@ -12,10 +12,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 #: Every minor release that a table may have been reviewed for, oldest first.
-RELEASES: tuple[str, ...] = (
-    *(f"1.{minor}" for minor in range(11, 14)),
-    *(f"2.{minor}" for minor in range(16)),
-)
+RELEASES: tuple[str, ...] = (*(f"1.{minor}" for minor in range(11, 14)), *(f"2.{minor}" for minor in range(16)))
 
 
 def release(text: str) -> str:
