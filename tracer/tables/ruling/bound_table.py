@@ -99,18 +99,9 @@ def safe_ruling(backend: Backend) -> RuleOutcome:
 
 def unknown_ruling(backend: Backend, name: str, reason: UnknownReason, detail: str, why: str = "") -> RuleOutcome:
     """Unknown both ways, without a rule; ``name`` completes the id that stands for it."""
-    return RuleOutcome(
-        backend,
-        None,
-        f"{backend}-{name}",
-        Verdict.UNKNOWN,
-        Verdict.UNKNOWN,
-        reason,
-        detail,
-        _CAUSE_UNKNOWN.get(reason),
-        why or _WHY_UNKNOWN[reason],
-        _REMEDY_UNKNOWN,
-    )
+    cause, why = _CAUSE_UNKNOWN.get(reason), why or _WHY_UNKNOWN.get(reason, "")
+    both = (Verdict.UNKNOWN, Verdict.UNKNOWN)
+    return RuleOutcome(backend, None, f"{backend}-{name}", *both, reason, detail, cause, why, _REMEDY_UNKNOWN)
 
 
 class BoundTable:
@@ -167,16 +158,12 @@ class BoundTable:
     def _bound(self, op: str) -> BothWays[Rule] | RuleOutcome:
         if self.refusal is not None:
             return self.refusal
-        found = self._of_op.get(op)
-        if found is None:
+        if op not in self._of_op:
             rule = self.table.find(op)
-            if rule is None:
-                found = self._without_rule(op)
-            else:
-                found = self._by_rule.get(rule.id) or BothWays(rule, self.version, self._settings)
-                self._by_rule[rule.id] = found
-            self._of_op[op] = found
-        return found
+            if rule is not None and rule.id not in self._by_rule:
+                self._by_rule[rule.id] = BothWays(rule, self.version, self._settings)
+            self._of_op[op] = self._without_rule(op) if rule is None else self._by_rule[rule.id]
+        return self._of_op[op]
 
     def _without_rule(self, op: str) -> RuleOutcome:
         """A deny list holds what it does not name for deterministic, an allow list for unknown."""
@@ -195,14 +182,9 @@ class BoundTable:
 
 def vouches_for(table: Table, op: str, version: str) -> Vouched | None:
     """The entry that vouches for an overload in a release, if any does."""
-    dispatched = table.dispatched
-    if dispatched is None:
-        return None
-    at = _number(version)
-    for entry in dispatched.vouched:
-        if op in entry.ops and _number(entry.first) <= at <= _number(entry.last):
-            return entry
-    return None
+    entries = table.dispatched.vouched if table.dispatched is not None else ()
+    naming = (entry for entry in entries if op in entry.ops)
+    return next((e for e in naming if _number(e.first) <= _number(version) <= _number(e.last)), None)
 
 
 def evidence_for(entry: Vouched, device: str) -> RuleEvidence:

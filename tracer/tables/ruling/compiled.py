@@ -18,7 +18,7 @@ from tracer.ops.rows import packet_of, row_of
 from tracer.tables.compilers import CompiledCase, CompiledRule, CompilerTable
 from tracer.tables.conditions import BothWays, Met, conditions_of, with_derived
 from tracer.tables.rules import Case
-from tracer.tables.ruling.bound_table import RuleOutcome, unknown_ruling
+from tracer.tables.ruling.bound_table import RuleOutcome, safe_ruling, unknown_ruling
 from tracer.tables.settings.declared import MODE
 from tracer.tables.versions import judged_as, placed, release_or_text
 from tracer.trace.file import Trace
@@ -81,20 +81,19 @@ class CompiledCalls:
     def outcome(self, group: CallGroup, backend: Backend, eager: Eager, node: str | None) -> RuleOutcome:
         """What is said of a call that ran in a region or launched a kernel; ``eager`` speaks of what it calls."""
         key = (group.op, group.region, group.kernels, backend, node, *sorted(group.facts.items()))
-        found = self._kept.get(key)
-        if found is None:
-            found = self._kept[key] = self._outcome(group, backend, eager, node)
-        return found
+        if key not in self._kept:
+            self._kept[key] = self._outcome(group, backend, eager, node)
+        return self._kept[key]
 
     def _outcome(self, group: CallGroup, backend: Backend, eager: Eager, node: str | None) -> RuleOutcome:
         region = self._compilation.regions.get(group.region or "")
         is_compiled = region is not None and region.kind is not RegionKind.CUDA_GRAPH
         if group.region is not None and not is_compiled and not group.kernels:
             return eager(group.op, group.facts)
-        known = self._compilation.launched
+        by_name = self._compilation.launched
         if region is not None and is_compiled:
-            known = {kernel.name: kernel for kernel in region.kernels}
-        kernels = [known[name] for name in group.kernels if name in known]
+            by_name = {kernel.name: kernel for kernel in region.kernels}
+        kernels = [by_name[name] for name in group.kernels if name in by_name]
         if region is None or not is_compiled or (kernels and all(kernel.is_the_programs for kernel in kernels)):
             kernels = [kernel.launched_on(backend.device) for kernel in kernels]
             return CompiledCall(group.op, None, None, kernels, eager, group.facts).outcome(backend, True, True)
@@ -106,9 +105,9 @@ class CompiledCalls:
         if rule is not None and table is not None:
             bound = self._bound(rule, table)
             call = call._replace(bound=bound, known=with_derived(group.facts, node, bound.facts))
-        made = call.outcome(backend, *self._seen(kernels, backend, region))
+        ruling = call.outcome(backend, *self._seen(kernels, backend, region))
         is_newer = table is not None and placed(table.reviewed, self._version) == "newer"
-        return made._replace(extrapolated=made.extrapolated or is_newer)
+        return ruling._replace(extrapolated=ruling.extrapolated or is_newer)
 
     def _bound(self, rule: CompiledRule, table: CompilerTable) -> BothWays[CompiledRule]:
         if id(rule) not in self._rules:
@@ -119,14 +118,11 @@ class CompiledCalls:
 
     def _refusal(self, region: Region, table: CompilerTable | None, backend: Backend) -> RuleOutcome | None:
         """The ruling where no table speaks of the compiler, the device or the version; ``None`` where one does."""
-        if table is None:
+        if table is None or backend not in table.backends:
             by = f"`{region.backend}`" if region.backend else "a compiler that is not named"
             why = f"It was compiled by {by}, of which no table speaks."
-        elif backend not in table.backends:
-            why = f"What {table.compiler.capitalize()} makes of it on {backend} was not read."
-        else:
-            why = ""
-        if why or table is None:
+            if table is not None:
+                why = f"What {table.compiler.capitalize()} makes of it on {backend} was not read."
             unknown = unknown_ruling(backend, "compiled", UnknownReason.NO_TABLE, region.backend, why)
             return unknown._replace(remedy=_REMEDY)
         place = placed(table.reviewed, self._version)
@@ -138,23 +134,19 @@ class CompiledCalls:
     def _seen(self, kernels: list[Kernel], backend: Backend, region: Region) -> tuple[bool, bool]:
         """Does the code that was seen run as things stand, and in deterministic mode? It was generated for one device,
         version and mode."""
-        compiled = self._compilation
-        if not kernels or self._version != compiled.torch or compiled.is_rocm != (backend is Backend.ROCM):
-            return False, False
-        device = backend.device
-        if any(kernel.device and kernel.device != device for kernel in kernels):
-            return False, False
-        devices = region.device.split(",")
-        if device not in (part.strip() for part in devices) or self._changed.intersection(
-            (*region.options, "num_threads")
-        ):
-            return False, False
-        was_on = region.deterministic_mode
-        if was_on is None:
-            return False, False
-        on = was_on is not DeterministicMode.OFF
+        compiled, device = self._compilation, backend.device
+        is_seen = (
+            bool(kernels)
+            and self._version == compiled.torch
+            and compiled.is_rocm == (backend is Backend.ROCM)
+            and all(kernel.device in ("", device) for kernel in kernels)
+            and device in map(str.strip, region.device.split(","))
+            and self._changed.isdisjoint((*region.options, "num_threads"))
+            and region.deterministic_mode is not None
+        )
+        was_on = is_seen and region.deterministic_mode is not DeterministicMode.OFF
         is_on = self._settings.get(MODE) in (DeterministicMode.WARN.value, DeterministicMode.ON.value)
-        return on is is_on, on
+        return is_seen and was_on is is_on, was_on
 
 
 #: The backend's own ruling on an op with facts.
@@ -191,6 +183,26 @@ class _Way(NamedTuple):
     shown: Shown | None = None
     missing: tuple[str, ...] = ()
 
+    @property
+    def reason(self) -> UnknownReason | None:
+        """Why the verdict is unknown, where it is."""
+        if self.verdict is not Verdict.UNKNOWN:
+            return None
+        if self.missing:
+            return UnknownReason.FACT_NOT_RECORDED
+        return self.ruling.reason if self.ruling is not None else UnknownReason.NO_EVIDENCE
+
+    @property
+    def detail(self) -> str:
+        """What ``reason`` speaks of."""
+        if self.verdict is not Verdict.UNKNOWN:
+            return ""
+        return ", ".join(self.missing) if self.missing or self.ruling is None else self.ruling.detail
+
+    def decided(self, number: int) -> Met | None:
+        """The conditions that decided as things stand (0) or in deterministic mode (1)."""
+        return conditions_of(self.case) if self.ruling is None else self.ruling.decided[number]
+
 
 class CompiledCall(NamedTuple):
     """A compiled call with all that is known of it."""
@@ -212,52 +224,42 @@ class CompiledCall(NamedTuple):
         as_is = self._way(0, seen_as_is)
         in_mode = self._way(1, seen_in_mode)
         spoken = as_is if as_is.verdict is not Verdict.DETERMINISTIC else in_mode
-        made = spoken.ruling if spoken.ruling is not None else self._own_ruling(backend, spoken)
-        unknown = next((way for way in (as_is, in_mode) if way.verdict is Verdict.UNKNOWN), None)
+        ruling = spoken.ruling if spoken.ruling is not None else self._own_ruling(backend, spoken)
+        if spoken.shown is Shown.TIMED:
+            ruling = ruling._replace(cause=Cause.AUTOTUNE, why=_TIMED, remedy=_NOT_TIMED)
+        unknown = as_is if as_is.verdict is Verdict.UNKNOWN else in_mode
         called = spoken.called.removesuffix(".default")
-        own = self.op.removesuffix(".default")
-        return made._replace(
+        return ruling._replace(
             verdict=as_is.verdict,
             verdict_in_deterministic_mode=in_mode.verdict,
-            reason=_reason(unknown),
-            detail=_detail(unknown),
-            cause=Cause.AUTOTUNE if spoken.shown is Shown.TIMED else made.cause,
-            why=_TIMED if spoken.shown is Shown.TIMED else made.why,
-            remedy=_NOT_TIMED if spoken.shown is Shown.TIMED else made.remedy,
-            runs_as=made.runs_as or (called if called != own else ""),
+            reason=unknown.reason,
+            detail=unknown.detail,
+            runs_as=ruling.runs_as or (called if called != self.op.removesuffix(".default") else ""),
             route=in_mode.called if in_mode.called != self.op else "",
             shown=as_is.shown,
-            decided=(_conditions(as_is, 0), _conditions(in_mode, 1)),
+            decided=(as_is.decided(0), in_mode.decided(1)),
         )
 
     def _own_ruling(self, backend: Backend, way: _Way) -> RuleOutcome:
         """In the words of the rule, or of its lack, for a kernel of the compiler's own."""
-        safe = Verdict.DETERMINISTIC
-        if self.rule is None and self.kernels and all(kernel.is_the_programs for kernel in self.kernels):
-            name = f"launched-{backend}-adds-atomically"
-            return RuleOutcome(
-                backend, None, name, safe, safe, cause=Cause.ATOMIC_ACCUMULATION, why=_OWN, remedy=_OWN_REMEDY
-            )
-        if self.rule is None and way.shown is Shown.TIMED:
-            name = f"{self.table.compiler if self.table is not None else 'generated'}-{backend}-chosen-by-timing"
-            return RuleOutcome(backend, None, name, safe, safe, cause=Cause.AUTOTUNE, why=_TIMED, remedy=_NOT_TIMED)
-        if self.rule is None:
-            name = f"{self.table.compiler if self.table is not None else 'generated'}-{backend}-adds-atomically"
-            return RuleOutcome(
-                backend, None, name, safe, safe, cause=Cause.ATOMIC_ACCUMULATION, why=_ATOMICS, remedy=_MODE_FIRST
-            )
         case, rule = way.case, self.rule
-        return RuleOutcome(
-            backend,
-            rule,
-            rule.id,
-            safe,
-            safe,
-            cause=(case.cause if case is not None else None) or rule.cause,
-            why=(case.why if case is not None else "") or rule.why,
-            remedy=(case.remedy if case is not None else "") or rule.remedy,
-            needs=case.needs if case is not None and case.remedy else rule.needs,
-        )
+        if rule is not None:
+            return safe_ruling(backend)._replace(
+                rule=rule,
+                rule_id=rule.id,
+                cause=(case.cause if case is not None else None) or rule.cause,
+                why=(case.why if case is not None else "") or rule.why,
+                remedy=(case.remedy if case is not None else "") or rule.remedy,
+                needs=case.needs if case is not None and case.remedy else rule.needs,
+            )
+        compiler = self.table.compiler if self.table is not None else "generated"
+        cause, claim, why, remedy = Cause.ATOMIC_ACCUMULATION, "adds-atomically", _ATOMICS, _MODE_FIRST
+        if self.kernels and all(kernel.is_the_programs for kernel in self.kernels):
+            compiler, why, remedy = "launched", _OWN, _OWN_REMEDY
+        elif way.shown is Shown.TIMED:
+            cause, claim, why, remedy = Cause.AUTOTUNE, "chosen-by-timing", _TIMED, _NOT_TIMED
+        name = f"{compiler}-{backend}-{claim}"
+        return safe_ruling(backend)._replace(rule_id=name, cause=cause, why=why, remedy=remedy)
 
     def _way(self, way: int, seen: bool) -> _Way:
         cases: tuple[Case, ...] = ()
@@ -278,17 +280,16 @@ class CompiledCall(NamedTuple):
         if self.bound is None:
             ruling = self.base(self.op, self.facts)
             return _Way(ruling.both[way], ruling=ruling)
-        return self._agreed([self._of_case(case, way) for case in cases], missing)
+        return _agreed([self._of_case(case, way) for case in cases], missing)
 
     def _without_atomics(self, cases: tuple[Case, ...], way: int, missing: tuple[str, ...]) -> _Way:
         """A kernel was generated, so nothing was called; what would vary by atomics alone does not, and what would by
         writes does not where each thread has places of its own."""
+        not_atomic = _Way(Verdict.DETERMINISTIC, shown=Shown.NO_ATOMICS)
         if self.bound is None:
             ruling = self.base(self.op, self.facts)
             verdict = ruling.both[way]
-            if verdict in _SAFE:
-                return _Way(verdict, ruling=ruling)
-            return _Way(Verdict.DETERMINISTIC, shown=Shown.NO_ATOMICS)
+            return _Way(verdict, ruling=ruling) if verdict in _SAFE else not_atomic
         own = [case for case in cases if not _calls(case)]
         in_order = all(kernel.writes_in_order for kernel in self.kernels)
         ways = []
@@ -296,21 +297,18 @@ class CompiledCall(NamedTuple):
             cause = case.cause or (self.rule.cause if self.rule is not None else None)
             is_by_atomics = case.verdict is Verdict.NONDETERMINISTIC and cause is Cause.ATOMIC_ACCUMULATION
             is_by_writes = cause is Cause.WRITE_RACE and in_order
-            if _calls(case) or is_by_atomics or is_by_writes:
-                ways.append(_Way(Verdict.DETERMINISTIC, shown=Shown.NO_ATOMICS))
-            else:
-                ways.append(self._of_case(case, way))
-        return self._agreed(ways, missing)
+            is_cleared = _calls(case) or is_by_atomics or is_by_writes
+            ways.append(not_atomic if is_cleared else self._of_case(case, way))
+        return _agreed(ways, missing)
 
     def _called_as_seen(self, cases: tuple[Case, ...], way: int) -> _Way:
         """The eager kernel that the code calls; the op itself for one of torch's that takes its result's memory."""
         kernel = next(kernel for kernel in self.kernels if kernel.language in _CALLED)
         name = kernel.name if kernel.language is KernelLanguage.FALLBACK and kernel.name.count(".") == 2 else self.op
-        packet = name.rpartition(".")[0]
-        facts = self.facts
+        facts = dict(self.facts)
         for case in cases:
-            if isinstance(case, CompiledCase) and case.calls in (name, packet):
-                facts = {**facts, **case.facts}
+            if isinstance(case, CompiledCase) and case.calls in (name, name.rpartition(".")[0]):
+                facts |= case.facts
         ruling = (self.eager or self.base)(name, facts)
         return _Way(ruling.both[way], called=name, ruling=ruling, shown=Shown.CALLED)
 
@@ -320,13 +318,6 @@ class CompiledCall(NamedTuple):
         name = case.op_called(self.op)
         ruling = (self.eager or self.base)(name, {**self.facts, **case.facts})
         return _Way(ruling.both[way], case, name, ruling)
-
-    def _agreed(self, ways: list[_Way], missing: tuple[str, ...]) -> _Way:
-        if not ways:
-            return _Way(Verdict.UNKNOWN)
-        if len({way.verdict for way in ways}) == 1:
-            return ways[0]
-        return _Way(Verdict.UNKNOWN, missing=missing)
 
     def _timed(self, way: _Way) -> _Way:
         """One that was chosen by a stopwatch can be another one in the next run."""
@@ -338,8 +329,7 @@ class CompiledCall(NamedTuple):
         """May another choice for ``kernel`` round this op otherwise? Of what was fused into one, sums are."""
         if not kernel.rounds_by_choice or self.op.startswith("triton."):
             return kernel.rounds_by_choice
-        sums = [op for op in kernel.ops if row_of(packet_of(op)).reduces]
-        return row_of(packet_of(self.op)).reduces or not sums
+        return row_of(packet_of(self.op)).reduces or not any(row_of(packet_of(op)).reduces for op in kernel.ops)
 
     def _shown(self) -> Shown | None:
         """What the kernels show of this op; ``None`` where they show nothing."""
@@ -366,21 +356,8 @@ def _calls(case: Case) -> str:
     return case.calls if isinstance(case, CompiledCase) else ""
 
 
-def _conditions(way: _Way, number: int) -> Met | None:
-    if way.ruling is not None:
-        return way.ruling.decided[number]
-    return conditions_of(way.case)
-
-
-def _reason(way: _Way | None) -> UnknownReason | None:
-    if way is None:
-        return None
-    if way.missing:
-        return UnknownReason.FACT_NOT_RECORDED
-    return way.ruling.reason if way.ruling is not None else UnknownReason.NO_EVIDENCE
-
-
-def _detail(way: _Way | None) -> str:
-    if way is None:
-        return ""
-    return ", ".join(way.missing) if way.missing or way.ruling is None else way.ruling.detail
+def _agreed(ways: list[_Way], missing: tuple[str, ...]) -> _Way:
+    """The first of ``ways`` where all have one verdict; else unknown for want of what is ``missing``."""
+    if len({way.verdict for way in ways}) == 1:
+        return ways[0]
+    return _Way(Verdict.UNKNOWN, missing=missing if ways else ())

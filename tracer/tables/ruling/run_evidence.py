@@ -52,11 +52,10 @@ def drawn(ruling: RuleOutcome, facts: Mapping[str, FactValue]) -> RuleOutcome:
     if origin is None or Verdict.SEEDED not in ruling.both:
         return ruling
     if origin == SeedOrigin.MACHINE:
+        whose, remedy = "Torch's default generator", "Call `torch.manual_seed(0)` before the first draw"
         if kind_drawn_from(facts) is GeneratorKind.PASSED:
-            return _unseeded(
-                ruling, "The generator that the call was given", "Call `manual_seed(0)` on it where it is made"
-            )
-        return _unseeded(ruling, "Torch's default generator", "Call `torch.manual_seed(0)` before the first draw")
+            whose, remedy = "The generator that the call was given", "Call `manual_seed(0)` on it where it is made"
+        return _unseeded(ruling, whose, remedy)
     if origin in _REPEATABLE and ruling.verdict is ruling.verdict_in_deterministic_mode:
         return ruling._replace(remedy=_KEEP, needs=())
     return ruling
@@ -65,19 +64,16 @@ def drawn(ruling: RuleOutcome, facts: Mapping[str, FactValue]) -> RuleOutcome:
 def _unseeded(ruling: RuleOutcome, whose: str, remedy: str) -> RuleOutcome:
     """``ruling`` for calls whose generator was left to the machine: what was seeded differs from run to run."""
     why = f"{whose} was left to the machine, which seeds it anew in every process: each run draws other numbers."
+    as_is, in_mode = (Verdict.NONDETERMINISTIC if v is Verdict.SEEDED else v for v in ruling.both)
     return ruling._replace(
-        verdict=_differs(ruling.verdict),
-        verdict_in_deterministic_mode=_differs(ruling.verdict_in_deterministic_mode),
+        verdict=as_is,
+        verdict_in_deterministic_mode=in_mode,
         cause=Cause.RNG,
         why=f"{why} {ruling.why}".rstrip(),
         remedy=f"{remedy}, and call `seed()` on no generator.",
         needs=(),
         decided=(None, None),
     )
-
-
-def _differs(verdict: Verdict) -> Verdict:
-    return Verdict.NONDETERMINISTIC if verdict is Verdict.SEEDED else verdict
 
 
 _ACCUSED = (Verdict.NONDETERMINISTIC, Verdict.CONDITIONAL)
@@ -107,11 +103,9 @@ _REPORT = (
 
 def settled_by_data(group: CallGroup, ruling: RuleOutcome) -> RuleOutcome:
     """``ruling`` where the data of every one of the calls rule out what the table holds against them."""
-    if not any(verdict in _ACCUSED for verdict in ruling.both):
-        return ruling
-    if not group.data.keys() <= SETTLING_DATA or sum(group.data.values()) != group.count:
-        return ruling
-    if not all(ruling.cause in _RULED_OUT[shown] for shown in group.data):
+    is_accused = any(verdict in _ACCUSED for verdict in ruling.both)
+    is_whole = group.data.keys() <= SETTLING_DATA and sum(group.data.values()) == group.count
+    if not is_accused or not is_whole or any(ruling.cause not in _RULED_OUT[shown] for shown in group.data):
         return ruling
     as_is, in_mode = (Verdict.DETERMINISTIC if verdict in _ACCUSED else verdict for verdict in ruling.both)
     return ruling._replace(

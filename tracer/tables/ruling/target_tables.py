@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -54,14 +56,11 @@ class ForwardCalls:
     """The forward calls of one trace, for one backend; no setting changes what they say."""
 
     def __init__(self, calls: Iterable[CallGroup], translations: Translations, backend: Backend) -> None:
-        by_op: dict[str, list[CallGroup]] = {}
         calls = tuple(calls)
         self.has_computed_step = has_computed_step(calls)
+        packets: defaultdict[str, list[CallGroup]] = defaultdict(list)
         for group in calls:
-            by_op.setdefault(group.op, []).append(group)
-        packets: dict[str, list[CallGroup]] = {}
-        for op, groups in by_op.items():
-            packets.setdefault(op.rpartition(".")[0], []).extend(groups)
+            packets[group.op.rpartition(".")[0]].append(group)
         self.told = dict(_told(packets))
         """What calls at a place say of their backward, whatever it runs as; see ``vocabulary.FORWARD_FACTS``."""
         self.told_packets = frozenset(packet for packet, _, _ in self.told)
@@ -88,16 +87,12 @@ def _told(packets: Mapping[str, list[CallGroup]]) -> Iterable[tuple[Place, dict[
         forward = [group for group in groups if group.phase is not _BACKWARD]
         if all(_TOLD.isdisjoint(group.facts) for group in forward):
             continue
-        places: dict[Place, list[CallGroup]] = {}
+        places: defaultdict[Place, list[CallGroup]] = defaultdict(list)
         for group in forward:
-            places.setdefault((packet, group.module, group.location), []).append(group)
+            places[packet, group.module, group.location].append(group)
         for place, there in places.items():
-            said: dict[str, FactValue] = {}
-            for key in FORWARD_FACTS.values():
-                agree = any if key == _SPEAKS_AGAINST else all
-                if agree(key in group.facts for group in there):
-                    said[key] = True
-            yield place, said
+            holds = {key: [key in group.facts for group in there] for key in FORWARD_FACTS.values()}
+            yield place, {key: True for key, each in holds.items() if (any if key == _SPEAKS_AGAINST else all)(each)}
 
 
 def _agreed(packets: Mapping[str, list[CallGroup]]) -> Iterable[tuple[Place, dict[str, FactValue]]]:
@@ -105,9 +100,9 @@ def _agreed(packets: Mapping[str, list[CallGroup]]) -> Iterable[tuple[Place, dic
     places: dict[Place, dict[str, FactValue]] = {}
     for packet, groups in packets.items():
         for group in groups:
-            said = places.setdefault((packet, group.module, group.location), dict(group.facts))
-            for key in [key for key, value in said.items() if group.facts.get(key) != value]:
-                del said[key]
+            agreed = places.setdefault((packet, group.module, group.location), dict(group.facts))
+            for key in [key for key, value in agreed.items() if group.facts.get(key) != value]:
+                del agreed[key]
     return places.items()
 
 
@@ -131,10 +126,6 @@ def _places_that_share_heads(calls: Iterable[CallGroup]) -> frozenset[tuple[str,
     return frozenset(repeated & softened)
 
 
-#: Where nobody looked.
-NO_FORWARD_CALLS = ForwardCalls((), NO_TRANSLATIONS, Backend.RECORDED)
-
-
 class _Route(NamedTuple):
     """How calls are told apart that agree in op, device, phase and where they run."""
 
@@ -142,7 +133,7 @@ class _Route(NamedTuple):
     """Facts that a ruling can rest on; ``None`` where it hangs on what other calls at the place say."""
     has_node: bool
     """Can it rest on the autograd node as well?"""
-    kept: dict[tuple[FactValue | None, ...], RuleOutcome]
+    rulings: dict[tuple[FactValue | None, ...], RuleOutcome]
 
 
 class TargetTables:
@@ -169,7 +160,6 @@ class TargetTables:
         """
         self._compiled = compiled
         self._recorded = settings if recorded is None else recorded
-        self._as_recorded: TargetTables | None = None
         self._tables = tables
         self._backend = backend
         self._version = version
@@ -177,7 +167,7 @@ class TargetTables:
         self._is_rocm = is_rocm
         self._strict = strict
         self._translations = translations
-        self._forward = NO_FORWARD_CALLS
+        self._forward = ForwardCalls((), NO_TRANSLATIONS, Backend.RECORDED)
         self._is_abroad = backend not in (Backend.RECORDED, Backend(RECORDED_ON))
         self._bound: dict[Backend, BoundTable | RuleOutcome] = {}
         self._translator: Translator | None = None
@@ -201,7 +191,7 @@ class TargetTables:
         if group.tried is None or not group.tried.has_varied:
             return self._same(settled_by_data(group, ruling)) if group.data else ruling
         is_recorded = self._settings == self._recorded
-        as_recorded = ruling if is_recorded else self._under_recorded()._by_tables(group)
+        as_recorded = ruling if is_recorded else self._under_recorded._by_tables(group)
         if group.tried.together and as_recorded.verdict in CLEARED:
             return ruling  # its region varied, and that is told of the region
         in_mode = self._recorded.get(MODE) == DeterministicMode.ON.value
@@ -217,17 +207,17 @@ class TargetTables:
         at = (group.op, device, group.phase is _BACKWARD, host is None)
         route = self._routes.get(at)
         if route is None:
-            ruling = self._judged(group)
+            judged = self._judged(group)
             self._note_route(at)
-            return ruling
+            return judged
         sharing = self._forward.sharing
         if route.asks is None or (sharing and (group.module, group.location) in sharing):
             return self._judged(group)
         key = (group.node if route.has_node else "", *map(get, route.asks))
-        found = route.kept.get(key)
-        if found is None:
-            found = route.kept[key] = self._judged(group)
-        return found
+        ruling = route.rulings.get(key)
+        if ruling is None:
+            ruling = route.rulings[key] = self._judged(group)
+        return ruling
 
     def _judged(self, group: CallGroup) -> RuleOutcome:
         """Which backend a call runs on, whether it runs a kernel there, and what becomes of it."""
@@ -265,9 +255,9 @@ class TargetTables:
             return unknown_ruling(backend, "opaque", UnknownReason.OPAQUE, op, _UNSEEN)
         if _WITHOUT_CUDNN in facts and self._recorded.get("cudnn_enabled") is False:
             facts = {key: value for key, value in facts.items() if key != _WITHOUT_CUDNN}
-        bound = self._bound.get(backend)
-        if bound is None:
-            bound = self._bound[backend] = self._bind(backend, str(facts.get("device")))
+        if backend not in self._bound:
+            self._bound[backend] = self._bind(backend, str(facts.get("device")))
+        bound = self._bound[backend]
         if isinstance(bound, RuleOutcome):
             return bound
         place, node = (group.module, group.location), group.node if group.phase is _BACKWARD else None
@@ -284,14 +274,11 @@ class TargetTables:
                 facts = {**facts, **self._forward.facts.get((translation.row.forward, *place), {})}
         asks = bound.asks(op) if translation is None else translation.asks(bound)
         key = (backend, op, translation is None, *map(with_derived(facts, node, asks).get, asks))
-        found = self._kept.get(key)
-        if found is None:
-            if translation is None:
-                found = bound.outcome(op, facts, node)
-            else:
-                found = translation.outcome(bound, self._backend.device, facts, node)
-            self._kept[key] = found
-        return found
+        if key not in self._kept and translation is None:
+            self._kept[key] = bound.outcome(op, facts, node)
+        elif key not in self._kept and translation is not None:
+            self._kept[key] = translation.outcome(bound, self._backend.device, facts, node)
+        return self._kept[key]
 
     def _note_route(self, at: tuple[str, FactValue | None, bool, bool]) -> None:
         """Note what rulings on such calls rest on; nothing, where no table was consulted."""
@@ -319,20 +306,14 @@ class TargetTables:
         """The one object that stands for every ruling that says the same."""
         return self._alike.setdefault(ruling.identity, ruling)
 
+    @cached_property
     def _under_recorded(self) -> TargetTables:
-        if self._as_recorded is None:
-            self._as_recorded = TargetTables(
-                self._tables,
-                self._backend,
-                self._version,
-                self._recorded,
-                is_rocm=self._is_rocm,
-                strict=self._strict,
-                translations=self._translations,
-                compiled=None if self._compiled is None else self._compiled.under(self._recorded),
-            )
-            self._as_recorded.look_ahead(self._forward)
-        return self._as_recorded
+        compiled = None if self._compiled is None else self._compiled.under(self._recorded)
+        target = (self._tables, self._backend, self._version, self._recorded)
+        how: dict[str, Any] = {"is_rocm": self._is_rocm, "strict": self._strict, "translations": self._translations}
+        tables = TargetTables(*target, compiled=compiled, **how)
+        tables.look_ahead(self._forward)
+        return tables
 
     def _translation(self, op: str, bound: BoundTable) -> BoundTranslation | None:
         """What calls of ``op`` run as on the target; ``None`` for one that stays itself."""
@@ -370,10 +351,10 @@ class TargetTables:
 
     def _bind(self, backend: Backend, device: str) -> BoundTable | RuleOutcome:
         table = self._tables.get(backend)
-        if table is None:
-            name = device if backend is Backend.RECORDED else str(backend)
-            return unknown_ruling(backend, "no-table", UnknownReason.NO_TABLE, name)
-        return BoundTable(table, self._version, self._settings, strict=self._strict)
+        if table is not None:
+            return BoundTable(table, self._version, self._settings, strict=self._strict)
+        name = device if backend is Backend.RECORDED else str(backend)
+        return unknown_ruling(backend, "no-table", UnknownReason.NO_TABLE, name)
 
 
 def _forward_of(op: str) -> str:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tracer.facts.fact import Value
 from tracer.names import SEVERITY, Backend, DeterministicMode, UnknownReason, Verdict
 from tracer.tables.conditions import may_hold, wanted_values, with_derived
-from tracer.tables.ruling.bound_table import BoundTable, RuleOutcome
+from tracer.tables.ruling.bound_table import BoundTable, RuleOutcome, unknown_ruling
 from tracer.tables.settings.declared import MODE
 from tracer.tables.translation import STAYS, Candidate, Note, Translation, Translations
 from tracer.tables.versions import speaks_of
@@ -31,11 +31,8 @@ class _Choice(NamedTuple):
 
     def is_open(self, facts: Mapping[str, Value]) -> bool:
         """Whether no known fact contradicts it. A value outside the vocabulary counts as not recorded."""
-        for key, wanted in self.asks:
-            value = facts.get(key, UNNOTED.get(key))
-            if value is not None and value not in wanted and in_domain(key, value):
-                return False
-        return True
+        answers = ((key, facts.get(key, UNNOTED.get(key)), wanted) for key, wanted in self.asks)
+        return all(value is None or value in wanted or not in_domain(key, value) for key, value, wanted in answers)
 
 
 class BoundTranslation:
@@ -50,11 +47,8 @@ class BoundTranslation:
 
     def candidates(self, facts: Mapping[str, Value]) -> tuple[tuple[Candidate, ...], tuple[Candidate, ...]]:
         """What a call with ``facts`` may run as: as things stand, and in deterministic mode."""
-        as_is, in_mode = (
-            tuple(choice.candidate for choice in choices if choice.is_open(facts))
-            for choices in (self._as_is, self._in_mode)
-        )
-        return as_is, in_mode
+        as_is = tuple(choice.candidate for choice in self._as_is if choice.is_open(facts))
+        return as_is, tuple(choice.candidate for choice in self._in_mode if choice.is_open(facts))
 
     def asks(self, bound: BoundTable) -> tuple[str, ...]:
         """The facts that the outcome for the op rests on, where ``bound`` judges what it becomes."""
@@ -97,18 +91,8 @@ class BoundTranslation:
     ) -> RuleOutcome:
         if candidate.op:
             return bound.outcome(candidate.op, {**facts, "device": device, **candidate.facts}, node)
-        return RuleOutcome(
-            bound.table.backend,
-            None,
-            self.row.id,
-            Verdict.UNKNOWN,
-            Verdict.UNKNOWN,
-            UnknownReason.NO_EVIDENCE,
-            self._op,
-            why=candidate.why,
-            remedy=_REMEDY_UNKNOWN,
-            translated_by=self.row.evidence,
-        )
+        ruling = unknown_ruling(bound.table.backend, "", UnknownReason.NO_EVIDENCE, self._op, candidate.why)
+        return ruling._replace(rule_id=self.row.id, remedy=_REMEDY_UNKNOWN, translated_by=self.row.evidence)
 
 
 class Translator:
