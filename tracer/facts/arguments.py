@@ -15,10 +15,8 @@ MISSING = object()
 
 
 def argument_getter(func: Any, *names: str) -> Getter | None:
-    """A function that reads the first of ``names`` that ``func``'s schema has, or ``None`` if it has none.
-
-    The dispatcher leaves out trailing arguments that equal their defaults, so the default is part of it.
-    """
+    """What reads the first of ``names`` in ``func``'s schema; ``None`` if it has none. Its default stands for a
+    trailing argument that the dispatcher leaves out."""
     schema = getattr(func, "_schema", None)
     for position, argument in enumerate(schema.arguments if schema is not None else ()):
         if (name := argument.name) in names:
@@ -59,10 +57,8 @@ def getters(func: Any, *names: str) -> tuple[Getter, ...] | None:
 
 
 def of_arguments(*names: str) -> Callable[[Callable[..., Any]], Callable[[Any, object], Reader | None]]:
-    """Turns a question about the values of these arguments into what makes its reader for an overload.
-
-    There is none for an overload that lacks an argument; one whose name ends in ``?`` is ``None`` where it is lacking.
-    """
+    """Makes a reader of a question about the values of these arguments; none for an overload that lacks one of them. A
+    name that ends in ``?`` is optional, and comes last."""
 
     def decorate(question: Callable[..., Any]) -> Callable[[Any, object], Reader | None]:
         def make(func: Any, services: object) -> Reader | None:

@@ -24,10 +24,8 @@ def _head(wrong: Callable[[int], bool]) -> Makes:
 
 
 def _head_of_product(wrong: Callable[[int], bool]) -> Test:
-    """Is the head size of attention's product ``wrong``? Keys come turned, and what is summed over is their head.
-
-    Where neither factor is turned, the head is one of two sizes; a first factor that is turned is a gradient's.
-    """
+    """Is the head size of attention's product ``wrong``? Keys come transposed; their head is summed over. If neither
+    factor is transposed, the head is one of two sizes; a transposed first factor is a gradient's."""
 
     def test(args: Args, kwargs: Kwargs) -> bool:
         first, second = args[0], args[1]

@@ -19,10 +19,7 @@ _FUNCTIONS: Mapping[str, str] = {"pad": "pad", "grid_sampler": "grid_sample"}
 
 
 def _fits_cudnns_ctc(func: Any, services: Services) -> Reader | None:
-    """Does cuDNN take the loss if its targets lie on the CPU?
-
-    The op is handed targets that were made int64; ``F.ctc_loss`` still has what it was given.
-    """
+    """Does cuDNN take the loss if its targets lie on the CPU? ``F.ctc_loss`` has them as they were, before int64."""
     from torch import float32, int32
 
     @of_arguments("log_probs", "targets", "input_lengths", "target_lengths", "blank")

@@ -1,7 +1,4 @@
-"""A fact: its name, the values that it can have, and what reads it. Imports no torch.
-
-Domains are finite, so that the lint can prove by enumeration that a rule's cases neither overlap nor leave a gap.
-"""
+"""A fact: its name, its values, and what reads it. Domains are finite, so that the lint can enumerate them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Does an indexed write address each place once? By the index's shape, or because the step made it so.
 
-Noted where it is certain. Two places of one index are the same slot if they agree in the number that stands there and
-in every coordinate that the op takes over; so it is enough that the numbers differ along the indexed dimension.
+Two places share a slot only if they agree in the number and in every coordinate that the op takes over: numbers that
+differ along the indexed dimension are enough.
 """
 
 from __future__ import annotations
@@ -60,11 +60,8 @@ def _is_distinct_row(tensor: torch.Tensor, indices: KnownIndices) -> bool:
 
 
 def _are_distinct(given: Sequence[torch.Tensor | None], indices: KnownIndices) -> bool:
-    """Do several indices, broadcast together, name each place once?
-
-    Two positions name different places if they differ along a dimension in which one of the indices is a row of
-    distinct numbers.
-    """
+    """Do several indices, broadcast together, name each place once? Two positions name different places if they differ
+    along a dimension in which one of the indices is a row of distinct numbers."""
     from torch import broadcast_shapes
 
     tensors = [value for value in given if value is not None]

@@ -1,7 +1,6 @@
-"""How many addends meet in one element: two add up to the same sum in either order, from three on the order shows.
+"""How many addends meet in one element: two give one sum in either order, three or more may not.
 
-Bounds from sizes alone, never too small: by dimension, and their product over the dimensions. An addend of weight zero
-changes no sum and is not counted. Each takes constant time, since it is worked out for every call.
+Upper bounds from sizes alone, in constant time, since every call asks; addends of weight zero are not counted.
 """
 
 from __future__ import annotations

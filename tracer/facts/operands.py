@@ -96,11 +96,9 @@ def _both_sparse(func: Any, services: Services) -> Reader | None:
 
 
 def _meets_uncoalesced(func: Any, services: Services) -> Test | None:
-    """Adding a sparse tensor onto a dense one, pair by pair where lists are
-    added, or making it dense, which adds it onto zeros; ``None`` where ``func`` does neither.
+    """Adding a sparse tensor onto a dense one, also pair by pair in lists, or making it dense; ``None`` for other ops.
 
-    A tensor made from the indices of one whose entries were brought together does not say that its own are, as in
-    ``torch.optim.SparseAdam``: what the step did to make them is known.
+    A tensor with the indices of a coalesced one is not marked so (``torch.optim.SparseAdam``); the recording knows them.
     """
     from torch import Tensor
 

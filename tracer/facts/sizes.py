@@ -123,10 +123,7 @@ def _counts_past_float(source: torch.Tensor) -> bool:
 
 @of_arguments("grad_output", "indices", "num_weights", "scale_grad_by_freq")
 def _rows_repeat_long(gradient: torch.Tensor, indices: torch.Tensor, rows: int, by_frequency: bool) -> bool:
-    """Embedding: may CUDA take its kernel with atomics? It does for many more indices than rows.
-
-    The sizes alone decide, but for the number of multiprocessors, which a recording elsewhere does not know.
-    """
+    """Embedding: may CUDA take its kernel with atomics, on any number of SMs, as for far more indices than rows?"""
     count = indices.numel()
     if count <= _FEW_ROWS and not by_frequency:
         return False

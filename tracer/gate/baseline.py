@@ -1,7 +1,6 @@
 """The baseline: accepted findings in a lock file that people review, and how a judgement compares with it.
 
-A line accepts one risk: a rule at one op, phase, module, file and function, up to a verdict. Line numbers, counts and
-values are left out, so that moving code or training longer changes nothing in the file; a worse verdict does.
+A line accepts a rule at one op, phase, module, file and function, up to a verdict: no line numbers or counts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What changed between two judgements: two traces, or one trace for two targets.
 
-Findings are matched by what was recorded (op, phase, module, file, function), never by rule: another backend's table
-has rules of its own. Lines and counts may move without making a finding another one.
+Findings are matched by op, phase, module, file and function, never by rule: other backends have other rules.
 """
 
 from __future__ import annotations
@@ -80,11 +79,8 @@ _Key = tuple[str, ...]
 def compare_judgements(
     before: Judgement, after: Judgement, draws: Iterable[tuple[str, int, Draw | None]] = ()
 ) -> Comparison:
-    """What ``after`` has that ``before`` has not, and the reverse.
-
-    ``draws``: for each generator that the two drew from differently, by how many draws the second is ahead, and where
-    it parts first.
-    """
+    """How ``after`` differs from ``before``. ``draws``: by generator, how many draws ``after`` is ahead, and the first
+    place where they differ."""
     ours, theirs = _by_key(before.findings), _by_key(after.findings)
     compared = [_difference(ours.get(key), theirs.get(key)) for key in dict.fromkeys((*ours, *theirs))]
     return Comparison(

@@ -32,10 +32,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def load_configuration(folder: Path) -> Configuration:
-    """The table in ``folder``'s ``pyproject.toml``; defaults where either is missing.
-
-    Raises ``UsageError`` in one line for a key or a value that does not exist, naming the file and the place.
-    """
+    """The table in ``folder``'s ``pyproject.toml``; defaults where either is missing. Raises ``UsageError`` in one line
+    for a key or a value that does not exist."""
     path = folder / FILE
     try:
         text = read_text(path)

@@ -1,7 +1,4 @@
-"""A gate: which findings of a judgement stop a pull request, and which were chosen out, silenced or accepted.
-
-Nothing is dropped in silence: each finding ends in exactly one of a decision's groups, and every group is counted.
-"""
+"""A gate: which findings of a judgement stop a pull request, and which were deselected, silenced or accepted."""
 
 from __future__ import annotations
 
@@ -104,10 +101,8 @@ def acceptances(
     accepted: Iterable[Accepted] = (),
     reason_at: Callable[[Finding], str] = lambda finding: "",
 ) -> tuple[Acceptance, ...]:
-    """Which of ``findings`` the ``decision`` lets through because somebody spoke for them, in their order.
-
-    ``accepted`` is the baseline, whose reasons are kept; ``reason_at`` gives those of comments in the code.
-    """
+    """Which of ``findings`` the ``decision`` accepts, and why, in their order: ``accepted`` is the baseline,
+    ``reason_at`` gives the reasons of comments in the code."""
     reasons = {line.risk: line.reason for line in accepted}
     places = {id(finding): place for place, finding in enumerate(findings)}
     by_group: tuple[tuple[AcceptedBy, tuple[Finding, ...], Callable[[Finding], str]], ...] = (

@@ -1,9 +1,5 @@
 """Comments in the user's code: ``# tracer: ignore[rule] reason`` speaks for a finding, ``# tracer: host`` says that the
-line's calls run on the host whatever device the training runs on.
-
-A comment counts for its own line, and at the end of a statement over several lines for all of these. It is read from
-the file as it is now; a file that moved or changed silences nothing.
-"""
+line's calls run on the host. At the end of a statement over several lines a comment counts for all of these."""
 
 from __future__ import annotations
 

@@ -198,11 +198,8 @@ class BoundRows:
         at: Placed | None = None,
         **fields: Any,
     ) -> Iterator[Finding]:
-        """What ``row`` makes of ``facts``: a finding, unless it is deterministic both ways.
-
-        ``facts_in_mode``: the facts in deterministic mode, where those are others. ``settings``: what held when it
-        happened, where that is not what the target has. ``at``: the finding's place.
-        """
+        """What ``row`` makes of ``facts``: a finding, unless it is deterministic both ways. ``facts_in_mode``: those in
+        deterministic mode, if others. ``settings``: what held at the time, if not the target's. ``at``: the place."""
         if row.id not in self._bound:
             self._bound[row.id] = BothWays(row, self._version, self.scene.conditions)
         rule = self._bound[row.id]

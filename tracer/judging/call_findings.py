@@ -1,7 +1,7 @@
 """Findings about calls, and the tally of all calls.
 
-A finding is of groups that one rule judges alike at one place, with what the generated code shows of them. Its remedy
-is one that the reader can follow: a library's line is not theirs to edit, their own can be rewritten.
+A finding groups calls that one rule judges alike at one place. Its remedy is one that the reader can follow: a
+library's line is not theirs to edit, their own can be rewritten.
 """
 
 from __future__ import annotations
@@ -219,10 +219,8 @@ class GeneratedCode:
         self._compilation = compilation
 
     def behind(self, groups: Iterable[CallGroup], shown: Shown | None, backend: Backend) -> Generated:
-        """What ``groups``, which are one finding, were compiled to; ``shown`` is what decided of it.
-
-        Kernels of another device than ``backend``'s are not named: there the op becomes others.
-        """
+        """What ``groups``, which are one finding, were compiled to; ``shown`` decided of it. Kernels of another device
+        than ``backend``'s are not named."""
         compiled = [group for group in groups if group.region is not None or group.kernels]
         if not compiled:
             return Generated()
@@ -352,11 +350,8 @@ class _Call(NamedTuple):
 
 
 def rewritten(line: str, how: Rewriting) -> str:
-    """``line`` with its one call that ``how`` knows written otherwise; empty where that is not certain.
-
-    It is read with ``ast`` and refused wherever something could be meant otherwise: more than one such call, other
-    arguments than the known ones, a line that is no whole statement.
-    """
+    """``line`` with its one call that ``how`` knows rewritten; empty where that is not certain: several such calls,
+    other arguments, no whole statement."""
     try:
         tree = ast.parse(line)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -1,7 +1,6 @@
-"""Calls that run on the host whatever the training runs on: data loading, transforms, a scheduler. Judged for the CPU.
+"""Calls that run on the host whatever the device: data loading, transforms, a scheduler. Judged for the CPU.
 
-What a ``DataLoader`` fetched, the recorder knows. What a recording made on the target's own device shows on the CPU is
-host code too. The rest is said by the user; what looks like it is named, and judged for the target all the same.
+Known are what a ``DataLoader`` fetched, CPU calls of a recording made on the target's device, and what the user names.
 """
 
 from __future__ import annotations

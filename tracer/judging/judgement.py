@@ -1,8 +1,4 @@
-"""Holding a trace against determinism tables for one target: pure, from data to data.
-
-Nothing is read but the arguments: no clock, no device, no torch. Every call is counted once; what is not
-deterministic, as things stand or in deterministic mode, is a finding at its op, phase, module and site.
-"""
+"""Holding a trace against determinism tables for one target: pure, without clock, device or torch."""
 
 from __future__ import annotations
 
@@ -57,15 +53,12 @@ def judge_calls(
     switches: Switches | None = None,
     compilers: Mapping[str, CompilerTable] | None = None,
 ) -> tuple[Judgement, tuple[JudgedCall, ...]]:
-    """Every call of ``trace`` under ``target``'s settings and under deterministic mode, and what no call shows.
+    """Judges every call of ``trace`` under ``target``'s settings and in deterministic mode, and what no call shows.
 
-    The judgement keeps findings and a tally, which stay small however many groups a trace has; beside it every group in
-    the trace's order, and the ruling on it. ``translations`` say what calls recorded on a CPU run as elsewhere; without
-    them every op stands as recorded. ``rows`` judge settings, seeds, memory and data loading; without them nothing is
-    said of those. ``switches`` say what can be turned where the line is a library's; without them a rule's own remedy
-    stands. ``compilers`` say what becomes of compiled calls; without them these are unknown. ``strict`` makes
-    ``unknown`` of verdicts that a newer torch only inherits. Each recorded call is counted exactly once in each of the
-    tally's mappings. The order of findings is total: it does not depend on the order of the trace or of the rules.
+    Returns findings and a tally, and every group in the trace's order with its ruling. ``translations``: what calls
+    recorded on a CPU run as elsewhere (default: as recorded). ``rows`` judge settings, seeds, memory and data loading.
+    ``switches``: what a library's users can turn. ``compilers`` judge compiled calls, which are unknown without.
+    ``strict``: verdicts extrapolated to a newer torch are ``unknown``. The order of findings is total.
     """
     settings = TraceUnderSettings(trace, target)
     by_settings = _TablesBySettings(settings, tables, translations, compilers or {}, strict=strict)
@@ -288,8 +281,8 @@ def make_target(
 ) -> Target:
     """What to judge for, checked; ``recorded`` parts come from ``environment``.
 
-    ``torch`` is a version (``2.9``, ``2.13.0+cpu``). ``settings`` is a word, or names of settings to the values that
-    stand in place of the recorded ones. Raises ``TargetError`` in one line, listing what exists.
+    ``torch`` is a version (``2.9``, ``2.13.0+cpu``); ``settings`` a word, or values by name that replace the recorded
+    ones. Raises ``TargetError`` in one line, listing what exists.
     """
     sets: dict[str, FactValue] = {}
     if isinstance(settings, Mapping):

@@ -1,8 +1,6 @@
 """Which settings and seeds settle which findings: the fewest, tried against the tables themselves.
 
-What a plan promises is what the same tables say of the same calls under the planned settings: nothing is guessed from
-a verdict, since settings interact (``cudnn.benchmark`` undoes what deterministic mode does, and deterministic mode
-raises where cuBLAS has no workspace).
+Settings interact: ``cudnn.benchmark`` undoes deterministic mode, which raises where cuBLAS has no workspace.
 """
 
 from __future__ import annotations
@@ -83,10 +81,7 @@ def _can_be_seeded(group: CallGroup) -> bool:
 
 
 def _asked_of(group: CallGroup, ruling: RuleOutcome) -> object:
-    """Everything that a ruling on ``group`` can rest on: calls that agree in it are settled alike.
-
-    A call that runs as another op may be judged by what the forward call at its place said.
-    """
+    """All that a ruling on ``group`` rests on, the place included where the forward call there may decide."""
     place = (group.module, group.location) if ruling.translated_by else ()
     facts = frozenset(group.facts.items())
     return (id(ruling), group.op, group.phase is Phase.BACKWARD, group.node, *place, facts)

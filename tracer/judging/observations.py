@@ -1,7 +1,6 @@
 """What was observed of the process, held against its row: generators, machine numbers, memory, loaders, compilation.
 
-Of a region whose calls were not seen, kernels are: one that adds atomically varies, whatever it was made of. A region
-that was run again and gave other results varies too, though nothing in it is known to.
+Of regions whose calls were not seen: kernels that add atomically, and what varied when it was run again.
 """
 
 from __future__ import annotations

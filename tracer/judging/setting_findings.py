@@ -65,10 +65,8 @@ def compiled_how(trace: Trace) -> frozenset[str]:
 
 
 def read_setting(row: Row, environment: Environment, *, is_complete: bool = True) -> Read | None:
-    """The value that ``row`` asks for; ``None`` where a process cannot read it or did not.
-
-    ``is_complete``: were all the variables noted that the table names? An older trace holds fewer.
-    """
+    """The value that ``row`` asks for; ``None`` where a process cannot read it or did not. ``is_complete``: were all
+    variables recorded that the table names? Older traces hold fewer."""
     value: Value | None = None
     if row.field:
         field = getattr(environment, row.field, None)
@@ -245,10 +243,8 @@ def _took_effect(event: Event) -> bool:
 
 
 def _readers_of(variable: str, rows: BoundRows, *, needed: bool = True) -> tuple[Subsystem, ...]:
-    """What reads ``variable`` once; ``needed``: only where something that was recorded depends on it.
-
-    Otherwise only what code that no recorder sees reads too: other libraries call cuBLAS and NCCL.
-    """
+    """What reads ``variable`` once: where a recorded call depends on it, or, without ``needed``, libraries that no
+    recorder sees (others call cuBLAS and NCCL too)."""
     readers: dict[Subsystem, None] = {}
     for row in (row for about in (About.SETTING, About.LATE, About.COMPILED) for row in rows.about(about)):
         if row.variable == variable and (not needed or rows.matters_unset(row)):

@@ -1,8 +1,6 @@
 """Tables of compilers: what becomes of ops in compiled code, and which facts compiled calls are asked for.
 
-Rules are those of backends, with cases that may hand a call on to the backend's own table. A judge looks the called op
-up with the facts of the call; a reader wants one table of answers, so ``answered`` makes of each case that calls an op
-the cases of the rule for that op, as far as both can hold.
+Cases may hand a call on to the backend's own table. For a reader, ``answered`` puts the answers of that table in place.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Which case of a rule speaks of a call, when some facts may be missing, and facts that follow from others.
+"""Which case of a rule applies to a call when some facts may be missing, and facts that follow from others.
 
-A rule's cases are disjoint and leave no gap (the lint proves it), so exactly one of them is right. With facts
-missing several remain possible. Where all of those agree on the verdict, it stands; where they do not, the
-answer is ``unknown``, naming the facts that would decide. Hence a further fact never flips a decided verdict.
+Cases are disjoint and leave no gap (the lint proves it), so exactly one applies. With facts missing, several may: if
+they agree, their verdict stands; if not, it is ``unknown``. So a further fact never flips a decided verdict.
 """
 
 from __future__ import annotations
@@ -201,10 +200,8 @@ def may_hold(case: Conditioned, settings: Mapping[str, Value]) -> bool:
 
 
 class Derivation(NamedTuple):
-    """How one derived fact follows from a call's facts and the autograd node that made it.
-
-    The node is ``None`` outside the backward pass, and empty where it is not known; then nor is what rests on it.
-    """
+    """How a derived fact follows from a call's facts and autograd node: ``None`` outside the backward pass, empty where
+    it is not known; then nor is what rests on it."""
 
     reads: tuple[str, ...]
     """The recorded facts that it looks at, and no other; the autograd node apart."""

@@ -1,7 +1,4 @@
-"""Minimal programs that trigger rules: a few lines of Python each, found by the ops that they dispatch.
-
-An example belongs to ops and not to rules, so that one program serves every backend whose table speaks of its op.
-"""
+"""Minimal programs that trigger rules, found by the ops that they dispatch: one serves every backend's table."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""What the tables say of a name: an op, a rule or an API, for one version of torch, without any trace.
-
-A trace asks about a call; a reader asks about a name. Several rules of one table may answer, because one API
-reaches several ops; each is explained with what its verdict hangs on and with the versions at which it changed.
-"""
+"""What the tables say of an op, a rule or an API for one version of torch, without a trace."""
 
 from __future__ import annotations
 
@@ -92,12 +88,10 @@ def explain(
     backends: Collection[Backend] | None = None,
     translations: Translations = NO_TRANSLATIONS,
 ) -> list[Explanation]:
-    """What the tables of ``backends`` (of all where it is ``None``) say of an op, a rule's id or an API.
+    """What the tables of ``backends`` (``None``: of all) say of an op, a rule's id or an API for a torch version.
 
-    ``text`` is spelt as people spell it, and ``version`` is a torch version. A table that has no rule for a name
-    answers too, as long as another one knows the name; a rule's id is a question to its own table. Raises
-    ``UsageError`` in one line, with the names nearest to ``text``, where no table knows it, and ``TargetError`` for
-    a version that is none.
+    A table without a rule for a name answers too, as long as another one has one; a rule's id is a question to its own
+    table. Raises ``UsageError`` with the nearest names where no table knows ``text``, ``TargetError`` for no version.
     """
     try:
         wanted = release(version)

@@ -1,17 +1,12 @@
 """Reading the tables: TOML to typed models, every word checked, each file once, and what a table takes over.
 
-Behind its own rules a table may take over another backend's, and classes of ops that cannot vary anywhere. ROCm
-compiles torch's CUDA kernels after a mechanical translation (hipify), so what was read there is the best guess where
-nothing was read on ROCm itself. A guess is weaker than a reading: inherited rules say so in their first words, and
-whatever stood behind them counts as documented at best.
+A table may inherit another backend's rules behind its own: ROCm compiles torch's CUDA kernels after a mechanical
+translation (hipify). Inherited rules say so in their first words, and their evidence counts as documented at best. It
+may also take over classes of ops that cannot vary on any backend: they multiply two numbers, copy one, or count.
 
-What multiplies two numbers, copies one or counts has nothing to vary, whatever the kernel: no order of additions, no
-choice of an algorithm, no two writes that differ. Such a class of ops is written once and taken over by name.
-
-``<backend>_dispatched.toml`` says what builds of torch were seen to launch. It is made from recordings (``python -m
-benchmarks.evidence.dispatched --write``): nothing in it is written by hand. It vouches for ops whose every recorded
-call launched kernels without atomic additions and called into no library, lists the others with what stands against
-them, and says of rules in how many recorded samples a build did what they say.
+``<backend>_dispatched.toml`` says what builds of torch launch. It is made from recordings (``python -m
+benchmarks.evidence.dispatched --write``), never by hand. It vouches for ops whose every recorded call launched kernels
+without atomic additions and called into no library.
 """
 
 from __future__ import annotations
@@ -82,10 +77,7 @@ def table_file(backend: Backend) -> Path:
 
 @cache
 def load_table(backend: Backend) -> Table:
-    """The backend's table, read and checked once, with the rules that it inherits.
-
-    ``TableError`` where there is none or it is malformed.
-    """
+    """The backend's table, read and checked once, with what it inherits; ``TableError`` if missing or malformed."""
     table = _own_rules(backend)
     if table.inherits is None:
         seen = load_dispatched(backend)
@@ -164,11 +156,9 @@ def load_tables() -> Mapping[Backend, Table]:
 
 @cache
 def required_facts() -> Mapping[str, frozenset[str]]:
-    """Op, as rules spell it, to the facts that a recorder must note for it.
+    """Op, as rules spell it, to the facts that a recorder must read for it, beside the common ones.
 
-    Only facts that are recorded on request are listed: the common ones are always there. A recorder joins
-    what stands under the overload (``aten.scatter.reduce``) with what stands under its packet
-    (``aten.scatter``), because one table may name the one and another table the other.
+    Join those of the overload (``aten.scatter.reduce``) and of its packet: tables may name either.
     """
     wanted: defaultdict[str, set[str]] = defaultdict(set)
     rules: list[Rule] = [rule for table in load_tables().values() for rule in table.rule]
@@ -243,18 +233,16 @@ INHERITED = "inherited from the {} table, not read or run on {}: "
 def with_inherited(table: Table, parent: Table) -> Table:
     """``table`` with the rules of ``parent`` behind its own, for the ops that its own do not claim.
 
-    An own rule for a packet keeps out the parent's rules for its overloads; one for an overload alone leaves
-    the packet's other overloads to the parent. An id keeps its origin: ``cuda-histc`` becomes ``rocm-cuda-histc``.
+    An own rule for a packet keeps out the parent's rules for its overloads, one for an overload alone does not. Ids
+    keep their origin: ``cuda-histc`` becomes ``rocm-cuda-histc``.
     """
     return replace(table, rule=(*table.rule, *_inherited(table, parent)))
 
 
 def with_classes(table: Table, classes: ClassTable) -> Table:
-    """``table`` with the classes that it names behind its own rules, for the ops that these do not claim.
-
-    A rule for a packet keeps out the class; one for an overload alone leaves it the packet's other overloads.
-    ``TableError`` for a class that does not exist.
-    """
+    """``table`` with the classes that it names behind its own rules, for the ops that these do not claim;
+    ``TableError`` for a class that does not exist. A rule for a packet keeps out the class, one for an overload alone
+    does not."""
     known = {rule.id.removeprefix(f"{CLASS_ID}-"): rule for rule in classes.rule}
     if lacking := [name for name in table.classes if name not in known]:
         raise TableError(

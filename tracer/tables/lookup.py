@@ -1,7 +1,6 @@
-"""From a name as people write it to the rules that speak of it: an op, a rule's id, or an API.
+"""From a name as people write it to the rules that name it: an op, a rule's id, or an API.
 
-An API reaches several ops, and documents name it in several ways: a module and its function are one
-(``nn.CTCLoss``, ``F.ctc_loss``), and so are a function and its method.
+A module and its function are one API (``nn.CTCLoss``, ``F.ctc_loss``), and so are a function and its method.
 """
 
 from __future__ import annotations
@@ -108,10 +107,7 @@ def _same_op(one: str, other: str) -> bool:
 
 
 def _names_api(rule: Rule, name: str) -> bool:
-    """Whether a rule speaks of an API: one that it lists, or one that is called as one of its ops is.
-
-    A name without a dot may be any package's.
-    """
+    """Whether a rule lists an API, or names an op that is called as it is; without a dot it may be any package's."""
     key = _loose(name.rpartition(".")[2])
     if any(_loose(api.rpartition(".")[2]) == key and _same_root(api, name) for api in map(spelled, rule.apis)):
         return True
@@ -151,10 +147,7 @@ def names_of(row: Row) -> Iterator[str]:
 
 
 def find_rows(text: str, table: EnvironmentTable) -> tuple[Row, ...]:
-    """The rows that ``text`` names: the one of that id, else those whose setting it spells, whole or from a dot on.
-
-    ``cudnn.benchmark`` stands for ``torch.backends.cudnn.benchmark``; variables are told apart by their letters alone.
-    """
+    """The rows that ``text`` names: by id, else by setting, whole or from a dot on (``cudnn.benchmark``)."""
     by_id = tuple(row for row in table.row if row.id == text.strip())
     if by_id:
         return by_id

@@ -48,10 +48,7 @@ def is_inherited(rule: Rule) -> bool:
 
 
 def by_version(table: Table) -> dict[str, Counter[EvidenceKind]]:
-    """For each reviewed release, rules by grade; a rule counts where one of its cases speaks of the release.
-
-    What was seen in builds says nothing of releases before the oldest of them.
-    """
+    """For each reviewed release, rules by grade where a case speaks of it; builds say nothing of older releases."""
     releases = reviewed_releases(table.reviewed)
     seen = () if table.dispatched is None else releases[releases.index(table.dispatched.oldest) :]
     return {

@@ -1,7 +1,4 @@
-"""Reading a table's file: TOML to a typed model, every word checked, one line for what is wrong.
-
-The types of a table let any text through; the checks of ids, ops, conditions and version ranges know the vocabulary.
-"""
+"""Reading a table's file: TOML to a typed model, every word checked, one line for what is wrong."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""A determinism table's model: what a file may hold, field by field.
-
-A table is data that people review. Each struct forbids unknown fields, so a misspelt key fails the load
-instead of silently widening a rule.
-"""
+"""A determinism table's model, field by field. Unknown fields are an error: a misspelt key must not widen a rule."""
 
 from __future__ import annotations
 
@@ -54,9 +50,9 @@ class Case(Conditioned, frozen=True, kw_only=True, forbid_unknown_fields=True, o
     """What must hold as well for this case's own ``remedy`` to work."""
     cause: Cause | None = None
     route: str = ""
-    """What runs in this op's stead, from the case's first version on, once deterministic mode is on: a function of
-    torch (``torch.nn.functional.interpolate``) whose forward then never leads here, or an op that this one hands its
-    work to. Beside ``deterministic`` every call that takes the route is saved; beside ``raises`` it must be chosen."""
+    """What runs instead once deterministic mode is on, from the case's first version: a function of torch
+    (``torch.nn.functional.interpolate``) whose forward then never leads here, or an op that this one hands its work
+    to."""
 
 
 class Exemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -229,10 +225,7 @@ class Table(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
         return rule.reviewed if isinstance(rule, AnsweredRule) else self.reviewed
 
     def find(self, op: str) -> Rule | None:
-        """The rule for a recorded overload: one that names it, else one that names its packet.
-
-        The table's own rules come first, then those for libraries, last one for the op's whole namespace.
-        """
+        """The rule for an overload or its packet: the table's own, then a library's, last one for its namespace."""
         packet, namespace = op.rpartition(".")[0], f"{op.partition('.')[0]}.*"
         own, shared = self._own, self._shared
         return own.get(op) or own.get(packet) or shared.get(op) or shared.get(packet) or shared.get(namespace)
@@ -250,10 +243,7 @@ RuleType = TypeVar("RuleType", bound=Rule)
 
 
 def with_exemptions(rules: tuple[RuleType, ...]) -> tuple[RuleType, ...]:
-    """``rules`` with their exemptions as cases: each case that accuses becomes two.
-
-    Where the fact does not hold the case's own verdict stands; what deterministic mode refuses it refuses all the same.
-    """
+    """``rules`` with their exemptions as cases: each case that accuses becomes two, with the fact and without it."""
     return tuple(replace(rule, case=tuple(_exempted(rule)), exempt=()) for rule in rules)
 
 

@@ -1,9 +1,7 @@
-"""What a step recorded on one device runs on another: the table's model, read from ``translations.toml``.
+"""What a step recorded on a CPU runs on another device: the table's model, read from ``translations.toml``.
 
-A composite such as nn.LSTM or scaled_dot_product_attention is broken up differently on each device, so a recording
-made on a CPU shows ops that another device never runs. A translation names the ops that the CPU shows and what a
-target may run in their place. Often several ops may: the choice hangs on the dtype, on the hardware, on sizes. Each
-candidate says where it can be chosen; which of them is chosen among those that can be is not claimed.
+nn.LSTM or scaled_dot_product_attention is broken up differently on each device. A translation names ops that the CPU
+shows and what a target may run instead; dtype, hardware and sizes decide among several candidates.
 """
 
 from __future__ import annotations

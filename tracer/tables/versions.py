@@ -1,7 +1,6 @@
-"""torch versions: which exist, how one is read, and whether a table speaks of it.
+"""torch versions: which exist, how they are read, and whether a table covers one.
 
-Rules bind to minor releases. A local part (``+cpu``), a pre-release and a development suffix are cut off,
-because a nightly build of 2.9 behaves as 2.9 far more often than as 2.8.
+Rules bind to minor releases: local parts (``+cpu``), pre-releases and development suffixes are cut off.
 """
 
 from __future__ import annotations
@@ -76,10 +75,7 @@ def reviewed_in_words(reviewed: str) -> str:
 
 
 def placed(reviewed: str, version: str) -> str:
-    """Where ``version`` lies: ``reviewed``, ``older`` or ``newer`` than that, or ``between`` two ranges.
-
-    Compared by minor release: a table reviewed up to 2.15 was reviewed for 2.15.1.
-    """
+    """``reviewed``, ``older``, ``newer``, or ``between`` two ranges, by minor release: 2.15 includes 2.15.1."""
     wanted = Version(version)
     minor = f"{wanted.major}.{wanted.minor}"
     if speaks_of(reviewed, minor):

@@ -1,9 +1,7 @@
 """What a rule's condition may ask, and every value that each question can have: facts and settings together.
 
-Facts of a call (``tracer.facts``) are recorded with it or derived from it; settings of the target are known when a
-trace is judged. A torch version stands in a case's own ``torch`` field, not in ``when``.
-
-A fact that a trace does not hold makes the verdict ``unknown`` unless another key already decides.
+Facts (``tracer.facts``) are recorded with a call or derived from it; settings of the target are known when a trace is
+judged. A fact that a trace lacks makes the verdict ``unknown`` unless another key decides.
 """
 
 from __future__ import annotations

@@ -91,10 +91,9 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def measurement_of(trace: Trace) -> Measurement:
-    """What the trials of ``trace`` showed on its device: an accelerator's, where calls ran on one, else the CPU's.
+    """What the trials of ``trace`` showed on its accelerator, or on the CPU where no call ran on one.
 
-    Calls that varied are kept one by one, and those that agreed are counted, as in the files that ship. Raises
-    ``TableError`` where nothing was tried.
+    Calls that varied are kept one by one; those that agreed are counted. Raises ``TableError`` where nothing was tried.
     """
     eager = [group for group in trace.calls if group.region is None]  # no table speaks of a whole region
     tried = [group for group in eager if group.tried is not None and group.tried.trials]

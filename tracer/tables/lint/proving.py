@@ -27,10 +27,8 @@ _TORCHS = ("aten", "prims")
 
 
 def faults_of_tables(resolves: Resolves | None = None, torch: str = "") -> list[str]:
-    """Everything that is wrong with the tables that ship, a line each, led by its file; none for sound ones.
-
-    ``resolves`` says whether the torch of version ``torch`` has an op; without it no op is looked up.
-    """
+    """Everything that is wrong with the tables that ship, one line each, led by the file. ``resolves`` says whether the
+    torch of version ``torch`` has an op; without it no op is looked up."""
     tables: list[tuple[str, Callable[[], _Loaded], Callable[..., list[str]]]] = [
         ("libraries.toml", load_libraries, lint_libraries),
         ("classes.toml", load_classes, lint_classes),

@@ -1,7 +1,6 @@
 """Proving a table: no overlap, no gap, no dead case, nothing claimed twice, everything with its source.
 
-Domains are finite, so this is enumeration, not opinion. Only the keys that a rule uses are enumerated, and
-values that no case of the rule tells apart are taken together, which keeps the product small.
+Domains are finite, so this is enumeration. Values that no case of the rule distinguishes are enumerated as one.
 """
 
 from __future__ import annotations

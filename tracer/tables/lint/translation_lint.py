@@ -31,11 +31,9 @@ Resolves = Callable[[str], bool]
 def lint_translations(
     table: Translations, tables: Mapping[Backend, Table], resolves: Resolves | None = None, torch: str = ""
 ) -> list[str]:
-    """Everything that is wrong with translations that load, one line each; an empty list for sound ones.
-
-    ``tables`` judge the candidates. ``resolves`` says whether the torch of version ``torch`` has an op, given as an
-    overload or a packet; without it no op is looked up.
-    """
+    """Everything that is wrong with translations that load, one line each. ``tables`` judge the candidates.
+    ``resolves`` says whether the torch of version ``torch`` has an overload or a packet; without it no op is looked
+    up."""
     releases = reviewed_releases(table.reviewed)
     faults = [] if releases else [f"translations: `{table.reviewed}` holds no release of torch"]
     ids = repeated([*(row.id for row in table.translation), *(note.id for note in table.note)])

@@ -130,11 +130,8 @@ class BoundTable:
         return () if isinstance(bound, RuleOutcome) else bound.facts
 
     def outcome(self, op: str, facts: Mapping[str, Value], node: str | None = None) -> RuleOutcome:
-        """What the table says of a call of ``op``, an overload as torch prints it, with ``facts``.
-
-        ``node`` is the autograd node that made a backward call, empty where it is not known, and ``None`` for a call
-        outside the backward pass.
-        """
+        """What the table says of a call of ``op``, an overload as torch prints it, with ``facts``. ``node`` is the
+        autograd node of a backward call, empty where it is not known, and ``None`` outside the backward pass."""
         bound = self._bound(op)
         if isinstance(bound, RuleOutcome):
             return bound

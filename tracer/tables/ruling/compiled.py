@@ -1,10 +1,8 @@
 """A compiled call before its compiler's table, the backend's own table, and what the generated code shows.
 
-The compiler's rule says what becomes of an op: a kernel of the compiler's own, or an eager kernel that it calls, of
-which the backend's table speaks. An op without a rule is one of both. For the device, version and mode that it was
-generated for the code itself is stronger than any table: a kernel that adds atomically varies, and one that does not
-cannot vary by that. The cases of the compiler's rule that nothing rules out are its candidates; the code strikes out
-those that it contradicts.
+The compiler's rule says what becomes of an op: a kernel of the compiler's own, or an eager kernel that the backend's
+table judges. For the device, version and mode that it was generated for, the code is stronger than any table: it
+excludes the cases that it contradicts.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""What the recorded run itself shows of a call, against what the tables say: draws, data, calls made again.
+"""What the run itself shows of a call, against what the tables say: draws, data, trials.
 
-A table speaks of what can happen. A draw from a generator that nobody seeded repeats in no other run. Where the data of
-every call rule a risk out, the call is deterministic for these data, which is never the table's own word. Where a call
-that was made again gave another result, it varies, whatever a table says; where that said it could not, the table is
-wrong for this device.
+A draw from an unseeded generator never repeats. Where the data of every call exclude a risk, the call is deterministic
+for these data. Where a trial gave another result, the call varies, and a table that denies it is wrong for this device.
 """
 
 from __future__ import annotations
@@ -116,11 +114,8 @@ def settled_by_data(group: CallGroup, ruling: RuleOutcome) -> RuleOutcome:
 def refuted_by_trials(
     ruling: RuleOutcome, as_recorded: RuleOutcome, *, in_mode: bool, is_recorded: bool
 ) -> RuleOutcome:
-    """``ruling`` on calls that varied when they were made again.
-
-    ``as_recorded`` is the tables' word under the settings that they were tried with; ``is_recorded``: is ``ruling`` on
-    those settings? ``in_mode``: were they tried in deterministic mode?
-    """
+    """``ruling`` on calls that varied in trials. ``as_recorded`` is the tables' ruling under the settings of the
+    trials; ``is_recorded``: is ``ruling`` on those? ``in_mode``: was deterministic mode on in the trials?"""
     varies = Verdict.NONDETERMINISTIC
     as_is, mode = ruling.both
     if as_recorded.verdict in CLEARED:  # nothing that is known makes it vary, so nothing that is known mends it
@@ -150,11 +145,10 @@ def refuted_by_trials(
 def on_meta(
     group: CallGroup, backend: Backend, on_target: Callable[[], RuleOutcome], *, has_computed_step: bool
 ) -> RuleOutcome:
-    """The ruling on a call on ``meta`` tensors; ``on_target`` says what it would be for tensors of the target.
+    """The ruling on a call on ``meta`` tensors, which computed nothing; ``on_target``: as if on tensors of the target.
 
-    Nothing was computed, so what the target would run was not seen. Models are often built on ``meta`` and materialized
-    later (deferred initialization): what allocates, views, fills or draws there is no step of a training, and is not
-    held against a recording in which some step was computed.
+    Models are often built on ``meta`` and materialized later (deferred initialization): allocating, viewing, filling
+    and drawing there is not held against a recording in which some step was computed.
     """
     if ORIGIN in group.facts or GENERATOR in group.facts:  # its result lies on another device
         return on_target()
@@ -173,10 +167,7 @@ def has_computed_step(calls: Iterable[CallGroup]) -> bool:
 
 
 def meta_calls(calls: Iterable[CallGroup]) -> int:
-    """How many of ``calls`` would compute something, had their tensors not been on ``meta``.
-
-    What initialized a model on ``meta`` is not counted where a step was computed later.
-    """
+    """How many of ``calls`` would compute something if not on ``meta``, without initialization before a step."""
     calls = tuple(calls)
     computed = has_computed_step(calls)
     return sum(

@@ -107,10 +107,10 @@ def _agreed(packets: Mapping[str, list[CallGroup]]) -> Iterable[tuple[Place, dic
 
 
 def _places_that_share_heads(calls: Iterable[CallGroup]) -> frozenset[tuple[str, str]]:
-    """Modules and locations where attention repeats keys by itself: a user's own repeating comes before it scales.
+    """Modules and locations where attention itself repeats keys: a user's own repeating comes before it scales.
 
-    The op that the user called (``enable_gqa=True``) is not dispatched, so its arguments are in no trace; what the math
-    route on the CPU is made of tells of it by the copies that torch makes of the keys.
+    ``enable_gqa=True`` is in no trace, since its op is not dispatched; the copies of the keys on the math route show
+    it.
     """
     scaled, repeated, softened = set(), set(), set()
     for group in calls:
@@ -154,9 +154,8 @@ class TargetTables:
     ) -> None:
         """``is_rocm``: the recording's ``cuda`` devices were AMD's. ``strict``: see ``BoundTable``.
 
-        ``translations`` holds for calls recorded on a CPU and judged for another device, ``compiled`` for those that
-        ran in a region; without it these are judged as eager ones. ``recorded`` are the settings under which calls were
-        tried; ``settings`` where nothing is said.
+        ``translations`` are for calls recorded on a CPU and judged for another device, ``compiled`` for those of a
+        region (``None``: judged as eager). ``recorded``: the settings of the trials, if other than ``settings``.
         """
         self._compiled = compiled
         self._recorded = settings if recorded is None else recorded

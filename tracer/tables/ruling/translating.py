@@ -1,7 +1,4 @@
-"""Calls that run as other ops on the target: which they may be, and the ruling, which is that on the worst of them.
-
-Three-valued like the rules: a candidate is out only where a fact or a setting that is known contradicts it.
-"""
+"""Calls that run as other ops on the target: which they may be, and the ruling, which is that on the worst of them."""
 
 from __future__ import annotations
 

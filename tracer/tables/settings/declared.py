@@ -1,7 +1,6 @@
-"""The settings that the program knows by heart: one block says all about each, and every part reads that block.
+"""The settings that the program knows: one block says all about each, and every part reads it. Imports no torch.
 
-What is worth saying of a setting's values is a row of ``environment.toml``; a setting of which rows alone speak needs
-no block here. Imports no torch: what is torch's is told by its dotted name.
+What is worth saying of their values is in ``environment.toml``; what only a row there names needs no block here.
 """
 
 from __future__ import annotations
@@ -156,10 +155,8 @@ def _threads(environment: Environment) -> str | None:
 
 
 def _capability(environment: Environment) -> str | None:
-    """The generation of NVIDIA's devices that the process saw; ``None`` without any, or where they differ.
-
-    AMD's devices report a capability too, which counts something else.
-    """
+    """The generation of the NVIDIA devices that the process saw; ``None`` without any, or where they differ. AMD's
+    capabilities count something else."""
     if environment.hip is not None:
         return None
     majors = {device.capability.partition(".")[0] for device in environment.devices if device.capability}

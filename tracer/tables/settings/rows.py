@@ -1,8 +1,6 @@
-"""The table of settings: what no op shows. Its rows speak of the process: settings, seeds, memory, data loading.
+"""The table of settings, seeds, memory and data loading: what no op shows.
 
-A row is like a rule: an id for ever, conditions, a reason, a remedy and its evidence, proven free of gaps and overlaps.
-It differs in what it is about (``names.About``) and in what makes it matter: ops that ran (``needs``), not ops that it
-judges.
+A row is like a rule, but about the process (``names.About``); ops that ran make it matter (``needs``).
 """
 
 from __future__ import annotations
@@ -62,9 +60,8 @@ class Row(Cased, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_def
     """What ``code`` makes of the settings, as ``judge(..., settings=...)`` takes them: an ``Environment`` field, a
     variable or a dotted name to its value; ``seed.torch``, ``seed.python``, ``seed.numpy`` to ``true``."""
     field: str = ""
-    """The ``Environment`` field that holds the setting. A row about a setting has one of the three,
-    or none where a process cannot read it: such a row is there to be explained, and makes no finding. A field of
-    several words is read as one, joined by commas."""
+    """The ``Environment`` field that holds the setting; one of several words is joined by commas. A row about a setting
+    has one of the three, or none where a process cannot read it: such a row is explained, and makes no finding."""
     variable: str = ""
     """The environment variable that holds it."""
     read: str = ""

@@ -34,11 +34,8 @@ _MODES = {Settings.WARN: DeterministicMode.WARN, Settings.DETERMINISTIC: Determi
 def effective_environment(
     environment: Environment, settings: Settings, sets: Mapping[str, FactValue] | None = None
 ) -> Environment:
-    """``environment`` as the target has it: its settings made torch's defaults where that is asked, then replaced.
-
-    ``sets`` names fields, environment variables and dotted names. Versions, hardware and numbers
-    of threads stay the recorded ones.
-    """
+    """``environment`` with the target's settings, then ``sets`` (fields, variables, dotted names); versions, hardware
+    and numbers of threads stay as recorded."""
     if settings is not Settings.RECORDED:
         variables = {CUBLAS_VARIABLE: CUBLAS_WORKSPACES[0]} if settings is Settings.DETERMINISTIC else {}
         mode = _MODES.get(settings, DeterministicMode.OFF)
@@ -63,10 +60,7 @@ def effective_environment(
 def settings_of(
     environment: Environment, settings: Settings, sets: Mapping[str, FactValue] | None = None
 ) -> dict[str, FactValue]:
-    """Every setting that conditions may read; one that could not be recorded is left out, for it is unknown.
-
-    The number of threads and the hardware are the recorded ones whatever ``settings`` says: no mode changes them.
-    """
+    """Every setting that conditions may read; one that was not recorded is left out, for it is unknown."""
     environment = effective_environment(environment, settings, sets)
     read = {condition.key: condition.held_by(environment) for condition in conditions()}
     return {key: value for key, value in read.items() if value is not None}
