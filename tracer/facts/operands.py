@@ -98,7 +98,7 @@ def _both_sparse(func: Any, services: Services) -> Reader | None:
 def _meets_uncoalesced(func: Any, services: Services) -> Test | None:
     """Adding a sparse tensor onto a dense one, also pair by pair in lists, or making it dense; ``None`` for other ops.
 
-    A tensor with the indices of a coalesced one is not marked so (``torch.optim.SparseAdam``); the recording knows them.
+    A tensor with the indices of a coalesced one is not marked so (``torch.optim.SparseAdam``); the recording knows.
     """
     from torch import Tensor
 
