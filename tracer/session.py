@@ -104,7 +104,8 @@ class Session:
             **self._options,
         )
         recorder.regions.keeps_lines = self._keeps_source
-        recorder.launched.launches.keeps_lines = self._keeps_source
+        if self._keeps_source:
+            recorder.launched.keep_lines()
         self._model = None  # the recorder holds its modules weakly
         return recorder
 

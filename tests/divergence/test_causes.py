@@ -11,9 +11,9 @@ from tests.divergence.recorded import Recorder, Run
 from tests.support.build import call, environment, finding, trace
 from tracer.divergence import Divergence, Root, RootCause, compare_recordings
 from tracer.errors import TraceError
-from tracer.names import NumberSource, NumberUse, Phase, Verdict
+from tracer.names import BlindSpotKind, NumberSource, NumberUse, Phase, Verdict
 from tracer.report.sections.reasons import why_of
-from tracer.trace.records import MachineNumber
+from tracer.trace.records import BlindSpot, MachineNumber, Tried
 from tracer.trace.values import Mark, ValueKind
 
 
@@ -84,11 +84,45 @@ def test_what_the_tables_say_stands_beside_a_kernel(record: Recorder) -> None:
     agreed = only(compare_recordings(first, record(kernel=2, trace=recorded), findings=[known]))
     assert (agreed.rule, agreed.verdict, agreed.contradicts) == ("cpu-index-put", Verdict.NONDETERMINISTIC, False)
     assert "knows of it" in why_of(agreed)
-    wrong = only(compare_recordings(first, record(kernel=2, trace=recorded), findings=[]))
-    assert (wrong.rule, wrong.verdict, wrong.contradicts) == ("", Verdict.DETERMINISTIC, True)
-    assert "wrong here" in why_of(wrong)
     unasked = only(compare_recordings(first, record(kernel=2)))
     assert (unasked.verdict, unasked.contradicts) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("varied", "cause", "says"),
+    [
+        (None, RootCause.UNKNOWN, "not tried on the spot"),
+        (0, RootCause.UNKNOWN, "replayed on the spot it gave the same"),
+        (3, RootCause.KERNEL, "is wrong here: it varied when it was replayed"),
+    ],
+)
+def test_a_kernel_that_the_tables_call_deterministic_is_blamed_where_a_replay_varied(
+    record: Recorder, varied: int | None, cause: RootCause, says: str
+) -> None:
+    where = {"op": "aten.index_put_.default", "location": "train.py:14", "module": "", "function": "step"}
+    tried = None if varied is None else Tried(calls=1, trials=10, varied=varied)
+    runs = (record(trace=trace(call(**where))), record(kernel=2, trace=trace(call(**where))))
+    root = only(compare_recordings(*runs, findings=[], replayed=trace(call(**where, tried=tried))))
+    assert (root.cause, root.verdict, root.contradicts) == (cause, Verdict.DETERMINISTIC, bool(varied))
+    assert says in why_of(root)
+
+
+def test_a_kernel_is_not_blamed_beside_a_thread_that_may_have_written_its_inputs(record: Recorder) -> None:
+    where = {"op": "aten.index_put_.default", "location": "train.py:14", "module": "", "function": "step"}
+    spot = BlindSpot(kind=BlindSpotKind.OTHER_THREAD, detail="a Python thread was started", location="train.py:3")
+    first = record(trace=trace(call(**where), blind_spots=(spot,)))
+    root = only(compare_recordings(first, record(kernel=2), findings=[]))
+    assert root.cause is RootCause.UNKNOWN
+    assert "a thread that the program started at train.py:3 may have written it" in why_of(root)
+
+
+def test_an_op_that_only_writes_to_another_tensor_is_no_kernel(record: Recorder) -> None:
+    def fills(run: Run, shape: object) -> None:
+        run.call("normal_.default", line=3, noise=shape, generator=("cpu", 1))
+
+    root = only(compare_recordings(record(fills, shape=(3, 4)), record(fills, shape=(5,))))
+    assert (root.cause, root.op) == (RootCause.INPUT_DATA, "aten.normal_.default")
+    assert "writes to another tensor" in why_of(root)
 
 
 def test_settings_that_differ_come_before_the_kernel(record: Recorder) -> None:

@@ -109,6 +109,22 @@ class Evidence(Protocol):
         """Is it given the same bytes in another memory layout?"""
 
     @property
+    def only_writes(self) -> bool:
+        """Does it write to a tensor of which it reads nothing?"""
+
+    @property
+    def is_called_deterministic(self) -> bool:
+        """Do the tables call it deterministic, without a trial that showed otherwise?"""
+
+    @property
+    def was_tried(self) -> bool:
+        """Was it replayed on the spot?"""
+
+    @property
+    def runs_beside_threads(self) -> bool:
+        """Did the program start threads of its own?"""
+
+    @property
     def settings_differ(self) -> bool:
         """Do settings or versions differ that kernels read?"""
 
@@ -206,8 +222,42 @@ class Shows(Word):
         " wrote to this memory",
     )
     """The calls that wrote what it reads agree, and it reads other bytes."""
+    OTHER_TARGET = (
+        "other-target",
+        RootCause.INPUT_DATA,
+        (Way.WROTE,),
+        lambda root: root.only_writes,
+        "it reads nothing, and writes to another tensor in the second run: of another shape or dtype, or in another"
+        " order of the same tensors",
+    )
+    """It writes to another tensor, of which it reads nothing."""
     SETTINGS = "settings", RootCause.SETTING, (Way.WROTE,), lambda root: root.settings_differ
     """All that the call read agrees, what it wrote differs, and so do settings."""
+    THREADS = (
+        "threads",
+        RootCause.UNKNOWN,
+        (Way.WROTE,),
+        lambda root: root.is_called_deterministic and root.runs_beside_threads,
+    )
+    """What it read may have been written by another thread between its digest and the call."""
+    REPLAYED = (
+        "replayed",
+        RootCause.UNKNOWN,
+        (Way.WROTE,),
+        lambda root: root.is_called_deterministic and root.was_tried,
+        "all that it read agrees in both runs, and what it wrote differs; replayed on the spot it gave the same each"
+        " time, so its kernel is not what differs",
+    )
+    """Replayed on the spot it did not vary, and the tables call it deterministic."""
+    NOT_REPLAYED = (
+        "not-replayed",
+        RootCause.UNKNOWN,
+        (Way.WROTE,),
+        lambda root: root.is_called_deterministic,
+        "all that it read agrees in both runs, and what it wrote differs; whether its kernel varies was not tried on"
+        " the spot",
+    )
+    """The tables call it deterministic, and nobody tried."""
     REGION = (
         "region",
         RootCause.KERNEL,

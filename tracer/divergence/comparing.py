@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterator, Sequence
 import msgspec
 import numpy as np
 
+from tracer.divergence.end_states import OF_TRAINING, compare_ends
 from tracer.divergence.matching.differing import Differences, differences
 from tracer.divergence.matching.following import Candidate, Following, Way, follow
 from tracer.divergence.matching.pairing import Pairs, pair
@@ -19,6 +20,7 @@ from tracer.divergence.strip import states, strip
 from tracer.errors import TraceError
 from tracer.findings import Finding
 from tracer.names import Phase
+from tracer.trace.file import Trace
 from tracer.trace.values import Values
 
 #: Places at which the sequences part that are told, and calls that are told of each continuation.
@@ -32,13 +34,15 @@ def compare_recordings(
     align_step: tuple[int, int] | None = None,
     may_resume: bool = True,
     findings: Sequence[Finding] | None = None,
+    replayed: Trace | None = None,
 ) -> Divergence:
     """Where two recordings part, and why.
 
     ``align_step``: the first recording's step that the second's stands against, for a resumed run; found by itself
     where the second begins with the parameters of a later step of the first, and ``may_resume`` does not say that both
-    are whole runs of one program. ``findings``: what was judged of the first
-    recording's trace. Raises ``TraceError`` where the digests are of two kinds, or a step is not there.
+    are whole runs of one program. ``findings``: what was judged of the first recording's trace. ``replayed``: a third
+    recording, in which calls were replayed on the spot. Raises ``TraceError`` where the digests are of two kinds, or a
+    step is not there.
     """
     one, two = first.values, second.values
     if one.header.digest != two.header.digest:
@@ -53,12 +57,17 @@ def compare_recordings(
     found = differences(pairs)
     following = follow(pairs, found) if replicas is None else follow_ranks(pairs, found, replicas)
     changed = changed_settings(first, second)
-    classifier = Classifier(pairs, (first, second), changed, Tables(first, findings))
+    classifier = Classifier(pairs, (first, second), changed, Tables(first, findings, replayed))
     roots = tuple(_roots(following, pairs, found, classifier))
     state = states(pairs, found, following)
     undigested = found.undigested & ~found.any
+    is_same_program = replicas is None and begins is None
+    ends, ends_compared = compare_ends(one, two) if is_same_program else ((), 0)
+    is_same_training = not roots and not any(end.kind in OF_TRAINING for end in ends)
     return Divergence(
-        agrees=not roots if replicas is None else replicas.drift is None,
+        agrees=is_same_training if replicas is None else replicas.drift is None,
+        ends=ends,
+        ends_compared=ends_compared,
         calls_compared=pairs.size,
         calls=(len(one), len(two)),
         roots=roots,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import ClassVar
 
 import msgspec
@@ -93,6 +94,8 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Numbers of the machine that may be where it comes from."""
     adding: tuple[str, ...] = ()
     """Kernels of the region that add atomically."""
+    threads: tuple[str, ...] = ()
+    """Where the program started threads, which may have written what the call reads."""
     suspects: tuple[Place, ...] = ()
     """Calls in the region that the tables hold for a risk, the worst first."""
 
@@ -230,14 +233,30 @@ class Replicas(msgspec.Struct, frozen=True, kw_only=True):
     drift: Drift | None = None
 
 
+class EndState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that two runs left, and left in other bytes."""
+
+    kind: ValueKind
+    """A parameter, a buffer, an optimizer's state, a file, or output (a printed line)."""
+    name: str
+    only_one: bool = False
+    """Did only one run leave it?"""
+    only_second: bool = False
+    """Is it the second run that left it, or printed this line?"""
+
+
 class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     """Two recordings with values, compared."""
 
     agrees: bool
-    """Was no root found? See ``partial`` and ``not_digested`` for what that leaves open."""
+    """Was no root found, and does training leave the same? See ``partial`` and ``not_digested`` for what is open."""
     calls_compared: int
     calls: tuple[int, int]
     """Calls that each recording has."""
+    ends: tuple[EndState, ...] = ()
+    """What the runs left in other bytes; where calls differ, it follows from them."""
+    ends_compared: int = 0
+    """States, files and printed lines that both left."""
     roots: tuple[Root, ...] = ()
     """In order of execution; a cause that shows often stands here once."""
     follows: int = 0
@@ -263,3 +282,8 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     def first(self) -> Root | None:
         """Where the runs part first."""
         return self.roots[0] if self.roots else None
+
+    @property
+    def begins(self) -> tuple[int, int]:
+        """Step and call of the first root, to order comparisons by; those without a root come last."""
+        return (self.roots[0].step, self.roots[0].call) if self.roots else (sys.maxsize, 0)

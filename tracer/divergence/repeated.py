@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from tracer.divergence.model import Divergence, Root
+from tracer.divergence.model import Divergence, EndState, Root
 from tracer.divergence.recordings import Recording
 from tracer.names import Word
 from tracer.trace.records import FactValue
@@ -89,6 +89,11 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
         return all(outcome.agrees for outcome in self.arms.values())
 
     @property
+    def ends(self) -> tuple[EndState, ...]:
+        """What runs left in other bytes, where all calls agree: then no root explains it."""
+        return () if self.first is not None else self.divergence.ends
+
+    @property
     def first(self) -> Root | None:
         """Where the runs part first: as the program stands, or, where they agree there, in the first arm that parts."""
         return next((outcome.first for outcome in self.arms.values() if outcome.first is not None), None)
@@ -151,7 +156,7 @@ def outcomes(
     by_place = {_place(root): root for root in roots}
     return {
         arm: Outcome(
-            agrees=all(one.agrees for one in divergences),
+            agrees=all(one.agrees and not (one.ends and arm is Arm.UNVARIED) for one in divergences),
             changed=changed[arm],
             calls_compared=min((one.calls_compared for one in divergences), default=0),
             runs=len(divergences),
@@ -165,5 +170,5 @@ def outcomes(
 
 def _firsts(divergences: Iterable[Divergence]) -> Iterator[Root]:
     """The first root of each comparison, the earliest first."""
-    found = [divergence.roots[0] for divergence in divergences if divergence.roots]
-    return iter(sorted(found, key=lambda root: (root.step, root.call)))
+    found = sorted((divergence for divergence in divergences if divergence.roots), key=lambda one: one.begins)
+    return (divergence.roots[0] for divergence in found)

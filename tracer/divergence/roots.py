@@ -15,13 +15,15 @@ from tracer.divergence.matching.pairing import Pairs, texts_of
 from tracer.divergence.model import Changed, Place, Reason, Root, Seed, Taken
 from tracer.divergence.recordings import Recording
 from tracer.findings import Finding
-from tracer.names import SEVERITY, About, EventKind, GeneratorKind, NumberUse, Phase, SeedOrigin, Verdict
-from tracer.trace.records import Environment, Region
+from tracer.names import SEVERITY, About, BlindSpotKind, EventKind, GeneratorKind, NumberUse, Phase, SeedOrigin, Verdict
+from tracer.ops.rows import packet_of
+from tracer.trace.file import Trace
+from tracer.trace.records import Environment, Region, Tried
 from tracer.trace.values import Group, Mark, ValueKind, Values
 from tracer.trace.values.columns import Name
 
 #: What shows at roots that may come from a number which is another one in every process.
-_MAY_BE_MACHINES = frozenset({Shows.STRUCTURE, Shows.DRAWN_AHEAD, Shows.OTHER_TENSORS})
+_MAY_BE_MACHINES = frozenset({Shows.STRUCTURE, Shows.DRAWN_AHEAD, Shows.OTHER_TENSORS, Shows.OTHER_TARGET})
 
 
 class Classifier:
@@ -32,6 +34,15 @@ class Classifier:
     ) -> None:
         self.pairs, self.recordings, self.tables = pairs, recordings, tables
         self.settings = tuple(setting for setting in settings if setting.name not in NO_KERNELS)
+        self.threads = tuple(
+            dict.fromkeys(
+                spot.location
+                for recording in recordings
+                for spot in (recording.trace.blind_spots if recording.trace is not None else ())
+                if spot.kind is BlindSpotKind.OTHER_THREAD and spot.location
+            )
+        )
+        """Where the program started threads."""
         self._details: Mapping[Shows, Callable[[Root, Candidate], Root]] = {
             Shows.STRUCTURE: self._structure,
             Shows.DRAWN_AHEAD: self._ahead,
@@ -42,6 +53,8 @@ class Classifier:
             Shows.BATCH: self._batch,
             Shows.ENTERED: self._entered,
             Shows.OTHER_TENSORS: self._other_tensors,
+            Shows.CHANGED_OUTSIDE: self._beside_threads,
+            Shows.THREADS: self._beside_threads,
             Shows.SETTINGS: self._settings,
         }
 
@@ -78,13 +91,19 @@ class Classifier:
         name = self.entry(candidate)
         steps = self.pairs.first.steps[1]
         is_first = root.step <= int(steps[0]) if len(steps) else not root.step
+        threads = self.threads if name.kind is ValueKind.OUTSIDE_CHANGE else ()
         return msgspec.structs.replace(
             root,
             cause=RootCause.of_entered(name.kind),
             kind=name.kind,
             name=name.name,
-            reason=Reason(shows=Shows.ENTERED, is_first=is_first),
+            reason=Reason(shows=Shows.ENTERED, is_first=is_first, threads=threads),
         )
+
+    def _beside_threads(self, root: Root, candidate: Candidate) -> Root:
+        """With the threads that may have written what it reads."""
+        assert root.reason is not None
+        return msgspec.structs.replace(root, reason=msgspec.structs.replace(root.reason, threads=self.threads))
 
     def _batch(self, root: Root, candidate: Candidate) -> Root:
         """A batch that differs: which loader and position, and whether the first run has it elsewhere."""
@@ -259,6 +278,32 @@ class _Shown:
         return Mark.COMPILED in self._marks
 
     @property
+    def only_writes(self) -> bool:
+        first, second = self._pairs.first, self._pairs.second
+        one, two = (int(at[self._candidate.node]) for at in self._pairs.at)
+        op = first.groups[int(first.group[one])].op
+        return packet_of(op).endswith("_") and not first.inputs[one] and not second.inputs[two]
+
+    @cached_property
+    def _group(self) -> Group:
+        return self._pairs.first.groups[int(self._pairs.first.group[int(self._pairs.at[0][self._candidate.node])])]
+
+    @property
+    def is_called_deterministic(self) -> bool:
+        tables = self._classifier.tables
+        tried = tables.tried(self._group)
+        return tables.calls_deterministic(self._group) and not (tried is not None and tried.has_varied)
+
+    @property
+    def was_tried(self) -> bool:
+        tried = self._classifier.tables.tried(self._group)
+        return tried is not None and tried.trials > 0
+
+    @property
+    def runs_beside_threads(self) -> bool:
+        return bool(self._classifier.threads)
+
+    @property
     def settings_differ(self) -> bool:
         return bool(self._classifier.settings)
 
@@ -380,7 +425,14 @@ _Key = tuple[str, ...]
 class Tables:
     """What the tables say of the first recording's calls."""
 
-    def __init__(self, recording: Recording, findings: Sequence[Finding] | None) -> None:
+    def __init__(self, recording: Recording, findings: Sequence[Finding] | None, replayed: Trace | None = None) -> None:
+        """``replayed``: a further recording, in which calls were replayed on the spot."""
+        self._tried: dict[_Key, Tried] = {}
+        self._tried_regions: dict[str, Tried] = {}
+        for one in (recording.trace, replayed):
+            if one is not None:
+                self._tried |= {_key(call): call.tried for call in one.calls if call.tried is not None}
+                self._tried_regions |= {region.id: region.tried for region in one.regions if region.tried is not None}
         self.worst: dict[_Key, Finding] = {}
         self.judged: frozenset[_Key] = frozenset()
         self._regions: dict[str, Region] = {}
@@ -414,6 +466,19 @@ class Tables:
         rule, verdict = self._of(values.groups[int(values.group[root.call])])
         contradicts = root.cause is RootCause.KERNEL and verdict in _CALM
         return msgspec.structs.replace(root, rule=rule, verdict=verdict, contradicts=contradicts)
+
+    def tried(self, group: Group) -> Tried | None:
+        """What replaying these calls on the spot showed; ``None`` where nobody did."""
+        return self._tried_regions.get(group.region) if group.region else self._tried.get(_key(group))
+
+    def calls_deterministic(self, group: Group) -> bool:
+        """Do the tables know of nothing that varies in these calls?"""
+        if not group.region:
+            return self._of(group)[1] in _CALM
+        region = self._regions.get(group.region)
+        inside = self._inside.get(group.region, [])
+        adds = region is not None and any(kernel.adds_in_any_order for kernel in region.kernels)
+        return group.region in self._seen and not adds and all(finding.verdict in _CALM for finding in inside)
 
     def _of(self, group: Group) -> tuple[str, Verdict | None]:
         """Rule and verdict at these calls; no verdict where no table was asked about them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tracer.runner.window import StepWindow
     from tracer.trace import Trace
     from tracer.trace.records import Environment
+    from tracer.trace.values import ValueKind
 
 
 class ScriptRecording:
@@ -50,6 +52,8 @@ class ScriptRecording:
         """Further options of the ``Session``, by name."""
         self.is_eager = False
         """Is compilation to be switched off?"""
+        self.left_behind: Callable[[], Iterable[tuple[ValueKind, str, int, int]]] = tuple
+        """What else the run leaves: kind, name, digest and position of each, for the file of values."""
         self.is_quiet = False
         """Is nothing said of the trace that was written?"""
         self.is_writing = False
@@ -101,6 +105,8 @@ class ScriptRecording:
             keeps_source=self.source_folder is not None,
             **self.options,
         )
+        if session.recorder.values is not None:
+            session.recorder.values.moments.left_behind = self.left_behind
         if self._watch is not None:
             self._watch.torch_loaded(frame)
         self._window = StepWindow(

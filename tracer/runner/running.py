@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracer.errors import UsageError
 from tracer.plain import say
@@ -19,6 +19,9 @@ from tracer.runner.script import prepare
 from tracer.runner.signals import trace_before_dying
 from tracer.runner.steps import Steps
 from tracer.runner.tracebacks import trim
+
+if TYPE_CHECKING:
+    from tracer.trace.values import ValueKind
 
 INTERRUPTED = -signal.SIGINT
 """The code of a script that control-C ended: Python dies of the signal itself, and so does ``main``."""
@@ -37,6 +40,7 @@ def run_script(
     quiet: bool = False,
     values: Path | None = None,
     options: Mapping[str, Any] | None = None,
+    left_behind: Callable[[], Iterable[tuple[ValueKind, str, int, int]]] = tuple,
     rank: Rank | None = None,
 ) -> int:
     """Run ``target`` as Python would, write its trace to ``output``, and return the script's exit code.
@@ -45,8 +49,8 @@ def run_script(
     short of ``os._exit`` and ``SIGKILL`` in the recorded part; where something cut it short it says so.
     ``sys.argv``, ``sys.path`` and ``__main__`` stay the script's, as threads and exit handlers of the script go on
     using them. ``values`` is where digests go, if they are wanted, ``options`` are further ones of
-    ``DeterminismTracer`` (``trials``). Raises ``UsageError`` if there is nothing to run,
-    and ``TraceError`` if the trace cannot be written.
+    ``DeterminismTracer`` (``trials``), ``left_behind`` says what the run leaves besides its model, for the digests.
+    Raises ``UsageError`` if there is nothing to run, and ``TraceError`` if the trace cannot be written.
     """
     name = target if as_module else os.path.basename(os.path.normpath(target))
     # The script may change the working directory.
@@ -56,6 +60,7 @@ def run_script(
     recording.is_eager, recording.is_quiet = eager, quiet
     recording.values = None if values is None else Path(os.path.abspath(values))
     recording.options = dict(options or {})
+    recording.left_behind = left_behind
     recording.source_folder = os.getcwd() if with_source else None
     ended_by, code = "", 0
     problem: BaseException | None = None

@@ -1,7 +1,7 @@
 """Digests of states: parameters, gradients, optimizer states, generators, batches.
 
-They are read before each optimizer step, and once more when the recording ends. Reading draws nothing, starts no device
-and keeps no tensor.
+They are read before each optimizer step, when the module or the optimizer that holds them dies, and once more when the
+recording ends. Reading draws nothing, starts no device and keeps no tensor.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from __future__ import annotations
 import marshal
 import random
 import sys
-from collections.abc import Iterator
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -18,6 +21,7 @@ from tracer.recording.origin.modules import ModuleStack
 from tracer.recording.randomness.generators import state_of
 from tracer.recording.torch_private import seams, storages
 from tracer.recording.values.call_values import CallValues, Named
+from tracer.recording.values.digesting import digests
 from tracer.recording.values.digesting.memory import digest_bytes
 from tracer.trace.values import ValueKind, fold
 from tracer.trace.values.digests import text_digest
@@ -26,6 +30,50 @@ _Tensor = torch.Tensor
 _NUMBERS = (int, float, bool, complex, str, type(None))
 #: Fields of a scheduler or a scaler that are read at most.
 _MOST_FIELDS = 64
+#: Modules and optimizers whose last state is kept.
+_MOST_OWNERS = 100_000
+
+State = tuple[ValueKind, str, Any]
+"""A state's kind and name, and a tensor or a number."""
+
+
+class _Owner:
+    """A module or an optimizer, whose states are digested when it dies.
+
+    ``parts`` are the collections that it keeps them in: a weak reference is called before they are taken apart, and
+    holding them keeps nothing alive for longer.
+    """
+
+    def __init__(self, thing: Any, states: Callable[..., Iterator[State]], **parts: Any) -> None:
+        self.parts = parts
+        self._states = states
+        self._last: tuple[State, ...] | None = None
+        """Its states as it died, digested; ``None`` while it lives."""
+        self.ref = weakref.ref(thing, self._die)
+
+    def _die(self, _: object) -> None:
+        last: list[State] = []
+        with suppress(Exception):  # a state of somebody's may refuse to be read
+            last += ((kind, name, 0 if _is_on_device(state) else _digest(state)) for kind, name, state in self._all())
+        self._last = tuple(last)
+        self.parts.clear()
+
+    def read(self) -> Iterable[State]:
+        """Its last states: digests, and tensors of a device. A device is not waited for when a state dies: 0."""
+        if self._last is not None:
+            return self._last
+        return [(kind, name, state if _is_on_device(state) else _digest(state)) for kind, name, state in self._all()]
+
+    def _all(self) -> Iterator[State]:
+        return self._states(**self.parts)
+
+
+def _is_on_device(state: Any) -> bool:
+    return isinstance(state, _Tensor) and not state.is_cpu
+
+
+def _digest(state: Any) -> int:
+    return digests.digest(state) or 0 if isinstance(state, _Tensor) else text_digest(repr(state))
 
 
 class Moments:
@@ -39,6 +87,14 @@ class Moments:
         self._owned: dict[int, Named] = {}
         """Parameters and buffers, likewise."""
         self._module_count = 0
+        self._owners: list[_Owner] = []
+        """Modules and optimizers that were met, in that order."""
+        self._owned_modules = 0
+        """How many modules were known when they were looked through."""
+        self._optimizers: dict[int, _Owner] = {}
+        """Those of ``_owners`` that are optimizers, by ``id``."""
+        self.left_behind: Callable[[], Iterable[tuple[ValueKind, str, int, int]]] = tuple
+        """What else a run leaves when the recording ends: kind, name, digest and position."""
 
     def named(self, tensor: torch.Tensor) -> Named:
         """What is known of a tensor that no recorded call made."""
@@ -71,6 +127,8 @@ class Moments:
 
     def before_step(self, optimizer: Any) -> None:
         """``optimizer`` is about to step: digest what it will read."""
+        self._follow_modules()
+        self._follow_optimizer(optimizer)
         for number, group in enumerate(optimizer.param_groups):
             others = []
             for key, value in group.items():
@@ -95,10 +153,54 @@ class Moments:
         self.generators()
 
     def at_the_end(self) -> None:
-        """Recording ends: digest every parameter and buffer, and the generators."""
-        for kind, name, tensor in self._states():
-            self._calls.moment(kind, name, tensor)
+        """Recording ends: the last state of every module and optimizer, of dead ones too, and what else it leaves.
+
+        Read anew: what another thread or a foreign kernel wrote shows here, if nowhere else.
+        """
+        writer = self._calls.writer
+        if writer is None:
+            return
+        self._follow_modules()
+        times: Counter[tuple[ValueKind, str]] = Counter()
+        for owner in self._owners:
+            with suppress(Exception):  # a module of somebody's may refuse to be read
+                for kind, name, state in owner.read():
+                    times[kind, name] += 1
+                    unique = f"{name}#{times[kind, name]}" if times[kind, name] > 1 else name
+                    if isinstance(state, _Tensor):
+                        self._calls.moment(kind, unique, state)
+                    else:
+                        writer.moment(kind, unique, state)
         self.generators()
+        for kind, name, digest, position in self.left_behind():
+            writer.moment(kind, name, digest, position)
+
+    def _follow_modules(self) -> None:
+        """Follow the modules that were met since."""
+        if self._owned_modules == self._modules.count:
+            return
+        self._owned_modules = self._modules.count
+        followed = {id(thing) for owner in self._owners if (thing := owner.ref()) is not None}
+        for path, module in self._modules.alive():
+            if id(module) not in followed and (module._parameters or module._buffers):
+                self._follow(
+                    module, _states_of_module, path=path, parameters=module._parameters, buffers=module._buffers
+                )
+
+    def _follow_optimizer(self, optimizer: Any) -> None:
+        """Follow ``optimizer`` from its first step on; loading its state gives it other lists."""
+        owner = self._optimizers.get(id(optimizer))
+        if owner is None or owner.ref() is not optimizer:
+            parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
+            names = {id(parameter): self._modules.parameter(parameter)[0] for parameter in parameters}
+            owner = self._optimizers[id(optimizer)] = self._follow(optimizer, _states_of_optimizer, names=names)
+        owner.parts.update(groups=optimizer.param_groups, state=optimizer.state)
+
+    def _follow(self, thing: Any, states: Callable[..., Iterator[State]], **parts: Any) -> _Owner:
+        owner = _Owner(thing, states, **parts)
+        if len(self._owners) < _MOST_OWNERS:
+            self._owners.append(owner)
+        return owner
 
     def buffers(self) -> None:
         """Every buffer of a module that was met."""
@@ -147,6 +249,25 @@ class Moments:
         for key, value in fields:
             if isinstance(value, _Tensor):
                 self._calls.moment(kind, f"{key.lstrip('_')} of {name}", value)
+
+
+def _states_of_module(path: str, parameters: Any, buffers: Any) -> Iterator[State]:
+    for kind, tensors in ((ValueKind.PARAMETER, parameters), (ValueKind.BUFFER, buffers)):
+        for name, tensor in tuple(tensors.items()):
+            if isinstance(tensor, _Tensor):
+                yield kind, f"{path}.{name}" if path else name, tensor
+
+
+def _states_of_optimizer(names: dict[int, str], groups: Any, state: Any) -> Iterator[State]:
+    for number, group in enumerate(groups):
+        for place, parameter in enumerate(group["params"]):
+            name = names.get(id(parameter))
+            if not name:
+                name = f"parameter {place} of group {number}"
+                yield ValueKind.PARAMETER, name, parameter
+            for key, value in (state.get(parameter) or {}).items():
+                if isinstance(value, (_Tensor, *_NUMBERS)):
+                    yield ValueKind.OPTIMIZER_STATE, f"{key} of {name}", value
 
 
 def _is_numbers(value: Any) -> bool:

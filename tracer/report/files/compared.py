@@ -67,6 +67,8 @@ def repeated_json(repeated: Repeated) -> dict[str, Any]:
         "partial": repeated.partial,
         "ended_by": repeated.ended_by,
         "not_followed": repeated.not_followed,
+        "ends": repeated.ends,
+        "ends_compared": found.ends_compared,
         "not_digested": found.not_digested,
         "follows": found.follows,
         "structure": found.structure,

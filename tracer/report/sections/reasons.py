@@ -26,6 +26,10 @@ _KEPT: Mapping[ValueKind | None, str] = {
 }
 
 
+#: Why a table is contradicted.
+_VARIED = ", and is wrong here: it varied when it was replayed on the spot"
+
+
 def why_of(root: Root) -> str:
     """The reason of ``root``, without its full stop; empty where nothing shows it."""
     reason = root.reason
@@ -34,8 +38,11 @@ def why_of(root: Root) -> str:
     why = reason.shows.says or _shown(root, reason)
     if root.cause.is_of_op:
         why += _of_region(root, reason) if root.region else _of_tables(root)
+    elif reason.shows in (Shows.REPLAYED, Shows.NOT_REPLAYED, Shows.THREADS):
+        why += _of_tables(root)
     taken = " and ".join(map(_taken, reason.taken))
-    return why + (f"; the program takes another number in every process: {taken}" if taken else "")
+    taken = f"; the program takes another number in every process: {taken}" if taken else ""
+    return why + _of_threads(reason.threads) + taken
 
 
 def lack_of(lack: NotRestored) -> str:
@@ -80,6 +87,8 @@ def _shown(root: Root, reason: Reason) -> str:
         where = f" at {origin.location}" if origin is not None and origin.location else ""
         source = f": {origin.op}{where} gave it" if origin is not None else ""
         return f"it reads memory that nobody had written{source}"
+    if shows is Shows.THREADS:
+        return "all that it read agreed when it was digested, and what it wrote differs"
     return _of_structure(root.earlier, reason)
 
 
@@ -92,7 +101,7 @@ def _of_tables(root: Root) -> str:
         return f"; the table knows of it{named}: {root.verdict}"
     if not root.contradicts and root.verdict is Verdict.UNKNOWN:
         return f"; the table does not know{named}"
-    return f"; the table calls it {root.verdict}{named}{', and is wrong here' if root.contradicts else ''}"
+    return f"; the table calls it {root.verdict}{named}{_VARIED if root.contradicts else ''}"
 
 
 def _of_region(root: Root, reason: Reason) -> str:
@@ -108,7 +117,7 @@ def _of_region(root: Root, reason: Reason) -> str:
     if ops:
         return f"; suspected is {' and '.join(ops)} in it{_of_tables(root).replace('; the', ': the', 1)}"
     if root.contradicts:
-        return "; the tables know of nothing in it that differs, and are wrong here"
+        return f"; the tables know of nothing in it that differs{_VARIED.replace(' is ', ' are ')}"
     return "; what is inside it is not known" if root.verdict is None else ""
 
 
@@ -185,6 +194,15 @@ def _of_ahead(root: Root, reason: Reason) -> str:
         draws = f"it draws another number of values: {' and '.join(counts)}" if all(counts) else "it draws otherwise"
     shows = _call(reason.next_draw) if reason.next_draw is not None else "which shows it"
     return f"{draws}, so the generator {root.name} is in another state before the next draw of both, {shows}"
+
+
+def _of_threads(threads: Sequence[str]) -> str:
+    """Threads that the program started: they may have written what the call reads."""
+    if not threads:
+        return ""
+    started = " and ".join(threads[:2])
+    which = "a thread" if len(threads) == 1 else "threads"
+    return f"; {which} that the program started at {started} may have written it, and is not recorded"
 
 
 def _taken(number: Taken) -> str:

@@ -7,7 +7,8 @@ from itertools import chain
 
 import msgspec
 
-from tracer.divergence.model import Changed, Divergence, NotRestored, Parting, Place, Replicas, Root
+from tracer.divergence.end_states import OF_TRAINING
+from tracer.divergence.model import Changed, Divergence, EndState, NotRestored, Parting, Place, Replicas, Root
 from tracer.divergence.repeated import Arm, Outcome, Repeated
 from tracer.names import Phase, Verdict
 from tracer.plan import name_of
@@ -26,6 +27,14 @@ _NOT_RESTORED = {
     ValueKind.BUFFER: "buffers",
     ValueKind.HYPERPARAMETER: "an optimizer's settings",
     ValueKind.BATCH: "data position",
+}
+#: What two runs do that leave something in other bytes.
+_LEFT = {
+    ValueKind.PARAMETER: "end with other parameters",
+    ValueKind.BUFFER: "end with other buffers",
+    ValueKind.OPTIMIZER_STATE: "end with another optimizer state",
+    ValueKind.FILE: "write other files",
+    ValueKind.OUTPUT: "print other lines",
 }
 NO_PROOF = "That runs agree is no proof: another run may not."
 _IN_ORDER = "In order of execution; a cause that shows often stands here once."
@@ -133,6 +142,14 @@ def _compared(found: Divergence, roots: Sequence[Root], names: tuple[str, str], 
         if resumed.not_restored:
             yield said.Heading("Not restored")
             yield said.Bullets(tuple(map(not_restored, resumed.not_restored)))
+    if found.ends and not roots:
+        shown_ends, left_out = first(found.ends, min(_MOST, reader.rows))
+        yield said.Heading("What the runs leave in other bytes")
+        yield said.Bullets(tuple(map(_end, shown_ends)))
+        if left_out:
+            yield said.quiet(f"{left_out:,} more.")
+    elif roots and found.ends_compared and not any(end.kind in OF_TRAINING for end in found.ends):
+        yield said.Paragraph("Both runs end with the same parameters, buffers and optimizer states all the same.")
     if roots:
         shown, left_out = first(roots, min(_MOST, reader.rows))
         yield said.Heading("Where they part")
@@ -230,7 +247,27 @@ def parting_headline(found: Divergence, first: str = "the first run", second: st
     digested = f", as far as they were digested ({found.not_digested:,} were not)" if found.not_digested else ""
     lacking = found.resumed is not None and found.resumed.not_restored
     but = ", but not everything was restored" if lacking else ""
-    return f"{_capital(second)} agrees with {first} in all {calls}{digested}{but}."
+    left = f", but {left_otherwise(found.ends)}" if found.ends else ""
+    return f"{_capital(second)} agrees with {first} in all {calls}{digested}{but}{left}."
+
+
+def _end(end: EndState) -> str:
+    """``parameter fc.weight``, or ``file out.csv, in the second run only``."""
+    only = f", in the {'second' if end.only_second else 'first'} run only" if end.only_one else ""
+    return f"{end.kind.value.replace('-', ' ')} {end.name}{only}"
+
+
+def left_otherwise(ends: Sequence[EndState]) -> str:
+    """``they end with other parameters (fc.weight and 3 more) and write other files (out.csv)``."""
+    by_kind: dict[ValueKind, list[str]] = {}
+    for end in ends:
+        only = f", only in the {'second' if end.only_second else 'first'}" if end.only_one else ""
+        by_kind.setdefault(end.kind, []).append(f"{end.name}{only}")
+    clauses = [
+        f"{_LEFT[kind]} ({names[0]}{f' and {len(names) - 1:,} more' if len(names) > 1 else ''})"
+        for kind, names in by_kind.items()
+    ]
+    return f"they {' and '.join(clauses)}"
 
 
 def place_of(root: Root) -> str:
@@ -268,7 +305,7 @@ def caveats(found: Divergence) -> list[str]:
     if found.not_digested and found.first is not None:
         calls = plural(found.not_digested, "call")
         open_points.append(f"{calls} could not be digested: whether they agree is not known.")
-    if found.agrees and found.calls_compared and found.replicas is None:
+    if found.agrees and not found.ends and found.calls_compared and found.replicas is None:
         open_points.append("Agreement of two runs is no proof that a third agrees.")
     return open_points
 
@@ -298,7 +335,7 @@ def repeated_headline(repeated: Repeated) -> str:
     if before is not None:
         return f"As you have it {_briefly(before)}; under the plan {_briefly(repeated)}"
     unvaried = repeated.arms[Arm.UNVARIED]
-    if not unvaried.agrees:
+    if not unvaried.agrees and unvaried.first is not None:
         return parting_headline(repeated.divergence, "run 1", repeated.second).rstrip(".")
     calls = _all_calls(unvaried.calls_compared)
     if repeated.ended_by:
@@ -309,6 +346,8 @@ def repeated_headline(repeated: Repeated) -> str:
     if not unvaried.calls_compared:
         failed = ": the script failed before it made one" if repeated.failed else ""
         agree = f"{unvaried.runs + 1} runs made no call that could be compared{failed}"
+    if repeated.ends and not unvaried.agrees:
+        return "; ".join((f"{agree}, but {left_otherwise(repeated.ends)}", *reservations(repeated)))
     for arm, outcome in repeated.arms.items():
         if outcome.first is not None:
             return f"{agree}; under other circumstances ({arm}) they part at {place_of_root(outcome.first)}"
@@ -325,7 +364,9 @@ def _briefly(repeated: Repeated) -> str:
     if not repeated.calls_compared:
         return "they make no call that could be compared"
     ended = f", and the script fails with exit code {repeated.failed[0].code}" if repeated.failed else ""
-    return "; ".join((f"they agree in {_all_calls(repeated.calls_compared)}{ended}", *reservations(repeated)))
+    left = f", but {left_otherwise(repeated.ends)}" if repeated.ends else ""
+    agree = f"they agree in {_all_calls(repeated.calls_compared)}{left}{ended}"
+    return "; ".join((agree, *reservations(repeated)))
 
 
 def reservations(repeated: Repeated) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from tracer.runner.interrupts import end_by
 from tracer.runner.ranks import current_rank
 from tracer.runner.repeated import guard
 from tracer.runner.repeated.circumstances import arrival, clock, host, memory, planned
+from tracer.runner.repeated.left_behind import LeftBehind
 from tracer.runner.repeated.task import Order
 from tracer.runner.running import run_script
 from tracer.trace.values import values_path
@@ -51,6 +52,7 @@ def main() -> int:
         guard.guard(int(sys.argv[2]), scratch)
     planned.make_before_the_script(order.settings)
     _BEGUN.get(order.arm, _nothing)()
+    left = LeftBehind(without=os.path.dirname(order.output))
     try:
         return run_script(
             task.target,
@@ -61,6 +63,7 @@ def main() -> int:
             exit_after_steps=task.exit_after_steps,
             rank=current_rank(),
             values=values_path(order.output),
+            left_behind=left.states,
             quiet=True,
         )
     except TracerError as problem:

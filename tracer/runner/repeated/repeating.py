@@ -154,10 +154,10 @@ class _Series:
         roots = with_arms(self.compared)
         found = outcomes(self.compared, roots, SAID, self.notes)
         every = [one for divergences in self.compared.values() for one in divergences]
-        parting = [one for one in every if not one.agrees]
+        parting = [one for one in every if not one.agrees or one.ends]
         shown = parting[0] if parting else every[0]
-        if parting and (unvaried := [one for one in self.compared.get(Arm.UNVARIED, ()) if not one.agrees]):
-            shown = min(unvaried, key=lambda one: (one.roots[0].step, one.roots[0].call))
+        if parting and (unvaried := [one for one in self.compared.get(Arm.UNVARIED, ()) if not one.agrees or one.ends]):
+            shown = min(unvaried, key=lambda one: one.begins)
         return Repeated(
             name=os.path.basename(os.path.normpath(self.asked.task.target)),
             runs=tuple(

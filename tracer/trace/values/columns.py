@@ -15,7 +15,7 @@ from tracer.names import Phase, Word
 from tracer.trace.records import Environment, Place, Placed
 
 #: The format that this release writes, and the newest that it reads.
-SCHEMA = 1
+SCHEMA = 2
 
 #: The digest of nothing, and of what was not digested.
 NO_DIGEST = 0
@@ -49,6 +49,10 @@ class ValueKind(Word):
     SCALER = "scaler"
     DATA_POSITION = "data-position"
     """Where a loader or sampler stands."""
+    FILE = "file"
+    """A file that the run wrote, when it ended; its position is 1 for what was appended to an older one."""
+    OUTPUT = "output"
+    """A line that Python printed to standard output: ``line 3``."""
 
 
 class Mark(IntFlag):

@@ -86,7 +86,7 @@ def held_against_the_first(name: str, recordings: list[Recording], not_restored:
     compared = {Arm.UNVARIED: divergences}
     roots = with_arms(compared)
     parting = [one for one in divergences if not one.agrees]
-    shown = min(parting, key=lambda one: (one.roots[0].step, one.roots[0].call)) if parting else divergences[0]
+    shown = min(parting, key=lambda one: one.begins) if parting else divergences[0]
     return Repeated(
         name=name,
         runs=tuple(

@@ -1,0 +1,85 @@
+"""What two runs left behind, compared: parameters, buffers, optimizer states, files, printed lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from tracer.divergence.model import EndState
+from tracer.trace.values import ValueKind, Values
+from tracer.trace.values.columns import NO_DIGEST
+
+#: What training leaves.
+OF_TRAINING = (ValueKind.PARAMETER, ValueKind.BUFFER, ValueKind.OPTIMIZER_STATE)
+_KINDS = (*OF_TRAINING, ValueKind.FILE, ValueKind.OUTPUT)
+
+#: The position of the digest of what was appended to a file.
+_APPENDED = 1
+
+#: Digests by kind, name and position, in the order in which they were written.
+_Ends = dict[tuple[ValueKind, str, int], tuple[int, ...]]
+
+
+def compare_ends(first: Values, second: Values) -> tuple[tuple[EndState, ...], int]:
+    """What both recordings left, and left other bytes in; and how many were compared.
+
+    Nothing is, where one of them was cut short. A file that one run wrote anew and the other appended to is not
+    compared. Of the printed lines, their order is not.
+    """
+    if first.partial or second.partial:
+        return (), 0
+    ends = (_ends(first), _ends(second))
+    pairs = {
+        key: (ends[0][key], ends[1][key])
+        for key in ends[0]
+        if key in ends[1] and key[0] is not ValueKind.OUTPUT and NO_DIGEST not in (*ends[0][key], *ends[1][key])
+    }
+    one_appended = {name for side in ends for _, name, position in side if position == _APPENDED}
+    both_appended = {name: pair for (_, name, position), pair in pairs.items() if position == _APPENDED}
+    differ = []
+    for (kind, name, position), (one, other) in pairs.items():
+        if kind is ValueKind.FILE and name in one_appended:
+            one, other = both_appended.get(name, ((), ()))
+        if one != other and position != _APPENDED:
+            differ.append(EndState(kind=kind, name=name))
+    differ += _other_files(*ends)
+    differ += _other_lines(*ends)
+    return tuple(differ), len(pairs) + sum(kind is ValueKind.OUTPUT for kind, _, _ in ends[0])
+
+
+def _ends(values: Values) -> _Ends:
+    moments = values.moments
+    ends: _Ends = {}
+    for row in np.flatnonzero(moments.call == len(values)).tolist():
+        name = values.names[int(moments.name[row])]
+        if name.kind in _KINDS:
+            key = (name.kind, name.name, int(moments.position[row]))
+            ends[key] = (*ends.get(key, ()), int(moments.digest[row]))
+    return ends
+
+
+def _other_files(one: _Ends, other: _Ends) -> list[EndState]:
+    """Files that only one run wrote."""
+    names = [{name: None for kind, name, _ in side if kind is ValueKind.FILE} for side in (one, other)]
+    return [
+        EndState(kind=ValueKind.FILE, name=name, only_second=bool(number), only_one=True)
+        for number in (0, 1)
+        for name in names[number]
+        if name not in names[1 - number]
+    ]
+
+
+def _other_lines(one: _Ends, other: _Ends) -> list[EndState]:
+    """The first line that the one run printed more often than the other; at most one."""
+    lines = [
+        {name: digests[-1] for (kind, name, _), digests in side.items() if kind is ValueKind.OUTPUT}
+        for side in (one, other)
+    ]
+    for number in (0, 1):
+        left = Counter(lines[1 - number].values())
+        for name, digest in lines[number].items():
+            left[digest] -= 1
+            if left[digest] < 0:
+                return [EndState(kind=ValueKind.OUTPUT, name=name, only_second=bool(number))]
+    return []
