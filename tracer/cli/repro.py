@@ -78,7 +78,7 @@ def command(
         values = "" if beside is None else beside.name
         made = program_of(report, chosen, file=name, values=values, imports=imports)
         if beside is not None:
-            from tracer.one_call.kept import copy_data
+            from tracer.one_call.choosing import copy_data
 
             copy_data(trace, made.group, made.tensors, beside)
     if named > 1:

@@ -1,16 +1,24 @@
-"""Which finding is meant, and which of its recorded calls stands for it."""
+"""The finding that is meant, the recorded call that stands for it, and that call's data."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 
-from tracer.errors import UsageError
+from tracer.errors import ReportError, UsageError, reason_of
+from tracer.files import open_plain, write_whole
 from tracer.findings import Finding
 from tracer.names import About
-from tracer.one_call.given import given_by, tensors_in
+from tracer.one_call.arguments import given_by, tensors_in
 from tracer.report import Report
 from tracer.trace.records import CallGroup
+from tracer.trace.values.columns import inputs_path
+
+_SHARED = ("op", "phase", "module", "location", "function", "called_from")
+#: Names of arguments of functions that the op has under another name.
+_ALSO = {"attn_mask": "attn_bias"}
 
 
 def chosen_finding(findings: Sequence[Finding], name: str) -> tuple[int, int]:
@@ -18,7 +26,7 @@ def chosen_finding(findings: Sequence[Finding], name: str) -> tuple[int, int]:
 
     A name is a number, from 1 in the report's order, a rule or a glob of rules, an op, a line (``train.py:31``), or a
     rule or an op at a line: ``cuda-index-add@train.py:31``. A finding about a call comes before one about the process.
-    Raises ``UsageError`` in one line where nothing is named so.
+    Raises ``UsageError`` in one line if no finding has that name.
     """
     if not findings:
         raise UsageError("there is no finding", hint="another --backend may have some")
@@ -30,26 +38,20 @@ def chosen_finding(findings: Sequence[Finding], name: str) -> tuple[int, int]:
     if not named:
         some = ", ".join(dict.fromkeys(finding.rule for finding in findings))
         raise UsageError(f"no finding is named {name!r}", hint=f"name a number, a line or one of {some}")
-    named.sort(key=lambda place: findings[place].about is not About.CALL)
-    return named[0], len(named)
+    return min(named, key=lambda place: findings[place].about is not About.CALL), len(named)
 
 
 def _is_named(finding: Finding, name: str) -> bool:
     what, _, line = name.rpartition("@")
-    lines = (finding.location, finding.called_from)
-    if not what:
-        return name in lines or _is_what(finding, name)
-    return line in lines and _is_what(finding, what)
-
-
-def _is_what(finding: Finding, name: str) -> bool:
-    packet = finding.op.rpartition(".")[0]
-    return name in (finding.op, packet, packet.partition(".")[2]) or fnmatchcase(finding.rule, name)
+    packet, lines = finding.op.rpartition(".")[0], (finding.location, finding.called_from)
+    names = (finding.op, packet, packet.partition(".")[2])
+    is_named = (what or name) in names or fnmatchcase(finding.rule, what or name)
+    return (is_named and line in lines) if what else (is_named or name in lines)
 
 
 def calls_of(report: Report, finding: Finding) -> tuple[CallGroup, ...]:
     """The recorded groups behind a finding, the one with most elements first: it shows most."""
-    found = [
+    groups = [
         judged.group
         for judged in report.calls
         if judged.ruling.rule_id == finding.rule
@@ -58,14 +60,45 @@ def calls_of(report: Report, finding: Finding) -> tuple[CallGroup, ...]:
         and (judged.group.region is None) == (not finding.regions)
         and all(getattr(judged.group, name) == getattr(finding, name) for name in _SHARED)
     ]
-    return tuple(sorted(found, key=lambda group: -_elements(group)))
-
-
-_SHARED = ("op", "phase", "module", "location", "function", "called_from")
+    return tuple(sorted(groups, key=_elements, reverse=True))
 
 
 def _elements(group: CallGroup) -> int:
     try:
-        return sum(one.numel for one in tensors_in(given_by(group.given)))
+        return sum(tensor.numel for tensor in tensors_in(given_by(group.given)))
     except ValueError:
         return -1
+
+
+def group_with_data(groups: Sequence[CallGroup]) -> CallGroup:
+    """The first group of which data were kept. Raises ``UsageError`` in one line if there is none."""
+    group = next((group for group in groups if group.inputs), None)
+    if group is None:
+        hint = f"record it with `tracer run --keep-inputs '{groups[0].op.rpartition('.')[0] if groups else 'OP'}'`"
+        raise UsageError("the recording holds no data of this call", hint=hint)
+    return group
+
+
+def copy_data(trace: str | os.PathLike[str], group: CallGroup, names: Iterable[str], path: Path) -> None:
+    """Write the recorded tensors of ``group`` with these ``names`` to ``path``, from the file beside the trace."""
+    source = inputs_path(trace)
+    try:
+        from safetensors.torch import load_file, save
+    except ImportError as problem:
+        raise UsageError(
+            f"--with-values needs safetensors and torch ({problem})", hint="pip install safetensors"
+        ) from problem
+    try:
+        open_plain(source).close()
+        tensors = load_file(source)
+    except Exception as problem:  # safetensors raises errors of its own
+        raise UsageError(f"cannot read {source}: {reason_of(problem)}", hint="it belongs beside the trace") from problem
+    copied = {}
+    for name in names:
+        stem, dot, place = name.partition(".")
+        keys = (f"{group.inputs}/{name}", f"{group.inputs}/{_ALSO.get(stem, stem)}{dot}{place}")
+        key = next((key for key in keys if key in tensors), None)
+        if key is None:
+            raise UsageError(f"{source} lacks {name} of {group.op}", hint="record it again with --keep-inputs")
+        copied[name] = tensors[key]
+    write_whole(path, save(copied, {"format": "pt"}), error=ReportError)

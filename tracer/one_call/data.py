@@ -1,17 +1,17 @@
-"""The data that a call is made again with: of the recorded kind where it is known, with repeats and ties where not.
+"""The data that a call is made again with: of the recorded kind if that is known, else with repeats and ties.
 
-An index must lie within what it counts through, a mask is true or false, a variance is positive: what an argument is
-hangs on the op and on its name. Everything here is text of the program that is written.
+An index must be in bounds, a mask is true or false, a variance is positive: what an argument holds depends on the op
+and on its name. The results are pieces of the program's text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 from tracer.names import DataShown
-from tracer.one_call.given import Tensor, words
-from tracer.one_call.sizes import Sizes
+from tracer.one_call.arguments import Sizes, Tensor, words
 from tracer.ops.op import Index, IndexBelow, Op, Route, Writes
 from tracer.ops.rows import row_of
 from tracer.trace.records import FactValue
@@ -22,19 +22,18 @@ class Data(NamedTuple):
 
     expression: str
     makers: tuple[str, ...]
-    """Functions of the program that it calls."""
+    """The program's functions that it calls."""
     note: str = ""
-    """What the reader must know of it."""
+    """What the reader must know about it."""
 
 
-#: Names that mean an index, and that mean where pieces begin, in ops that are not known here.
+#: Names of indices, and of offsets of pieces, in ops without a row of their own.
 _INDEX_NAMES = words("index indices idx ids target targets label labels src dst input_ids token_ids")
 _OFFSET_NAMES = words("offsets ptr indptr cu_seqlens cu_seqlens_q cu_seqlens_k cum_seq_q cum_seq_k offs crow_indices")
 _POSITIVE = words("""
     running_var save_var save_invstd rstd invstd std total_weight exp_avg_sq exp_avg_sqs max_exp_avg_sqs state_sums
     inv_scale grad_scale growth_tracker random_samples prob p
     """)
-_UNIT = "grid"
 
 REPEATS = "numbers repeat: whether they did is not in the recording"
 AS_RECORDED = "numbers repeat, as in the recording"
@@ -45,27 +44,26 @@ TIES_AS_RECORDED = "some elements are equal, as in the recording"
 
 
 class Kind(NamedTuple):
-    """What the recording knows of the data."""
+    """What the recording says about the data."""
 
     facts: Mapping[str, FactValue] = {}
     shown: frozenset[DataShown] = frozenset()
-    """What the data of the calls were seen to show."""
 
     @property
     def is_distinct(self) -> bool:
-        """Is no place named twice?"""
+        """Does no index occur twice?"""
         return self.facts.get("index.distinct") is True or self.shown == {DataShown.DISTINCT}
 
     @property
     def repeats(self) -> str:
-        """What is said where numbers repeat."""
+        """The note for numbers that repeat."""
         if self.is_distinct:
             return NOT_AS_RECORDED
         return AS_RECORDED if DataShown.DUPLICATES in self.shown else REPEATS
 
 
 def data_of(op: str, name: str, form: Tensor, given: Mapping[str, Any], kind: Kind, sizes: Sizes, place: int) -> Data:
-    """How the tensor ``name`` of ``op`` is made; ``op`` is its packet's name, ``place`` the position in a list."""
+    """How the tensor ``name`` of ``op``, a packet's name, is made; ``place`` is its position in a list."""
     row = row_of(op)
     if form.layout:
         return _sparse(form, sizes)
@@ -78,7 +76,7 @@ def data_of(op: str, name: str, form: Tensor, given: Mapping[str, Any], kind: Ki
         return _integers(row, name, form, given, kind, sizes, place)
     if name in _POSITIVE or row.probabilities:
         return _call("uniform", form, sizes)
-    if name == _UNIT:
+    if name == "grid":
         return _call("uniform", form, sizes, wrap="2 * {} - 1")
     if row.definite and name in ("self", "A") and len(form.shape) > 1 and form.dtype in ("float32", "float64"):
         return _call("definite", form._replace(stride=None), sizes)
@@ -101,46 +99,38 @@ def _sparse(form: Tensor, sizes: Sizes) -> Data:
     return Data(text, ("sparse", "floats", "uniform"), "one element in ten is not zero: how many were is not recorded")
 
 
-def _integers(
-    row: Op,
-    name: str,
-    form: Tensor,
-    given: Mapping[str, Any],
-    kind: Kind,
-    sizes: Sizes,
-    place: int,
-) -> Data:
+def _integers(row: Op, name: str, form: Tensor, given: Mapping[str, Any], kind: Kind, sizes: Sizes, place: int) -> Data:
     if row_of(row.name.removesuffix("_backward")).route is Route.CTC and name == "targets":  # 0 is the blank
         classes = sizes.name(given["log_probs"].shape[-1])
         return _call("integers", form, sizes, f"below={classes} - 1", note=REPEATS, wrap="1 + {}")
     if name == "pivots":
         return _call("integers", form, sizes, "below=1", note="no rows are swapped", wrap="1 + {}")
-    found = _below(row, name, form, given, sizes, place)
-    if found is not None:
-        below, axis = found
+    bounds = _below(row, name, form, given, sizes, place)
+    if bounds is not None:
+        below, axis = bounds
         if kind.is_distinct and form.stride is None and axis is not None and form.shape:
             return _call("once_each", form, sizes, f"below={below}", f"dim={axis}", note=ONCE)
         return _call("integers", form, sizes, f"below={below}", note=kind.repeats)
-    source = next((one for one in given.values() if isinstance(one, Tensor) and one.is_floating and one.shape), None)
+    tensors = {key: value for key, value in given.items() if isinstance(value, Tensor)}
     if name in _OFFSET_NAMES:
-        whole = next((one for key, one in given.items() if key in _INDEX_NAMES and isinstance(one, Tensor)), source)
+        indices = (tensor for key, tensor in tensors.items() if key in _INDEX_NAMES)
+        sources = (tensor for tensor in tensors.values() if tensor.is_floating and tensor.shape)
+        whole = next(chain(indices, sources), None)
         if whole is not None and whole.shape and len(form.shape) == 1:
-            last = int(name not in ("offsets", "offs"))  # these end with the whole length
-            text = (
-                f'offsets("{form.dtype}", {sizes.name(form.shape[0])}, {sizes.name(whole.shape[0])}, ends={bool(last)})'
-            )
+            ends = name not in ("offsets", "offs")  # whether the last one is the whole length
+            count, length = sizes.name(form.shape[0]), sizes.name(whole.shape[0])
+            text = f'offsets("{form.dtype}", {count}, {length}, ends={ends})'
             return Data(text, ("offsets",), "pieces of equal length: where they began is not recorded")
-    if name == "lengths" and "segment_reduce" in row.name and isinstance(given.get("data"), Tensor):
-        whole = given["data"].shape[given.get("axis", 0)]
-        text = f'lengths("{form.dtype}", {sizes.name(form.shape[-1]) if form.shape else 1}, {sizes.name(whole)})'
+    if name == "lengths" and "segment_reduce" in row.name and "data" in tensors:
+        length = sizes.name(tensors["data"].shape[given.get("axis", 0)])
+        text = f'lengths("{form.dtype}", {sizes.name(form.shape[-1]) if form.shape else 1}, {length})'
         return Data(text, ("lengths",), "pieces of equal length: how long they were is not recorded")
-    if name == "offset2bag" and isinstance(given.get("bag_size"), Tensor):
-        bags = given["bag_size"].shape[0] if given["bag_size"].shape else 1
-        text = f'spread("{form.dtype}", {sizes.name(form.shape[0]) if form.shape else 1}, {sizes.name(bags)})'
+    if name == "offset2bag" and "bag_size" in tensors:
+        bags = sizes.name((*tensors["bag_size"].shape, 1)[0])
+        text = f'spread("{form.dtype}", {sizes.name(form.shape[0]) if form.shape else 1}, {bags})'
         return Data(text, ("spread",), "bags of equal length: what they held is not recorded")
-    if name in _INDEX_NAMES:
-        # What it counts through is not known: below the smallest size it lies within whatever it is.
-        least = {sizes.name(size) for one in given.values() if isinstance(one, Tensor) for size in one.shape}
+    if name in _INDEX_NAMES:  # what it indexes is not known, but the smallest size is always in bounds
+        least = {sizes.name(size) for tensor in tensors.values() for size in tensor.shape}
         below = f"min({', '.join(sorted(least))})" if len(least) > 1 else (least or {"1"}).pop()
         return _call("integers", form, sizes, f"below={below}", note=REPEATS)
     if row.tied or row.name in ("bincount", "histc"):
@@ -149,7 +139,7 @@ def _integers(
 
 
 def _picked(row: Op, name: str, given: Mapping[str, Any]) -> int | None:
-    """How many elements a mask must pick, where another argument says so."""
+    """How many elements a mask must pick, if another argument says so."""
     if row.writes is Writes.SEVERAL and name == "indices":
         values = given.get("values")
         return values.shape[0] if isinstance(values, Tensor) and values.shape and values.shape[0] > 1 else None
@@ -161,15 +151,16 @@ def _picked(row: Op, name: str, given: Mapping[str, Any]) -> int | None:
 def _below(
     row: Op, name: str, form: Tensor, given: Mapping[str, Any], sizes: Sizes, place: int
 ) -> tuple[str, int | None] | None:
-    """Below which an index lies, and the dimension along which it may be of distinct numbers."""
+    """An index's upper bound, and the dimension along which its numbers may be distinct."""
     own = given.get("self", given.get("weight"))
     index = row.indexed_by
+    row_axis = 0 if len(form.shape) == 1 else None
     if row.indexes_each and name == "indices":
         dimension = 0
         for before in given["indices"][:place]:
             is_mask = isinstance(before, Tensor) and before.dtype in ("bool", "uint8")
             dimension += len(before.shape) if is_mask else 1
-        return sizes.name(own.shape[dimension]), 0 if len(form.shape) == 1 else None
+        return sizes.name(own.shape[dimension]), row_axis
     if isinstance(index, Index) and index.argument == name:
         counted = given.get(index.counts)
         dim = given.get(index.dim, 0) if isinstance(index.dim, str) else index.dim
@@ -178,13 +169,13 @@ def _below(
         axis = 0 if len(form.shape) < 2 else dim % max(len(form.shape), 1)
         return (sizes.name(counted.shape[dim]) if counted.shape else "1"), axis
     if isinstance(index, IndexBelow) and index.argument == name and isinstance(given.get(index.limit), int):
-        return sizes.name(given[index.limit]), 0 if len(form.shape) == 1 else None
+        return sizes.name(given[index.limit]), row_axis
     if row.indexed_flat_by == name and isinstance(own, Tensor):
-        return " * ".join(sizes.name(size) for size in own.shape) or "1", 0 if len(form.shape) == 1 else None
+        return sizes.product(own.shape), row_axis
     if row.name == "index_select_backward" and name == "index" and isinstance(given.get("self_sizes"), list):
         return sizes.name(given["self_sizes"][given.get("dim", 0)]), 0
     if row.writes is Writes.UNPOOLED and name == "indices" and isinstance(given.get("output_size"), list):
-        return " * ".join(sizes.name(size) for size in given["output_size"]) or "1", None
+        return sizes.product(given["output_size"]), None
     if row.writes is Writes.POOLED and name == "indices" and isinstance(own, Tensor):
-        return " * ".join(sizes.name(size) for size in own.shape[-row.spatial :]), None
+        return sizes.product(own.shape[-row.spatial :]), None
     return None

@@ -17,12 +17,10 @@ from tracer.errors import UsageError
 from tracer.findings import Finding
 from tracer.literals import literal
 from tracer.names import About, Backend, Cause
-from tracer.one_call.choosing import calls_of
+from tracer.one_call.arguments import DEVICES, SIZED, Sizes, Tensor, Word, given_by, tensors_in
+from tracer.one_call.choosing import calls_of, group_with_data
 from tracer.one_call.data import Kind, data_of
-from tracer.one_call.given import DEVICES, Tensor, Word, given_by, tensors_in
-from tracer.one_call.kept import group_with_data
 from tracer.one_call.routes import route_of
-from tracer.one_call.sizes import SIZED, Sizes
 from tracer.plain import one_line
 from tracer.report import Report
 from tracer.report.render.assets import template_folder

@@ -1,8 +1,9 @@
-"""What a trace says that a call was given, as far as torch has it: it becomes part of a program."""
+"""The recorded arguments of a call, checked against what torch has: they become part of a program."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from math import prod
 from typing import Any, NamedTuple
 
 from tracer.trace.arguments import Argument, DeviceType, NotKept, Number, TensorForm, TorchWord
@@ -17,13 +18,13 @@ class Tensor(NamedTuple):
     dtype: str
     shape: tuple[int, ...]
     stride: tuple[int, ...] | None = None
-    """``None`` for one without gaps in the usual order."""
+    """``None`` for a contiguous one."""
     layout: str = ""
-    """``sparse_coo`` and its like; empty for a strided one."""
+    """``sparse_coo`` and the like; empty for a strided one."""
     device: str = ""
-    """Where it lay, if not where the call ran."""
+    """Its device, if not that of the call."""
     is_unfixed: bool = False
-    """Was a size not fixed, so that another stands in its place?"""
+    """Does ``UNFIXED`` stand in for a size?"""
 
     @property
     def is_floating(self) -> bool:
@@ -35,11 +36,7 @@ class Tensor(NamedTuple):
 
     @property
     def numel(self) -> int:
-        """Its elements."""
-        count = 1
-        for size in self.shape:
-            count *= size
-        return count
+        return prod(self.shape)
 
 
 class Word(NamedTuple):
@@ -49,7 +46,7 @@ class Word(NamedTuple):
 
 
 class Unknown(NamedTuple):
-    """Something that was not kept."""
+    """An argument that was not kept."""
 
 
 def words(text: str) -> frozenset[str]:
@@ -57,11 +54,11 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-#: The types of device that torch has, and the names by which vendors call one of their own.
+#: The types of device that torch has, and the names that vendors register for their own.
 DEVICES = words("""
     cpu cuda hip xpu mps npu meta hpu xla mtia maia ipu vulkan opengl opencl ideep ve fpga lazy privateuseone
     """)
-#: As ``str`` writes them, without ``torch.``; what a trace calls otherwise is no dtype of a release that we know.
+#: As ``str`` writes them, without ``torch.``.
 DTYPES = words("""
     bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex32 complex64
     complex128 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn_x2 quint8 qint8
@@ -69,18 +66,18 @@ DTYPES = words("""
     uint4 uint5 uint6 uint7
     """)
 LAYOUTS = words("strided sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc _mkldnn jagged")
-#: As a tensor's form names them.
-_NAMED_LAYOUTS = frozenset(name.removeprefix("_") for name in LAYOUTS)
+#: As a tensor's form names them; a strided one has none.
+_NAMED_LAYOUTS = frozenset(name.removeprefix("_") for name in LAYOUTS) | {""}
 MEMORY_FORMATS = words("contiguous_format channels_last channels_last_3d preserve_format")
 _WORDS = DTYPES | LAYOUTS | MEMORY_FORMATS | {"Generator"}
 _LARGEST = 2**63 - 1
 
 
 def given_by(given: Mapping[str, Argument]) -> dict[str, Any]:
-    """``CallGroup.given`` as a program may write it. Raises ``ValueError`` for what torch has not.
+    """``CallGroup.given`` as a program may write it. Raises ``ValueError`` for anything that torch does not have.
 
-    What is returned becomes part of a program: plain values, tensors of dtypes, layouts and devices that torch has, and
-    words of closed lists.
+    The result becomes part of a program: plain values, tensors of dtypes, layouts and devices that torch has, and words
+    of closed lists.
     """
     odd = next((name for name in given if not name.isidentifier()), None)
     if odd is not None:
@@ -91,24 +88,21 @@ def given_by(given: Mapping[str, Argument]) -> dict[str, Any]:
 def tensors_in(given: dict[str, Any]) -> Iterator[Tensor]:
     """Every tensor among them, those in lists too."""
     for value in given.values():
-        for one in value if isinstance(value, list) else (value,):
-            if isinstance(one, Tensor):
-                yield one
+        yield from (item for item in (value if isinstance(value, list) else (value,)) if isinstance(item, Tensor))
 
 
 def has_unknown(value: Any) -> bool:
-    """Was it, or something in it, not kept?"""
+    """Was ``value``, or an element of it, not kept?"""
     return isinstance(value, Unknown) or (isinstance(value, list) and any(map(has_unknown, value)))
 
 
 def _checked(value: object) -> Any:
     if isinstance(value, list):
-        return [_checked(one) for one in value]
+        return [*map(_checked, value)]
     if isinstance(value, TensorForm):
         return _tensor(value)
     if isinstance(value, TorchWord | DeviceType):
-        known = _WORDS if isinstance(value, TorchWord) else DEVICES
-        if (value.name if isinstance(value, TorchWord) else value.type) not in known:
+        if value.name not in _WORDS if isinstance(value, TorchWord) else value.type not in DEVICES:
             raise ValueError(f"holds {value}, which is no word of torch")
         return Word(str(value))
     if isinstance(value, Number):
@@ -126,8 +120,8 @@ def _number(text: str) -> complex:
 
 
 def _tensor(form: TensorForm) -> Tensor:
-    unknown = [(form.layout, _NAMED_LAYOUTS), (form.device, DEVICES), (form.dtype, DTYPES)]
-    odd = next((word for word, known in unknown if word not in known and (word or known is DTYPES)), None)
+    parts = [(form.layout, _NAMED_LAYOUTS), (form.device, DEVICES | {""}), (form.dtype, DTYPES)]
+    odd = next((part for part, allowed in parts if part not in allowed), None)
     if odd is not None:
         raise ValueError(f"holds a tensor of {odd}, which is no dtype, no layout and no device")
     stride = form.stride
@@ -136,11 +130,40 @@ def _tensor(form: TensorForm) -> Tensor:
     if any(size is not None and not 0 <= size <= _LARGEST for size in (*form.shape, *(stride or ()))):
         raise ValueError("holds a tensor whose sizes are no numbers")
     is_unfixed = None in form.shape
-    return Tensor(
-        form.dtype,
-        tuple(UNFIXED if size is None else size for size in form.shape),
-        None if stride is None or is_unfixed or None in stride else tuple(step for step in stride if step is not None),
-        form.layout,
-        form.device,
-        is_unfixed,
-    )
+    sizes = tuple(UNFIXED if size is None else size for size in form.shape)
+    steps = tuple(step for step in stride or () if step is not None)
+    has_stride = stride is not None and None not in stride and not is_unfixed
+    return Tensor(form.dtype, sizes, steps if has_stride else None, form.layout, form.device, is_unfixed)
+
+
+_LETTERS = "abcdefghijkmnpqrstuvwxyz"
+#: Arguments that repeat sizes of tensors.
+SIZED = words("""
+    size sizes shape input_size input_sizes output_size output_sizes self_sizes num_weights normalized_shape num_classes
+    N C HxW n
+    """)
+
+
+class Sizes:
+    """Letters for the sizes above 1 of a call's tensors, so that a program can halve each size wherever it occurs."""
+
+    def __init__(self, tensors: Iterable[Tensor]) -> None:
+        above_one = dict.fromkeys(size for tensor in tensors for size in tensor.shape if size > 1)
+        self.letters = dict(zip(above_one, _LETTERS, strict=False))
+
+    def name(self, size: int) -> str:
+        """Its letter, or the number itself."""
+        return self.letters.get(size, str(size))
+
+    def shape(self, sizes: Iterable[int]) -> str:
+        """A shape as the program writes it."""
+        return f"[{', '.join(map(self.name, sizes))}]"
+
+    def product(self, sizes: Iterable[int]) -> str:
+        """A product as the program writes it."""
+        return " * ".join(map(self.name, sizes)) or "1"
+
+    @property
+    def parameters(self) -> str:
+        """As parameters of a function, each with its recorded size."""
+        return ", ".join(f"{letter}={size}" for size, letter in self.letters.items())
