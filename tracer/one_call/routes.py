@@ -1,8 +1,8 @@
-"""By which way a call is made again: the op itself, or the public function that leads to it.
+"""How a call is made again: by the op itself, or by the public function that leads to it.
 
 An op that takes what only another op writes (a fused attention's statistics, a recurrent layer's reserve) is not called
-by itself: the function of torch that runs both is, and autograd leads to its backward. So is an op that the recording
-device has and the one that the finding is about has not.
+directly: torch's function that runs both is, and autograd leads to the backward. The same holds for an op that the
+recording device has and the finding's device lacks.
 """
 
 from __future__ import annotations
@@ -17,37 +17,30 @@ from tracer.one_call.arguments import Tensor, has_unknown
 from tracer.ops.op import Route
 from tracer.ops.rows import row_of
 
-#: Arguments that say nothing of the result, or that each process has of its own.
+#: Arguments that do not affect the result, or that each process has of its own.
 _LEFT_OUT = frozenset({"pin_memory", "generator", "non_blocking"})
 #: Arguments that name a file.
 _FILES = frozenset({"filename", "file_name", "file", "path"})
 _CUDNN_MODES = {0: "RNN", 1: "RNN", 2: "LSTM", 3: "GRU"}
+_COLLECTIVES = ("c10d", "_c10d_functional", "c10d_functional", "_c10d_functional_autograd")
 #: Namespaces whose calls cannot be made again in one process, or are no calls of an op.
 _NOT_ALONE = {
     "higher_order": "runs functions of the program, which a trace does not hold",
     "triton": "is a kernel of the program's own, whose source a trace does not hold",
-    "c10d": "is a collective, which one process alone cannot make",
-    "_c10d_functional": "is a collective, which one process alone cannot make",
-    "c10d_functional": "is a collective, which one process alone cannot make",
-    "_c10d_functional_autograd": "is a collective, which one process alone cannot make",
+    **dict.fromkeys(_COLLECTIVES, "is a collective, which one process alone cannot make"),
     "profiler": "computes nothing",
 }
-#: Packages that register the ops of a namespace, by the name that they are imported by.
+_SAME_NAME = (
+    *("torchvision", "torchaudio", "torchao", "flash_attn", "torch_scatter", "torch_sparse", "torch_cluster"),
+    *("bitsandbytes", "mamba_ssm"),
+)
+#: The module that registers the ops of a namespace.
 _REGISTERED_BY = {
-    "torchvision": "torchvision",
-    "torchaudio": "torchaudio",
-    "torchao": "torchao",
+    **{name: name for name in _SAME_NAME},
     "fbgemm": "fbgemm_gpu",
-    "xformers": "xformers.ops",
-    "xformers_flash": "xformers.ops",
-    "flash_attn": "flash_attn",
-    "torch_scatter": "torch_scatter",
-    "torch_sparse": "torch_sparse",
-    "torch_cluster": "torch_cluster",
     "pyg": "pyg_lib",
-    "bitsandbytes": "bitsandbytes",
-    "mamba_ssm": "mamba_ssm",
     "npu": "torch_npu",
+    **dict.fromkeys(("xformers", "xformers_flash"), "xformers.ops"),
 }
 _TORCHS_OWN = frozenset({"aten", "prims", "mkldnn", "quantized", "inductor", "torch"})
 
@@ -59,22 +52,22 @@ class Way(NamedTuple):
     """An expression in which ``given`` holds the arguments."""
     given: dict[str, Any]
     setup: tuple[str, ...] = ()
-    """Statements before it, made once."""
+    """Statements that run once, before the call."""
     wanted: str = ""
-    """A list of tensors whose gradients are taken: then the backward of ``call`` is what is repeated."""
+    """A list of tensors whose gradients are taken; then the backward of ``call`` is repeated."""
     writes: bool = False
-    """Does it write its arguments, so that each call needs copies?"""
+    """Does it write to its arguments, so that each call needs copies?"""
     notes: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
     """Modules that register the op."""
     namespace: str = ""
-    """Of an op of which nothing is known that registers it."""
+    """The op's namespace, if no module is known to register it."""
     around: str = ""
-    """A context that the call is made in where it runs on CUDA."""
+    """A context for the call on CUDA."""
 
 
 def route_of(finding: Finding, op: str, given: Mapping[str, Any]) -> Way:
-    """The way to ``op``, or to what the finding says that it runs as. Raises ``UsageError`` where there is none."""
+    """The way to ``op``, or to the op that it runs as. Raises ``UsageError`` if there is none."""
     space, _, rest = op.partition(".")
     packet = rest.partition(".")[0]
     if space in _NOT_ALONE:
@@ -98,7 +91,7 @@ def _own(finding: Finding, op: str, packet: str, space: str, given: Mapping[str,
     if _FILES & given.keys():
         raise UsageError(f"{op} opens a file, which a program of a trace does not", hint="choose another finding")
     notes = []
-    kept: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for name, value in given.items():
         if name in _LEFT_OUT:
             continue
@@ -107,13 +100,13 @@ def _own(finding: Finding, op: str, packet: str, space: str, given: Mapping[str,
             notes.append(f"{name} was longer: its first {len(value)} stand for it")
         if has_unknown(value):
             notes.append(f"{name} was not kept, and is left out")
-            continue
-        kept[name] = value
+        else:
+            arguments[name] = value
     if finding.runs_as:
         notes.append(f"on {finding.backend} the op may run as {finding.runs_as}; this program makes the recorded call")
     return Way(
         f"torch.ops.{op}(**given)",
-        kept,
+        arguments,
         writes=packet.endswith("_") or "out" in given or space not in _TORCHS_OWN,
         notes=tuple(notes),
         imports=(_REGISTERED_BY[space],) if space in _REGISTERED_BY else (),
@@ -122,16 +115,15 @@ def _own(finding: Finding, op: str, packet: str, space: str, given: Mapping[str,
 
 
 def _attention(given: Mapping[str, Any], is_backward: bool, packet: str) -> Way:
-    mask = next((given[name] for name in ("attn_mask", "attn_bias") if isinstance(given.get(name), Tensor)), None)
-    kept = {name: given[name] for name in ("query", "key", "value")}
-    kept |= {"attn_mask": mask} if mask is not None else {}
-    kept |= {name: given[name] for name in ("dropout_p", "is_causal", "scale") if given.get(name) is not None}
+    masks = [given[name] for name in ("attn_mask", "attn_bias") if isinstance(given.get(name), Tensor)]
+    arguments = {name: given[name] for name in ("query", "key", "value")} | {"attn_mask": mask for mask in masks[:1]}
+    arguments |= {name: given[name] for name in ("dropout_p", "is_causal", "scale") if given.get(name) is not None}
     if given["query"].shape[1:2] != given["key"].shape[1:2]:
-        kept["enable_gqa"] = True
+        arguments["enable_gqa"] = True
     kernel = row_of(packet.removesuffix("_backward")).kernel
     return Way(
         "torch.nn.functional.scaled_dot_product_attention(**given)",
-        kept,
+        arguments,
         wanted='[given["query"], given["key"], given["value"]]' if is_backward else "",
         notes=("the call is made through torch.nn.functional.scaled_dot_product_attention",),
         around=f"torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.{kernel})" if kernel else "",
@@ -139,44 +131,39 @@ def _attention(given: Mapping[str, Any], is_backward: bool, packet: str) -> Way:
 
 
 def _recurrent(given: Mapping[str, Any], is_backward: bool) -> Way:
-    data, hidden = given["input"], given["hidden_size"]
     kind = _CUDNN_MODES.get(given.get("mode", 2), "LSTM")
     is_whole = "weight_stride0" in given
-    options = {"num_layers": given.get("num_layers", 1)} if is_whole else {}
-    options |= {
-        name: given[name] for name in ("batch_first", "dropout", "bidirectional") if is_whole and given.get(name)
-    }
+    options: dict[str, Any] = {}
+    if is_whole:
+        asked = {name: given[name] for name in ("batch_first", "dropout", "bidirectional") if given.get(name)}
+        options = {"num_layers": given.get("num_layers", 1), **asked}
     if given.get("mode") == 0:
         options["nonlinearity"] = "relu"
     if given.get("weight_stride0") == 2 or given.get("has_biases") is False:
         options["bias"] = False
-    words = literal(int(hidden)) + "".join(f", {name}={literal(value)}" for name, value in options.items())
+    words = [literal(int(given["hidden_size"])), *(f"{name}={literal(value)}" for name, value in options.items())]
+    layer = f'torch.nn.{kind}(given["input"].shape[-1], {", ".join(words)})'
+    part = "" if is_whole else ", for one layer and one direction of it"
     return Way(
         'layer(given["input"])[0]',
-        {"input": data},
-        setup=(
-            "torch.manual_seed(0)",
-            f'layer = torch.nn.{kind}(given["input"].shape[-1], {words}).to(DEVICE, given["input"].dtype)',
-        ),
+        {"input": given["input"]},
+        setup=("torch.manual_seed(0)", f'layer = {layer}.to(DEVICE, given["input"].dtype)'),
         wanted='[given["input"], *layer.parameters()]' if is_backward else "",
-        notes=(
-            f"the call is made through torch.nn.{kind}, from states of zero"
-            + ("" if is_whole else ", for one layer and one direction of it"),
-        ),
+        notes=(f"the call is made through torch.nn.{kind}, from states of zero{part}",),
     )
 
 
 def _batch_norm(given: Mapping[str, Any], is_backward: bool) -> Way:
     trains = given.get("training", given.get("train", True)) is not False
-    kept = {name: given[name] for name in ("input", "weight", "bias") if isinstance(given.get(name), Tensor)}
+    arguments = {name: given[name] for name in ("input", "weight", "bias") if isinstance(given.get(name), Tensor)}
     if not trains:
-        kept |= {name: given[name] for name in ("running_mean", "running_var")}
+        arguments |= {name: given[name] for name in ("running_mean", "running_var")}
     eps = given.get("eps", given.get("epsilon", 1e-5))
-    empty = "" if not trains else "running_mean=None, running_var=None, "
-    learnt = ', given["weight"]' if "weight" in kept else ""
+    empty = "running_mean=None, running_var=None, " if trains else ""
+    learnt = ', given["weight"]' if "weight" in arguments else ""
     return Way(
         f"torch.nn.functional.batch_norm(**given, {empty}training={trains}, eps={literal(float(eps))})",
-        kept,
+        arguments,
         wanted=f'[given["input"]{learnt}]' if is_backward else "",
         notes=("the call is made through torch.nn.functional.batch_norm",),
     )
@@ -186,17 +173,16 @@ def _ctc(given: Mapping[str, Any], is_backward: bool) -> Way:
     scores, targets = given["log_probs"], given["targets"]
     steps, batch = scores.shape[0], scores.shape[1] if len(scores.shape) > 2 else 1
     longest = targets.shape[-1] if len(targets.shape) > 1 else targets.numel // max(batch, 1)
-    inputs = given.get("input_lengths") if isinstance(given.get("input_lengths"), list) else [steps] * batch
-    lengths = given.get("target_lengths") if isinstance(given.get("target_lengths"), list) else [longest] * batch
-    known = isinstance(given.get("input_lengths"), list)
+    longest_of_each = {"input_lengths": [steps] * batch, "target_lengths": [longest] * batch}
+    lengths = {name: given[name] for name in longest_of_each if isinstance(given.get(name), list)}
     return Way(
         'torch.nn.functional.ctc_loss(torch.log_softmax(given["log_probs"], -1), given["targets"], '
         'given["input_lengths"], given["target_lengths"], '
         f'blank={literal(int(given.get("blank", 0)))}, reduction="none", zero_infinity=True)',
-        {"log_probs": scores, "targets": targets, "input_lengths": inputs, "target_lengths": lengths},
+        {"log_probs": scores, "targets": targets, **longest_of_each, **lengths},
         wanted='[given["log_probs"]]' if is_backward else "",
         notes=(
             "the call is made through torch.nn.functional.ctc_loss",
-            *(() if known else ("all lengths are the longest: what they were is not recorded",)),
+            *(() if "input_lengths" in lengths else ("all lengths are the longest: what they were is not recorded",)),
         ),
     )
