@@ -115,8 +115,9 @@ def _own(finding: Finding, op: str, packet: str, space: str, given: Mapping[str,
 
 
 def _attention(given: Mapping[str, Any], is_backward: bool, packet: str) -> Way:
-    masks = [given[name] for name in ("attn_mask", "attn_bias") if isinstance(given.get(name), Tensor)]
-    arguments = {name: given[name] for name in ("query", "key", "value")} | {"attn_mask": mask for mask in masks[:1]}
+    mask = next((given[name] for name in ("attn_mask", "attn_bias") if isinstance(given.get(name), Tensor)), None)
+    arguments = {name: given[name] for name in ("query", "key", "value")}
+    arguments |= {"attn_mask": mask} if mask is not None else {}
     arguments |= {name: given[name] for name in ("dropout_p", "is_causal", "scale") if given.get(name) is not None}
     if given["query"].shape[1:2] != given["key"].shape[1:2]:
         arguments["enable_gqa"] = True
