@@ -76,8 +76,8 @@ class StorageObservers:
 
     def _escaped(self, tensor: torch.Tensor) -> None:
         identity = storages.storage_id(tensor)
-        self.unwritten.escaped(identity)
-        self.indices.escaped(identity)
+        self.unwritten.give_up(identity)
+        self.indices.give_up(identity)
 
 
 class IndexObserver(Observer):

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import multiprocessing
 import sys
-import weakref
+from collections.abc import MutableMapping
 from types import FrameType
 from typing import Any, NamedTuple
 
 import msgspec
 import torch
+from torch.utils.weak import WeakIdKeyDictionary
 
 from tracer.names import SeedOrigin
 from tracer.recording.origin.sites import Site, Sites, placed, spell
@@ -25,7 +26,6 @@ from tracer.trace.records import Loader
 class _Place(msgspec.Struct, eq=False):
     """What is remembered of one loader, or of one distributed sampler, while it lives."""
 
-    alive: weakref.ref[Any]
     site: Site
     own: Site
     iterations: int = 0
@@ -46,8 +46,8 @@ class LoaderLog:
     def __init__(self, sites: Sites, working_directory: str) -> None:
         self._sites = sites
         self._working_directory = working_directory
-        self._places: dict[int, _Place] = {}
-        """By ``id``: the loaders, and their distributed samplers, that are alive."""
+        self._places: MutableMapping[Any, _Place] = WeakIdKeyDictionary()
+        """The loaders, and their distributed samplers, that are alive."""
         self._iterated: dict[tuple[Site, Site, Loader], _Count] = {}
         self._marks: WorkerMarks | None = None
         """For the workers that start next."""
@@ -137,16 +137,9 @@ class LoaderLog:
         return provenance.origin, spell(provenance.site, self._working_directory)
 
     def _place_of(self, thing: Any, frame: FrameType) -> _Place:
-        key = id(thing)
-        place = self._places.get(key)
-        if place is None or place.alive() is not thing:
-            alive = weakref.ref(thing, lambda gone: self._forget(key, gone))
-            place = self._places[key] = _Place(alive, self._sites.innermost(frame), self._sites.users_own(frame))
-        return place
-
-    def _forget(self, key: int, gone: weakref.ref[Any]) -> None:
-        if key in self._places and self._places[key].alive is gone:  # else another object lives at the same address
-            del self._places[key]
+        if thing not in self._places:
+            self._places[thing] = _Place(self._sites.innermost(frame), self._sites.users_own(frame))
+        return self._places[thing]
 
 
 class _Order(NamedTuple):

@@ -42,14 +42,14 @@ class StorageTable(Generic[Entry]):
         """Forget this table's storages that are gone."""
         self._registry.prune(list(self.live))
 
-    def escaped(self, identity: int) -> None:
-        """The memory of a storage is in other hands: what they write is not seen."""
+    def give_up(self, identity: int) -> None:
+        """The memory of a storage may be written unseen."""
         self.drop(identity)
 
     def give_up_all(self) -> None:
-        """Something ran that may write to any tensor, unseen."""
+        """Any memory may be written unseen."""
         for identity in list(self.live):
-            self.drop(identity)
+            self.give_up(identity)
 
 
 class StorageRegistry:
@@ -96,7 +96,7 @@ class StorageRegistry:
         if identity in self._references:
             for table in self.tables:
                 if identity in table.live:
-                    table.escaped(identity)
+                    table.give_up(identity)
 
     def give_up_all(self) -> None:
         """Any memory may be in other hands, or written unseen."""

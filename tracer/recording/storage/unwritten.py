@@ -216,11 +216,11 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
                 continue
             is_plain = tensor.layout is torch.strided and not tensor.is_nested
             if access.is_foreign or not is_plain or role == accesses.SELECTS:
-                self._give_up(identity)
+                self.give_up(identity)
             elif role == accesses.SCATTERS:
                 count = written_through(op, args, self._indices) if tensor is args[0] else None
                 if count is None:
-                    self._give_up(identity)
+                    self.give_up(identity)
                 elif count == tensor.numel():
                     written.append((watched, tensor))
                 else:
@@ -232,7 +232,7 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
                 if watched.is_untouched and all(value.numel() for value in args if isinstance(value, _Tensor)):
                     self._read(identity, watched, tensor, op, counter)
                 if role == accesses.ACCUMULATES or not watched.is_untouched:
-                    self._give_up(identity)
+                    self.give_up(identity)
             elif access.moves or access.copies:
                 copied.append((watched, watched.runs, tensor))
             else:
@@ -257,16 +257,16 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         if not watched.is_untouched:
             runs = runs_of(region_of(tensor))
             if runs is None:
-                self._give_up(identity)
+                self.give_up(identity)
                 return
             unwritten = watched.unwritten
             if not meet(unwritten, runs):
                 return
             if watched.scattered and size_of(unwritten) - size_of(without(unwritten, runs)) <= watched.scattered:
-                self._give_up(identity)  # what was written somewhere may have been all that is read here
+                self.give_up(identity)  # what was written somewhere may have been all that is read here
                 return
         if storages.version_of(tensor) > watched.writes or has_foreign_extension():
-            self._give_up(identity)  # somebody wrote, and was not seen
+            self.give_up(identity)  # somebody wrote, and was not seen
             return
         self.read_count += 1
         self._reads[watched.allocation, counter, op] += 1
@@ -283,16 +283,13 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
             return
         runs = runs_of(region_of(tensor))
         if runs is None:
-            self._give_up(identity)
-            return
-        if len(runs[0]) == 1 and runs[0][0] == 0 and runs[1][0] >= watched.size:
-            self.drop(identity)
+            self.give_up(identity)
             return
         left = without(watched.unwritten, runs)
         if not len(left[0]):
             self.drop(identity)
         elif len(left[0]) > MOST_RUNS:
-            self._give_up(identity)
+            self.give_up(identity)
         else:
             watched.runs = left
 
@@ -300,7 +297,7 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         """A copy of unwritten memory is unwritten memory: the call that reads the copy is reported, not the copy."""
         identity = storages.storage_id(source)
         if watched.scattered:
-            self._give_up(identity)
+            self.give_up(identity)
             return
         if not source.numel() or not _has_memory(target) or target.device.type == "meta":
             return
@@ -311,7 +308,7 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         if runs is not None and not len(runs[0]):
             return
         if runs is None or len(runs[0]) > MOST_RUNS or storages.version_of(source) > watched.writes:
-            self._give_up(identity)
+            self.give_up(identity)
             return
         follower = self.live.get(reached)
         if follower is None:
@@ -323,10 +320,6 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
             follower.runs = with_more(follower.runs, runs)
         follower.writes = max(follower.writes, storages.version_of(target)) + 1
 
-    def escaped(self, identity: int) -> None:
-        """The memory of a storage is in other hands: what they write is not seen."""
-        self._give_up(identity)
-
     def handed_over(self, tensor: torch.Tensor) -> FreshMemory | None:
         """A region is about to take ``tensor``; returns its allocation if nothing of it is written."""
         identity = storages.storage_id(tensor)
@@ -334,15 +327,11 @@ class UnwrittenMemory(StorageTable[WatchedStorage]):
         if watched is None:
             return None
         is_unwritten = watched.is_untouched and tensor.numel() > 0 and storages.version_of(tensor) <= watched.writes
-        self._give_up(identity)
+        self.give_up(identity)
         return watched.allocation if is_unwritten and not has_foreign_extension() else None
 
-    def give_up_all(self) -> None:
-        """Something ran that may write to any tensor, unseen."""
-        for identity in list(self.live):
-            self._give_up(identity)
-
-    def _give_up(self, identity: int) -> None:
+    def give_up(self, identity: int) -> None:
+        """The memory of a storage may be written unseen: follow it no more."""
         watched = self.drop(identity)
         if watched is not None:
             watched.allocation.unfollowed += 1

@@ -120,15 +120,10 @@ class DigestTable(StorageTable[Stored]):
         self.step_began = 0
         """Number of the last call before this step; what was written since is written again in each step."""
 
-    def escaped(self, identity: int) -> None:
-        """The memory of a storage is in other hands: its digests are verified from now on, not forgotten."""
+    def give_up(self, identity: int) -> None:
+        """The memory of a storage may be written unseen: its digests are verified from now on, not forgotten."""
         stored = self.live[identity]
         stored.is_outside = stored.was_handed_out = True
-
-    def give_up_all(self) -> None:
-        """Any memory may be in other hands."""
-        for identity in self.live:
-            self.escaped(identity)
 
     # --- storages ---
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-import weakref
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import torch
+from torch.utils.weak import WeakIdKeyDictionary
 
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.compiled.executions import Run
@@ -60,9 +60,9 @@ class ValuesRecording:
         """Observes every execution of a compiled region."""
         self._region_list = regions
         self.moments = Moments(self.calls, attribution.modules)
-        self._iterators: _Living[str] = _Living()
-        """What a loader's iterators are called."""
-        self._stepping: _Living[ValueKind] = _Living()
+        self._iterators: MutableMapping[Any, str] = WeakIdKeyDictionary()
+        """The names of loaders' iterators."""
+        self._stepping: MutableMapping[Any, ValueKind] = WeakIdKeyDictionary()
         """Schedulers and scalers, which are read at every step."""
 
     def start(self, environment: Environment) -> None:
@@ -118,7 +118,7 @@ class ValuesRecording:
             return
         with suppress(Exception):  # a user's optimizer may keep anything
             self.moments.before_step(optimizer)
-        for thing, kind in self._stepping.all():
+        for thing, kind in list(self._stepping.items()):
             with suppress(Exception):
                 self.moments.state(kind, thing)
 
@@ -139,7 +139,7 @@ class ValuesRecording:
         site = self._sites.users_own(call.frame)
         if call.result is not None:
             name = f"DataLoader at {spell(site, self._working_directory)}" if site.path else "DataLoader"
-            self._iterators.add(call.result, name)
+            self._iterators[call.result] = name
 
     def loader_gave(self, call: Call) -> None:
         """An iterator gave a batch."""
@@ -150,11 +150,11 @@ class ValuesRecording:
 
     def scheduler_steps(self, call: Call) -> None:
         """A scheduler moved on."""
-        self._stepping.add(call.first, ValueKind.SCHEDULER)
+        self._stepping[call.first] = ValueKind.SCHEDULER
 
     def scaler_steps(self, call: Call) -> None:
         """A gradient scaler moved on."""
-        self._stepping.add(call.first, ValueKind.SCALER)
+        self._stepping[call.first] = ValueKind.SCALER
 
 
 def _number(variable: str) -> int | None:
@@ -193,27 +193,3 @@ def _functions() -> list[Target]:
 
 #: The replacements of this process.
 _RECORDINGS: Watchers[ValuesRecording] = Watchers(_functions)
-
-Value = TypeVar("Value")
-
-
-class _Living(Generic[Value]):
-    """Objects while they live elsewhere, each with a value, in the order in which they came."""
-
-    def __init__(self) -> None:
-        self._entries: dict[int, tuple[weakref.ref[Any], Value]] = {}
-
-    def add(self, thing: Any, value: Value) -> None:
-        """Remember ``thing``."""
-        key = id(thing)
-        self._entries[key] = (weakref.ref(thing, lambda _: self._entries.pop(key, None)), value)
-
-    def get(self, thing: Any) -> Value | None:
-        """The value of ``thing``."""
-        reference, value = self._entries.get(id(thing), (lambda: None, None))
-        return value if reference() is thing else None
-
-    def all(self) -> list[tuple[Any, Value]]:
-        """Every object that lives still."""
-        entries = list(self._entries.values())
-        return [(thing, value) for reference, value in entries if (thing := reference()) is not None]
