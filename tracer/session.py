@@ -104,8 +104,7 @@ class Session:
             **self._options,
         )
         recorder.regions.keeps_lines = self._keeps_source
-        if self._keeps_source:
-            recorder.launched.keep_lines()
+        recorder.launched.launches.keeps_lines = self._keeps_source
         self._model = None  # the recorder holds its modules weakly
         return recorder
 

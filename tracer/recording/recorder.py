@@ -227,7 +227,7 @@ class Recorder:
             launches = [(place, self._trials.unreached(group)) for place, group in launches]
         in_order = [*self.launched.split(eager), *compiled, *launches]
         groups = merged(group for _, group in sorted(in_order, key=lambda pair: pair[0]))
-        regions = (*regions, *self.launched.regions())
+        regions = (*regions, *self.launched.captures.regions())
         if self._trials is not None:
             regions = self._trials.regions.in_regions(regions, groups)
             groups = self._trials.regions.in_groups(regions, groups)
@@ -249,7 +249,7 @@ class Recorder:
             allocations=merged(writes.allocations(folder)),
             unwritten_reads=merged(reads),
             regions=regions,
-            launched=self.launched.kernels(),
+            launched=self.launched.launches.kernels(),
             overlaps=merged(writes.overlapping_writes(folder)),
         )
 

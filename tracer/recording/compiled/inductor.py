@@ -15,6 +15,7 @@ from tracer.recording.patching import Call
 from tracer.recording.process.settings import deterministic_mode
 from tracer.recording.stepping_aside import without_recording
 from tracer.recording.torch_private import compile_seams, seams
+from tracer.recording.torch_private.seams import loaded
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import FactValue
 
@@ -63,7 +64,7 @@ class InductorWatch:
 def _on_wrapper(watch: InductorWatch, call: Call) -> None:
     config = getattr(call.first, "config", {})
     watch.compiles(call.frame, config)
-    compile_seams.load_compiler()
+    compile_seams.load(*compile_seams.COMPILER_MODULES)
     _INDUCTOR.look_again()
     watch.on_compiler()
     watch.log.graph_handed_over(call, compile_seams.INDUCTOR, config)
@@ -71,7 +72,7 @@ def _on_wrapper(watch: InductorWatch, call: Call) -> None:
 
 def _on_torch_compile(watch: InductorWatch, call: Call) -> None:
     """``torch.compile`` is called, so dynamo is loaded next: it is watched before it reads anything."""
-    compile_seams.load_dynamo()
+    compile_seams.load("torch._dynamo")
     _INDUCTOR.look_again()
 
 
@@ -101,19 +102,15 @@ def _on_compiled(watch: InductorWatch, call: Call) -> None:
     _INDUCTOR.look_again()
 
 
-def _loaded(module: str, name: str) -> Any | None:
-    return getattr(sys.modules.get(module), name, None)
-
-
 def _entries() -> list[Target]:
     wrapper, other_backend = seams.inductor_wrapper, compile_seams.other_backend
     (entry, compile_fx), (generator, generate) = seams.INDUCTOR_ENTRY, compile_seams.GENERATOR
     compiler, compile_one = compile_seams.COMPILER
-    tuner = _loaded(*compile_seams.TUNER)
+    tuner = loaded(*compile_seams.TUNER)
     writers = (compile_seams.CPP_KERNELS, compile_seams.TRITON_KERNELS)
     return [
         Target([(wrapper, "__init__"), (other_backend, "__init__")], before=_on_torch_compile),
-        Target([(compile_seams.frame_compiler(), "__call__")], around=HOOKS.compiling),
+        Target([(loaded(*compile_seams.FRAME_COMPILER), "__call__")], around=HOOKS.compiling),
         Target([(compile_seams.guard_maker(), "__init__")], around=HOOKS.making_guards),
         Target([(wrapper, "__call__")], before=_on_wrapper),
         Target([(sys.modules.get(entry), compile_fx)], before=_on_compile),
@@ -129,12 +126,12 @@ def _entries() -> list[Target]:
             before=lambda watch, call: watch.log.code_is_ready(call),
         ),
         Target(
-            [(_loaded(module, scheduling), define) for module, scheduling, define in writers],
+            [(loaded(module, scheduling), define) for module, scheduling, define in writers],
             after=lambda watch, call: watch.log.kernel_written(call),
         ),
         Target([(sys.modules.get(generator), generate)], around=_unseen),
         Target([(tuner, "autotune_to_one_config"), (tuner, "coordinate_descent_tuning")], around=_unseen),
-        Target([(_loaded(*compile_seams.CHOOSING), "__call__")], after=lambda watch, call: watch.log.chosen(call)),
+        Target([(loaded(*compile_seams.CHOOSING), "__call__")], after=lambda watch, call: watch.log.chosen(call)),
     ]
 
 

@@ -1,8 +1,8 @@
 """Triton kernels that a program launches by itself: each launch is counted at its line, its source read once.
 
-Launches are noticed where Triton runs a function that it compiled, and where its interpreter runs one in its stead.
-What Inductor makes of a kernel inside a compiled region is launched another way, and is that region's. Launches by
-which Triton's autotuner times configurations are not the program's, and are not counted. Checked on Triton 3.6.
+Watched are the functions that Triton runs, compiled or in its interpreter. Inductor launches the kernels of a compiled
+region in another way; they belong to the region. Launches by which Triton's autotuner times configurations are not
+counted. Checked on Triton 3.6.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 import inspect
 import sys
 from _thread import get_ident
+from collections import defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
@@ -20,7 +22,7 @@ from tracer.names import BlindSpotKind, KernelLanguage
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.compiled.choices import spelled
 from tracer.recording.events import ORDER
-from tracer.recording.launched.triton_source import Source, read_source
+from tracer.recording.launched.triton_source import Source, python_function, read_source
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.origins import Origin
 from tracer.recording.patching import Call
@@ -29,21 +31,21 @@ from tracer.recording.torch_private import seams
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import CallGroup, Kernel
 
-#: Digests are made by a kernel of the recorder's own.
+#: The recorder launches a kernel for digests.
 _OWN = "tracer.recording.values"
 _WHOLE = ("int", "uint", "bool")
 
 
+@dataclass
 class _LaunchedKernel:
-    """What is known of one kernel."""
+    """One kernel."""
 
-    def __init__(self, name: str, device: str, *, is_interpreted: bool) -> None:
-        self.name = name
-        self.device = device
-        self.is_interpreted = is_interpreted
-        self.sources: dict[Any, Source | None] = {}
-        """By the kinds of numbers that it was called with."""
-        self.choice = ""
+    name: str
+    device: str
+    is_interpreted: bool
+    choice: str = ""
+    sources: dict[Any, Source | None] = field(default_factory=dict)
+    """By the kinds of numbers that it was called with."""
 
     def spelled(self, source: Source | None) -> str:
         """Its name, marked if it adds integers in some launches and floats in others."""
@@ -52,45 +54,43 @@ class _LaunchedKernel:
         return f"{self.name} (whole numbers)" if len(atomic) > 1 and is_harmless else self.name
 
 
+@dataclass(eq=False)
 class Launched:
     """Launches that agree in everything but their number."""
 
-    __slots__ = ("count", "kernel", "node", "order", "origin", "raw", "source")
-
-    def __init__(self, kernel: _LaunchedKernel, source: Source | None, origin: Origin, raw: Any, node: str) -> None:
-        self.kernel = kernel
-        self.source = source
-        self.origin = origin
-        self.raw = raw
-        self.node = node
-        self.count = 0
-        self.order = next(ORDER)
+    kernel: _LaunchedKernel
+    source: Source | None
+    origin: Origin
+    raw: Any
+    node: str
+    count: int = 0
+    order: int = field(default_factory=lambda: next(ORDER))
 
 
 class Launches:
-    """The launches of one recording."""
+    """The launches of one recording.
 
-    def __init__(self, attribution: Attribution, working_directory: str) -> None:
+    ``on_unread`` is called for a kernel whose source cannot be read; ``on_launch`` before each launch, which may write
+    to any tensor.
+    """
+
+    def __init__(
+        self,
+        attribution: Attribution,
+        working_directory: str,
+        on_unread: Callable[[BlindSpotKind, str, FrameType | None], None],
+        on_launch: Callable[[], None],
+    ) -> None:
         self._attribution = attribution
         self._working_directory = working_directory
+        self._on_unread = on_unread
+        self._on_launch = on_launch
         self._kernels: dict[int, tuple[Any, _LaunchedKernel]] = {}
-        """By the function that was compiled, which is kept: functions are not tensors."""
+        """By ``id`` of the compiled function, which is kept: it is no tensor."""
         self.counters: dict[Any, Launched] = {}
         self.is_timing = 0
         self.keeps_lines = False
         """Are lines of source kept with the kernels?"""
-        self.on_launch: Callable[[], None] = lambda: None
-        """Called before each: it may write to any tensor."""
-        self.on_unread: Callable[[BlindSpotKind, str, FrameType | None], None] = lambda kind, detail, frame: None
-        """Called for a launch of a kernel whose source cannot be read."""
-
-    def start(self) -> None:
-        """Begin to count."""
-        WATCHES.add(self)
-
-    def stop(self) -> None:
-        """Count no more."""
-        WATCHES.discard(self)
 
     def launched(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType | None) -> None:
         """A kernel is about to run."""
@@ -101,8 +101,8 @@ class Launches:
             if frame.f_globals.get("__name__", "").startswith(_OWN):
                 return
             frame = frame.f_back
-        self.on_launch()
-        python = _python_function(function)
+        self._on_launch()
+        python = python_function(function)
         tensors = _tensors(function, args, kwargs)
         raw = next(((tensor.dtype, tensor.device, tensor.layout, tensor.ndim) for tensor in tensors.values()), None)
         kernel = self._kernel_of(function, python, raw)
@@ -111,7 +111,7 @@ class Launches:
         if kinds not in kernel.sources:
             kernel.sources[kinds] = read_source(python, whole) if python is not None else None
         if kernel.sources[kinds] is None:
-            self.on_unread(BlindSpotKind.TRITON, f"Triton kernel {kernel.name} was launched", frame)
+            self._on_unread(BlindSpotKind.TRITON, f"Triton kernel {kernel.name} was launched", frame)
         where = self._attribution
         origin, _ = where.outside_engine(frame) if node is None else where.inside_engine(node, frame)
         kind = type(node).__name__ if node is not None else ""
@@ -123,8 +123,11 @@ class Launches:
         counter.count += 1
 
     def tuned(self, autotuner: Any) -> None:
-        """Triton's autotuner ran a kernel: by now it has chosen."""
-        entry = self._kernels.get(id(_compiled_function(autotuner)))
+        """Triton's autotuner ran a kernel, and has chosen its configuration."""
+        function = autotuner
+        while hasattr(function, "fn") and not inspect.isfunction(function.fn):
+            function = function.fn  # below autotuners and heuristics
+        entry = self._kernels.get(id(function))
         chosen = getattr(autotuner, "best_config", None)
         if entry is not None and chosen is not None and len(getattr(autotuner, "configs", ())) > 1:
             entry[1].choice = spelled(chosen)
@@ -137,7 +140,7 @@ class Launches:
         if any(kernel.name == name for _, kernel in self._kernels.values()):
             name = f"{getattr(python or function, '__module__', '')}.{name}"
         device = "" if raw is None else facts.device_word(raw[1].type)
-        kernel = _LaunchedKernel(name, device, is_interpreted=type(function).__name__ == "InterpretedFunction")
+        kernel = _LaunchedKernel(name, device, type(function).__name__ == "InterpretedFunction")
         self._kernels[id(function)] = (function, kernel)
         return kernel
 
@@ -145,13 +148,13 @@ class Launches:
 
     def kernels(self) -> tuple[Kernel, ...]:
         """The kernels that were launched."""
-        spellings: dict[str, tuple[_LaunchedKernel, list[Source | None]]] = {}
+        spellings: dict[str, list[Launched]] = defaultdict(list)
         for counter in self.counters.values():
-            kernel = counter.kernel
-            spellings.setdefault(kernel.spelled(counter.source), (kernel, []))[1].append(counter.source)
-        return tuple(self._kernel(name, kernel, sources) for name, (kernel, sources) in spellings.items())
+            spellings[counter.kernel.spelled(counter.source)].append(counter)
+        return tuple(self._kernel(name, counters) for name, counters in spellings.items())
 
-    def _kernel(self, name: str, kernel: _LaunchedKernel, sources: list[Source | None]) -> Kernel:
+    def _kernel(self, name: str, counters: list[Launched]) -> Kernel:
+        kernel, sources = counters[0].kernel, [counter.source for counter in counters]
         verdicts = {None if source is None else source.atomic for source in sources}
         lines = [line for source in sources if source is not None for line in source.lines]
         return Kernel(
@@ -159,8 +162,7 @@ class Launches:
             language=KernelLanguage.USER_TRITON,
             device=kernel.device,
             atomic=True if True in verdicts else None if None in verdicts else False,
-            # The interpreter runs one program after the other.
-            is_parallel=not kernel.is_interpreted,
+            is_parallel=not kernel.is_interpreted,  # the interpreter runs one program after the other
             lines=tuple(dict.fromkeys(lines)) if self.keeps_lines else (),
             choice=kernel.choice,
             by_stopwatch=True if kernel.choice else None,
@@ -179,21 +181,6 @@ class Launches:
         )
 
 
-def _python_function(function: Any) -> Any:
-    """The Python function that a kernel was made of; ``None`` where it was made of something else."""
-    inner = getattr(function, "fn", None)
-    while inner is not None and not inspect.isfunction(inner):
-        inner = getattr(inner, "fn", None)
-    return inner
-
-
-def _compiled_function(function: Any) -> Any:
-    """What Triton compiled, below autotuners and heuristics."""
-    while hasattr(function, "fn") and not inspect.isfunction(function.fn):
-        function = function.fn
-    return function
-
-
 def _tensors(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, torch.Tensor]:
     """The tensors of a launch by the names of their parameters."""
     names = list(getattr(function, "arg_names", ()))
@@ -208,7 +195,7 @@ def _on_run(listener: Launches, call: Call) -> None:
 
 
 def _on_compiled(listener: Launches, call: Call) -> None:
-    """A kernel that was compiled ahead is about to be launched: ``kernel[grid](...)``."""
+    """A kernel that was compiled ahead of time is launched: ``kernel[grid](...)``."""
     function = getattr(getattr(call.first, "src", None), "fn", None)
     listener.launched(function if function is not None else call.first, (), {}, call.frame)
 
@@ -230,15 +217,11 @@ def is_loaded() -> bool:
     return "triton.runtime.jit" in sys.modules
 
 
-def _loaded(module: str, name: str) -> Any:
-    return getattr(sys.modules.get(module), name, None)
-
-
 def _watched() -> Iterator[Target]:
-    yield Target([(_loaded("triton.runtime.jit", "JITFunction"), "run")], before=_on_run)
-    yield Target([(_loaded("triton.runtime.interpreter", "InterpretedFunction"), "run")], before=_on_run)
-    yield Target([(_loaded("triton.compiler.compiler", "CompiledKernel"), "__getitem__")], before=_on_compiled)
-    autotuner = _loaded("triton.runtime.autotuner", "Autotuner")
+    yield Target([(seams.loaded("triton.runtime.jit", "JITFunction"), "run")], before=_on_run)
+    yield Target([(seams.loaded("triton.runtime.interpreter", "InterpretedFunction"), "run")], before=_on_run)
+    yield Target([(seams.loaded("triton.compiler.compiler", "CompiledKernel"), "__getitem__")], before=_on_compiled)
+    autotuner = seams.loaded("triton.runtime.autotuner", "Autotuner")
     yield Target([(autotuner, "_bench")], around=_timed)
     yield Target([(autotuner, "run")], after=lambda listener, call: listener.tuned(call.first))
 

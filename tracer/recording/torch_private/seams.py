@@ -28,9 +28,12 @@ NO_NUMBER = 2**64 - 1
 def find(owner: Any, *names: str) -> Any | None:
     for name in names:
         owner = getattr(owner, name, None)
-        if owner is None:
-            return None
     return owner
+
+
+def loaded(module: str, *names: str) -> Any | None:
+    """What ``module`` holds under ``names``; ``None`` if it is not loaded."""
+    return find(sys.modules.get(module), *names)
 
 
 def _nothing() -> None:
@@ -45,20 +48,19 @@ def _zero() -> int:
 current_node: Callable[[], Any] = find(torch._C, "_current_autograd_node") or _nothing
 #: The number that the next autograd node made on this thread will bear.
 next_sequence_number: Callable[[], int] = find(torch._C, "_autograd", "_get_sequence_nr") or _zero
-#: Identifies the running backward pass; -1 outside the engine.
+#: The number of the running backward pass; -1 outside the engine.
 graph_task_id: Callable[[], int] = find(torch._C, "_current_graph_task_id") or (lambda: -1)
-#: How many ``TorchFunctionMode`` are active: reading ``tensor.dtype`` would call them.
+#: How many ``TorchFunctionMode`` are active; reading ``tensor.dtype`` calls them.
 function_mode_count: Callable[[], int] = find(torch._C, "_len_torch_function_stack") or _zero
 #: How many dispatch modes are below the running one.
 dispatch_mode_count: Callable[[], int] = find(torch._C, "_len_torch_dispatch_stack") or _zero
-#: Take the top dispatch mode off the stack and put one on it; without them a recorder goes on top of the script's
-#: own modes.
+#: Pop the top dispatch mode and push one; without them a recorder goes on top of the script's own modes.
 pop_mode: Callable[[], Any] | None = getattr(_python_dispatch, "_pop_mode", None)
-#: Which dispatch mode is at a place of this thread's stack.
+push_mode: Callable[[Any], None] | None = getattr(_python_dispatch, "_push_mode", None)
+#: The dispatch mode at a position of this thread's stack.
 _mode_at: Callable[[int], Any] | None = find(torch._C, "_get_dispatch_stack_at")
 _without_modes: Callable[[], Any] | None = getattr(_python_dispatch, "_disable_current_modes", None)
-push_mode: Callable[[Any], None] | None = getattr(_python_dispatch, "_push_mode", None)
-#: The same two without the functions of torch's around them, which look for modes of another kind first.
+#: Pop and push without torch's Python functions around them, which look for modes of another kind first.
 pop_plainly: Callable[[Any], Any] | None = find(torch._C, "_pop_torch_dispatch_stack")
 push_plainly: Callable[[Any], None] | None = find(torch._C, "_push_on_torch_dispatch_stack")
 #: A context in which no ``__torch_function__`` is called.
@@ -70,12 +72,12 @@ HAS_FORWARD_LINK = (
     and next_sequence_number is not _zero
     and hasattr(torch._C._functions, "AccumulateGrad")
 )
-#: From torch 2.9 on, a mode may ask that compiled code stays compiled while it is active.
+#: A mode may ask that compiled code stays compiled while it is active (torch 2.9 and newer).
 KEEPS_COMPILED_CODE = hasattr(TorchDispatchMode, "ignore_compile_internals")
 
 #: Functions of dynamo that a compiled callable goes through at each call, newest torch first.
 COMPILED_CALL_STEPS = ("_callback_from_stance", "_maybe_set_eval_frame", "maybe_set_eval_frame", "set_eval_frame")
-#: What ``torch.compile`` hands each graph to where Inductor is its backend, and where Inductor itself begins.
+#: ``torch.compile`` hands each graph to it if Inductor is the backend.
 inductor_wrapper: Any = find(torch, "_TorchCompileInductorWrapper")
 INDUCTOR_ENTRY = ("torch._inductor.compile_fx", "compile_fx")
 #: Up to about torch 2.5, a higher-order op refuses a mode class that was not registered with it.
@@ -83,24 +85,18 @@ _NEEDS_REGISTRATION = not hasattr(TorchDispatchMode, "supports_higher_order_oper
 
 #: The code that starts the autograd engine: a C++ node's calls have its frame as their caller.
 ENGINE_CODE = getattr(find(torch.autograd, "graph", "_engine_run_backward"), "__code__", None)
-#: Name of the innermost function of a module's call when forward hooks are there.
-MODULE_CALL_NAME = (
-    "inner"
-    if any(getattr(value, "co_name", "") == "inner" for value in torch.nn.Module._call_impl.__code__.co_consts)
-    else "_call_impl"
-)
+_CODES_OF_CALL = {getattr(value, "co_name", "") for value in torch.nn.Module._call_impl.__code__.co_consts}
+#: Name of the innermost function of a module's call with forward hooks.
+MODULE_CALL_NAME = "inner" if "inner" in _CODES_OF_CALL else "_call_impl"
 
 _TORCH = os.path.dirname(torch.__file__)
 #: Where activation checkpointing and ``autograd.Function`` live.
 CHECKPOINT_FILE = os.path.join(_TORCH, "utils", "checkpoint.py")
 FUNCTION_FILE = os.path.join(_TORCH, "autograd", "function.py")
-#: The saved-tensor hooks of the running block; torch before 2.5 does not tell, and their ops keep their own line.
+#: The saved-tensor hooks of the running block; before torch 2.5 they are unknown, and their ops keep their own line.
 _top_saved_tensor_hooks = find(torch._C, "_autograd", "_top_saved_tensors_default_hooks")
 
-_plain_dispatch = {
-    find(torch._C, "_disabled_torch_dispatch_impl"),
-    getattr(torch.Tensor, "__torch_dispatch__", None),
-}
+_plain_dispatch = {find(torch._C, "_disabled_torch_dispatch_impl"), getattr(torch.Tensor, "__torch_dispatch__", None)}
 
 
 #: Does calling an overload do nothing but call its ``_op``?
@@ -109,11 +105,8 @@ _FORWARDS_TO_OP = torch._ops.OpOverload.__call__.__code__.co_names == ("_op",)
 
 def direct_call(func: Any) -> Callable[..., Any]:
     """torch's own entry behind ``func``, without the Python function that forwards to it."""
-    if _FORWARDS_TO_OP and type(func) is torch._ops.OpOverload:
-        entry: Callable[..., Any] = func._op
-        return entry
-    forward: Callable[..., Any] = func
-    return forward
+    entry: Callable[..., Any] = func._op if _FORWARDS_TO_OP and type(func) is torch._ops.OpOverload else func
+    return entry
 
 
 def dispatches_itself(cls: type) -> bool:
@@ -131,9 +124,9 @@ def answers_for_itself(cls: type) -> bool:
     return dispatches_itself(cls) and not is_fake(cls)
 
 
-#: How C++ asks a fake tensor on which device it claims to be: a question, and no call of the program's.
+#: C++ asks a fake tensor for its device by this op, which is no call of the program.
 ASKS_DEVICE = find(torch.ops, "prim", "device", "default")
-#: Where torch itself calls ops on fake tensors to work out shapes, or to compile.
+#: Where torch calls ops on fake tensors to work out shapes, or to compile.
 _TRACING = tuple(
     os.path.join(_TORCH, *path.split("/"))
     for path in (
@@ -150,7 +143,7 @@ _TRACING = tuple(
 
 
 def is_tracing(frame: FrameType | None) -> bool:
-    """Does torch make this call on fake tensors for its own purposes? Such calls are no calls of the program's."""
+    """Does torch make this call on fake tensors for its own purposes? Such calls are not the program's."""
     while frame is not None and frame.f_code.co_filename.startswith(_TORCH):
         if frame.f_code.co_filename.startswith(_TRACING):
             return True
@@ -170,57 +163,52 @@ def is_dynamo_loaded() -> bool:
 
 
 def skip_code(codes: Iterable[CodeType], *, with_callees: bool) -> None:
-    """Tell dynamo's frame evaluator to leave this code alone, where dynamo is loaded; ``with_callees``: and what it
-    calls (torch 2.7 and newer).
+    """Tell dynamo's frame evaluator, if it is loaded, to leave this code alone.
 
-    The recorder replaces the wrapper that torch puts around every mode's ``__torch_dispatch__`` by this: it
-    costs nothing per call, and does not switch dynamo off for what the dispatched op calls.
+    ``with_callees``: also what the code calls (torch 2.7 and newer). This stands in for the wrapper that torch puts
+    around every mode's ``__torch_dispatch__``: it costs nothing per call, and leaves dynamo on for what the op calls.
     """
-    eval_frame = sys.modules.get("torch._dynamo.eval_frame")
+    eval_frame: Any = sys.modules.get("torch._dynamo.eval_frame")
     skip = find(eval_frame, "skip_code") or find(torch._C, "_dynamo", "eval_frame", "skip_code")
     strategy = find(eval_frame, "FrameExecStrategy")
-    if strategy is not None and with_callees:
-        action = eval_frame.FrameAction.SKIP  # type: ignore[union-attr]
-        for code in codes:
-            eval_frame.set_code_exec_strategy(code, strategy(action, action))  # type: ignore[union-attr]
-    elif skip is not None:
-        for code in codes:
+    for code in codes:
+        if strategy is not None and with_callees:
+            action = eval_frame.FrameAction.SKIP
+            eval_frame.set_code_exec_strategy(code, strategy(action, action))
+        elif skip is not None:
             skip(code)
 
 
 def has_looked_at(codes: Iterable[CodeType]) -> bool:
-    """Has dynamo begun to compile any of this code since it started or was reset? ``True`` where it does not tell."""
+    """Has dynamo begun to compile any of this code since it started or was reset? ``True`` if it does not tell."""
     converting = sys.modules.get("torch._dynamo.convert_frame")
-    if converting is None:
-        return False
     converted = find(converting, "input_codes")
-    return converted is None or any(code in converted for code in codes)
+    return converting is not None and (converted is None or any(code in converted for code in codes))
 
 
 def lists_of_functions() -> Iterator[set[int]]:
     """Dynamo's own lists of functions that it knows by ``id``, each filled by now (torch 2.13)."""
-    rules = sys.modules.get("torch._dynamo.trace_rules")
     for name in ("_numpy_function_ids", "_builtin_function_ids", "_polyfilled_function_ids"):
-        known = getattr(rules, name, None)
-        held = known() if callable(known) else None
-        if isinstance(held, set):
-            yield held
+        listed = loaded("torch._dynamo.trace_rules", name)
+        numbers = listed() if callable(listed) else None
+        if isinstance(numbers, set):
+            yield numbers
 
 
 def private_backend_name() -> str:
-    """What the backend that registered itself under ``privateuseone`` is called: ``npu``, for torch_npu."""
+    """The name of the backend that registered itself under ``privateuseone``: ``npu``, for torch_npu."""
     get = find(torch._C, "_get_privateuse1_backend_name")
     return "privateuseone" if get is None else str(get())
 
 
 def seed_queue(device: Any) -> Any | None:
-    """Where seeds wait until ``device`` (``torch.cuda``, ``torch.xpu``) starts; ``None`` where torch tells nothing."""
+    """The queue of seeds that wait until ``device`` (``torch.cuda``, ``torch.xpu``) starts, if torch has one."""
     queue = getattr(device, "_lazy_seed_tracker", None)
     return queue if hasattr(queue, "get_calls") else None
 
 
 def inductor_settings() -> Any | None:
-    """Inductor's settings, where they have a flag of their own for deterministic mode (torch 2.10 and newer)."""
+    """Inductor's settings, if they have a flag of their own for deterministic mode (torch 2.10 and newer)."""
     try:
         from torch._inductor import config
     except ImportError:
@@ -251,11 +239,8 @@ def is_compiled_module(module: torch.nn.Module) -> bool:
 
 def without_compile_wrapper(module: torch.nn.Module) -> torch.nn.Module:
     """The module that was given to ``torch.compile``; any other module as it is."""
-    if is_compiled_module(module):
-        inner = module._modules.get("_orig_mod")
-        if inner is not None:
-            return inner
-    return module
+    inner = module._modules.get("_orig_mod") if is_compiled_module(module) else None
+    return module if inner is None else inner
 
 
 def is_generated_module(module: torch.nn.Module) -> bool:
@@ -265,7 +250,7 @@ def is_generated_module(module: torch.nn.Module) -> bool:
 
 
 def register_with_higher_order_ops(mode_class: type[TorchDispatchMode]) -> None:
-    """Let every higher-order op that exists call ``mode_class``, where torch does not do so by itself."""
+    """Let every higher-order op call ``mode_class``, if torch does not do so by itself."""
     if not _NEEDS_REGISTRATION:
         return
     for op in dict(getattr(torch._ops, "_higher_order_ops", {})).values():
@@ -282,9 +267,9 @@ def _calls_mode(op: Any) -> Callable[..., Any]:
 
 
 def hide_hooks_from_compiled_modules(mark: str) -> Callable[[], None]:
-    """Let a compiled module count only global hooks without ``mark``; returns what undoes it.
+    """Let a compiled module count only global hooks without ``mark``; returns a function that undoes it.
 
-    It asks ``_has_any_global_hook`` to decide whether to warn, and does nothing else with the answer (torch 2.13).
+    A compiled module asks ``_has_any_global_hook`` only to decide whether to warn (torch 2.13).
     """
     module = sys.modules["torch.nn.modules.module"]
     kinds = ("backward_pre", "backward", "forward_pre", "forward")
@@ -302,7 +287,7 @@ _default_cpu_generator = torch.default_generator
 
 
 def default_generator(device: torch.device) -> tuple[str, Any]:
-    """Name and object of a device's default generator; ``None`` where it has none or was not started."""
+    """Name and object of a device's default generator; ``None`` if it has none or was not started."""
     kind = device.type
     if kind == "cpu":
         return "cpu", _default_cpu_generator
@@ -317,35 +302,34 @@ def default_generator(device: torch.device) -> tuple[str, Any]:
     return f"{kind}:{index or 0}", generators[index] if generators else None
 
 
-def default_generators() -> Iterator[tuple[str, Any]]:
-    """Name and object of each default generator that exists by now. Devices that sleep are left asleep."""
-    yield "cpu", _default_cpu_generator
+def _devices(*, is_awake: bool) -> Iterator[tuple[str, Any]]:
+    """Kind and module of each accelerator that was started, or was not."""
     for kind in ("cuda", "xpu", private_backend_name()):
         module = getattr(torch, kind, None)
-        is_awake = getattr(module, "is_initialized", None)
-        if is_awake is not None and is_awake():
-            for index, generator in enumerate(getattr(module, "default_generators", ())):
-                yield f"{kind}:{index}", generator
+        is_initialized = getattr(module, "is_initialized", None)
+        if is_initialized is not None and bool(is_initialized()) is is_awake:
+            yield kind, module
+
+
+def default_generators() -> Iterator[tuple[str, Any]]:
+    """Name and object of each default generator that exists by now. No device is started for it."""
+    yield "cpu", _default_cpu_generator
+    for kind, module in _devices(is_awake=True):
+        for index, generator in enumerate(getattr(module, "default_generators", ())):
+            yield f"{kind}:{index}", generator
 
 
 def sleeping_devices() -> list[Any]:
-    """Torch's modules of devices that this build knows and nobody started: they put seeds into a queue.
+    """torch's modules of devices that this build supports and nobody started: they put seeds into a queue.
 
-    Whether a GPU is there is not asked: the driver would answer, and a process that was forked later cannot start it.
+    The driver is not asked whether there is a GPU: a process that is forked afterwards could not start it.
     """
-    modules = []
-    for kind in ("cuda", "xpu", private_backend_name()):
-        module = getattr(torch, kind, None)
-        is_awake = getattr(module, "is_initialized", None)
-        if is_awake is not None and not is_awake():
-            is_built = getattr(module, "_is_compiled", None) or module.is_available  # type: ignore[union-attr]
-            if is_built():
-                modules.append(module)
-    return modules
+    asleep = (module for _, module in _devices(is_awake=False))
+    return [module for module in asleep if (getattr(module, "_is_compiled", None) or module.is_available)()]
 
 
 def cudnn_number() -> int | None:
-    """The number of cuDNN's release. ``torch.backends.cudnn.version`` starts CUDA to tell it (torch 2.10 and newer)."""
+    """cuDNN's version. ``torch.backends.cudnn.version`` would start CUDA to read it (torch 2.10 and newer)."""
     get = find(torch._C, "_cudnn", "getVersionInt")
     return None if get is None else int(get())
 
@@ -357,13 +341,13 @@ def default_device() -> torch.device:
 
 
 def is_coalesced(tensor: torch.Tensor) -> bool:
-    """Were the entries of a sparse tensor brought together? Asking is an op, which no mode shall see."""
+    """Is a sparse tensor coalesced? Asking is an op, which no mode shall see."""
     with without_modes():
         return tensor.is_coalesced()
 
 
 def indices_of(tensor: torch.Tensor) -> torch.Tensor:
-    """The indices of a sparse tensor, whether its entries were brought together or not."""
+    """The indices of a sparse tensor, coalesced or not."""
     with without_modes():
         return tensor._indices()
 
@@ -374,23 +358,19 @@ def without_modes() -> Any:
 
 
 def leave_mode(mode: TorchDispatchMode) -> None:
-    """Leave ``mode`` on this thread, whatever was entered since: torch's own ``__exit__`` takes the last one away.
+    """Leave ``mode`` on this thread, whatever was entered since; torch's own ``__exit__`` removes the top mode.
 
-    Two tracers in two tasks of one event loop are left in any order. Modes of torch's own (fake tensors, functorch)
-    stand apart from the stack, and are passed over.
+    Two tracers in two tasks of one event loop are left in any order. torch's own modes (fake tensors, functorch) stand
+    outside the stack, and are passed over.
     """
     above = []
     if _mode_at is not None and pop_mode is not None and push_mode is not None:
-        stack = [
-            pushed
-            for pushed in map(_mode_at, range(dispatch_mode_count()))
-            if getattr(pushed, "_mode_key", None) is None
-        ]
-        place = next((place for place, pushed in enumerate(stack) if pushed is mode), len(stack) - 1)
-        above = [pop_mode() for _ in stack[place + 1 :]]
+        modes = map(_mode_at, range(dispatch_mode_count()))
+        stack = [pushed for pushed in modes if getattr(pushed, "_mode_key", None) is None]
+        position = next((at for at, pushed in enumerate(stack) if pushed is mode), len(stack) - 1)
+        above = [pop_mode() for _ in stack[position + 1 :]]
     try:
         mode.__exit__(None, None, None)
     finally:
         for pushed in reversed(above):
-            if push_mode is not None:
-                push_mode(pushed)
+            push_mode(pushed)  # type: ignore[misc]
