@@ -341,7 +341,7 @@ class TestAfterCudaStarted(Started):
         assert "\n" not in str(refused.value)
 
     def test_the_line_that_started_cuda_is_named_where_somebody_watched(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        log = EventLog(Sites(), os.getcwd())
+        log = EventLog(Sites())
         watch = FirstUses(log)
         log.first_use(Subsystem.CUDA, sys._getframe())
         line = sys._getframe().f_lineno - 1

@@ -19,7 +19,7 @@ import torch
 from tracer.names import BlindSpotKind, RegionOrigin
 from tracer.recording.compiled.compilations import CompiledCode
 from tracer.recording.origin.modules import OWN_HOOK
-from tracer.recording.origin.sites import USER, Sites, spell
+from tracer.recording.origin.sites import USER, Sites
 from tracer.recording.patching import Call
 from tracer.recording.stepping_aside import without_recording
 from tracer.recording.torch_private import compile_seams, seams
@@ -31,10 +31,9 @@ from tracer.trace.records import BlindSpot
 class BlindSpots:
     """Blind spots of one recording, each with its count."""
 
-    def __init__(self, sites: Sites, working_directory: str, on_dynamo: Callable[[], None]) -> None:
+    def __init__(self, sites: Sites, on_dynamo: Callable[[], None]) -> None:
         self._sites = sites
         self._on_dynamo = on_dynamo
-        self._working_directory = working_directory
         self._counts: Counter[tuple[BlindSpotKind, str, str]] = Counter()
         self._loaders: weakref.WeakSet[Any] = weakref.WeakSet()
         """Iterators over a DataLoader: each counts once, however many batches it yields."""
@@ -51,7 +50,7 @@ class BlindSpots:
             if whose in self._loaders:
                 return
             self._loaders.add(whose)
-        location = spell(self._sites.innermost(frame), self._working_directory) if frame is not None else ""
+        location = self._sites.location(frame)
         self._counts[kind, kind.of(code, lost), location] += 1
         if kind is not BlindSpotKind.DATALOADER:  # the method by which it shares memory is watched
             self.on_unseen()

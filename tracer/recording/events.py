@@ -60,14 +60,14 @@ class EventEntry:
     after_draws: bool = False
     count: int = 0
 
-    def event(self, working_directory: str) -> Event:
+    def event(self) -> Event:
         """The event as a trace has it."""
         kind, name, before, _, _, phase, while_recording = self.key
         return Event(
             kind=kind,
             name=name,
             before=before,
-            **placed(self.site, self.own, working_directory),
+            **placed(self.site, self.own),
             phase=phase,
             while_recording=while_recording,
             is_followed=self.is_followed or not self.after_calls,
@@ -78,9 +78,8 @@ class EventEntry:
 class EventLog:
     """Events of one process, grouped by what happened and where. A forked child adds nothing to its copy."""
 
-    def __init__(self, sites: Sites, working_directory: str) -> None:
+    def __init__(self, sites: Sites) -> None:
         self._sites = sites
-        self._working_directory = working_directory
         self._process = os.getpid()
         self._entries: dict[tuple[Any, ...], EventEntry] = {}
         self._used: set[Subsystem] = set()
@@ -181,7 +180,7 @@ class EventLog:
         self._close_steps()
         self._follow()
         entries = sorted(self._entries.values(), key=lambda entry: entry.first)
-        return tuple(entry.event(self._working_directory) for entry in entries)
+        return tuple(entry.event() for entry in entries)
 
     def _happened(self, kind: EventKind) -> object:
         """Equal at two moments if nothing between them can have read what changed.

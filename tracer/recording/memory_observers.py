@@ -233,12 +233,12 @@ class MemoryObserver(Observer):
 
     # --- for the trace ---
 
-    def allocations(self, folder: str) -> list[Allocation]:
-        """Allocations in the order of their first calls; locations are relative to ``folder``."""
+    def allocations(self) -> list[Allocation]:
+        """Allocations in the order of their first calls."""
         return [
             Allocation(
                 op=value.op,
-                **value.counter.origin.in_words(folder),
+                **value.counter.origin.in_words(),
                 count=value.count,
                 bytes=value.bytes,
                 unfollowed=value.unfollowed,
@@ -246,24 +246,24 @@ class MemoryObserver(Observer):
             for value in sorted(self.unwritten.allocations.values(), key=lambda allocation: allocation.counter.order)
         ]
 
-    def unwritten_reads(self, folder: str) -> list[UnwrittenRead]:
+    def unwritten_reads(self) -> list[UnwrittenRead]:
         """Reads of unwritten memory."""
         return [
             UnwrittenRead(
                 op=op,
-                **counter.origin.in_words(folder),
+                **counter.origin.in_words(),
                 count=count,
                 allocated_by=allocation.op,
-                allocated_at=spell(allocation.counter.origin.site, folder),
-                allocated_from=spell(allocation.counter.origin.called_from, folder),
+                allocated_at=spell(allocation.counter.origin.site),
+                allocated_from=spell(allocation.counter.origin.called_from),
             )
             for (allocation, counter, op), count in self.unwritten.unwritten_reads()
         ]
 
-    def overlapping_writes(self, folder: str) -> list[OverlapWrite]:
+    def overlapping_writes(self) -> list[OverlapWrite]:
         """Writes to overlapping memory, in the order of their groups."""
         writes = sorted(self.overlaps.items(), key=lambda item: item[0][0].order)
         return [
-            OverlapWrite(op=op, kind=kind, **counter.origin.in_words(folder), count=count, device=device)
+            OverlapWrite(op=op, kind=kind, **counter.origin.in_words(), count=count, device=device)
             for (counter, kind, device), (op, count) in writes
         ]

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterable
 from types import FrameType
@@ -39,15 +38,14 @@ class ProcessWatch:
         self.from_start = from_start
         """Was it entered before the script's first line?"""
         self._sites = sites
-        self._working_directory = os.getcwd()
-        self.log = EventLog(sites, self._working_directory)
+        self.log = EventLog(sites)
         self.loaders: LoaderLog | None = None
         """The loaders that were iterated; ``None`` while torch is not loaded."""
         self._inductor: InductorWatch | None = None
         self.on_compiler: Callable[[], None] = lambda: None
         """Called when torch's compiler was loaded."""
-        self.numbers = NumberLog(sites, self._working_directory, self.log)
-        self.children = ChildLog(sites, self._working_directory)
+        self.numbers = NumberLog(sites, self.log)
+        self.children = ChildLog(sites)
         """Processes that were started; a recorder that ends has it watch no more."""
         self._variables = VariableEvents(self.log, variables, self._look)
         self._depth = 0
@@ -77,7 +75,7 @@ class ProcessWatch:
         self.log.first_use(Subsystem.TORCH, frame)
         self._first_uses = FirstUses(self.log)
         self._inductor = self._inductor or InductorWatch(self.log, lambda: self.on_compiler())
-        self.loaders = self.loaders or LoaderLog(self._sites, self._working_directory)
+        self.loaders = self.loaders or LoaderLog(self._sites)
         for watch in (self._first_uses, SettingEvents(self.log), self._inductor, self.loaders):
             watch.start()
             self._stops.append(watch.stop)

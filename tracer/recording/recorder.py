@@ -122,10 +122,9 @@ class Recorder:
         self.name = name
         self.partial = ""
         self._variables = tuple(variables)
-        self._working_directory = os.getcwd()
         self._on_step = on_step
         frames = self._frames = Sites(library)
-        self.blind_spots = BlindSpots(frames, self._working_directory, leave_to_python)
+        self.blind_spots = BlindSpots(frames, leave_to_python)
         frames.on_compiled = self.blind_spots.compiled_code_ran
         self.optimizer = OptimizerWatch(self._step_ended)
         stack = ModuleStack(
@@ -137,7 +136,7 @@ class Recorder:
         )
         self.attribution = Attribution(frames, stack, self.optimizer)
         self.storages = StorageObservers()
-        self.regions = RegionList(frames, asked_compiled, self._working_directory)
+        self.regions = RegionList(frames, asked_compiled)
         self.values: ValuesRecording | None = None
         if values is not None:
             from tracer.recording.values.value_recorder import ValuesRecording
@@ -149,7 +148,6 @@ class Recorder:
                 attribution=self.attribution,
                 followed=self.storages,
                 regions=self.regions,
-                working_directory=self._working_directory,
             )
         self.mode = RecordingMode(self.attribution, asked, self.storages)
         self.kept: KeptInputs | None = None
@@ -164,14 +162,13 @@ class Recorder:
         self.executions.observers = tuple(part.regions for part in (self.values, self._trials) if part is not None)
         self.launched = LaunchedRecord(
             self.attribution,
-            self._working_directory,
             lambda: (*(counter for _, counter in self._counted()), *self.executions.runs.values()),
             self.blind_spots,
             self.storages.give_up_all,
         )
         self.watch.on_compiler = self._compiler_loaded
         self._moments = RecordingState(self.attribution, self.mode)
-        self.generators = GeneratorRecord(frames, self._working_directory, self._moments.phase)
+        self.generators = GeneratorRecord(frames, self._moments.phase)
         self._environment: Environment | None = None
         self._undo = ExitStack()
 
@@ -232,8 +229,8 @@ class Recorder:
             regions = self._trials.regions.in_regions(regions, groups)
             groups = self._trials.regions.in_groups(regions, groups)
         self.generators.look()
-        writes, folder = self.storages.writes, self._working_directory
-        reads = (*writes.unwritten_reads(folder), *self.regions.unwritten_reads(runs, times))
+        writes = self.storages.writes
+        reads = (*writes.unwritten_reads(), *self.regions.unwritten_reads(runs, times))
         return Trace(
             tracer_version=version,
             environment=self.watch.with_inductor(self._environment or process.capture_environment(self._variables)),
@@ -241,16 +238,16 @@ class Recorder:
             blind_spots=(*self.blind_spots.listed(), *self.watch.children.listed(), *self._own_blind_spots(groups)),
             sources=(self._source(sum(group.count for group in groups)),),
             watched_from_start=self.watch.from_start,
-            events=with_first_calls(self.watch.log.listed(), first_calls(counted, folder)),
+            events=with_first_calls(self.watch.log.listed(), first_calls(counted)),
             generators=tuple(self.generators.generators(_drawn_by(counted))),
             host_draws=tuple(self.generators.draws()),
             loaders=self.watch.loaders.listed() if self.watch.loaders is not None else (),
             machine_numbers=self.watch.numbers.listed(),
-            allocations=merged(writes.allocations(folder)),
+            allocations=merged(writes.allocations()),
             unwritten_reads=merged(reads),
             regions=regions,
             launched=self.launched.launches.kernels(),
-            overlaps=merged(writes.overlapping_writes(folder)),
+            overlaps=merged(writes.overlapping_writes()),
         )
 
     def _look_again(self) -> None:
@@ -304,7 +301,7 @@ class Recorder:
     def _group(self, info: OverloadInfo, counter: CallCounter) -> CallGroup:
         return CallGroup(
             op=info.name,
-            **counter.origin.in_words(self._working_directory),
+            **counter.origin.in_words(),
             count=counter.count,
             node=counter.node,
             forward_unknown=not counter.origin.is_linked,
@@ -322,7 +319,7 @@ class Recorder:
                 if key != draws.DRAW:
                     read[key] = value
                 elif counter.extra is None:  # else the calls inside draw, and say so
-                    read |= draws.draw_facts(value, self._working_directory)
+                    read |= draws.draw_facts(value)
         if counter.origin.scope.is_recurrent:
             read["module.recurrent"] = True
         if counter.extra is not None:
@@ -361,7 +358,7 @@ class Recorder:
                 " asked for the gradient",
                 count=unlinked,
             )
-        changed = (changed_by_recording(info, counter, self._working_directory) for info, counter in counters)
+        changed = (changed_by_recording(info, counter) for info, counter in counters)
         yield from merged(spot for spot in changed if spot is not None)
         for info, counter in counters:
             if counter.extra is None or counter.inner_seen or counter.extra[1] is True:
@@ -371,7 +368,7 @@ class Recorder:
             yield BlindSpot(
                 kind=kind,
                 detail=kind.of(f"{info.name} on {counter.extra[1]}" if is_subclass else info.name),
-                location=spell(counter.origin.site, self._working_directory),
+                location=spell(counter.origin.site),
                 count=counter.count,
             )
 

@@ -229,13 +229,11 @@ def _refuse_late_workspace(value: str | None, frame: FrameType | None) -> None:
     now = os.environ.get(CUBLAS_VARIABLE)
     if value is None or torch.version.hip is not None or not torch.cuda.is_initialized() or now in CUBLAS_WORKSPACES:
         return
-    from tracer.recording.origin.sites import Sites, spell
+    from tracer.recording.origin.sites import Sites
     from tracer.recording.process.first_uses import where_cuda_started
 
     started = where_cuda_started()
-    where = (
-        f"{started} started CUDA" if started else f"{spell(Sites().innermost(frame), os.getcwd())}: CUDA has started"
-    )
+    where = f"{started} started CUDA" if started else f"{Sites().location(frame)}: CUDA has started"
     raise UsageError(
         f"{where}, and {CUBLAS_VARIABLE} is {now or 'not set'}; cuBLAS reads it once",
         hint=f"call reproducible(...) before the first CUDA call, or start the script with {CUBLAS_VARIABLE}={value}",

@@ -45,7 +45,7 @@ def deterministic_mode_off() -> Iterator[None]:
 
 
 def events_of(run: Callable[[], object]) -> tuple[Event, ...]:
-    log = EventLog(Sites(), "")
+    log = EventLog(Sites())
     watch = InductorWatch(log)
     watch.start()
     try:
@@ -146,7 +146,7 @@ def test_inductor_used_without_torch_compile_is_noted_once(stand_in: types.Modul
 def test_what_is_watched_is_put_back(stand_in: types.ModuleType) -> None:
     name = seams.INDUCTOR_ENTRY[1]
     before = (vars(seams.inductor_wrapper)["__call__"], getattr(stand_in, name))
-    watch = InductorWatch(EventLog(Sites(), ""))
+    watch = InductorWatch(EventLog(Sites()))
     watch.start()
     watch.start()
     watch.stop()

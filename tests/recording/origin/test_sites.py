@@ -156,11 +156,11 @@ def test_the_standard_library_is_passed_over() -> None:
     ],
 )
 def test_paths_are_relative_and_never_name_a_user(path: str, expected: str) -> None:
-    assert spell(Site(path, 3, "f", 2), "/work") == expected
+    assert spell(Site(path, 3, "f", 2, "/work")) == expected
 
 
 def test_no_place_is_an_empty_string() -> None:
-    assert spell(NOWHERE, "/work") == ""
+    assert spell(NOWHERE) == ""
 
 
 def test_a_subclasss_own_wrapper_is_passed_over() -> None:

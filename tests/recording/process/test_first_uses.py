@@ -159,7 +159,7 @@ class _Device:
 
 def cell(op: Any, device: str, line: int) -> tuple[OverloadInfo, CallCounter]:
     """A recorded group of ``op`` at a line."""
-    site = Site(os.path.abspath("train.py"), line, "step", USER)
+    site = Site(os.path.abspath("train.py"), line, "step", USER, os.getcwd())
     raw = (torch.float32, _Device(device), torch.strided, 2)
     made = CallCounter(Origin(Phase.FORWARD, OUTSIDE, site, NOWHERE), raw, None)
     made.count = 1
@@ -177,7 +177,7 @@ def test_libraries_are_known_by_their_first_call() -> None:
         cell(torch.ops.c10d.allreduce_.default, "cuda", 6),
         cell(torch.ops.c10d.allreduce_.default, "npu", 7),
     ]
-    found = {event.name: event for event in first_calls(cells, os.getcwd())}
+    found = {event.name: event for event in first_calls(cells)}
     assert {name: event.location for name, event in found.items()} == {
         "cuda": "train.py:2",
         "cublas": "train.py:3",

@@ -22,7 +22,7 @@ NAME = "TRACER_TEST_VARIABLE"
 def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[EventLog]:
     """A log that is told of one variable, which is not set."""
     monkeypatch.delenv(NAME, raising=False)
-    made = EventLog(Sites(), os.getcwd())
+    made = EventLog(Sites())
     events = VariableEvents(made, [NAME], lambda: None)
     events.start()
     yield made
@@ -102,7 +102,7 @@ def test_a_variable_that_was_missing_as_something_started_did_change(log: EventL
 
 def test_what_began_unseen_is_noted_before_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(NAME, raising=False)
-    made = EventLog(Sites(), os.getcwd())
+    made = EventLog(Sites())
     events = VariableEvents(made, [NAME], lambda: made.first_use(Subsystem.CUDA, None))
     events.start()
     monkeypatch.setenv(NAME, "1")
@@ -153,7 +153,7 @@ def test_what_torch_sets_for_itself_is_not_the_programs(log: EventLog) -> None:
 
 def test_everything_is_put_back_in_any_order() -> None:
     originals = os.putenv, os.unsetenv
-    logs = [EventLog(Sites(), os.getcwd()) for _ in range(2)]
+    logs = [EventLog(Sites()) for _ in range(2)]
     first, second = (VariableEvents(one, [NAME], lambda: None) for one in logs)
     first.start()
     second.start()
@@ -166,7 +166,7 @@ def test_everything_is_put_back_in_any_order() -> None:
 
 
 def test_somebody_elses_replacement_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    log = EventLog(Sites(), os.getcwd())
+    log = EventLog(Sites())
     events = VariableEvents(log, [NAME], lambda: None)
     original = os.putenv
     events.start()

@@ -242,7 +242,7 @@ def print_nothing(worker: int) -> None:
 
 def test_workers_that_are_not_forked_cannot_be_watched() -> None:
     loader = DataLoader(NUMBERS, num_workers=1, multiprocessing_context="spawn")
-    log = LoaderLog(Sites(), "")
+    log = LoaderLog(Sites())
     log.iterates(__import__("sys")._getframe(), loader)
     (found,) = log.listed()
     assert (found.start_method, found.workers_seen) == ("spawn", False)
@@ -253,7 +253,7 @@ def test_asking_for_the_start_method_does_not_settle_it(tmp_path: Path) -> None:
     code = (
         "import multiprocessing, sys; from torch.utils.data import DataLoader\n"
         "from tracer.recording.randomness.loaders import LoaderLog; from tracer.recording.origin.sites import Sites\n"
-        "log = LoaderLog(Sites(), '')\n"
+        "log = LoaderLog(Sites())\n"
         "log.iterates(sys._getframe(), DataLoader([1], num_workers=1))\n"
         "assert log.listed()[0].start_method == multiprocessing.get_all_start_methods()[0]\n"
         "assert multiprocessing.get_start_method(allow_none=True) is None\n"
@@ -303,7 +303,7 @@ def test_batches_and_random_streams_are_the_same_with_and_without(options: dict[
 
 def test_functions_of_torch_are_put_back_in_any_order() -> None:
     before = (DataLoader.__init__, DataLoader.__iter__, DistributedSampler.set_epoch)
-    first, second = LoaderLog(Sites(), ""), LoaderLog(Sites(), "")
+    first, second = LoaderLog(Sites()), LoaderLog(Sites())
     first.start()
     second.start()
     assert DataLoader.__init__ is not before[0]
@@ -317,7 +317,7 @@ def test_functions_of_torch_are_put_back_in_any_order() -> None:
 def test_what_another_library_put_over_the_watch_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     original = DataLoader.__init__
     monkeypatch.setattr(DataLoader, "__init__", original)  # put back at the end
-    log = LoaderLog(Sites(), "")
+    log = LoaderLog(Sites())
     log.start()
     ours = DataLoader.__init__
 
@@ -377,7 +377,7 @@ def test_a_loader_whose_attributes_fail_is_iterated_as_ever() -> None:
 
 
 def test_a_loader_is_not_kept_alive() -> None:
-    log = LoaderLog(Sites(), "")
+    log = LoaderLog(Sites())
     log.start()
     sampler: Any = DistributedSampler(NUMBERS, num_replicas=2, rank=0)
     loader: Any = DataLoader(NUMBERS, sampler=sampler)

@@ -55,7 +55,7 @@ class Region:
         code.text = text or text_of(MUL)
         code.devices = ("cpu",)
         self.run = Run(code, OUTSIDE, in_engine=False, in_optimizer=False)
-        self.list = RegionList(Sites(()), dict, "/w")
+        self.list = RegionList(Sites(()), dict)
         self.trials = RegionTrials(Replay(3, limit), self.list, tries_all=tries_all)
         self.trials.risk = Risk(capture_environment(()))
 

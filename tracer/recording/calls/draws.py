@@ -91,10 +91,10 @@ def _is_in_loader(frame: FrameType | None) -> bool:
     return False
 
 
-def draw_facts(drawn: Drawn, working_directory: str) -> dict[str, FactValue]:
+def draw_facts(drawn: Drawn) -> dict[str, FactValue]:
     """A reading as facts of the trace."""
     name, provenance = drawn
     if provenance is UNUSED:
         return {GENERATOR: name}
-    seeded_at = {SEEDED_AT: spell(provenance.site, working_directory)} if provenance.site.path else {}
+    seeded_at = {SEEDED_AT: spell(provenance.site)} if provenance.site.path else {}
     return {GENERATOR: name, ORIGIN: str(provenance.origin), **seeded_at}

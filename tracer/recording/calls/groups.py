@@ -123,7 +123,7 @@ FORMULAS: Mapping[str, tuple[str, Formula]] = {
 }
 
 
-def changed_by_recording(info: OverloadInfo, counter: CallCounter, working_directory: str) -> BlindSpot | None:
+def changed_by_recording(info: OverloadInfo, counter: CallCounter) -> BlindSpot | None:
     """The blind spot of a group whose backward formula is another under the recorder; else ``None``."""
     op, formula = FORMULAS.get(counter.node.rstrip("0123456789"), ("", None))
     if formula is None or formula.mark != info.name or counter.raw is None:
@@ -136,7 +136,7 @@ def changed_by_recording(info: OverloadInfo, counter: CallCounter, working_direc
         kind=BlindSpotKind.CHANGED_BY_RECORDING,
         detail=f"aten.{op}: recording this call changes it: under any dispatch mode its backward takes another"
         f" formula, whose result can differ {formula.differs}",
-        location=spell(counter.origin.site, working_directory),
+        location=spell(counter.origin.site),
         count=counter.count,
     )
 

@@ -37,10 +37,9 @@ Times = Callable[[Run], int]
 class RegionList:
     """Describes the regions of one recording. Each code is read once, though a trace may be asked for many times."""
 
-    def __init__(self, sites: Sites, asked: Callable[[], Mapping[str, frozenset[str]]], working_directory: str) -> None:
+    def __init__(self, sites: Sites, asked: Callable[[], Mapping[str, frozenset[str]]]) -> None:
         self._sites = sites
-        self._insides = Insides(GraphFacts(asked, working_directory))
-        self._working_directory = working_directory
+        self._insides = Insides(GraphFacts(asked))
         self._functions = FunctionNames()
         self._ids: dict[int, str] = {}
         self.keeps_lines = False
@@ -62,7 +61,7 @@ class RegionList:
         return Region(
             id=f"{program.compile_id} {program.backend}",
             function=site.function,
-            location=spell(site, self._working_directory),
+            location=spell(site),
             backend=program.backend,
             dynamic=program.dynamic,
             fullgraph=program.fullgraph,
@@ -98,7 +97,7 @@ class RegionList:
             for (place, memory), reads in run.unwritten.items():
                 for reader in reads_of_input(graph, graph.inputs[place]):
                     origin = memory.counter.origin
-                    sites = [spell(site, self._working_directory) for site in (origin.site, origin.called_from)]
+                    sites = [spell(site) for site in (origin.site, origin.called_from)]
                     yield _unwritten(self._group(run, inside, reader), reads, memory.op, *sites)
             if run.code.mode not in (None, DeterministicMode.OFF):
                 continue
@@ -128,7 +127,7 @@ class RegionList:
             op=node.op,
             phase=self.phase_of(run, is_repeated, in_optimizer, step is not None and step.is_backward),
             module=self._module(run, step),
-            **placed(location, called_from, self._working_directory),
+            **placed(location, called_from),
             node=step.node if step is not None else "",
             forward_unknown=step is not None and step.is_of_gradient_call,
             facts=facts_read,
@@ -168,9 +167,9 @@ class RegionList:
         return outside[-1], own, in_optimizer
 
     def _site(self, frame: Frame) -> Site:
-        path = os.path.join(self._working_directory, frame.path)
+        path = os.path.join(self._sites.working_directory, frame.path)
         name = self._functions.name_at(path, frame.line, frame.function)
-        return Site(path, frame.line, name, self._sites.kind_of(frame.path))
+        return Site(path, frame.line, name, self._sites.kind_of(frame.path), self._sites.working_directory)
 
     def _module(self, run: Run, step: Step | None) -> str:
         """The module's path: below the module that ran the region, or below the class whose method was compiled."""
@@ -192,8 +191,8 @@ class RegionList:
         return Region(
             id=self.name_of(code),
             function=site.function,
-            location=spell(site, self._working_directory),
-            called_from=spell(runs[0].called_from, self._working_directory) if runs else "",
+            location=spell(site),
+            called_from=spell(runs[0].called_from) if runs else "",
             backend=program.backend if program is not None else "inductor",
             device=",".join(facts.device_word(device) for device in code.devices),
             direction=code.direction,
@@ -244,8 +243,8 @@ class RegionList:
         kind = self._sites.kind_of(compiled.co_filename)
         name = getattr(compiled, "co_qualname", compiled.co_name)
         if kind in (LIBRARY, USER):
-            path = os.path.join(self._working_directory, compiled.co_filename)
-            return Site(path, compiled.co_firstlineno, name, kind)
+            path = os.path.join(self._sites.working_directory, compiled.co_filename)
+            return Site(path, compiled.co_firstlineno, name, kind, self._sites.working_directory)
         # torch's own code: it wraps a module, whose class names the region
         roots = (step.module.root for step in program.steps if step.module is not None)
         own = "" if _DYNAMO in compiled.co_filename else name

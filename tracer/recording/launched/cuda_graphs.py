@@ -52,13 +52,11 @@ class Captures:
     def __init__(
         self,
         sites: Sites,
-        working_directory: str,
         counts: Callable[[], Mapping[Any, int]],
         on_unseen: Callable[[BlindSpotKind, str, FrameType | None], None],
         on_replay: Callable[[], None],
     ) -> None:
         self._sites = sites
-        self._working_directory = working_directory
         self._counts = counts
         self._on_unseen = on_unseen
         self._on_replay = on_replay
@@ -129,7 +127,7 @@ class Captures:
             yield Region(
                 id=capture.name,
                 kind=RegionKind.CUDA_GRAPH,
-                **placed(capture.site, capture.called_from, self._working_directory),
+                **placed(capture.site, capture.called_from),
                 device="cuda",
                 origin=RegionOrigin.UNKNOWN if capture.is_seen else RegionOrigin.EARLIER,
                 executions=capture.replays,

@@ -26,14 +26,13 @@ class LaunchedRecord:
     def __init__(
         self,
         attribution: Attribution,
-        working_directory: str,
         counted: Callable[[], Iterable[CallCounter | Run]],
         blind_spots: BlindSpots,
         on_unseen: Callable[[], None],
     ) -> None:
         self._counted = counted
-        self.launches = Launches(attribution, working_directory, blind_spots.note, on_unseen)
-        self.captures = Captures(attribution.sites, working_directory, self._counts, blind_spots.note, on_unseen)
+        self.launches = Launches(attribution, blind_spots.note, on_unseen)
+        self.captures = Captures(attribution.sites, self._counts, blind_spots.note, on_unseen)
 
     def start(self) -> None:
         """Begin to watch."""

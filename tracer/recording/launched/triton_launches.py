@@ -77,12 +77,10 @@ class Launches:
     def __init__(
         self,
         attribution: Attribution,
-        working_directory: str,
         on_unread: Callable[[BlindSpotKind, str, FrameType | None], None],
         on_launch: Callable[[], None],
     ) -> None:
         self._attribution = attribution
-        self._working_directory = working_directory
         self._on_unread = on_unread
         self._on_launch = on_launch
         self._kernels: dict[int, tuple[Any, _LaunchedKernel]] = {}
@@ -173,7 +171,7 @@ class Launches:
         origin = counter.origin
         return CallGroup(
             op=f"triton.{counter.kernel.name}",
-            **origin.in_words(self._working_directory),
+            **origin.in_words(),
             count=counter.count,
             node=counter.node,
             facts=facts.common_facts(counter.raw),

@@ -41,10 +41,10 @@ class Origin:
             self._doubtful.its_backward = self.backward()
         return self._doubtful
 
-    def in_words(self, working_directory: str) -> dict[str, Any]:
+    def in_words(self) -> dict[str, Any]:
         """``phase``, ``module``, ``location``, ``function``, ``called_from``, as a trace and its values spell them."""
         return {
             "phase": self.phase,
             "module": self.scope.path,
-            **placed(self.site, self.called_from, working_directory),
+            **placed(self.site, self.called_from),
         }

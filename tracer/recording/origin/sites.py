@@ -64,6 +64,8 @@ class Site(NamedTuple):
     """Qualified name."""
     kind: int
     """``LIBRARY`` or ``USER``."""
+    working_directory: str = ""
+    """That of the recording: a trace spells ``path`` relative to it."""
 
 
 NOWHERE = Site("", 0, "", SKIPPED)
@@ -91,7 +93,7 @@ class Sites:
         self.on_compiled: Callable[[], None] = lambda: None
         """Called once for each file that torch.compile wrote."""
         self._library = frozenset(library)
-        self._working_directory = os.getcwd()
+        self.working_directory = os.getcwd()
 
     def kind_of(self, filename: str) -> int:
         """What ``filename`` is; decided once."""
@@ -145,6 +147,10 @@ class Sites:
             frame = frame.f_back
         return False
 
+    def location(self, frame: FrameType | None) -> str:
+        """The innermost frame outside torch as a trace spells it; empty without one."""
+        return spell(self.innermost(frame))
+
     def users_own(self, frame: FrameType | None) -> Site:
         """The innermost frame of the user's own code, from ``frame`` outwards."""
         for _ in range(_WALK_LIMIT):
@@ -168,10 +174,11 @@ class Sites:
             if len(self._lines) > 200_000:
                 self._lines.clear()
             site = self._lines[key] = Site(
-                os.path.join(self._working_directory, code.co_filename),
+                os.path.join(self.working_directory, code.co_filename),
                 _line_of(code, instruction),
                 getattr(code, "co_qualname", code.co_name),
                 self.kind_of(code.co_filename),
+                self.working_directory,
             )
         return site
 
@@ -190,7 +197,7 @@ def _below_site_packages(path: str) -> str:
     return next((path.rpartition(marker)[2] for marker in _SITE_MARKERS if marker in path), "")
 
 
-def spell(site: Site, working_directory: str) -> str:
+def spell(site: Site) -> str:
     """``path:line``, relative to the working directory, else to its ``site-packages``, else the file's name.
 
     An absolute path names a user or a host; a trace must not.
@@ -200,7 +207,7 @@ def spell(site: Site, working_directory: str) -> str:
     path = _below_site_packages(site.path)
     if not path:
         try:
-            path = os.path.relpath(site.path, working_directory)
+            path = os.path.relpath(site.path, site.working_directory)
         except ValueError:  # another drive
             path = os.path.basename(site.path)
         if path.startswith(os.pardir):
@@ -208,12 +215,12 @@ def spell(site: Site, working_directory: str) -> str:
     return f"{path.replace(os.sep, '/')}:{site.line}"
 
 
-def placed(site: Site, own: Site, working_directory: str) -> dict[str, Any]:
+def placed(site: Site, own: Site) -> dict[str, Any]:
     """The fields of a trace's ``Place``; ``own``: the user's own frame that led to ``site``, if not that one."""
     return {
-        "location": spell(site, working_directory),
+        "location": spell(site),
         "function": site.function,
-        "called_from": spell(own, working_directory) if own != site else "",
+        "called_from": spell(own) if own != site else "",
     }
 
 

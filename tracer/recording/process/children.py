@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any
 
 from tracer.names import BlindSpotKind
-from tracer.recording.origin.sites import Sites, is_torchs_own, spell
+from tracer.recording.origin.sites import Sites, is_torchs_own
 from tracer.recording.patching import Call
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import BlindSpot
@@ -35,9 +35,8 @@ _FORKS_FOR_PROCESSES = (os.path.join("multiprocessing", "popen_fork.py"), "subpr
 class ChildLog:
     """The processes that one recording saw start, or met alive, by line."""
 
-    def __init__(self, sites: Sites, working_directory: str) -> None:
+    def __init__(self, sites: Sites) -> None:
         self._sites = sites
-        self._working_directory = working_directory
         self._noted: Counter[tuple[str, str]] = Counter()
         self._processes: weakref.WeakSet[Any] = weakref.WeakSet()
         """Those of ``multiprocessing`` that were counted."""
@@ -98,7 +97,7 @@ class ChildLog:
 
     def _note(self, process: str, frame: FrameType | None, *, lost: str = "") -> None:
         """Count one process, at the line of ``frame`` that is outside the standard library and torch."""
-        location = spell(self._sites.innermost(frame), self._working_directory) if frame is not None else ""
+        location = self._sites.location(frame)
         self._noted[BlindSpotKind.OTHER_PROCESS.of(process, lost), location] += 1
 
 

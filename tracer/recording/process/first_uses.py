@@ -75,7 +75,7 @@ def where_cuda_started() -> str:
     return ""
 
 
-def first_calls(counted: Iterable[tuple[OverloadInfo, CallCounter]], working_directory: str) -> Iterator[Event]:
+def first_calls(counted: Iterable[tuple[OverloadInfo, CallCounter]]) -> Iterator[Event]:
     """The first recorded call of each library and device, as an event of that call's position and line."""
     counters: dict[Subsystem, CallCounter] = {}
     for info, counter in counted:
@@ -86,7 +86,7 @@ def first_calls(counted: Iterable[tuple[OverloadInfo, CallCounter]], working_dir
         yield Event(
             kind=EventKind.FIRST_USE,
             name=str(subsystem),
-            **placed(counter.origin.site, counter.origin.called_from, working_directory),
+            **placed(counter.origin.site, counter.origin.called_from),
             phase=counter.origin.phase,
             while_recording=True,
             first=counter.order,

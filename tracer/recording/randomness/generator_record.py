@@ -60,9 +60,8 @@ class _HostDraw(msgspec.Struct, eq=False):
 class GeneratorRecord:
     """One recording's view of the generators, from ``start`` to ``stop``, any number of times."""
 
-    def __init__(self, sites: Sites, working_directory: str, phase: Callable[[], Phase]) -> None:
+    def __init__(self, sites: Sites, phase: Callable[[], Phase]) -> None:
         self._sites = sites
-        self._working_directory = working_directory
         self._phase = phase
         self._torch: dict[str, _Edges] = {}
         self._host: dict[str, _Edges] = {}
@@ -123,10 +122,10 @@ class GeneratorRecord:
                 generator=name,
                 op=op,
                 phase=draw.phase,
-                **placed(draw.site, draw.own, self._working_directory),
+                **placed(draw.site, draw.own),
                 count=draw.count,
                 origin=provenance.origin,
-                seeded_at=spell(provenance.site, self._working_directory),
+                seeded_at=spell(provenance.site),
             )
 
     def host_appeared(self, generator: HostGenerator) -> None:
@@ -172,7 +171,7 @@ class GeneratorRecord:
         return Generator(
             name=name,
             origin=provenance.origin,
-            seeded_at=spell(provenance.site, self._working_directory),
+            seeded_at=spell(provenance.site),
             before=edges.before,
             after=edges.after,
             drew=drew,

@@ -43,9 +43,8 @@ class _Count(msgspec.Struct, eq=False):
 class LoaderLog:
     """The loaders of one recording, grouped by the line that constructed them and by their configuration."""
 
-    def __init__(self, sites: Sites, working_directory: str) -> None:
+    def __init__(self, sites: Sites) -> None:
         self._sites = sites
-        self._working_directory = working_directory
         self._places: MutableMapping[Any, _Place] = WeakIdKeyDictionary()
         """The loaders, and their distributed samplers, that are alive."""
         self._iterated: dict[tuple[Site, Site, Loader], _Count] = {}
@@ -65,7 +64,7 @@ class LoaderLog:
         return tuple(
             msgspec.structs.replace(
                 kind,
-                **placed(site, own, self._working_directory),
+                **placed(site, own),
                 iterations=count.iterations,
                 epoch_set=count.epoch_set,
                 worker_draws=count.marks.drawn() if count.marks is not None else (),
@@ -134,7 +133,7 @@ class LoaderLog:
     def _provenance(self, generator: torch.Generator | None) -> tuple[SeedOrigin, str]:
         """Where the state of ``generator``, or of torch's own one, came from, and the line that seeded it."""
         _, provenance = SEEDS.default(torch.device("cpu")) if generator is None else SEEDS.passed(generator)
-        return provenance.origin, spell(provenance.site, self._working_directory)
+        return provenance.origin, spell(provenance.site)
 
     def _place_of(self, thing: Any, frame: FrameType) -> _Place:
         if thing not in self._places:

@@ -41,9 +41,8 @@ _Key = tuple[NumberSource, NumberUse, str, Site, Site, Phase, bool]
 class NumberLog:
     """The numbers of one watch of the process."""
 
-    def __init__(self, sites: Sites, working_directory: str, events: EventLog) -> None:
+    def __init__(self, sites: Sites, events: EventLog) -> None:
         self._sites = sites
-        self._working_directory = working_directory
         self._events = events
         self._counts: Counter[_Key] = Counter()
         self._entropy: dict[int, None] = {}
@@ -74,7 +73,7 @@ class NumberLog:
                 source=source,
                 use=use,
                 what=what,
-                **placed(site, own, self._working_directory),
+                **placed(site, own),
                 phase=phase,
                 by_library=by_library,
                 count=count,

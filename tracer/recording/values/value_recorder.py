@@ -42,14 +42,12 @@ class ValuesRecording:
         attribution: Attribution,
         followed: StorageObservers,
         regions: RegionList,
-        working_directory: str,
     ) -> None:
         self.path = path
         self._name = name
         self._tracer_version = tracer_version
         self._optimizer = attribution.optimizer
         self._sites = attribution.sites
-        self._working_directory = working_directory
         self._writer: ValuesWriter | None = None
         self.first_step = 0
         """Optimizer steps that ended before recording began: steps count from 0, as ``--steps`` counts them."""
@@ -123,14 +121,14 @@ class ValuesRecording:
                 self.moments.state(kind, thing)
 
     def _describe(self, info: OverloadInfo, counter: CallCounter) -> Group:
-        return Group(op=info.name, **counter.origin.in_words(self._working_directory))
+        return Group(op=info.name, **counter.origin.in_words())
 
     def _describe_region(self, run: Run) -> Group:
         return Group(
             op=f"compiled.{run.code.direction}",
             phase=self._region_list.phase_of(run),
             module=run.scope.path,
-            **placed(run.site, run.called_from, self._working_directory),
+            **placed(run.site, run.called_from),
             region=self._region_list.name_of(run.code),
         )
 
@@ -138,7 +136,7 @@ class ValuesRecording:
         """A loader made an iterator, named after the line that asked for it."""
         site = self._sites.users_own(call.frame)
         if call.result is not None:
-            name = f"DataLoader at {spell(site, self._working_directory)}" if site.path else "DataLoader"
+            name = f"DataLoader at {spell(site)}" if site.path else "DataLoader"
             self._iterators[call.result] = name
 
     def loader_gave(self, call: Call) -> None:

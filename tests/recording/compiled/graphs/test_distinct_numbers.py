@@ -63,7 +63,7 @@ def test_values_repeated_rounded_summed_or_touched_by_another_op_are_not(name: s
 
 def test_a_backward_scatters_once_to_each_place_along_the_sorted_dimension_and_along_no_other() -> None:
     handed_over = distinct_numbers(read_graph(FORWARD), {})
-    facts = GraphFacts(lambda: ASKED, "")
+    facts = GraphFacts(lambda: ASKED)
     for dim, sizes, expected in ((1, "6", True), (-1, "s0", True), (0, "6", None), (0, "s0", None)):
         graph = backward(dim, sizes)
         known = distinct_numbers(graph, handed_over)

@@ -46,7 +46,7 @@ def test_calls_bear_their_line_and_what_is_no_call_is_left_out() -> None:
 
 def test_facts_are_read_as_those_of_an_eager_call_are() -> None:
     asked = {"aten.index_put": frozenset({"arg.accumulate", "shape.numel_ge_32768"})}
-    facts = GraphFacts(lambda: asked, "")
+    facts = GraphFacts(lambda: asked)
     found = facts.of(read_graph(TEXT).nodes[2])
     assert found["arg.accumulate"] is True
     assert found["shape.numel_ge_32768"] is False
@@ -56,7 +56,7 @@ def test_facts_are_read_as_those_of_an_eager_call_are() -> None:
 def test_a_fact_that_hangs_on_a_size_that_is_not_fixed_is_missing() -> None:
     asked = {"aten.index_put": frozenset({"arg.accumulate", "shape.numel_ge_32768"})}
     text = TEXT.replace('tangents_1: "f32[8, 16]', 'tangents_1: "f32[s0, 16]')
-    found = GraphFacts(lambda: asked, "").of(read_graph(text).nodes[2])
+    found = GraphFacts(lambda: asked).of(read_graph(text).nodes[2])
     assert found["arg.accumulate"] is True
     assert "shape.numel_ge_32768" not in found
 
@@ -68,7 +68,7 @@ def test_a_device_in_a_text_is_read_whether_or_not_this_build_has_it(device: str
     line = f"t = torch.ops.aten.full.default([8], 0.5, device = {device}, pin_memory = False)"
     text = f"class G(torch.nn.Module):\n    def forward(self):\n        {line}\n        return (t,)\n"
     (node,) = read_graph(text).nodes
-    assert isinstance(GraphFacts(dict, "").of(node), dict)
+    assert isinstance(GraphFacts(dict).of(node), dict)
     if "odd" not in device:
         assert spelled(arguments_of(node, "cuda")).startswith("size=[8], fill_value=0.5")
 
@@ -79,7 +79,7 @@ def test_rows_of_an_index_are_distinct_where_there_is_one_and_not_where_each_is_
     for rows, expected in ((64, None), (1, True)):
         given = f'self, x: "f32[{rows}, 4][4, 1]cpu", i: "i64[{rows}][1]cpu"'
         text = f"class G(torch.nn.Module):\n    def forward({given}):\n        {line}\n        return (g,)\n"
-        found = GraphFacts(lambda: asked, "").of(read_graph(text).nodes[0])
+        found = GraphFacts(lambda: asked).of(read_graph(text).nodes[0])
         assert (found.get("index.distinct"), found["index.is_mask"]) == (expected, False)
 
 

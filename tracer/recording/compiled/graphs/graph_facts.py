@@ -87,9 +87,8 @@ _DISTINCT = "index.distinct"
 class GraphFacts:
     """Reads the facts of graphs' calls; ``asked`` gives those that the rules want, by op."""
 
-    def __init__(self, asked: Callable[[], Mapping[str, frozenset[str]]], working_directory: str) -> None:
+    def __init__(self, asked: Callable[[], Mapping[str, frozenset[str]]]) -> None:
         self._asked = asked
-        self._working_directory = working_directory
         self._infos: dict[str, OverloadInfo | None] = {}
         self._indices = GraphIndices()
 
@@ -155,7 +154,7 @@ class GraphFacts:
             return {}
         asked = kwargs.get("device")
         device = asked if isinstance(asked, torch.device) else torch.device(tensor.device if tensor else "cpu")
-        return draws.draw_facts(SEEDS.default(device), self._working_directory)
+        return draws.draw_facts(SEEDS.default(device))
 
 
 class _Unknown:
