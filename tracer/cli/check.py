@@ -245,7 +245,8 @@ def _lines(decision: Decision, detail: Detail) -> Iterator[Line]:
     state |= dict.fromkeys(map(id, compared.expired), ", accepted no longer")
     is_whole = detail is Detail.WHOLE
     for finding in failing if is_whole else failing[:_SHOWN]:
-        reasons = tuple(_reasons(finding)) if is_whole else ()
+        why = (f"why: {_plain(finding.why)}",) if finding.why else ()
+        reasons = (*why, *(f"evidence, {_plain(str(row))}" for row in finding.evidence)) if is_whole else ()
         yield Line(_plain(f"{_said(finding)}{state.get(id(finding), '')}"), _plain(finding.remedy), reasons)
     if not is_whole:
         if len(failing) > _SHOWN:
@@ -272,12 +273,6 @@ def _said(finding: Finding) -> str:
     module = f" in {finding.module}" if finding.module and place != finding.module else ""
     led = f" (called from {led_from})" if led_from not in ("", place) else ""
     return f"{place}: {rule}: {finding.op or finding.subject}{phase}{runs_as_of(finding)}{module}{led} {answer}"
-
-
-def _reasons(finding: Finding) -> Iterator[str]:
-    if finding.why:
-        yield f"why: {_plain(finding.why)}"
-    yield from (f"evidence, {_plain(str(row))}" for row in finding.evidence)
 
 
 def _plain(text: str) -> str:

@@ -35,7 +35,10 @@ def destinations(
     a missing package, a file that cannot be written or is one of the ``inputs``; ``UsageError`` for a table that no
     format holds.
     """
-    names = _parse(formats) if formats is not None else None
+    names = list(dict.fromkeys(name.strip().lower() for name in formats.split(","))) if formats is not None else None
+    for name in names or ():
+        if name not in FORMATS:
+            raise ReportError(f"there is no format {name!r}", hint=f"choose from {', '.join(FORMATS)}")
     wanted = _wanted(names, output, inputs, "text" if table is None else "csv")
     for name, path in wanted:
         require(name)
@@ -62,27 +65,18 @@ def _wanted(
         if is_folder:
             raise UsageError(f"{output} is a folder", hint="name a file, or say which with --format")
         names = [format_of(path)]
-    if is_folder:
-        files = [(name, path / f"{STEM}{FORMATS[name].suffix}") for name in names]
-    elif len(names) == 1:
-        files = [(names[0], path)]
-    else:
-        stem = path.with_suffix("") if path.suffix in {form.suffix for form in FORMATS.values()} else path
-        files = [(name, stem.with_name(stem.name + FORMATS[name].suffix)) for name in names]
-    for _, target in files:
+    stem = path / STEM if is_folder else path
+    if path.suffix in {form.suffix for form in FORMATS.values()} and not is_folder:
+        stem = path.with_suffix("")
+    files: list[tuple[str, Path | None]] = []
+    for name in names:
+        is_whole_name = len(names) == 1 and not is_folder
+        target = path if is_whole_name else stem.with_name(stem.name + FORMATS[name].suffix)
+        files.append((name, target))
         check_writable(target, error=ReportError)
         if any(target.exists() and os.path.exists(path) and target.samefile(path) for path in inputs):
             raise ReportError(f"{target} is the trace itself", hint="choose another name with -o")
-    return [*files]
-
-
-def _parse(formats: str) -> list[str]:
-    """``html,csv`` as names, each once."""
-    names = list(dict.fromkeys(name.strip().lower() for name in formats.split(",")))
-    for name in names:
-        if name not in FORMATS:
-            raise ReportError(f"there is no format {name!r}", hint=f"choose from {', '.join(FORMATS)}")
-    return names
+    return files
 
 
 Rendered = tuple[bytes | str | None, Path | None]
@@ -90,14 +84,9 @@ Rendered = tuple[bytes | str | None, Path | None]
 
 
 def render_report(
-    report: Report,
-    wanted: Sequence[tuple[str, Path | None]],
-    *,
-    table: str = "findings",
-    detail: Detail = Detail.USUAL,
+    report: Report, wanted: Sequence[tuple[str, Path | None]], *, table: str = "findings", detail: Detail
 ) -> list[Rendered]:
-    """Every format of ``wanted``, before the first of them is written; ``table`` is what CSV and Parquet hold, and
-    ``detail`` what a terminal is told."""
+    """Every format of ``wanted``, before any is written; ``table`` is for CSV and Parquet, ``detail`` a terminal's."""
     from tracer.report.render.terminal import to_text
 
     rendered: list[Rendered] = []

@@ -98,9 +98,7 @@ def diagnose(table: EnvironmentTable, environment: Environment, outlook: Outlook
     versions = (
         (f"{known[-1]}.0",) if place == "newer" else (asked,) if asked else tuple(f"{release}.0" for release in known)
     )
-    rows = [
-        row for row in table.row if _bears(row, outlook) and any(speaks_of(row.torch, version) for version in versions)
-    ]
+    rows = [row for row in table.row if _bears(row, outlook) and any(speaks_of(row.torch, torch) for torch in versions)]
     asked_for = () if place in ("older", "between") else versions
     checked = [
         _check(row, read, asked_for, environment, outlook)

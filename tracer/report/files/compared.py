@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from tracer.divergence.model import Divergence, NotRestored, Root
-from tracer.divergence.repeated import Arm, Outcome, Repeated
+from tracer.divergence.model import Divergence, Root
+from tracer.divergence.repeated import Arm, Repeated
 from tracer.errors import ReportError
 from tracer.files import write_whole
 from tracer.plain import json_text
@@ -46,7 +46,10 @@ def divergence_json(found: Divergence) -> dict[str, Any]:
     )
     rest: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(found, roots=()))
     if found.resumed is not None:
-        rest["resumed"]["not_restored"] = [_not_restored(one) for one in found.resumed.not_restored]
+        lacks = found.resumed.not_restored
+        rest["resumed"]["not_restored"] = [
+            {"kind": lack.kind.value, "name": lack.name, "why": lack_of(lack)} for lack in lacks
+        ]
     return document | {name: value for name, value in rest.items() if name not in document}
 
 
@@ -59,7 +62,10 @@ def repeated_json(repeated: Repeated) -> dict[str, Any]:
         calls_compared=repeated.calls_compared,
         first=repeated.first,
         roots=repeated.roots,
-        arms={arm.value: _arm(outcome) for arm, outcome in repeated.arms.items()},
+        arms={
+            arm.value: msgspec.to_builtins(outcome) | {"first": outcome.first and _root(outcome.first)}
+            for arm, outcome in repeated.arms.items()
+        },
     )
     rest = {
         "name": repeated.name,
@@ -91,7 +97,7 @@ def _leading(
         "agrees": agrees,
         "runs": runs,
         "calls_compared": calls_compared,
-        "first": None if first is None else _root(first),
+        "first": first and _root(first),
         "roots": [_root(root) for root in roots],
         "arms": dict(arms),
     }
@@ -102,12 +108,3 @@ def _root(root: Root) -> dict[str, Any]:
     fields: dict[str, Any] = msgspec.to_builtins(root)
     fields.pop("reason")
     return fields | {"why": why_of(root)}
-
-
-def _arm(outcome: Outcome) -> dict[str, Any]:
-    fields: dict[str, Any] = msgspec.to_builtins(outcome)
-    return fields | {"first": None if outcome.first is None else _root(outcome.first)}
-
-
-def _not_restored(one: NotRestored) -> dict[str, str]:
-    return {"kind": one.kind.value, "name": one.name, "why": lack_of(one)}

@@ -13,18 +13,9 @@ from tracer.gate.baseline import Acceptance
 from tracer.names import EvidenceKind, Training
 from tracer.plain import json_text
 from tracer.report.sections.answers import headline
+from tracer.trace import records
 from tracer.trace.differences import RankComparison
-from tracer.trace.records import (
-    Allocation,
-    BlindSpot,
-    Draw,
-    Environment,
-    FactValue,
-    Generator,
-    Loader,
-    Region,
-    TraceSource,
-)
+from tracer.trace.records import FactValue
 
 if TYPE_CHECKING:
     from tracer.report.view import ReportView
@@ -40,17 +31,17 @@ class JudgementForm(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
     tally: Tally
     banners: tuple[str, ...] = ()
-    environment: Environment
-    blind_spots: tuple[BlindSpot, ...] = ()
-    sources: tuple[TraceSource, ...] = ()
+    environment: records.Environment
+    blind_spots: tuple[records.BlindSpot, ...] = ()
+    sources: tuple[records.TraceSource, ...] = ()
     differing_settings: tuple[str, ...] = ()
     tables: Mapping[str, str] = {}
     notes: tuple[Note, ...] = ()
-    draws: tuple[Draw, ...] = ()
-    generators: tuple[Generator, ...] = ()
-    allocations: tuple[Allocation, ...] = ()
+    draws: tuple[records.Draw, ...] = ()
+    generators: tuple[records.Generator, ...] = ()
+    allocations: tuple[records.Allocation, ...] = ()
     fill: FillCost | None = None
-    loaders: tuple[Loader, ...] = ()
+    loaders: tuple[records.Loader, ...] = ()
     planned: dict[str, FactValue] = {}
     source_lines: dict[str, str] = {}
     observed: tuple[Finding, ...] = ()
@@ -58,7 +49,7 @@ class JudgementForm(msgspec.Struct, frozen=True, kw_only=True):
     nothing_computed: bool = False
     unnamed: dict[EvidenceKind, int] = {}
     training: Training = Training.UNKNOWN
-    regions: tuple[Region, ...] = ()
+    regions: tuple[records.Region, ...] = ()
     watched_from_start: bool | None = None
 
     @classmethod

@@ -196,8 +196,7 @@ def _assets() -> dict[str, str]:
 
 def _hash(script: str) -> str:
     """``script``'s source expression for a Content-Security-Policy."""
-    digest = hashlib.sha256(script.encode("utf-8")).digest()
-    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
 # --- the findings as data ---------------------------------------------------------------------------------

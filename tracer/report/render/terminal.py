@@ -7,10 +7,10 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich import box
-from rich.console import Console, ConsoleOptions, JustifyMethod, OverflowMethod, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.containers import Lines
 from rich.padding import Padding
 from rich.segment import Segment
@@ -42,20 +42,11 @@ READER = Reader(detail=Detail.USUAL, rows=20)
 class Prose(Text):
     """Text whose paths and ops break after a separator where they must, and never inside a line number."""
 
-    def wrap(
-        self,
-        console: Console,
-        width: int,
-        *,
-        justify: JustifyMethod | None = None,
-        overflow: OverflowMethod | None = None,
-        tab_size: int = 8,
-        no_wrap: bool | None = None,
-    ) -> Lines:
+    def wrap(self, console: Console, width: int, **layout: Any) -> Lines:
         """As ``Text.wrap``, with the breaks put in first."""
         parts = self.divide(breaks(self.plain, width))
         text = self.blank_copy("\n").join(parts) if len(parts) > 1 else self
-        return Text.wrap(text, console, width, justify=justify, overflow=overflow, tab_size=tab_size, no_wrap=no_wrap)
+        return Text.wrap(text, console, width, **layout)
 
 
 def heading(text: str) -> RenderableType:
@@ -129,16 +120,12 @@ def to_text(
 
     In brief it is the verdict and the counts; whole, every change and finding, with the reasons and the evidence.
     """
-    is_whole = detail is Detail.WHOLE
-    reader = Reader(
-        detail=detail,
-        rows=_ALL if is_whole else _ROWS,
-        changes=None if is_whole else _CHANGES,
-        findings=None if is_whole else limit,
-    )
+    reader = Reader(detail=detail, rows=_ROWS, changes=_CHANGES, findings=limit)
+    if reader.is_whole:
+        reader = Reader(detail=detail, rows=_ALL)
 
     def parts(columns: int) -> Iterator[RenderableType]:
-        drawing = Drawing(columns, unfolds=is_whole)
+        drawing = Drawing(columns, unfolds=reader.is_whole)
         if detail is Detail.BRIEF:
             yield from drawing.brief(head_of(report))
             return
@@ -226,8 +213,7 @@ class Drawing:
                 for piece in (piece for cell in row for piece in flat(cell) if isinstance(piece, said.Lines)):
                     yield from self._code(piece.text, left + 4, "dim")
         elif self.width >= _GRID_FROM:
-            yield Prose()
-            yield self._grid(block)
+            yield from (Prose(), self._grid(block))
         else:
             for row in block.rows:
                 yield Prose()
@@ -257,8 +243,7 @@ class Drawing:
 
     def _cards(self, block: said.Cards, left: int) -> Iterator[RenderableType]:
         for card in block.cards:
-            yield Prose()
-            yield Prose(card.question, style="bold")
+            yield from (Prose(), Prose(card.question, style="bold"))
             yield indented(one_line(card.sentence), left)
 
     def _tally(self, block: said.Tally, left: int) -> Iterator[RenderableType]:
@@ -307,14 +292,11 @@ class Drawing:
 
     def _line(self, block: said.Table, row: tuple[Words, ...]) -> Prose:
         """A row on one line: ``cpu: state # seeded, at train.py:9; drawn by 24 calls``."""
-        line = self.prose(row[0], "")
-        cells = [
-            (column.head.lower(), text)
-            for column, cell in zip(block.columns[1:], row[1:], strict=True)
-            if (text := self.prose(cell))
-        ]
-        for number, (head, text) in enumerate(cells):
-            line.append("; " if number else ": ").append(f"{head} " if head else "").append_text(text)
+        line, join = self.prose(row[0]), ": "
+        for column, cell in zip(block.columns[1:], row[1:], strict=True):
+            if text := self.prose(cell):
+                line.append(f"{join}{column.head.lower()} " if column.head else join).append_text(text)
+                join = "; "
         return line
 
     def _paragraph_of(self, block: said.Table, row: tuple[Words, ...]) -> Prose:

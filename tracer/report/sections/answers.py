@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tracer.findings import Change, Finding, Judgement, Target
+from tracer.findings import Finding, Judgement, Target
 from tracer.names import SEVERITY, About, BlindSpotKind, Cause, EvidenceKind, RegionInside, Training, Verdict
 from tracer.plain import one_line
 from tracer.plan import Step, is_mode_on, name_of, place_of, step_of
@@ -358,10 +358,15 @@ def _calls_and_things(findings: list[Finding], *, sites: bool = False) -> str:
 
 def _what_to_change(report: ReportView) -> said.Card:
     closing = [change for change in report.plan if not is_suggestion(change)]
-    open_ones = [change for change in closing if _only_finds_out(change, report)]
-    to_make = [change for change in closing if _is_setting(change, report)]
-    by_hand = len(closing) - len(to_make) - len(open_ones)
-    unknown = sum(change.closes for change in open_ones)
+    settings = by_hand = unknown = 0
+    for change in closing:
+        closed = [report.findings[position] for position in change.findings]
+        if closed and all(step_of(finding, report.target) is Step.UNKNOWN for finding in closed):
+            unknown += change.closes  # it only says how to find out
+        elif change.sets and not any(finding.about in _IN_ITS_PLACE for finding in closed):
+            settings += 1
+        else:
+            by_hand += 1
     settled = sum(change.closes for change in closing) - unknown
     if not met(report):
         sentence = "Record a step first: no op ran while recording."
@@ -373,9 +378,9 @@ def _what_to_change(report: ReportView) -> said.Card:
         sentence = f"Nothing yet: {plural(unknown, 'finding')} must be found out first; the plan says how."
     else:
         repeating = sum(step_of(finding, report.target) is Step.NOTHING for finding in report.findings)
-        lines = plural(len(to_make), "line of settings", "lines of settings") if to_make else ""
+        lines = plural(settings, "line of settings", "lines of settings") if settings else ""
         edits = plural(by_hand, "code edit") if by_hand else ""
-        close = f"{'close' if len(to_make) + by_hand != 1 else 'closes'} {settled:,}"
+        close = f"{'close' if settings + by_hand != 1 else 'closes'} {settled:,}"
         others = f" ({repeating:,} more repeat as they are)" if repeating else ""
         what = joined([part for part in (lines, edits) if part])
         sentence = (
@@ -383,23 +388,12 @@ def _what_to_change(report: ReportView) -> said.Card:
             " the proof is two runs from one seed, compared bit by bit."
         )
     figures = (
-        said.Figure(len(to_make), "lines of settings" if len(to_make) != 1 else "line of settings"),
+        said.Figure(settings, "lines of settings" if settings != 1 else "line of settings"),
         said.Figure(by_hand, "code edits" if by_hand != 1 else "code edit"),
         said.Figure(unknown, "findings to find out" if unknown != 1 else "finding to find out"),
     )
     question = "What exactly do I change so that it is reproducible, and is the proof there?"
     return said.Card(question, sentence, figures)
-
-
-def _is_setting(change: Change, report: ReportView) -> bool:
-    """Is ``change`` a line to put at the top, and no edit of the code that is there?"""
-    return bool(change.sets) and not any(report.findings[at].about in _IN_ITS_PLACE for at in change.findings)
-
-
-def _only_finds_out(change: Change, report: ReportView) -> bool:
-    """Does ``change`` only say how to find out what is unknown?"""
-    closed = [report.findings[at] for at in change.findings]
-    return bool(closed) and all(step_of(finding, report.target) is Step.UNKNOWN for finding in closed)
 
 
 def _most(risky: list[Finding]) -> str:
