@@ -9,7 +9,7 @@ from click.shell_completion import ShellComplete
 
 from tests.support.build import call, report, trace
 from tests.support.command import Command
-from tracer.cli.completion import VARIABLE
+from tracer.cli.completing import VARIABLE
 from tracer.cli.main import tracer
 from tracer.integrations.chosen_steps import ChosenSteps
 from tracer.report.files import formats

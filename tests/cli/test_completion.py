@@ -12,7 +12,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from tests.support.command import PLAIN, Command, process
-from tracer.cli.completion import INSTALL, SHELLS, VARIABLE
+from tracer.cli.completing import INSTALL, SHELLS, VARIABLE
 from tracer.cli.main import COMMANDS, tracer
 
 

@@ -1,4 +1,4 @@
-"""What a shell may complete. Nothing here may fail or print: a shell shows either where the user was typing."""
+"""What a shell may complete, and ``tracer completion``. Completers never fail or print: a shell would show it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
 
+from tracer.cli.output import show
 from tracer.names import Backend, Settings, Verdict
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
@@ -75,3 +76,32 @@ verdicts = words(lambda: _VERDICTS, several=True)
 verdicts_and_new = words(lambda: (*_VERDICTS, "new"), several=True)
 names = words(_names)
 rules = words(_rules)
+
+SHELLS = ("bash", "zsh", "fish")
+#: How each shell is told, once.
+INSTALL = {
+    "bash": """echo 'eval "$(tracer completion bash)"' >> ~/.bashrc""",
+    "zsh": """echo 'eval "$(tracer completion zsh)"' >> ~/.zshrc""",
+    "fish": "tracer completion fish > ~/.config/fish/completions/tracer.fish",
+}
+VARIABLE = "_TRACER_COMPLETE"
+
+EXAMPLES = f"""\b
+Examples:
+  {INSTALL["bash"]}
+  {INSTALL["zsh"]}
+  {INSTALL["fish"]}"""
+
+
+@click.command("completion", epilog=EXAMPLES)
+@click.argument("shell", metavar="bash|zsh|fish", type=click.Choice(SHELLS))
+def command(shell: str) -> int:
+    """Print the script that makes a shell complete subcommands, options, backends, versions, formats and rules."""
+    from tracer.cli.main import tracer
+
+    found = get_completion_class(shell)
+    assert found is not None, shell
+    # Not found.source(): click's for bash runs bash to learn its version, which a script's printer has no need of.
+    script = ShellComplete.source(found(tracer, {}, "tracer", VARIABLE))
+    show(f"# Installed by: {INSTALL[shell]}\n{script.strip()}")
+    return 0

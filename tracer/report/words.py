@@ -72,16 +72,14 @@ EVIDENCE_STRENGTH: Mapping[EvidenceKind, str] = {
 
 
 class AboutWords(NamedTuple):
-    """How a kind of finding is called."""
+    """How a kind of finding is called; ``{s}`` and ``{was}`` become ``s`` and ``were`` for several."""
 
     label: str
     """In a filter and beside a finding."""
-    one: str
-    """One that puts a run at risk, in a sentence."""
-    many: str
+    risk: str
+    """What puts a run at risk, in a sentence."""
     open: str
-    """One of which it is not known whether it does."""
-    open_many: str
+    """What may do so: it is not known."""
 
 
 #: Why a finding's calls were judged for the CPU.
@@ -93,49 +91,17 @@ HOST_CODE: Mapping[HostCode, str] = {
 }
 
 ABOUT: Mapping[About, AboutWords] = {
-    About.CALL: AboutWords("call", "call", "calls", "unknown call", "unknown calls"),
-    About.SETTING: AboutWords("setting", "setting", "settings", "unknown setting", "unknown settings"),
-    About.LATE: AboutWords(
-        "set too late",
-        "setting made too late",
-        "settings made too late",
-        "setting made perhaps too late",
-        "settings made perhaps too late",
-    ),
-    About.CHANGED: AboutWords(
-        "changed midway", "change midway", "changes midway", "unknown change midway", "unknown changes midway"
-    ),
-    About.GENERATOR: AboutWords(
-        "generator",
-        "unseeded generator",
-        "unseeded generators",
-        "generator that was not seen seeded",
-        "generators that were not seen seeded",
-    ),
-    About.MEMORY: AboutWords(
-        "unwritten memory",
-        "read of unwritten memory",
-        "reads of unwritten memory",
-        "read of memory perhaps unwritten",
-        "reads of memory perhaps unwritten",
-    ),
+    About.CALL: AboutWords("call", "call{s}", "unknown call{s}"),
+    About.SETTING: AboutWords("setting", "setting{s}", "unknown setting{s}"),
+    About.LATE: AboutWords("set too late", "setting{s} made too late", "setting{s} made perhaps too late"),
+    About.CHANGED: AboutWords("changed midway", "change{s} midway", "unknown change{s} midway"),
+    About.GENERATOR: AboutWords("generator", "unseeded generator{s}", "generator{s} that {was} not seen seeded"),
+    About.MEMORY: AboutWords("unwritten memory", "read{s} of unwritten memory", "read{s} of memory perhaps unwritten"),
     About.OVERLAP: AboutWords(
-        "overlapping write",
-        "write to overlapping memory",
-        "writes to overlapping memory",
-        "write to memory that perhaps overlaps",
-        "writes to memory that perhaps overlaps",
+        "overlapping write", "write{s} to overlapping memory", "write{s} to memory that perhaps overlaps"
     ),
-    About.LOADER: AboutWords(
-        "data loading", "data loader", "data loaders", "data loader without an answer", "data loaders without an answer"
-    ),
-    About.COMPILED: AboutWords(
-        "torch.compile",
-        "point about torch.compile",
-        "points about torch.compile",
-        "open point about torch.compile",
-        "open points about torch.compile",
-    ),
+    About.LOADER: AboutWords("data loading", "data loader{s}", "data loader{s} without an answer"),
+    About.COMPILED: AboutWords("torch.compile", "point{s} about torch.compile", "open point{s} about torch.compile"),
 }
 
 
@@ -188,6 +154,17 @@ def some(parts: Sequence[str], limit: int | None, join: str = ", ") -> str:
     """The first ``limit`` of ``parts``, and how many there are more: ``a, b and 3 more``."""
     more = len(parts[limit:]) if limit is not None else 0
     return join.join(parts[:limit]) + (f" and {more:,} more" if more else "")
+
+
+def consecutive(numbers: Iterable[int]) -> list[list[int]]:
+    """``numbers``, ascending, in runs without a gap."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return runs
 
 
 def by_severity(counts: Mapping[Verdict, int]) -> list[tuple[Verdict, int]]:
@@ -282,8 +259,7 @@ def of_the_process(findings: Iterable[Finding]) -> list[str]:
             things.setdefault((finding.about, finding.verdict is Verdict.UNKNOWN), set()).add((finding.subject, *place))
     parts = []
     for about, words in ABOUT.items():
-        if found := things.get((about, False)):
-            parts.append(plural(len(found), words.one, words.many))
-        if found := things.get((about, True)):
-            parts.append(plural(len(found), words.open, words.open_many))
+        for is_open, noun in ((False, words.risk), (True, words.open)):
+            if found := things.get((about, is_open)):
+                parts.append(plural(len(found), noun.format(s="", was="was"), noun.format(s="s", was="were")))
     return parts

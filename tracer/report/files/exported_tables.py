@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracer.errors import ReportError
@@ -150,6 +151,11 @@ def _count(verdict: Verdict, row: _Module) -> int:
     return row.counts.get(verdict, 0)
 
 
+def _fields(path: str, *names: str) -> Iterator[Column[Any]]:
+    """A column for each field called so, of what stands at ``path`` in a row."""
+    return (Column(name=name, cell=attrgetter(f"{path}{name}")) for name in names)
+
+
 #: A row a group of recorded calls, deterministic ones too.
 CALLS: tuple[Column[_Call], ...] = (
     Column(name="backend", cell=lambda row: row.judged.ruling.backend.value),  # whose table judged it
@@ -157,11 +163,7 @@ CALLS: tuple[Column[_Call], ...] = (
     Column(name="op", cell=lambda row: row.judged.group.op),
     Column(name="runs_as", cell=lambda row: row.judged.ruling.runs_as),
     Column(name="phase", cell=lambda row: row.judged.group.phase.value),
-    Column(name="module", cell=lambda row: row.judged.group.module),
-    Column(name="location", cell=lambda row: row.judged.group.location),
-    Column(name="function", cell=lambda row: row.judged.group.function),
-    Column(name="called_from", cell=lambda row: row.judged.group.called_from),
-    Column(name="node", cell=lambda row: row.judged.group.node),
+    *_fields("judged.group.", "module", "location", "function", "called_from", "node"),
     Column(name="count", cell=lambda row: row.judged.group.count, holds=Holds.NUMBER),
     Column(name="verdict", cell=lambda row: row.judged.ruling.verdict.value),
     Column(name="deterministic_mode", cell=lambda row: row.judged.ruling.verdict_in_deterministic_mode.value),
@@ -186,21 +188,15 @@ MODULES: tuple[Column[_Module], ...] = (
 #: A row a recorded ``version``, ``setting``, ``device`` or environment ``variable``, then every ``condition`` that
 #: rules may read, as the target has it. ``differs``: merged recordings disagree, and the first one's value is shown.
 SETTINGS: tuple[Column[_Setting], ...] = (
-    Column(name="kind", cell=lambda row: row.kind),
-    Column(name="name", cell=lambda row: row.name),
-    Column(name="value", cell=lambda row: row.value),
+    *_fields("", "kind", "name", "value"),
     Column(name="differs", cell=lambda row: row.differs, holds=Holds.FLAG),
 )
 
 #: A row an entry of the ledger of random draws: who drew from which generator, and who had seeded it.
 DRAWS: tuple[Column[Draw], ...] = (
-    Column(name="generator", cell=lambda draw: draw.generator),
-    Column(name="op", cell=lambda draw: draw.op),
+    *_fields("", "generator", "op"),
     Column(name="phase", cell=lambda draw: draw.phase.value),
-    Column(name="module", cell=lambda draw: draw.module),
-    Column(name="location", cell=lambda draw: draw.location),
-    Column(name="function", cell=lambda draw: draw.function),
-    Column(name="called_from", cell=lambda draw: draw.called_from),
+    *_fields("", "module", "location", "function", "called_from"),
     Column(name="count", cell=lambda draw: draw.count, holds=Holds.NUMBER),
     Column(name="origin", cell=lambda draw: draw.origin.value),
     Column(name="seeded_at", cell=lambda draw: draw.seeded_at),
@@ -209,10 +205,7 @@ DRAWS: tuple[Column[Draw], ...] = (
 #: A row a kernel of a region of compiled code, and one for a region of which no kernel was seen.
 REGIONS: tuple[Column[_Kernel], ...] = (
     Column(name="region", cell=lambda row: row.region.id),
-    Column(name="function", cell=lambda row: row.region.function),
-    Column(name="location", cell=lambda row: row.region.location),
-    Column(name="backend", cell=lambda row: row.region.backend),
-    Column(name="device", cell=lambda row: row.region.device),
+    *_fields("region.", "function", "location", "backend", "device"),
     Column(name="direction", cell=lambda row: row.region.direction.value),
     Column(name="origin", cell=lambda row: row.region.origin.value),
     Column(name="executions", cell=lambda row: row.region.executions, holds=Holds.NUMBER),

@@ -190,13 +190,17 @@ def _rule_now(rule: Rule, span: Span, table: Table, width: int) -> Iterator[Rend
 
 def _names(rule: Rule, limit: int | None = None) -> Iterator[RenderableType]:
     runs = [f"{op} runs {names}" for op, names in rule.kernels.items()]
-    yield indented(f"Ops: {some(rule.ops, limit)}")
-    if rule.runs_as:
-        yield indented(f"Runs as: {rule.runs_as}")
-    if rule.apis:
-        yield indented(f"APIs: {', '.join(rule.apis)}")
-    if runs:
-        yield indented(f"Kernels: {some(runs, limit, '; ')}")
+    yield from _labelled(
+        ("Ops", some(rule.ops, limit)),
+        ("Runs as", rule.runs_as),
+        ("APIs", ", ".join(rule.apis)),
+        ("Kernels", some(runs, limit, "; ")),
+    )
+
+
+def _labelled(*pairs: tuple[str, str]) -> Iterator[RenderableType]:
+    """A line for each label that has a text."""
+    return (indented(f"{label}: {text}") for label, text in pairs if text)
 
 
 def _words(rule: Rule | SettingRow, notes: Sequence[str] = ()) -> Iterator[RenderableType]:
@@ -317,13 +321,12 @@ def row_parts(row: SettingRow, table: EnvironmentTable, width: int, version: str
     """One row whole, or with a ``version`` what it says of that release."""
     yield Prose(row.id, style="bold underline")
     kind = "Setting" if row.about is About.SETTING else ABOUT[row.about].label.capitalize()
-    yield indented(f"{kind}: {row.name}")
-    if row.aliases:
-        yield indented(f"Also: {', '.join(row.aliases)}")
-    if row.backends:
-        yield indented(f"Bears on: {', '.join(map(str, row.backends))}")
-    if row.needs:
-        yield indented(f"Matters to: {'; '.join(RESERVED.get(need, need) for need in row.needs)}")
+    yield from _labelled(
+        (kind, row.name),
+        ("Also", ", ".join(row.aliases)),
+        ("Bears on", ", ".join(row.backends)),
+        ("Matters to", "; ".join(RESERVED.get(need, need) for need in row.needs)),
+    )
     if row.differs is Differs.MACHINES:
         yield indented("Two runs agree whatever it is; other machines or versions may answer otherwise.")
     if row.safe:

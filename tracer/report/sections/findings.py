@@ -6,7 +6,7 @@ Seeded draws of like modules share a row. CSV, JSON and SARIF have each finding,
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -61,15 +61,8 @@ _NO_PROOF = (
     " table's rule or, where no rule names its op, what its builds launch or its documentation. "
 )
 _UNKNOWN_LEAD = "Unknown is an answer: these calls may be safe or not, and nothing that the tables hold decides it."
-_COLUMNS = said.columns(
-    "Now, then under the mode",
-    "Calls",
-    "Op and place",
-    "What to do",
-    brief="Now, then under the mode",
-    long="Op and place",
-    figures=("Calls",),
-)
+_HEADS = ("Now, then under the mode", "Calls", "Op and place", "What to do")
+_COLUMNS = said.columns(*_HEADS, brief=_HEADS[0], figures=(_HEADS[1],), long=_HEADS[2])
 
 
 class Filters(NamedTuple):
@@ -155,21 +148,19 @@ def _cells(finding: Finding) -> tuple[Words, ...]:
 
 
 def _filters(report: ReportView, *, has_gate: bool) -> Filters:
-    found = report.findings
+    findings = report.findings
+    # A set a kind: words of two kinds that are spelt alike are equal.
+    verdicts, abouts = {finding.verdict for finding in findings}, {finding.about for finding in findings}
+    causes = {finding.cause for finding in findings}
+    phases = {finding.phase for finding in findings if phase_of(finding)}
     return Filters(
-        _met(SEVERITY, (finding.verdict for finding in found)),
-        _met(Phase, (finding.phase for finding in found if phase_of(finding))),
-        tuple(sorted({backend_of(finding, report.judgement).value for finding in found})),
-        _met(Cause, (finding.cause for finding in found)),
-        tuple(ABOUT[about].label for about in About if any(finding.about is about for finding in found)),
+        tuple(filter(verdicts.__contains__, SEVERITY)),
+        tuple(filter(phases.__contains__, Phase)),
+        tuple(sorted({backend_of(finding, report.judgement).value for finding in findings})),
+        tuple(filter(causes.__contains__, Cause)),
+        tuple(ABOUT[about].label for about in About if about in abouts),
         has_gate,
     )
-
-
-def _met(words: Iterable[Word], met: Iterable[Word | None]) -> tuple[Word, ...]:
-    """Those of ``words`` that occur, in their own order."""
-    occurring = set(met)
-    return tuple(word for word in words if word in occurring)
 
 
 def _reasons(findings: Iterable[Finding], most: int) -> tuple[said.Block, ...]:
@@ -344,14 +335,10 @@ def _folded(group: list[Finding]) -> Finding:
 
 # --- findings by the user's own lines ---------------------------------------------------------------------
 
-#: Lines that the page lists, worst first; ops and library lines that one of them names.
-MOST_LINES = 200
-#: Lines of files that stand unfolded.
-OPEN_LINES = 25
-_OPS = 4
-#: Characters of a source line.
-_LONGEST = 200
-_THROUGH = 4
+#: Lines that the page lists, worst first, and of them those that stand unfolded.
+MOST_LINES, OPEN_LINES = 200, 25
+#: Ops and library lines that a line names, and characters of its source.
+_OPS, _THROUGH, _LONGEST = 4, 4, 200
 
 
 class Line(NamedTuple):
@@ -425,10 +412,10 @@ def _named(names: tuple[str, ...], more: int) -> Words:
 
 def user_lines(report: ReportView) -> Lines:
     """The lines behind the findings, by file; the file with the worst line first."""
-    by_line: dict[str, list[Finding]] = {}
+    by_line: defaultdict[str, list[Finding]] = defaultdict(list)
     for finding in report.findings:
-        if place := line_of(finding):
-            by_line.setdefault(place, []).append(finding)
+        by_line[line_of(finding)].append(finding)
+    by_line.pop("", None)
     ordered = sorted(by_line.items(), key=lambda item: (_worst(item[1]), -calls_behind(item[1]), item[0]))
     shown, left_out = first(ordered, MOST_LINES)
     sources = report.judgement.trace.source_lines

@@ -9,7 +9,7 @@ from tracer.findings import Change, Need
 from tracer.names import Prerequisite
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, first
-from tracer.report.words import plural
+from tracer.report.words import consecutive, joined, plural
 
 if TYPE_CHECKING:
     from tracer.report.view import ReportView
@@ -59,32 +59,25 @@ def worth(change: Change) -> str:
 
 def needs_in_words(change: Change) -> list[str]:
     """A sentence, without its full stop, for each thing that ``change`` needs."""
-    return [_in_words(need) for need in change.needs]
+    return list(map(_in_words, change.needs))
 
 
 def _in_words(need: Need) -> str:
     if need.kind is Prerequisite.BEFORE_COMPILING:
         return "Make it before anything is compiled: what was compiled without it must be compiled anew"
+    changes = _numbered(need.changes)
     if need.kind is Prerequisite.NOTHING_RAISES:
         if need.setting:
-            return f"Make {_numbered(need.changes)} with it: without {need.setting} calls raise"
+            return f"Make {changes} with it: without {need.setting} calls raise"
         what = "it replaces" if len(need.changes) == 1 else "they replace"
-        return f"Make {_numbered(need.changes)} first: what {what} raises under deterministic mode"
+        return f"Make {changes} first: what {what} raises under deterministic mode"
+    alone = "Works with deterministic mode on alone"
     if need.changes:
-        return f"Works with deterministic mode on alone: make {_numbered(need.changes)} with it"
-    if need.holds:
-        return "Works with deterministic mode on alone: leave it on"
-    return "Works with deterministic mode on alone, which no change of this plan turns on"
+        return f"{alone}: make {changes} with it"
+    return f"{alone}: leave it on" if need.holds else f"{alone}, which no change of this plan turns on"
 
 
 def _numbered(changes: Sequence[int]) -> str:
     """``change 3``, ``changes 3 and 5 to 8``."""
-    runs: list[list[int]] = []
-    for change in changes:
-        if runs and change == runs[-1][-1] + 1:
-            runs[-1].append(change)
-        else:
-            runs.append([change])
-    told = [f"{run[0]} to {run[-1]}" if len(run) > 2 else " and ".join(map(str, run)) for run in runs]
-    spelt = " and ".join(filter(None, (", ".join(told[:-1]), told[-1])))
-    return f"change{'s' * (len(changes) > 1)} {spelt}"
+    parts = [f"{run[0]} to {run[-1]}" if len(run) > 2 else " and ".join(map(str, run)) for run in consecutive(changes)]
+    return f"change{'s' * (len(changes) > 1)} {joined(parts)}"

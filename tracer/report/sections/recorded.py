@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tracer.plan import name_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
-from tracer.report.words import joined, plural
+from tracer.report.words import consecutive, joined, plural
 from tracer.tables.settings.declared import DECLARED
 from tracer.trace.differences import RankComparison
 from tracer.trace.records import Environment, TraceSource
@@ -190,11 +190,6 @@ def draw_rows(compared: RankComparison) -> Iterator[str]:
 def ranks_named(ranks: Iterable[int]) -> str:
     """``rank 3``, ``ranks 0 and 1``, ``ranks 0-6 and 8``; three in a row and more are a span."""
     ordered = sorted(ranks)
-    spans: list[list[int]] = []
-    for rank in ordered:
-        if spans and spans[-1][-1] == rank - 1:
-            spans[-1].append(rank)
-        else:
-            spans.append([rank])
+    spans = consecutive(ordered)
     parts = [part for span in spans for part in ([f"{span[0]}-{span[-1]}"] if len(span) > 2 else map(str, span))]
     return f"rank{'s' if len(ordered) > 1 else ''} {joined(parts)}"
