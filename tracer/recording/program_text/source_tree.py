@@ -1,11 +1,15 @@
-"""The text of a program's code as a tree, and the place in it where a frame stands. Reading it runs nothing."""
+"""A program's source as a tree, and the position of a frame in it. Reading it runs nothing."""
 
 from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import linecache
-from collections.abc import Iterator
+import operator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
 
@@ -26,22 +30,22 @@ def call_of(frame: FrameType) -> ast.Call | None:
     calls = _calls_in(frame.f_code.co_filename)
     positions = getattr(frame.f_code, "co_positions", None)
     if positions is not None and frame.f_lasti >= 0:
-        place = next((one for at, one in enumerate(positions()) if at == frame.f_lasti // 2), None)
-        for call in calls.get(place[0] or 0, ()) if place is not None else ():
-            if place == (call.lineno, call.end_lineno, call.col_offset, call.end_col_offset):
+        position = next(islice(positions(), frame.f_lasti // 2, None), (0,))
+        for call in calls.get(position[0] or 0, ()):
+            if position == (call.lineno, call.end_lineno, call.col_offset, call.end_col_offset):
                 return call
-    # Python 3.10 keeps lines alone: the one call of that line, or its outermost.
+    # Python 3.10 has lines alone: the one call of that line, or its outermost.
     return min(calls.get(frame.f_lineno, ()), key=lambda call: call.col_offset, default=None)
 
 
 @functools.lru_cache(maxsize=16)
 def _calls_in(filename: str) -> dict[int, list[ast.Call]]:
-    """Each call in the file by the line that it begins on; they are looked for once."""
-    calls: dict[int, list[ast.Call]] = {}
+    """The calls in a file, by the line that they begin on."""
+    calls: dict[int, list[ast.Call]] = defaultdict(list)
     tree = tree_of(filename)
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.Call):
-            calls.setdefault(node.lineno, []).append(node)
+            calls[node.lineno].append(node)
     return calls
 
 
@@ -55,9 +59,10 @@ def argument_of(call: ast.Call, position: int | str) -> ast.expr | None:
     return call.keywords[0].value if position == 0 and len(call.keywords) == 1 else None
 
 
-def scope_of(tree: ast.Module, code: CodeType) -> Any:
-    """The function, or the module, whose code is ``code``."""
-    if code.co_name == "<module>":
+def scope_of(code: CodeType) -> Any:
+    """The function, or the module, whose code is ``code``; ``None`` without a source."""
+    tree = tree_of(code.co_filename)
+    if tree is None or code.co_name == "<module>":
         return tree
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
@@ -67,8 +72,14 @@ def scope_of(tree: ast.Module, code: CodeType) -> Any:
     return None
 
 
+def function_of(code: CodeType) -> Any:
+    """The function whose code is ``code``; ``None`` for a module, and without a source."""
+    scope = scope_of(code)
+    return None if isinstance(scope, ast.Module) else scope
+
+
 def own_nodes(scope: Any) -> Iterator[ast.AST]:
-    """Every node of ``scope`` that is not inside a function or class of its own."""
+    """Every node of ``scope`` outside of the functions and classes in it."""
     waiting = list(scope.body)
     while waiting:
         node = waiting.pop(0)
@@ -78,20 +89,15 @@ def own_nodes(scope: Any) -> Iterator[ast.AST]:
 
 
 def stores_of(scope: Any, name: str) -> list[tuple[ast.expr, bool]]:
-    """What ``name`` is set to in ``scope``: each value, and whether the name is plainly that."""
+    """The values that ``name`` is set to in ``scope``, and whether it holds the value itself."""
     stores: list[tuple[ast.expr, bool]] = []
     for node in own_nodes(scope):
         if isinstance(node, ast.Assign):
-            for target in node.targets:
-                if isinstance(target, ast.Name) and target.id == name:
-                    stores.append((node.value, True))
-                elif any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(target)):
-                    stores.append((node.value, False))
-        elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
+            targets = [target for target in node.targets if _names(target, name)]
+            stores += ((node.value, isinstance(target, ast.Name)) for target in targets)
+        elif isinstance(node, (ast.AnnAssign, ast.NamedExpr, ast.AugAssign)) and node.value is not None:
             if isinstance(node.target, ast.Name) and node.target.id == name:
-                stores.append((node.value, True))
-        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
-            stores.append((node.value, False))
+                stores.append((node.value, not isinstance(node, ast.AugAssign)))
         elif isinstance(node, (ast.For, ast.AsyncFor)) and _names(node.target, name):
             stores.append((node.iter, False))
     return stores
@@ -103,75 +109,66 @@ def _names(target: ast.AST, name: str) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def assigned_attributes(filename: str, dotted: str) -> tuple[ast.expr, ...]:
-    """What ``dotted`` (``self.seed``, ``args.seed``) is set to anywhere in the file, or in a class ``self.seed``."""
-    tree = tree_of(filename)
-    assigned = (node for node in ast.walk(tree) if isinstance(node, ast.Assign)) if tree is not None else ()
+    """The values that ``dotted`` (``self.seed``, ``args.seed``) is set to in the file, or in a class ``self.seed``."""
+    names = (dotted, f"self.{dotted.rpartition('.')[2]}")
     return tuple(
         node.value
-        for node in assigned
-        if any(
-            isinstance(target, ast.Attribute) and ast.unparse(target) in (dotted, f"self.{dotted.rpartition('.')[2]}")
-            for target in node.targets
-        )
+        for node in ast.walk(tree_of(filename) or ast.Module([], []))
+        if isinstance(node, ast.Assign)
+        and any(isinstance(target, ast.Attribute) and ast.unparse(target) in names for target in node.targets)
     )
 
 
 def returned_by(code: CodeType) -> list[ast.expr]:
-    tree = tree_of(code.co_filename)
-    scope = None if tree is None else scope_of(tree, code)
-    if scope is None or isinstance(scope, ast.Module):
-        return []
-    return [node.value for node in own_nodes(scope) if isinstance(node, ast.Return) and node.value is not None]
+    scope = function_of(code)
+    nodes = own_nodes(scope) if scope is not None else ()
+    return [node.value for node in nodes if isinstance(node, ast.Return) and node.value is not None]
 
 
-def parameters_of(scope: Any) -> list[str]:
-    arguments = scope.args
-    return [parameter.arg for parameter in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+def positional_parameters(function: Any) -> list[str]:
+    return [parameter.arg for parameter in (*function.args.posonlyargs, *function.args.args)]
 
 
-def default_of(scope: Any, name: str) -> ast.expr | None:
-    """What a parameter is where nothing is given for it."""
-    arguments = scope.args
-    placed = [parameter.arg for parameter in (*arguments.posonlyargs, *arguments.args)]
-    if name in placed:
-        at = placed.index(name) - len(placed) + len(arguments.defaults)
-        return arguments.defaults[at] if at >= 0 else None
-    named = [parameter.arg for parameter in arguments.kwonlyargs]
-    return arguments.kw_defaults[named.index(name)] if name in named else None
+def parameters_of(function: Any) -> list[str]:
+    return [*positional_parameters(function), *(parameter.arg for parameter in function.args.kwonlyargs)]
 
 
-def is_left_out(scope: Any, call: ast.Call | None) -> bool:
-    """Is ``call`` one of the function of ``scope`` that spells out all that it gives?"""
-    if call is None or getattr(call.func, "attr", getattr(call.func, "id", "")) != scope.name:
+def default_of(function: Any, name: str) -> ast.expr | None:
+    """The default of a parameter."""
+    positional = positional_parameters(function)
+    defaults = dict(zip(reversed(positional), reversed(function.args.defaults), strict=False))
+    named = (parameter.arg for parameter in function.args.kwonlyargs)
+    return {**defaults, **dict(zip(named, function.args.kw_defaults, strict=True))}.get(name)
+
+
+def is_left_out(function: Any, call: ast.Call | None) -> bool:
+    """Does ``call`` call ``function`` with all its arguments spelled out?"""
+    if call is None or getattr(call.func, "attr", getattr(call.func, "id", "")) != function.name:
         return False
-    starred = any(isinstance(argument, ast.Starred) for argument in call.args)
-    return not starred and all(keyword.arg is not None for keyword in call.keywords)
+    is_starred = any(isinstance(argument, ast.Starred) for argument in call.args)
+    return not is_starred and all(keyword.arg is not None for keyword in call.keywords)
 
 
 def is_passing_on(frame: FrameType) -> bool:
-    """Is it a decorator that hands on what it was given?"""
-    return frame.f_code.co_name in ("inner", "wrapper", "wrapped", "_fn", "__call__") and bool(
-        frame.f_code.co_flags & 0x0C  # *args or **kwargs
-    )
+    """Is it a decorator that passes its arguments on?"""
+    takes_any = bool(frame.f_code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS))
+    return takes_any and frame.f_code.co_name in ("inner", "wrapper", "wrapped", "_fn", "__call__")
 
 
 def given_as(frame: FrameType, caller: FrameType, name: str) -> ast.expr | None:
-    """What ``caller`` gave the function of ``frame`` as ``name``; its default where it gave none."""
-    call = call_of(caller)
-    tree = tree_of(frame.f_code.co_filename)
-    scope = None if tree is None else scope_of(tree, frame.f_code)
-    if call is None or scope is None or isinstance(scope, ast.Module):
+    """The argument ``name`` that ``caller`` passed to the function of ``frame``."""
+    call, function = call_of(caller), function_of(frame.f_code)
+    if call is None or function is None:
         return None
     by_name = argument_of(call, name)
     if by_name is not None:
         return by_name
-    names = [parameter.arg for parameter in (*scope.args.posonlyargs, *scope.args.args)]
+    names = positional_parameters(function)
     if names and names[0] in ("self", "cls") and isinstance(call.func, (ast.Attribute, ast.Name)):
         names = names[1:]
     if name not in names or any(isinstance(argument, ast.Starred) for argument in call.args):
         return None
-    place = names.index(name)
-    return call.args[place] if place < len(call.args) else None
+    return next(iter(call.args[names.index(name) :]), None)
 
 
 def whole_number(node: ast.AST) -> int | None:
@@ -183,36 +180,29 @@ def whole_number(node: ast.AST) -> int | None:
     left, right = whole_number(node.left), whole_number(node.right)
     if left is None or right is None:
         return None
-    if isinstance(node.op, (ast.Pow, ast.LShift)):
-        if not (0 <= right < 128 and abs(left) < 2**16):
-            return None
-        return left**right if isinstance(node.op, ast.Pow) else left << right
-    if isinstance(node.op, (ast.Add, ast.Sub)):
-        return left + right if isinstance(node.op, ast.Add) else left - right
-    return None
+    if isinstance(node.op, (ast.Pow, ast.LShift)) and not (0 <= right < 128 and abs(left) < 2**16):
+        return None
+    compute = _OPERATORS.get(type(node.op))
+    return None if compute is None else compute(left, right)
 
 
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Pow: operator.pow,
+    ast.LShift: operator.lshift,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+}
 _GIVES_A_STATE = frozenset({"seed", "set_state", "setstate", "state", "__setstate__"})
 
 
 def is_given_a_state(frame: FrameType) -> bool:
-    """Is what the call of ``frame`` makes kept under a name whose ``seed`` or state the same file sets elsewhere?"""
+    """Is the call's result assigned to a name whose ``seed`` or state the same file sets elsewhere?"""
     call = call_of(frame)
     tree = tree_of(frame.f_code.co_filename)
     if call is None or tree is None:
         return False
-    names = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and any(part is call for part in ast.walk(node.value)):
-            names |= {ast.unparse(target) for target in node.targets}
-    return bool(names) and any(
-        isinstance(node, ast.Attribute) and node.attr in _GIVES_A_STATE and _root_of(node.value) in names
-        for node in ast.walk(tree)
-    )
-
-
-def _root_of(node: ast.expr) -> str:
-    """What ``rng.bit_generator`` belongs to."""
-    if isinstance(node, ast.Attribute) and node.attr == "bit_generator":
-        node = node.value
-    return ast.unparse(node)
+    assigns = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+    made = [node for node in assigns if any(part is call for part in ast.walk(node.value))]
+    names = {ast.unparse(target) for node in made for target in node.targets}
+    states = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in _GIVES_A_STATE)
+    return bool(names) and any(ast.unparse(node.value).removesuffix(".bit_generator") in names for node in states)
