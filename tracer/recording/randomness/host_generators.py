@@ -74,8 +74,6 @@ class HostWatch(GeneratorWatch):
         self._is_child = False
         in_children(self._forked)
 
-    # --- who listens ---
-
     def start(self, log: EventLog, *, from_process_start: bool = False) -> None:
         """Note in ``log`` what seeds the two generators. ``from_process_start``: nobody can have seeded one before."""
         if os.getpid() != self._process or self._is_child:  # a forked child that records for itself
@@ -119,8 +117,6 @@ class HostWatch(GeneratorWatch):
     def _forked(self) -> None:
         self._is_child = True
 
-    # --- what is noted ---
-
     def _drew(self, generator: HostGenerator, op: str, call: Call) -> None:
         with suppress(Exception):
             for recording in tuple(self.recordings):
@@ -146,8 +142,6 @@ class HostWatch(GeneratorWatch):
         events = [] if is_torchs else self._note_event(generator.name, origin, frame, source)
         for recording in tuple(self.recordings):
             recording.host_seeded(generator, former, before, events)
-
-    # --- the functions ---
 
     def _loaded(self) -> Iterator[HostGenerator]:
         inst = getattr(random, "_inst", None)

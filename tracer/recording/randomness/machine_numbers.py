@@ -83,8 +83,6 @@ class NumberLog:
             for source, use, what, site, own, phase, by_library in [key]
         )
 
-    # --- seeds ---
-
     def source_of(self, value: object, frame: FrameType | None, position: int | str = 0) -> NumberSource | None:
         """What the seed ``value`` was made from, if it is another number in every process."""
         if isinstance(value, int) and value in self._entropy:
@@ -104,8 +102,6 @@ class NumberLog:
 
     def _was_taken(self, file: str, first: int, last: int) -> bool:
         return any((file, line) in self._lines for line in range(first, last + 1))
-
-    # --- numbers and generators ---
 
     def took_entropy(self, call: Call) -> None:
         """``os.urandom`` was called, whoever for."""

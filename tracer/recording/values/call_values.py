@@ -391,8 +391,17 @@ def _state_before_draw(info: OverloadInfo, args: Args, kwargs: Kwargs) -> int:
             tensor = info.primary(args, kwargs)
             device = tensor.device if tensor is not None else seams.default_device()
         _, generator = seams.default_generator(torch.device(device))
-    state = b"" if generator is None else state_of(generator)
+    return 0 if generator is None else _state_digest(generator)
+
+
+def _state_digest(generator: Any) -> int:
+    state = state_of(generator)
     return digest_bytes(state) if state else 0
+
+
+def default_states() -> dict[str, int]:
+    """Digests of the states of torch's default generators that exist by now."""
+    return {name: digest for name, generator in seams.default_generators() if (digest := _state_digest(generator))}
 
 
 #: Those that live: in a forked child, which the mode follows into, each stops writing.

@@ -125,8 +125,6 @@ class DigestTable(StorageTable[Stored]):
         stored = self.live[identity]
         stored.is_outside = stored.was_handed_out = True
 
-    # --- storages ---
-
     def stored(self, tensor: Any) -> Stored:
         """The entry of the storage of ``tensor``; raises ``NotImplementedError`` for one without."""
         identity = _identify(tensor)
@@ -138,8 +136,6 @@ class DigestTable(StorageTable[Stored]):
         entries = [self.live.get(storages.storage_id(part)) for part in parts]
         origins = [entry.origin for entry in entries if entry is not None and entry.origin is not None]
         return max(origins, default=None) if len(origins) == len(entries) else None
-
-    # --- digests ---
 
     def read(self, tensor: Any, stored: Stored) -> tuple[Any, bool]:
         """The digest of ``tensor`` as its bytes are now, and whether they changed while no op wrote."""
@@ -239,10 +235,10 @@ class DigestTable(StorageTable[Stored]):
         """The same for a geometry without a digest; the same bytes may have one in another geometry."""
         strides = None if is_contiguous(tensor) else strides_of(tensor)
         for other in stored.views:
-            if other.address != address or not other.is_of(stored.stamp, version):
+            if other.address != address or other.layout is None or not other.is_of(stored.stamp, version):
                 continue
-            if other.layout is None or is_lazy(tensor):
-                continue
+            if is_lazy(tensor):
+                break
             own = layout_of(tensor.dtype, tensor.shape, strides)
             if own is None or own.order != other.layout.order:
                 continue

@@ -18,9 +18,8 @@ from typing import Any
 import torch
 
 from tracer.recording.origin.modules import ModuleStack
-from tracer.recording.randomness.generators import state_of
-from tracer.recording.torch_private import seams, storages
-from tracer.recording.values.call_values import CallValues, Named
+from tracer.recording.torch_private import storages
+from tracer.recording.values.call_values import CallValues, Named, default_states
 from tracer.recording.values.digesting import digests
 from tracer.recording.values.digesting.memory import digest_bytes
 from tracer.trace.values import ValueKind, fold
@@ -149,7 +148,8 @@ class Moments:
                         self._calls.moment(ValueKind.OPTIMIZER_STATE, f"{key} of {name}", value)
                     elif isinstance(value, _NUMBERS):
                         self._write_text(ValueKind.OPTIMIZER_STATE, f"{key} of {name}", repr(value))
-        self.buffers()
+        for name, buffer in self._tensors(ValueKind.BUFFER):
+            self._calls.moment(ValueKind.BUFFER, name, buffer)
         self.generators()
 
     def at_the_end(self) -> None:
@@ -202,20 +202,13 @@ class Moments:
             self._owners.append(owner)
         return owner
 
-    def buffers(self) -> None:
-        """Every buffer of a module that was met."""
-        for name, buffer in self._tensors(ValueKind.BUFFER):
-            self._calls.moment(ValueKind.BUFFER, name, buffer)
-
     def generators(self) -> None:
         """Every generator that exists: torch's, Python's, NumPy's if it is loaded."""
         writer = self._calls.writer
         if writer is None:
             return
-        for name, generator in seams.default_generators():
-            state = state_of(generator)
-            if state:
-                writer.moment(ValueKind.GENERATOR, name, digest_bytes(state))
+        for name, digest in default_states().items():
+            writer.moment(ValueKind.GENERATOR, name, digest)
         writer.moment(ValueKind.GENERATOR, "python", digest_bytes(marshal.dumps(random.getstate(), 2)))
         hidden = getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
         if hidden is not None:

@@ -11,11 +11,9 @@ from typing import Any, NamedTuple
 import torch
 
 from tracer.recording.compiled.executions import Run
-from tracer.recording.randomness.generators import state_of
 from tracer.recording.storage.accesses import READS
-from tracer.recording.torch_private import seams, storages
-from tracer.recording.values.call_values import CallValues
-from tracer.recording.values.digesting.memory import digest_bytes
+from tracer.recording.torch_private import storages
+from tracer.recording.values.call_values import CallValues, default_states
 from tracer.recording.values.outcome import Reading
 from tracer.recording.values.plans import RegionPlan
 from tracer.trace.values import Group, Mark
@@ -36,7 +34,6 @@ class Begun(NamedTuple):
     """Storages of those."""
     generators: dict[str, int]
     """Each default generator's state before."""
-    was_paused: bool
 
 
 class RegionValues:
@@ -76,14 +73,12 @@ class RegionValues:
                         numbers.append(f"input {place}={value!r}")
             if numbers:
                 reading.numbers = calls.writer.numbers(", ".join(numbers))
-            generators = _default_states()
+            generators = default_states()
         except Exception:
             calls.failures += 1
             reading.marks |= _NOT_READ
-        untouched -= {0, *map(storages.storage_id, changed)}
-        begun = Begun(run, reading, changed, untouched, generators, calls.is_paused)
         calls.is_paused = True  # kernels of torch's own that it calls are part of it
-        return begun
+        return Begun(run, reading, changed, untouched - {0, *map(storages.storage_id, changed)}, generators)
 
     def after(self, begun: Begun | None, result: Any) -> None:
         """It ran, and ``result`` is what it gave."""
@@ -92,7 +87,7 @@ class RegionValues:
         if begun is None or writer is None:
             return
         try:
-            states = _default_states()
+            states = default_states()
             drawn = {name: before for name, before in begun.generators.items() if states.get(name, before) != before}
             if begun.run not in self._groups:
                 self._groups[begun.run] = writer.group(self._describe(begun.run))
@@ -105,10 +100,4 @@ class RegionValues:
     def left(self, begun: Begun | None) -> None:
         """It is over, also where it failed."""
         if begun is not None:
-            self._calls.is_paused = begun.was_paused
-
-
-def _default_states() -> dict[str, int]:
-    """The states of torch's default generators that exist by now."""
-    states = {name: state_of(generator) for name, generator in seams.default_generators()}
-    return {name: digest_bytes(state) for name, state in states.items() if state}
+            self._calls.is_paused = False
