@@ -22,9 +22,8 @@ from tracer import DeterminismTracer, Trace
 from tracer.names import EventKind, Phase, SeedOrigin
 from tracer.recording import patching
 from tracer.recording.calls.draws import DRAW, may_draw
-from tracer.recording.origin.sites import NOWHERE
 from tracer.recording.randomness.generators import FIXED_SEED, SEEDS, _by_value, state_of
-from tracer.recording.randomness.provenance import Newest, Origins
+from tracer.recording.randomness.provenance import Newest, Provenance
 from tracer.recording.recorder import _drawn_by
 from tracer.trace.records import Draw, Event
 
@@ -327,13 +326,13 @@ def test_methods_are_as_they_were_whatever_recorder_ends_first() -> None:
 
 
 def test_seeding_at_one_line_for_ever_takes_no_memory() -> None:
-    newest, origins = Newest(), Origins()
-    provenance, other = origins.at(SeedOrigin.PROGRAM, NOWHERE), origins.at(SeedOrigin.MACHINE, NOWHERE)
+    newest = Newest()
+    provenance, other = Provenance(SeedOrigin.PROGRAM), Provenance(SeedOrigin.MACHINE)
     newest.note(-1, other)
     for value in range(10_000):
         newest.note(value, provenance)
         newest.note(value % 7, other)
-    assert len(newest) < 600
+    assert len(newest._of_value) < 600
     assert newest.get(9_999) is provenance
     assert newest.get(-1) is other
 
@@ -345,7 +344,7 @@ def test_seeding_at_one_line_for_ever_takes_no_memory() -> None:
     tracer = record(step)
     assert len(seeds(tracer)) == 1
     assert [draw.count for draw in drawn(tracer)] == [500]
-    assert len(SEEDS._of_defaults) == 0
+    assert not SEEDS._of_defaults._of_value
 
 
 def test_seeds_and_streams_are_the_same_with_and_without() -> None:

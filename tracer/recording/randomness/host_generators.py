@@ -101,7 +101,7 @@ class HostWatch(GeneratorWatch):
         """Watch NumPy's generator too, if NumPy was loaded since; ``nobody_seeded``: just now."""
         if self.is_asleep():
             return
-        machine_numbers.look_again()
+        machine_numbers.WATCHERS.look_again()  # NumPy and uuid may be loaded by now
         for generator in self._loaded():
             if generator.name not in self.generators:
                 generator.provenance = MACHINE if nobody_seeded else UNSEEN

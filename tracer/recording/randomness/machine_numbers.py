@@ -55,11 +55,11 @@ class NumberLog:
 
     def start(self) -> None:
         """Begin to watch."""
-        _WATCHERS.add(self)
+        WATCHERS.add(self)
 
     def stop(self) -> None:
         """Watch no more."""
-        _WATCHERS.discard(self)
+        WATCHERS.discard(self)
 
     def listed(self) -> tuple[MachineNumber, ...]:
         """The numbers, in the order of their first occurrence."""
@@ -256,12 +256,7 @@ def _functions() -> Iterator[Target]:
 
 
 #: The watch of this process.
-_WATCHERS: Watchers[NumberLog] = Watchers(_functions)
-
-
-def look_again() -> None:
-    """Watch NumPy and ``uuid`` too, if they were loaded since."""
-    _WATCHERS.look_again()
+WATCHERS: Watchers[NumberLog] = Watchers(_functions)
 
 
 def sees_numpy() -> bool:
@@ -273,10 +268,4 @@ def sees_numpy() -> bool:
 
 def seed_source(value: object, frame: FrameType | None) -> NumberSource | None:
     """What the number that ``frame`` seeds with was made from, if it is another one in every process."""
-    return next((log.source_of(value, frame) for log in _WATCHERS.listeners), None)
-
-
-def note_seed(source: NumberSource, generator: str, frame: FrameType | None) -> None:
-    """``generator`` was seeded with such a number."""
-    for log in _WATCHERS.listeners:
-        log.seeded(source, generator, frame)
+    return next((log.source_of(value, frame) for log in WATCHERS.listeners), None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable
+from functools import cache
 from types import FrameType
 
 from tracer.names import EventKind, NumberSource, SeedOrigin
@@ -21,7 +22,7 @@ _KEPT = 256
 
 
 class Provenance:
-    """Where states come from; one object for each origin and line, compared by identity."""
+    """Where states come from; a watch has one object for each origin and line, compared by identity."""
 
     __slots__ = ("origin", "site")
 
@@ -40,19 +41,6 @@ UNSEEN = Provenance(SeedOrigin.UNSEEN)
 UNUSED = Provenance(SeedOrigin.UNSEEN)
 
 
-class Origins:
-    """One ``Provenance`` for each origin and line: as many as the program has lines that seed."""
-
-    def __init__(self) -> None:
-        self._provenances: dict[tuple[SeedOrigin, Site], Provenance] = {}
-
-    def at(self, origin: SeedOrigin, site: Site) -> Provenance:
-        """The one object of this origin and line."""
-        if (origin, site) not in self._provenances:
-            self._provenances[origin, site] = Provenance(origin, site)
-        return self._provenances[origin, site]
-
-
 class Newest:
     """Which line produced a value: of each line, the newest values only."""
 
@@ -61,9 +49,6 @@ class Newest:
         self._of_line: dict[Provenance, dict[Hashable, None]] = {}
         self.get = self._of_value.get
         """The provenance of a value, or ``None``."""
-
-    def __len__(self) -> int:
-        return len(self._of_value)
 
     def note(self, value: Hashable, provenance: Provenance) -> None:
         """``provenance`` produced ``value`` last."""
@@ -88,7 +73,7 @@ class GeneratorWatch:
 
     def __init__(self) -> None:
         self._sites = Sites()
-        self._origins = Origins()
+        self._provenance_at = cache(Provenance)
         self._logs: list[EventLog] = []
         self._undo: list[Callable[[], None]] = []
         self._process = os.getpid()
@@ -105,14 +90,15 @@ class GeneratorWatch:
             self._undo.pop()()
 
     def _at(self, origin: SeedOrigin, frame: FrameType | None) -> Provenance:
-        return self._origins.at(origin, self._sites.innermost(frame))
+        return self._provenance_at(origin, self._sites.innermost(frame))
 
     def _note_event(
         self, name: str, origin: SeedOrigin, frame: FrameType | None, source: NumberSource | None = None
     ) -> list[EventEntry]:
         """Note in each log that generator ``name`` was seeded; ``source``: what a seed of the machine's comes from."""
         if source is not None:
-            machine_numbers.note_seed(source, name, frame)
+            for numbers in machine_numbers.WATCHERS.listeners:
+                numbers.seeded(source, name, frame)
         logs = {id(log): log for log in self._logs}.values()
         events = (log.note(EventKind.SEED, name, frame=frame, value=str(origin)) for log in logs)
         return [event for event in events if event is not None]

@@ -6,7 +6,7 @@ memory is kept alive. Each subject has its table: unwritten memory, distinct ind
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
 from tracer.recording.torch_private import storages
@@ -56,44 +56,39 @@ class StorageRegistry:
     """The storages of one recording, and the tables that know something of them."""
 
     def __init__(self) -> None:
-        self._references: dict[int, int] = {}
-        """Weak references, by identity."""
+        self.live: dict[int, int] = {}
+        """Weak references on the storages that are followed, by identity."""
         self.tables: list[StorageTable[Any]] = []
         self._prune_at = _PRUNE_AT_LEAST
 
-    @property
-    def live(self) -> Mapping[int, object]:
-        """The storages that are followed."""
-        return self._references
-
     def reserve(self, tensor: Any, identity: int) -> None:
         """Keep ``identity`` from being given to another storage than that of ``tensor``."""
-        if identity not in self._references:
-            if len(self._references) >= self._prune_at:
+        if identity not in self.live:
+            if len(self.live) >= self._prune_at:
                 self.prune()
-                self._prune_at = max(_PRUNE_AT_LEAST, 2 * len(self._references))
-            self._references[identity] = storages.weak_storage(tensor)
+                self._prune_at = max(_PRUNE_AT_LEAST, 2 * len(self.live))
+            self.live[identity] = storages.weak_storage(tensor)
 
     def release(self, identity: int) -> None:
         """A table forgot a storage: give its identity back if no other knows it."""
-        if identity in self._references and not any(identity in table.live for table in self.tables):
-            storages.free_weak_storage(self._references.pop(identity))
+        if identity in self.live and not any(identity in table.live for table in self.tables):
+            storages.free_weak_storage(self.live.pop(identity))
 
     def prune(self, among: Iterable[int] | None = None) -> None:
         """Forget the storages that are gone; ``among``: look at these only."""
-        for identity in list(self._references) if among is None else among:
-            if identity in self._references and storages.is_expired(self._references[identity]):
+        for identity in list(self.live) if among is None else among:
+            if identity in self.live and storages.is_expired(self.live[identity]):
                 self._forget(identity)
 
     def forget(self) -> None:
         """Forget all: recording ended, and what comes now is not seen."""
-        for identity in list(self._references):
+        for identity in list(self.live):
             self._forget(identity)
 
     def escaped(self, tensor: Any) -> None:
         """The memory of ``tensor`` is in other hands."""
         identity = storages.storage_id(tensor)
-        if identity in self._references:
+        if identity in self.live:
             for table in self.tables:
                 if identity in table.live:
                     table.give_up(identity)
@@ -106,4 +101,4 @@ class StorageRegistry:
     def _forget(self, identity: int) -> None:
         for table in self.tables:
             table.live.pop(identity, None)
-        storages.free_weak_storage(self._references.pop(identity))
+        storages.free_weak_storage(self.live.pop(identity))

@@ -131,21 +131,18 @@ def _put(target: torch.Tensor, index: torch.Tensor) -> Places:
 
 
 def _put_by_several(target: torch.Tensor, indices: Any) -> Places:
-    indexed: list[tuple[int, torch.Tensor]] = []
-    dim = 0
+    numbers = torch.zeros((), dtype=torch.int64, device=target.device)
+    count, dim = 1, 0
     for index in indices:
         if index is None:
             dim += 1
             continue
         for part in index.nonzero().unbind(1) if index.dtype in (torch.bool, torch.uint8) else (index,):
-            indexed.append((target.shape[dim], part))
+            extent = target.shape[dim]
+            numbers = numbers * extent + part.to(target.device, torch.int64).remainder(max(1, extent))
+            count *= extent
             dim += 1
-    whole = torch.zeros((), dtype=torch.int64, device=target.device)
-    count = 1
-    for extent, index in indexed:
-        whole = whole * extent + index.to(target.device, torch.int64).remainder(max(1, extent))
-        count *= extent
-    return Places(whole.reshape(-1), count)
+    return Places(numbers.reshape(-1), count)
 
 
 def _embedded(indices: torch.Tensor, rows: int, padding: int) -> Places:

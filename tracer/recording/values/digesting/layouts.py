@@ -16,6 +16,7 @@ import itertools
 import math
 import threading
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -48,28 +49,15 @@ _MOST_COPIES = 1 << 10
 
 _QUANTIZED = frozenset({torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4})
 
-_seeds: dict[Any, int] = {}
-_layouts: dict[Any, Any] = {}
-_copies: dict[Any, Any] = {}
 _room = np.empty(0, "u1")
 _gathered = np.empty(0, "u1")
 _room_is_mine = threading.Lock()
 
 
+@lru_cache(_MOST_SEEDS)
 def seed_of(dtype: torch.dtype, shape: Any, more: str = "") -> int:
     """A number that tells tensors of the same bytes, but another dtype or shape, apart."""
-    key = (dtype, shape, more)
-    seed = _seeds.get(key)
-    if seed is None:
-        seed = _remember(_seeds, _MOST_SEEDS, key, int(xxh3(f"{dtype} {tuple(shape)} {more}".encode())))
-    return seed
-
-
-def _remember(cache: dict[Any, Any], most: int, key: Any, value: Any) -> Any:
-    if len(cache) >= most:
-        cache.clear()
-    cache[key] = value
-    return value
+    return int(xxh3(f"{dtype} {tuple(shape)} {more}".encode()))
 
 
 class Layout:
@@ -172,16 +160,14 @@ class Copy:
         return self.whole
 
 
+@lru_cache(_MOST_LAYOUTS)
 def layout_of(dtype: torch.dtype, shape: Any, strides: Any) -> Layout | None:
     """That of a dense tensor without lazy sign, whose strides are ``None`` if contiguous; ``None``: a longer way."""
-    layout: Any = _layouts.get((dtype, shape, strides), 0)
-    if layout == 0:
-        is_plain = 0 not in shape and dtype not in _QUANTIZED
-        if is_plain and strides is not None and 0 in strides:
-            is_plain = math.prod(shape) * dtype.itemsize <= MOST_REPEATED
-        layout = Layout(dtype, shape, strides) if is_plain else None
-        _remember(_layouts, _MOST_LAYOUTS, (dtype, shape, strides), layout)
-    return layout  # type: ignore[no-any-return]
+    if 0 in shape or dtype in _QUANTIZED:
+        return None
+    if strides is not None and 0 in strides and math.prod(shape) * dtype.itemsize > MOST_REPEATED:
+        return None
+    return Layout(dtype, shape, strides)
 
 
 def span_of(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> int:
@@ -212,9 +198,9 @@ def _parts(itemsize: int, sizes: tuple[int, ...], steps: tuple[int, ...], offset
         yield offset + first * steps[0] * itemsize, _copy(itemsize, part, steps)
 
 
+@lru_cache(_MOST_COPIES)
 def _copy(itemsize: int, sizes: tuple[int, ...], steps: tuple[int, ...]) -> Copy:
     global _room, _gathered
     if not len(_room):
         _room, _gathered = np.empty(PIECE, "u1"), np.empty(_GATHERED, "u1")
-    key = itemsize, sizes, steps
-    return _copies.get(key) or _remember(_copies, _MOST_COPIES, key, Copy(*key))  # type: ignore[no-any-return]
+    return Copy(itemsize, sizes, steps)
