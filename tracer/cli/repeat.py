@@ -17,7 +17,6 @@ PARTED = 1
 PARTIAL = 3
 FAILED = 4
 
-_ARMS = ("memory", "threads", "hash-seed", "workers", "time", "environment", "all")
 _SETTINGS = ("recorded", "planned", "warn", "deterministic")
 _FORMATS = ("text", "json", "html")
 
@@ -26,6 +25,7 @@ Examples:
   tracer repeat train.py --epochs 1
   tracer repeat --steps 0:3 --exit-after-steps --format text,html train.py
   tracer repeat --vary all -m mypackage.train --config small.yaml
+  tracer repeat --hold clock,entropy train.py
   tracer repeat --settings planned train.py
   torchrun --nproc-per-node 2 -m tracer repeat train.py
 
@@ -35,14 +35,44 @@ started, which are not followed; or a signal ended the runs, and what was
 compared until then is reported. 4: they agree, and the script fails."""
 
 
+def _varied() -> list[str]:
+    from tracer.runner.repeated.circumstances.declared import ALL, Circumstance
+
+    return [*(one.value for one in Circumstance if one.varied is not None), ALL]
+
+
+def _held() -> list[str]:
+    from tracer.runner.repeated.circumstances.declared import ALL, Circumstance
+
+    return [*(one.value for one in Circumstance if one.held is not None), ALL]
+
+
+class _OfCircumstances(click.Option):
+    """An option whose help ends with the names that it takes, which are looked up when help is asked for."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        record = super().get_help_record(ctx)
+        names = {"vary": _varied, "hold": _held}[str(self.name)]()
+        return None if record is None else (record[0], f"{record[1]}: {', '.join(names)}.")
+
+
 @click.command("repeat", context_settings={"allow_interspersed_args": False}, epilog=EXAMPLES)
 @option("--runs", "N", "Runs to compare.", type=click.IntRange(min=2), default=2, show_default=True)
 @option(
     "--vary",
-    "ARM[,ARM]",
-    f"Change one circumstance in a further run: {', '.join(_ARMS)}.",
-    completing.words(lambda: _ARMS, several=True),
+    "NAME[,NAME]",
+    "Change one circumstance in a further run",
+    completing.words(_varied, several=True),
+    cls=_OfCircumstances,
 )
+@option(
+    "--hold",
+    "NAME[,NAME]",
+    "Where the runs diverge, hold these circumstances in further runs, and not all that can be held",
+    completing.words(_held, several=True),
+    cls=_OfCircumstances,
+)
+@click.option("--no-hold", is_flag=True, help="Make no further runs where the runs diverge.")
 @window_options
 @click.option(
     "--settings",
@@ -72,6 +102,8 @@ compared until then is reported. 4: they agree, and the script fails."""
 def command(
     runs: int,
     vary: str | None,
+    hold: str | None,
+    no_hold: bool,
     window: str,
     exit_after_steps: bool,
     settings: str,
@@ -88,12 +120,14 @@ def command(
     diff and tracer report.
     """
     from tracer.runner.ranks import check_store, current_rank
-    from tracer.runner.repeated.arms import parse_arms
+    from tracer.runner.repeated.circumstances.declared import parse_held, parse_varied
     from tracer.runner.repeated.launching import ENDING
     from tracer.runner.repeated.repeating import Asked, repeat_script
     from tracer.runner.repeated.task import Task
 
     steps = steps_in(window, exit_after_steps=exit_after_steps)
+    if no_hold and hold is not None:
+        raise UsageError("--hold and --no-hold exclude each other", hint="leave out one of them")
     wanted = [one.strip() for one in formats.split(",")]
     if unknown := [one for one in wanted if one not in _FORMATS]:
         raise UsageError(f"--format {unknown[0]!r} is none", hint=f"choose of {', '.join(_FORMATS)}")
@@ -111,9 +145,17 @@ def command(
         stop=steps.stop,
         exit_after_steps=exit_after_steps,
     )
-    arms = parse_arms(vary) if vary is not None else ()
+    asked = Asked(
+        task=task,
+        folder=folder,
+        runs=runs,
+        arms=parse_varied(vary) if vary is not None else (),
+        hold=() if no_hold else parse_held(hold) if hold is not None else None,
+        settings=settings,
+        first=first,
+    )
     with ENDING.noted():
-        result = repeat_script(Asked(task=task, folder=folder, runs=runs, arms=arms, settings=settings, first=first))
+        result = repeat_script(asked)
         from tracer.report.files.compared import write_repeated
 
         repeated = result.repeated

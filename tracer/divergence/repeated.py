@@ -8,21 +8,11 @@ import msgspec
 
 from tracer.divergence.model import Divergence, EndState, Root
 from tracer.divergence.recordings import Recording
-from tracer.names import Word
 from tracer.trace.records import FactValue
 
-
-class Arm(Word):
-    """What of a run's circumstances is changed."""
-
-    UNVARIED = "unvaried"
-    """Nothing: what differs here is the program itself."""
-    MEMORY = "memory"
-    THREADS = "threads"
-    HASH_SEED = "hash-seed"
-    WORKERS = "workers"
-    TIME = "time"
-    ENVIRONMENT = "environment"
+#: The arm in which nothing is changed: what differs here is the program itself. All others bear the name of the
+#: circumstance that is varied in them.
+UNVARIED = "unvaried"
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +22,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """``run 1``, ``run 2``, or the arm's: ``memory``."""
     file: str
     """Its recording, below the folder of all of them; empty where none is kept."""
-    arm: Arm = Arm.UNVARIED
+    arm: str = UNVARIED
+    held: tuple[str, ...] = ()
+    """The circumstances that were held in it, to find the cause."""
     code: int = 0
     """Its exit code; -15 and the like for a signal."""
     calls: int = 0
@@ -56,6 +48,32 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What the reader must know: that it changed nothing here, or what it does not reach."""
 
 
+class Held(msgspec.Struct, frozen=True, kw_only=True):
+    """Circumstances that were held in further runs, and whether runs agree then."""
+
+    circumstances: tuple[str, ...]
+    """Their names."""
+    is_all: bool = False
+    """Are they all that were to be held?"""
+    agrees: bool
+    """Do runs agree in which they were held?"""
+    runs: int
+    """Runs that were compared in which they were held."""
+    is_cause: bool = False
+    """Do runs agree for them, and no longer without them?"""
+    clause: str = ""
+    """``the hash seed is held``."""
+    shows: str = ""
+    """What it shows if runs agree: ``the order of a set or a hash reaches the step``."""
+    remedy: str = ""
+    cannot: str = ""
+    """What it does not reach."""
+    no_proof: str = ""
+    """Why agreement or disagreement says nothing: the runs changed otherwise; empty where it does say something."""
+    first: Root | None = None
+    """Where runs part in which they were held."""
+
+
 class Repeated(msgspec.Struct, frozen=True, kw_only=True):
     """What running a program several times showed."""
 
@@ -68,7 +86,11 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
     """The run that it holds against run 1."""
     roots: tuple[Root, ...] = ()
     """Of all runs, in order of execution, each with the arms in which it was seen."""
-    arms: dict[Arm, Outcome] = {}
+    arms: dict[str, Outcome] = {}
+    held: tuple[Held, ...] = ()
+    """What was held once the runs had parted, in the order in which it was tried."""
+    not_held: str = ""
+    """Why nothing was held although the runs part; empty where something was, or nothing had to be."""
     settings: str = "recorded"
     """What the runs' settings were: as the program has them, the plan's, or another name of a target's."""
     sets: dict[str, FactValue] = {}
@@ -101,8 +123,13 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def calls_compared(self) -> int:
         """Calls that every run as it stands was held against the first one in."""
-        outcome = self.arms.get(Arm.UNVARIED)
+        outcome = self.arms.get(UNVARIED)
         return outcome.calls_compared if outcome is not None else self.divergence.calls_compared
+
+    @property
+    def cause(self) -> Held | None:
+        """The circumstances that explain why the runs part, as far as that was found by holding them."""
+        return next((one for one in self.held if one.is_cause), None)
 
     @property
     def partial(self) -> str:
@@ -128,40 +155,38 @@ def _place(root: Root) -> tuple[str, ...]:
     return root.key[1:]
 
 
-def with_arms(compared: Mapping[Arm, Sequence[Divergence]]) -> tuple[Root, ...]:
+def with_arms(compared: Mapping[str, Sequence[Divergence]]) -> tuple[Root, ...]:
     """All roots of all comparisons, each once and with the arms that showed it, in order of execution.
 
     A root that the unvaried runs show keeps their words: what was changed in an arm is not its cause.
     """
-    arms: dict[tuple[str, ...], dict[Arm, None]] = {}
+    arms: dict[tuple[str, ...], dict[str, None]] = {}
     told: dict[tuple[str, ...], Root] = {}
     for arm, divergences in compared.items():
         for divergence in divergences:
             for root in divergence.roots:
                 told.setdefault(_place(root), root)
                 arms.setdefault(_place(root), {})[arm] = None
-    roots = (
-        msgspec.structs.replace(root, arms=tuple(arm.value for arm in arms[place])) for place, root in told.items()
-    )
-    return tuple(sorted(roots, key=lambda root: (Arm.UNVARIED.value not in root.arms, root.step, root.call)))
+    roots = (msgspec.structs.replace(root, arms=tuple(arms[place])) for place, root in told.items())
+    return tuple(sorted(roots, key=lambda root: (UNVARIED not in root.arms, root.step, root.call)))
 
 
 def outcomes(
-    compared: Mapping[Arm, Sequence[Divergence]],
+    compared: Mapping[str, Sequence[Divergence]],
     roots: Iterable[Root],
-    changed: Mapping[Arm, str],
-    notes: Mapping[Arm, str],
-) -> dict[Arm, Outcome]:
+    changed: Mapping[str, str],
+    notes: Mapping[str, str],
+) -> dict[str, Outcome]:
     """What each arm showed; ``changed`` and ``notes`` are words for it."""
     by_place = {_place(root): root for root in roots}
     return {
         arm: Outcome(
-            agrees=all(one.agrees and not (one.ends and arm is Arm.UNVARIED) for one in divergences),
+            agrees=all(one.agrees and not (one.ends and arm == UNVARIED) for one in divergences),
             changed=changed[arm],
             calls_compared=min((one.calls_compared for one in divergences), default=0),
             runs=len(divergences),
             first=next((by_place[_place(root)] for root in _firsts(divergences)), None),
-            alone=sum(root.arms == (arm.value,) for root in by_place.values()),
+            alone=sum(root.arms == (arm,) for root in by_place.values()),
             note=notes.get(arm, ""),
         )
         for arm, divergences in compared.items()

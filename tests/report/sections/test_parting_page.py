@@ -13,10 +13,10 @@ from tests.runner.repeated.comparisons import divergence, repeated, root
 from tests.support.build import finding, judgement
 from tracer.divergence.causes import RootCause
 from tracer.divergence.model import Span, State
-from tracer.divergence.repeated import Arm
 from tracer.names import Phase
 from tracer.report import Report
 from tracer.report.sections.calls_strip import MOST_LANES, STATES, picture_of
+from tracer.runner.repeated.circumstances.declared import Circumstance
 
 HOSTILE = "</script><b>not bold</b>"
 
@@ -25,7 +25,9 @@ def page(**fields: Any) -> Report:
     """A report on run 1, of runs that part at ``train.py:41`` and, with other threads, at a place of a hostile name."""
     report = Report(judgement(finding(op="aten.bmm.default", location="train.py:9")))
     other = root(60, RootCause.SETTING, module=HOSTILE, op="aten.sum.default", name=HOSTILE)
-    return replace(report, repeated=repeated(divergence(root()), {Arm.THREADS: divergence(root(), other)}, **fields))
+    return replace(
+        report, repeated=repeated(divergence(root()), {Circumstance.THREADS.value: divergence(root(), other)}, **fields)
+    )
 
 
 def test_what_happened_stands_first_then_the_report() -> None:

@@ -6,9 +6,11 @@ from typing import Any
 
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.model import Divergence, Reason, Root, Span, State
-from tracer.divergence.repeated import Arm, Repeated, Run, outcomes, with_arms
+from tracer.divergence.repeated import UNVARIED, Repeated, Run, outcomes, with_arms
 from tracer.names import Phase
-from tracer.runner.repeated.arms import SAID
+from tracer.runner.repeated.circumstances.declared import Circumstance
+
+CHANGED = {UNVARIED: "nothing", **{one.value: one.varied.words for one in Circumstance if one.varied is not None}}
 
 
 def root(line: int = 41, cause: RootCause = RootCause.KERNEL, **fields: Any) -> Root:
@@ -42,9 +44,9 @@ def divergence(*roots: Root, calls: int = 120, **fields: Any) -> Divergence:
     return Divergence(agrees=not roots, calls_compared=calls, calls=(calls, calls), roots=roots, **given | fields)
 
 
-def repeated(unvaried: Divergence, arms: dict[Arm, Divergence] | None = None, **fields: Any) -> Repeated:
+def repeated(unvaried: Divergence, arms: dict[str, Divergence] | None = None, **fields: Any) -> Repeated:
     """Two runs, and one more for each of ``arms``."""
-    compared = {Arm.UNVARIED: [unvaried], **{arm: [one] for arm, one in (arms or {}).items()}}
+    compared = {UNVARIED: [unvaried], **{arm: [one] for arm, one in (arms or {}).items()}}
     roots = with_arms(compared)
     shown = next((one for several in compared.values() for one in several if not one.agrees), unvaried)
     given: dict[str, Any] = {
@@ -52,6 +54,6 @@ def repeated(unvaried: Divergence, arms: dict[Arm, Divergence] | None = None, **
         "runs": (Run(name="run 1", file="run-1.json"), Run(name="run 2", file="run-2.json")),
         "divergence": shown,
         "roots": roots,
-        "arms": outcomes(compared, roots, SAID, {}),
+        "arms": outcomes(compared, roots, CHANGED, {}),
     }
     return Repeated(**given | fields)

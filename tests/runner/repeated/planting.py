@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import pytest
 
-from tracer.divergence.repeated import Arm, Repeated
+from tracer.divergence.repeated import UNVARIED, Repeated
 from tracer.report.sections.reasons import why_of
 from tracer.runner import Steps
-from tracer.runner.repeated.arms import parse_arms
+from tracer.runner.repeated.circumstances.declared import parse_varied
 from tracer.runner.repeated.repeating import Asked, repeat_script
 from tracer.runner.repeated.task import Task
 
@@ -55,8 +55,8 @@ def repeated(one: Program, text: str, folder: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(folder)
     steps = Steps.parse(one.said["run"].split()[-1]) if "run" in one.said else Steps()
     task = Task(target=one.path.name, start=steps.start, stop=steps.stop)
-    arms = parse_arms(one.said["vary"]) if "vary" in one.said else ()
-    return repeat_script(Asked(task=task, folder=folder / "runs", arms=arms)).repeated
+    arms = parse_varied(one.said["vary"]) if "vary" in one.said else ()
+    return repeat_script(Asked(task=task, folder=folder / "runs", arms=arms, hold=())).repeated
 
 
 def seen(found: Repeated) -> dict[int, str]:
@@ -77,7 +77,7 @@ def expect_parting(one: Program, folder: Path, monkeypatch: pytest.MonkeyPatch) 
     first = found.first
     assert first is not None
     assert first.location == f"{one.path.name}:{min(one.parts)}"
-    arm = one.said.get("vary", Arm.UNVARIED.value)
+    arm = one.said.get("vary", UNVARIED)
     assert {root.arms for root in found.roots} == {(arm,)}, told(found)
 
 

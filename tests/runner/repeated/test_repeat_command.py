@@ -34,8 +34,10 @@ def test_runs_that_part_exit_with_1_and_leave_recordings_json_and_a_page(tracer:
     assert done.code == 1, done.err
     assert "Run 2 parts from run 1 in step " in done.out
     assert "parts.py:4 (aten.mul.Tensor), by a number among its arguments" in " ".join(done.out.split())
-    assert done.out.count("epoch True") == 2
-    kept = {"repeat.html", "repeat.json", "run-1.json", "run-1.values", "run-2.json", "run-2.values"}
+    assert done.out.count("epoch True") == 5
+    assert "They agree when the system's random numbers are held" in " ".join(done.out.split())
+    held = {f"held-{number}.{kind}" for number in (1, 2, 3) for kind in ("json", "values")}
+    kept = held | {"repeat.html", "repeat.json", "run-1.json", "run-1.values", "run-2.json", "run-2.values"}
     assert {one.name for one in Path("out").iterdir()} == kept
     told = json.loads(Path("out/repeat.json").read_text())
     assert (told["agrees"], told["first"]["location"], told["first"]["cause"]) == (False, "parts.py:4", "argument")

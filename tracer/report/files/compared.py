@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from tracer.divergence.model import Divergence, Root
-from tracer.divergence.repeated import Arm, Repeated
+from tracer.divergence.repeated import UNVARIED, Held, Repeated
 from tracer.errors import ReportError
 from tracer.files import write_whole
 from tracer.plain import json_text
@@ -18,6 +18,8 @@ from tracer.report.report import Report
 from tracer.report.sections.reasons import lack_of, why_of
 
 SCHEMA = 1
+#: How everything that was held together is called.
+ALL = "all"
 
 
 def write_repeated(repeated: Repeated, report: Report | None, folder: Path, wanted: Iterable[str]) -> list[Path]:
@@ -58,12 +60,12 @@ def repeated_json(repeated: Repeated) -> dict[str, Any]:
     found = repeated.divergence
     document = _leading(
         agrees=repeated.agrees,
-        runs=len([run for run in repeated.runs if run.arm is Arm.UNVARIED]),
+        runs=len([run for run in repeated.runs if run.arm == UNVARIED and not run.held]),
         calls_compared=repeated.calls_compared,
         first=repeated.first,
         roots=repeated.roots,
         arms={
-            arm.value: msgspec.to_builtins(outcome) | {"first": outcome.first and _root(outcome.first)}
+            arm: msgspec.to_builtins(outcome) | {"first": outcome.first and _root(outcome.first)}
             for arm, outcome in repeated.arms.items()
         },
     )
@@ -76,6 +78,8 @@ def repeated_json(repeated: Repeated) -> dict[str, Any]:
         "ends": repeated.ends,
         "ends_compared": found.ends_compared,
         "not_digested": found.not_digested,
+        "held": [_held(one) for one in repeated.held],
+        "not_held": repeated.not_held,
         "follows": found.follows,
         "structure": found.structure,
         "settings": repeated.settings,
@@ -108,3 +112,10 @@ def _root(root: Root) -> dict[str, Any]:
     fields: dict[str, Any] = msgspec.to_builtins(root)
     fields.pop("reason")
     return fields | {"why": why_of(root)}
+
+
+def _held(held: Held) -> dict[str, Any]:
+    """What was held: one circumstance, several joined by ``+``, or ``all``."""
+    fields: dict[str, Any] = msgspec.to_builtins(held)
+    name = ALL if held.is_all and len(held.circumstances) > 1 else "+".join(held.circumstances)
+    return {"circumstance": name, **fields, "first": held.first and _root(held.first)}

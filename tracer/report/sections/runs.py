@@ -9,7 +9,7 @@ import msgspec
 
 from tracer.divergence.end_states import OF_TRAINING
 from tracer.divergence.model import Changed, Divergence, EndState, NotRestored, Parting, Place, Replicas, Root
-from tracer.divergence.repeated import Arm, Outcome, Repeated
+from tracer.divergence.repeated import UNVARIED, Held, Outcome, Repeated
 from tracer.names import Phase, Verdict
 from tracer.plan import name_of
 from tracer.report import blocks as said
@@ -37,6 +37,10 @@ _LEFT = {
     ValueKind.OUTPUT: "print other lines",
 }
 NO_PROOF = "That runs agree is no proof: another run may not."
+_HOLDS = (
+    "Each row is one run or two in which these circumstances were held, compared with each other and with the runs in"
+    " which all were. What makes the runs agree, and no longer does when it is free, is the cause."
+)
 _IN_ORDER = "In order of execution; a cause that shows often stands here once."
 _ARMS = (
     "Each arm is one more run, held against run 1. What differs in an arm alone is sensitive to it; what differs"
@@ -105,7 +109,9 @@ def _repeated(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
         yield from _compared(found, _in_order(shown), ("run 1", shown.second), reader)
     elif found.settings:
         yield _changed(found.settings)
-    if set(repeated.arms) != {Arm.UNVARIED}:
+    if repeated.held or repeated.not_held:
+        yield from _held(repeated, reader)
+    if set(repeated.arms) != {UNVARIED}:
         yield said.Heading("Under other circumstances")
         if reader.is_whole:
             yield said.quiet(_ARMS)
@@ -174,7 +180,7 @@ def _root(root: Root) -> said.Row:
     called = f" (called from {root.called_from})" if root.location and root.called_from else ""
     of = " of the second run" if root.only_second else ""
     sentences = [f"{_capital(why)}." if (why := why_of(root)) else "", f"{consequence(root)}."]
-    if root.arms and root.arms != (Arm.UNVARIED.value,):
+    if root.arms and root.arms != (UNVARIED,):
         sentences.append(f"Seen in: {', '.join(root.arms)}. {sensitive(root)}")
     tables: Words = ""
     if root.verdict is not None:
@@ -218,7 +224,7 @@ def _changed(settings: Sequence[Changed]) -> said.Fold:
     return said.Fold(f"{summary} not the same in both", (said.Pairs(pairs, "The first run, then the other"),), brief)
 
 
-def _arm(arm: Arm, outcome: Outcome) -> tuple[Words, ...]:
+def _arm(arm: str, outcome: Outcome) -> tuple[Words, ...]:
     """An arm, what it changed, and how far it agrees or where it parts."""
     changed = (outcome.changed, said.Soft(outcome.note))
     verdict = said.Badge(Verdict.NONDETERMINISTIC, "parts")
@@ -228,7 +234,39 @@ def _arm(arm: Arm, outcome: Outcome) -> tuple[Words, ...]:
     if not outcome.agrees and outcome.first is not None:
         alone = f"; {plural(outcome.alone, 'root')} in this arm alone" if outcome.alone else ""
         shows = f"at {place_of_root(outcome.first)}{alone}"
-    return said.Strong(arm.value), changed, (verdict, " ", shows)
+    return said.Strong(arm), changed, (verdict, " ", shows)
+
+
+def _held(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
+    """What was held in further runs, and what they showed."""
+    yield said.Heading("With circumstances held")
+    if repeated.not_held:
+        yield said.Paragraph(f"Nothing was held: {repeated.not_held}.")
+        return
+    if reader.is_whole:
+        yield said.quiet(_HOLDS)
+    cause = repeated.cause
+    if cause is not None and cause.remedy:
+        yield said.Paragraph(f"{_capital(cause.remedy)}.")
+    columns = said.columns("Held", "Runs", "Showed", brief="Held", long="Showed")
+    rows = tuple(
+        (said.Strong(held_name(one)), f"{one.runs}", (_held_badge(one), " ", _held_said(one))) for one in repeated.held
+    )
+    yield said.Table(columns, rows, noun="hold")
+
+
+def _held_badge(one: Held) -> said.Badge:
+    if one.no_proof:
+        return said.Badge(Verdict.UNKNOWN, "no proof")
+    return said.Badge(Verdict.DETERMINISTIC, "agrees") if one.agrees else said.Badge(Verdict.NONDETERMINISTIC, "parts")
+
+
+def _held_said(one: Held) -> str:
+    if one.no_proof:
+        return one.no_proof
+    told = "" if one.agrees or one.first is None else f"at {place_of_root(one.first)}"
+    cannot = f"not reached: {one.cannot}" if one.cannot and not one.agrees else ""
+    return "; ".join(clause for clause in (told, cannot) if clause)
 
 
 # --- sentences --------------------------------------------------------------------------------------------
@@ -334,9 +372,11 @@ def repeated_headline(repeated: Repeated) -> str:
     before = repeated.as_it_stands
     if before is not None:
         return f"As you have it {_briefly(before)}; under the plan {_briefly(repeated)}"
-    unvaried = repeated.arms[Arm.UNVARIED]
+    unvaried = repeated.arms[UNVARIED]
     if not unvaried.agrees and unvaried.first is not None:
-        return parting_headline(repeated.divergence, "run 1", repeated.second).rstrip(".")
+        parting = parting_headline(repeated.divergence, "run 1", repeated.second).rstrip(".")
+        held = held_sentence(repeated)
+        return f"{parting}. {held}" if held else parting
     calls = _all_calls(unvaried.calls_compared)
     if repeated.ended_by:
         calls = f"the calls that were compared ({unvaried.calls_compared:,})"
@@ -354,6 +394,39 @@ def repeated_headline(repeated: Repeated) -> str:
     if len(repeated.arms) > 1:
         agree = f"{agree}, and so do those of {plural(len(repeated.arms) - 1, 'arm')}"
     return "; ".join((agree, *reservations(repeated)))
+
+
+def held_name(one: Held) -> str:
+    """``hash-seed``, ``clock and entropy``, ``all``."""
+    if not one.circumstances:
+        return "nothing"
+    return "all" if one.is_all and len(one.circumstances) > 2 else " and ".join(one.circumstances)
+
+
+def held_sentence(repeated: Repeated) -> str:
+    """What holding circumstances showed, without its full stop; empty where nothing was held."""
+    cause, first = repeated.cause, repeated.first
+    if cause is not None:
+        where = (
+            f", first at {first.called_from or first.location}"
+            if first and (first.called_from or first.location)
+            else ""
+        )
+        return (
+            f"They agree when {cause.clause}: {cause.shows}{where}"
+            if cause.shows
+            else f"They agree when {cause.clause}"
+        )
+    held = [one for one in repeated.held if one.is_all]
+    if not held:
+        return ""
+    proofs = [one for one in held if not one.no_proof]
+    names = ", ".join(held[-1].circumstances)
+    if not proofs:
+        return f"Holding circumstances ({names}) is no proof here: {held[-1].no_proof}"
+    if proofs[-1].agrees:
+        return f"They agree when all of {names} are held; which of these decides was not found"
+    return f"They part as well when all that can be held is held ({', '.join(proofs[-1].circumstances)})"
 
 
 def _briefly(repeated: Repeated) -> str:
@@ -397,8 +470,8 @@ def settings_sentence(repeated: Repeated) -> str:
 
 def sensitive(root: Root) -> str:
     """What the arms in which ``root`` was seen say of it; empty where nothing was varied."""
-    if not root.arms or root.arms == (Arm.UNVARIED.value,):
+    if not root.arms or root.arms == (UNVARIED,):
         return ""
-    if Arm.UNVARIED.value in root.arms:
+    if UNVARIED in root.arms:
         return "It differs with nothing varied: it is the program itself."
     return f"It differs in {', '.join(root.arms)} alone: it is sensitive to that."

@@ -2,7 +2,8 @@
 
 ``SIGKILL`` runs no handler, so ``repeat`` cannot end its run when it is killed itself, and the training would keep its
 GPU. The guard reads a pipe whose other end ``repeat`` alone holds. It also ends what the run started (loader workers,
-spawned ranks), which on Linux become its own children as their parents end, and removes the run's temporary folder.
+spawned ranks), which on Linux become its own children as their parents end. Where ``repeat`` is gone it removes what
+that would have removed.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ _SENT_TO_ALL = (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(sign
 _PDEATHSIG, _CHILD_SUBREAPER = 1, 36
 
 
-def guard(orders: int, scratch: str = "") -> None:
+def guard(orders: int, left_behind: str = "") -> None:
     """Fork: the child returns from here and becomes the script, the parent waits for it and leaves as it left.
 
     ``orders`` is a pipe: a byte in it is the number of a signal for the script, its end says that ``repeat`` is gone.
-    ``scratch`` is a folder that is removed when the script has ended.
+    ``left_behind`` is a folder of ``repeat``'s, which is removed if that is gone.
     """
     masked = signal.pthread_sigmask(signal.SIG_BLOCK, _SENT_TO_ALL)
     parent = os.getpid()
@@ -48,17 +49,19 @@ def guard(orders: int, scratch: str = "") -> None:
         for number in _SENT_TO_ALL:
             signal.signal(number, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, masked)
-        status, was_told = _wait(script, orders)
+        status, was_told, is_alone = _wait(script, orders)
         if was_told:
             _end_descendants()
-        if scratch:
-            shutil.rmtree(scratch, ignore_errors=True)
+        if left_behind and (is_alone or _is_closed(orders)):
+            shutil.rmtree(left_behind, ignore_errors=True)
     finally:
         _leave_as(status)
 
 
-def _wait(script: int, orders: int) -> tuple[int, bool]:
-    """Wait for ``script`` and pass on what ``orders`` says: its status, and whether it was told to end."""
+def _wait(script: int, orders: int) -> tuple[int, bool, bool]:
+    """Wait for ``script`` and pass on what ``orders`` says: its status, whether it was told to end, and whether
+    ``repeat`` is gone.
+    """
     ended, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
@@ -67,7 +70,7 @@ def _wait(script: int, orders: int) -> tuple[int, bool]:
     while True:
         while (done := os.waitpid(-1, os.WNOHANG))[0]:
             if done[0] == script:
-                return done[1], deadline is not None
+                return done[1], deadline is not None, orders not in sources
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
         ready, _, _ = select.select(sources, [], [], left)
         if ended in ready:
@@ -80,6 +83,12 @@ def _wait(script: int, orders: int) -> tuple[int, bool]:
             deadline = deadline or time.monotonic() + PATIENCE
         if deadline is not None and time.monotonic() >= deadline:
             os.kill(script, signal.SIGKILL)
+
+
+def _is_closed(orders: int) -> bool:
+    """Is the pipe's other end closed, with nothing left to read?"""
+    ready, _, _ = select.select([orders], [], [], 0)
+    return bool(ready) and not os.read(orders, 1)
 
 
 def _end_descendants() -> None:

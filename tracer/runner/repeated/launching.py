@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -31,10 +32,17 @@ _LOWEST, _PORTS = 1024, 65536
 
 
 def run(
-    order: Order, variables: Mapping[str, str], number: int, has_parted: Callable[[], bool] | None = None
+    order: Order,
+    variables: Mapping[str, str],
+    number: int,
+    has_parted: Callable[[], bool] | None = None,
+    *,
+    folder: Path | None = None,
+    before_exec: Callable[[], None] | None = None,
 ) -> tuple[int, bool]:
     """Make the run of ``order``, the job's ``number``-th from 0, with ``variables`` besides those of this process.
 
+    It runs in ``folder``, or where this process does; ``before_exec`` is called in the child, between fork and exec.
     The result is its exit code, and whether it was ended early: because ``has_parted`` said so, or by a signal. It gets
     this interpreter and its flags, its terminal, and its standard input from where that stands; of a pipe, which only
     one could read, nothing. When this process ends, however that happens, so does the run.
@@ -44,11 +52,18 @@ def run(
     environ = {**os.environ, **variables, **_apart(number)}
     stdin = None if _can_be_read_again() else subprocess.DEVNULL
     if not hasattr(os, "fork"):
-        return wait(subprocess.Popen(line, env=environ, stdin=stdin), -1, has_parted)
+        return wait(subprocess.Popen(line, env=environ, stdin=stdin, cwd=folder), -1, has_parted)
     reading, writing = os.pipe()
     try:
         try:
-            child = subprocess.Popen([*line, str(reading)], env=environ, stdin=stdin, pass_fds=[reading])
+            child = subprocess.Popen(
+                [*line, str(reading)],
+                env=environ,
+                stdin=stdin,
+                cwd=folder,
+                pass_fds=[reading],
+                preexec_fn=before_exec,
+            )
         finally:
             os.close(reading)
         return wait(child, writing, has_parted)

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
 from tracer.divergence import Divergence, Recording, compare_recordings, read_recording
-from tracer.divergence.repeated import Arm, Repeated, Run, not_followed, outcomes, with_arms
+from tracer.divergence.repeated import UNVARIED, Held, Repeated, Run, not_followed, outcomes, with_arms
 from tracer.errors import EndedEarly, TraceError, TracerError, UsageError
 from tracer.names import Settings
 from tracer.plain import say
 from tracer.report import Report
+from tracer.runner.ranks import current_rank
 from tracer.runner.repeated import launching
-from tracer.runner.repeated.arms import CANNOT, SAID, variables_of, without_effect
 from tracer.runner.repeated.child import COULD_NOT_BEGIN
+from tracer.runner.repeated.circumstances.declared import HASH_SEED, Change, Circumstance, Start
+from tracer.runner.repeated.circumstances.folder import Snapshot, temporary_of
 from tracer.runner.repeated.circumstances.planned import variables_among
+from tracer.runner.repeated.holding import MOST_RUNS, Holds, Search, Tried, suspects
 from tracer.runner.repeated.task import Order, Task
 from tracer.session import judge
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, MODE
@@ -39,7 +45,10 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     task: Task
     folder: Path
     runs: int = 2
-    arms: tuple[Arm, ...] = ()
+    arms: tuple[Circumstance, ...] = ()
+    """What to vary, each in a run of its own."""
+    hold: tuple[Circumstance, ...] | None = None
+    """What to hold where the runs part; ``None``: whatever can be held."""
     settings: str = Settings.RECORDED.value
     first: bool = False
     """End a run as soon as it has parted from the first."""
@@ -53,21 +62,35 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """``None`` where the first run left no trace."""
 
 
+#: Seconds that a run in which something is held may take besides three times the longest one before.
+_PATIENCE = 60.0
+
+
 class _Series:
     """Runs of one task under the same settings."""
 
-    def __init__(self, asked: Asked, prefix: str, sets: Mapping[str, FactValue], started: int) -> None:
+    def __init__(
+        self, asked: Asked, scratch: Path, prefix: str, sets: Mapping[str, FactValue], started: int = 0
+    ) -> None:
         self.asked = asked
+        self.scratch = scratch
+        """A folder that goes when all runs are made."""
         self.prefix = prefix
+        self.held_prefix = "held-" if prefix == "run-" else f"{prefix}held-"
         self.sets = dict(sets)
         self.started = started
         """Runs that were started before: each has a number of its own in a distributed job."""
         self.runs: list[Run] = []
         self.recordings: dict[str, Recording] = {}
-        self.compared: dict[Arm, list[Divergence]] = {}
+        self.compared: dict[str, list[Divergence]] = {}
         self.names: dict[int, str] = {}
-        self.notes: dict[Arm, str] = {}
+        self.notes: dict[str, str] = {}
         self.report: Report | None = None
+        self.held: tuple[Held, ...] = ()
+        self.not_held = ""
+        self.began = time.time_ns()
+        self.longest = 0.0
+        """Seconds that a run took at most."""
         self.ended_by = ""
         """The signal that ended it before all runs were made: ``ended by SIGTERM``."""
 
@@ -76,17 +99,19 @@ class _Series:
 
         Raises ``UsageError`` where there is nothing to run, and ``EndedEarly`` where nothing was compared by then.
         """
-        first = self._run(f"{self.prefix}1", "run 1", Arm.UNVARIED)
+        first = self._run(f"{self.prefix}1", "run 1")
         base = self._recording(first)
         if base is None:
             raise self._nothing_recorded(first)
         if base.trace is not None and not self.ended_by:
             self.report = judge(base.trace)
-        others = [(f"run {number}", str(number), Arm.UNVARIED) for number in range(2, self.asked.runs + 1)]
-        for name, suffix, arm in (*others, *((arm.value, arm.value, arm) for arm in self.asked.arms)):
+        others: list[tuple[str, str, Circumstance | None]] = [
+            (f"run {number}", str(number), None) for number in range(2, self.asked.runs + 1)
+        ]
+        for name, suffix, varied in (*others, *((arm.value, arm.value, arm) for arm in self.asked.arms)):
             self.ended_by = self.ended_by or launching.ENDING.by
             if not self.ended_by:
-                self._compare(base, self._run(f"{self.prefix}{suffix}", name, arm, base))
+                self._compare(base, self._run(f"{self.prefix}{suffix}", name, varied, base))
         if not self.compared:
             raise EndedEarly(f"{self.ended_by} before two runs could be compared", hint="run it again")
 
@@ -101,33 +126,144 @@ class _Series:
             self.compared.setdefault(run.arm, []).append(divergence)
             self._note(run.arm, base, other)
 
-    def _run(self, file: str, name: str, arm: Arm, base: Recording | None = None) -> Run:
-        output = self.asked.folder / f"{file}.json"
-        for left in (output, output.with_suffix(".values")):
-            left.unlink(missing_ok=True)
-        say(f"tracer: {name}{f' ({SAID[arm]})' if arm is not Arm.UNVARIED else ''}")
-        order = Order(task=self.asked.task, output=os.path.abspath(output), arm=arm, settings=self.sets)
-        has_parted = self._parted_from(base, output) if self.asked.first and base is not None else None
+    # --- runs in which something is held ---
+
+    def hold(self, found: Snapshot | None) -> None:
+        """Where the runs part by themselves, look for the circumstances that explain it, in further runs."""
+        parting = next((one for one in self.compared.get(UNVARIED, ()) if one.roots), None)
+        if parting is None or self.ended_by or self.asked.hold == ():
+            return
+        if current_rank() is not None:
+            self.not_held = "several ranks would have to make the same further runs"
+            return
+        candidates = self._candidates(found)
+        if not candidates:
+            self.not_held = "nothing that could be held here can explain it"
+            return
+        suspected, sure = suspects(parting.roots, candidates)
+        recordings = [self.recordings["run 1"], self.recordings[self.names[id(parting)]]]
+        several = "the circumstances" if len(candidates) > 1 else "the circumstance"
+        say(
+            f"tracer: {self.names[id(parting)]} diverges from run 1: at most {MOST_RUNS} further runs, in which"
+            f" {several} that may explain it are held ({', '.join(candidates)})"
+        )
+        holding = _Held(self, found)
+        search = Search(
+            unheld=recordings,
+            first=parting.roots[0],
+            candidates=candidates,
+            suspected=suspected,
+            sure=sure,
+            run=holding.run,
+            asked=self.asked.hold is not None,
+        )
+        self.held = search.find()
+
+    def _candidates(self, found: Snapshot | None) -> list[Circumstance]:
+        """What can be held here and may explain that two runs part."""
+        named = self.asked.hold
+        candidates = []
+        for one in Circumstance if named is None else named:
+            why = self._why_not_held(one, found)
+            if one.held is not None and not why:
+                candidates.append(one)
+            elif why and named is not None:
+                say(f"tracer: {one} is not held: {why}")
+        return candidates
+
+    def _why_not_held(self, one: Circumstance, found: Snapshot | None) -> str:
+        """Why holding ``one`` would change nothing; empty where it would."""
+        if one.held is not None and (why := one.held.why_not()):
+            return why
+        if one is Circumstance.HASH_SEED and os.environ.get(HASH_SEED, "random") != "random":
+            return f"{HASH_SEED} is set already"
+        if one is Circumstance.SETTINGS and not self._planned():
+            return "the plan makes no setting"
+        if one is Circumstance.THREADS and self._threads() == 1:
+            return "one thread computes already"
+        if one is Circumstance.FOLDER:
+            if found is None or found.is_too_large:
+                return "the working directory holds too many files to be copied"
+            return "" if found.changed() else "no run changed anything in the working directory"
+        return ""
+
+    def _planned(self) -> dict[str, FactValue]:
+        planned = self.report.planned_settings if self.report is not None else {}
+        return {name: value for name, value in planned.items() if self.sets.get(name) != value}
+
+    def _threads(self) -> int:
+        base = self.recordings.get("run 1")
         threads = base.environment.num_threads if base is not None and base.environment is not None else None
-        changed = variables_of(arm, os.environ, threads=threads or os.cpu_count() or 1)
-        variables = {**variables_among(self.sets), **changed}
-        code, stopped = launching.run(order, variables, self.started, has_parted)
-        self.started += 1
+        return threads or os.cpu_count() or 1
+
+    def _run(self, file: str, name: str, varied: Circumstance | None = None, base: Recording | None = None) -> Run:
+        change = varied.varied if varied is not None else None
+        output = self._output(file)
+        order = Order(
+            task=self.asked.task,
+            output=str(output),
+            varied=varied,
+            settings=self.sets,
+            began=self.began,
+            temporary=self._another_temporary() if varied is Circumstance.ENVIRONMENT else "",
+            scratch=str(self.scratch),
+        )
+        has_parted = self._parted_from(base, output) if self.asked.first and base is not None else None
+        say(f"tracer: {name}{f' ({change.words})' if change is not None else ''}")
+        code, stopped = self._launch(order, [change] if change is not None else [], has_parted)
         if stopped:
             self.ended_by = launching.ENDING.by
         if code == COULD_NOT_BEGIN:
             raise UsageError(f"{name} of {self.asked.task.target} could not begin", hint="the line above says why")
-        run = Run(name=name, file=output.name, arm=arm, code=code, stopped=stopped)
-        if code and not stopped:
-            say(f"tracer: {name} ended with exit code {code}")
+        arm = varied.value if varied is not None else UNVARIED
+        return self._made(Run(name=name, file=output.name, arm=arm, code=code, stopped=stopped))
+
+    def _another_temporary(self) -> str:
+        folder = self.scratch / "temporary"
+        folder.mkdir(exist_ok=True)
+        return str(folder)
+
+    def _output(self, file: str) -> Path:
+        """Where a run's trace goes; what an earlier one left there is removed."""
+        output = self.asked.folder / f"{file}.json"
+        for left in (output, output.with_suffix(".values")):
+            left.unlink(missing_ok=True)
+        return Path(os.path.abspath(output))
+
+    def _made(self, run: Run) -> Run:
+        if run.code and not run.stopped:
+            say(f"tracer: {run.name} ended with exit code {run.code}")
         self.runs.append(run)
         return run
 
-    def _recording(self, run: Run) -> Recording | None:
+    def _launch(
+        self,
+        order: Order,
+        changes: Sequence[Change],
+        ends: Callable[[], bool] | None,
+        folder: Path | None = None,
+    ) -> tuple[int, bool]:
+        """Start a run under ``changes`` and wait for it: its exit code, and whether it was ended early."""
+        start = Start(os.environ, self._threads(), order.planned)
+        variables = dict(variables_among(self.sets))
+        for change in changes:
+            variables |= change.variables(start)
+        before_exec = next((change.before_exec for change in changes if change.before_exec is not None), None)
+        began = time.monotonic()
         try:
-            return read_recording(self.asked.folder / run.file)
-        except TraceError:
-            return None
+            return launching.run(order, variables, self.started, ends, folder=folder, before_exec=before_exec)
+        finally:
+            self.started += 1
+            self.longest = max(self.longest, time.monotonic() - began)
+
+    def _recording(self, run: Run) -> Recording | None:
+        """What ``run`` recorded, read once; ``None`` where that is nothing."""
+        if run.name not in self.recordings:
+            try:
+                self.recordings[run.name] = read_recording(self.asked.folder / run.file)
+            except TraceError:
+                return None
+        return self.recordings[run.name]
 
     def _parted_from(self, base: Recording, output: Path) -> Callable[[], bool]:
         def has_parted() -> bool:
@@ -138,10 +274,11 @@ class _Series:
 
         return has_parted
 
-    def _note(self, arm: Arm, base: Recording, other: Recording) -> None:
+    def _note(self, arm: str, base: Recording, other: Recording) -> None:
         """What the reader must know of an arm: above all that it changed nothing."""
-        note = without_effect(arm) or CANNOT.get(arm, "")
-        if arm is Arm.THREADS and base.environment is not None and other.environment is not None:
+        varied = next((one.varied for one in Circumstance if one.value == arm), None)
+        note = "" if varied is None else varied.why_not() or varied.cannot
+        if arm == Circumstance.THREADS.value and base.environment is not None and other.environment is not None:
             before, after = base.environment.num_threads, other.environment.num_threads
             note = f"{before} threads, then {after}"
             if before == after:
@@ -152,11 +289,12 @@ class _Series:
         """What all runs together showed."""
         recordings = {run.name: recording for run in self.runs if (recording := self._recording(run)) is not None}
         roots = with_arms(self.compared)
-        found = outcomes(self.compared, roots, SAID, self.notes)
+        words = {one.value: one.varied.words for one in Circumstance if one.varied is not None}
+        found = outcomes(self.compared, roots, {UNVARIED: "nothing", **words}, self.notes)
         every = [one for divergences in self.compared.values() for one in divergences]
         parting = [one for one in every if not one.agrees or one.ends]
         shown = parting[0] if parting else every[0]
-        if parting and (unvaried := [one for one in self.compared.get(Arm.UNVARIED, ()) if not one.agrees or one.ends]):
+        if parting and (unvaried := [one for one in self.compared.get(UNVARIED, ()) if not one.agrees or one.ends]):
             shown = min(unvaried, key=lambda one: one.begins)
         return Repeated(
             name=os.path.basename(os.path.normpath(self.asked.task.target)),
@@ -171,6 +309,8 @@ class _Series:
             settings=settings,
             sets=self.sets,
             as_it_stands=as_it_stands,
+            held=self.held,
+            not_held=self.not_held,
             ended_by=self.ended_by,
             not_followed=not_followed(recordings.values()),
         )
@@ -183,18 +323,93 @@ class _Series:
         )
 
 
+class _Held:
+    """Makes runs of a series in which circumstances are held.
+
+    Where a run changes the working directory, all of these run in copies of it: one that holds the folder in a fresh
+    one, others where such a run has been before, as the second run found what the first had left.
+    """
+
+    def __init__(self, series: _Series, found: Snapshot | None) -> None:
+        self._series, self._found = series, found
+        self._in_copies = found is not None and not found.is_too_large and found.changed()
+        self._used: Path | None = None
+        self._count = 0
+        self._limit = 3 * series.longest + _PATIENCE
+
+    def run(self, held: Holds) -> Tried | None:
+        """Make one; ``None`` where a signal is to end everything."""
+        series = self._series
+        if launching.ENDING.by:
+            series.ended_by = launching.ENDING.by
+            return None
+        self._count += 1
+        names = [one for one in Circumstance if one in held]
+        output = series._output(f"{series.held_prefix}{self._count}")
+        folder = self._folder(held)
+        say(f"tracer: held {self._count} ({', '.join(names) or 'nothing'})")
+        order = Order(
+            task=series.asked.task if folder is None else _within(series.asked.task, folder),
+            output=str(output),
+            held=tuple(names),
+            settings=series.sets,
+            planned=series._planned() if Circumstance.SETTINGS in held else {},
+            began=series.began,
+            temporary=str(temporary_of(folder)) if folder is not None else "",
+            scratch=str(series.scratch),
+        )
+        deadline = time.monotonic() + self._limit
+        changes = [one.held for one in names if one.held is not None]
+        code, stopped = series._launch(order, changes, lambda: time.monotonic() > deadline, folder)
+        if launching.ENDING.by:
+            series.ended_by = launching.ENDING.by
+            return None
+        run = Run(name=f"held {self._count}", file=output.name, held=tuple(names), code=code, stopped=stopped)
+        series._made(run)
+        return Tried(held, series._recording(run), self._problem(run))
+
+    def _problem(self, run: Run) -> str:
+        if run.stopped:
+            return f"a run was ended that took more than {self._limit:.0f} seconds"
+        if run.code not in {one.code for one in self._series.runs if not one.held and one.arm == UNVARIED}:
+            return f"the script ends with exit code {run.code} then"
+        return ""
+
+    def _folder(self, held: Holds) -> Path | None:
+        if self._found is None or not self._in_copies:
+            return None
+        if Circumstance.FOLDER in held:
+            folder = self._found.copy()
+            self._used = self._used or folder
+            return folder
+        if self._used is None:
+            self._used = self._found.copy()
+        return self._used
+
+
+def _within(task: Task, folder: Path) -> Task:
+    """``task`` in a copy of the working directory: a script that is named by its whole path is that of the copy."""
+    here = os.path.join(os.getcwd(), "")
+    if task.as_module or not task.target.startswith(here):
+        return task
+    return msgspec.structs.replace(task, target=os.path.join(folder, task.target[len(here) :]))
+
+
 def repeat_script(asked: Asked) -> Result:
     """Run the task as ``asked``, and compare. Raises ``UsageError`` or ``TraceError`` in one line.
 
     With ``settings="planned"`` the runs are made twice: as the program stands, which gives the plan, and under it.
     Within ``launching.ENDING.noted()`` a signal ends the runs, and the result is what was compared until then.
     """
-    with _made(asked.folder):
+    with _made(asked.folder), _scratch() as scratch:
+        can_hold = asked.hold != () and current_rank() is None
+        found = Snapshot(Path.cwd(), asked.folder, scratch) if can_hold else None
         if asked.settings != PLANNED:
-            series = _Series(asked, "run-", NAMED[asked.settings], 0)
+            series = _Series(asked, scratch, "run-", NAMED[asked.settings])
             series.go()
+            series.hold(found)
             return Result(repeated=series.result(asked.settings), report=series.report)
-        plain = _Series(msgspec.structs.replace(asked, arms=()), "run-", {}, 0)
+        plain = _Series(msgspec.structs.replace(asked, arms=()), scratch, "run-", {})
         plain.go()
         before = plain.result(Settings.RECORDED.value)
         if plain.ended_by:
@@ -202,9 +417,10 @@ def repeat_script(asked: Asked) -> Result:
         if plain.report is None:
             raise TraceError("run 1 left no trace, so there is no plan", hint="let the script end by itself")
         sets = plain.report.planned_settings
-        series = _Series(asked, "planned-", sets, plain.started)
+        series = _Series(asked, scratch, "planned-", sets, plain.started)
         try:
             series.go()
+            series.hold(found)
         except EndedEarly:
             before = msgspec.structs.replace(before, ended_by=launching.ENDING.by)
             return Result(repeated=before, report=plain.report)
@@ -212,11 +428,27 @@ def repeat_script(asked: Asked) -> Result:
 
 
 @contextmanager
+def _scratch() -> Iterator[Path]:
+    """A folder of this job's own, which goes with it."""
+    folder = Path(tempfile.mkdtemp(prefix="tracer-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
 def _made(folder: Path) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for earlier in ("repeat.json", "repeat.html"):  # would be taken for this one's, if it is killed
-            (folder / earlier).unlink(missing_ok=True)
+        earlier = [
+            folder / "repeat.json",
+            folder / "repeat.html",
+            *folder.glob("held-*"),
+            *folder.glob("planned-held-*"),
+        ]
+        for left in earlier:  # would be taken for this one's, if it is killed
+            left.unlink(missing_ok=True)
     except OSError as problem:
         raise UsageError(f"cannot make {folder}: {problem.strerror}", hint="choose another folder with -o") from problem
     yield

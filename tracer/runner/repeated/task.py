@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tracer.divergence.repeated import Arm
+from tracer.runner.repeated.circumstances.declared import Circumstance
 from tracer.runner.steps import Steps
 from tracer.trace.records import FactValue
 
@@ -30,6 +30,15 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
     task: Task
     output: str
-    arm: Arm = Arm.UNVARIED
+    varied: Circumstance | None = None
+    held: tuple[Circumstance, ...] = ()
     settings: dict[str, FactValue] = {}
     """Made before the script's first line; variables among them stand in the environment already."""
+    planned: dict[str, FactValue] = {}
+    """Those that the first run's plan makes, for a run in which they are held."""
+    began: int = 0
+    """The moment at which all runs began, in nanoseconds after 1970."""
+    temporary: str = ""
+    """The folder for temporary files, where it is not the system's."""
+    scratch: str = ""
+    """The job's own folder, to be removed if the job is gone."""

@@ -30,7 +30,8 @@ import copy, datetime, pickle, time
 real, day, was = datetime.datetime, datetime.date, datetime.date.today()
 before = (time.time(), time.time_ns(), time.localtime(), time.monotonic())
 from tracer.runner.repeated.circumstances.clock import AHEAD, shift_clock
-shift_clock()
+from tracer.runner.repeated.circumstances.replacing import Replacements
+shift_clock(Replacements())
 assert AHEAD <= time.time() - before[0] < AHEAD + 60
 assert AHEAD <= (time.time_ns() - before[1]) / 1e9 < AHEAD + 60
 assert time.monotonic() - before[3] < 60
@@ -58,11 +59,12 @@ def test_another_host_bears_another_name_and_lists_folders_backwards(tmp_path: P
     run(
         """
 import glob, os, pathlib, platform, shutil, socket, tempfile
-from tracer.runner.repeated.circumstances.host import NAME, become_another_host
+from tracer.runner.repeated.circumstances.environment import VARIED_NAME as NAME, become_another_host
+from tracer.runner.repeated.circumstances.replacing import Replacements
 os.mkdir("d")
 for name in "acb":
     open(f"d/{name}", "w").close()
-become_another_host()
+become_another_host(Replacements())
 assert socket.gethostname() == platform.node() == os.uname().nodename == os.uname()[1] == NAME
 assert os.listdir("d") == ["c", "b", "a"] and [one.name for one in os.scandir("d")] == ["c", "b", "a"]
 assert [one.name for one in pathlib.Path("d").iterdir()] == ["c", "b", "a"]
@@ -83,8 +85,9 @@ def test_whoever_was_asked_first_answers_last_and_every_answer_is_right(tmp_path
         """
 import multiprocessing, threading
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from tracer.runner.repeated.circumstances.arrival import hold_up_workers
-hold_up_workers()
+from tracer.runner.repeated.circumstances.order import hold_up_workers
+from tracer.runner.repeated.circumstances.replacing import Replacements
+hold_up_workers(Replacements())
 import multiprocessing.pool
 with ThreadPoolExecutor(2) as pool:
     asked = [pool.submit(pow, 2, number) for number in range(2)]
@@ -104,7 +107,8 @@ def test_fresh_memory_holds_other_bytes(tmp_path: Path) -> None:
         """
 import torch
 from tracer.runner.repeated.circumstances.memory import fill_fresh_memory
-fill_fresh_memory()
+from tracer.runner.repeated.circumstances.replacing import Replacements
+fill_fresh_memory(Replacements())
 for size in (64, 5_000, 3_000_000):
     assert torch.empty(size, dtype=torch.uint8).unique().tolist() == [0x55]
 """,
@@ -122,7 +126,9 @@ def test_the_plans_settings_are_made_before_the_script_and_the_rest_are_variable
         """
 import random
 from tracer.runner.repeated.circumstances.planned import make_before_the_script
-make_before_the_script({"deterministic_mode": "on", "cudnn_benchmark": False, "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+from tracer.runner.repeated.circumstances.replacing import Replacements
+make_before_the_script(Replacements(), {"deterministic_mode": "on", "cudnn_benchmark": False,
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
     "seed.torch": True, "seed.python": True, "seed.numpy": True})
 import numpy, torch
 assert torch.are_deterministic_algorithms_enabled() and torch.initial_seed() == 0
@@ -139,6 +145,6 @@ def test_filling_a_devices_memory_is_no_call_of_the_program(monkeypatch: pytest.
     monkeypatch.setattr(torch, "full", lambda *args, device, **kwargs: filled.append(full(*args, **kwargs)))
     with DeterminismTracer() as tracer:
         torch.ones(2)
-        memory._fill_device()
+        memory._fill_device(1)
     assert len(filled) == memory._SMALL_BLOCKS
     assert [group.op for group in tracer.trace.calls] == ["aten.ones.default"]

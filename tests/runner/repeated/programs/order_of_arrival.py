@@ -1,4 +1,4 @@
-# vary: workers
+# vary: order
 # Whoever is done first comes first.
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed

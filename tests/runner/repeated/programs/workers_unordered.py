@@ -1,4 +1,4 @@
-# vary: workers
+# vary: order
 import time
 
 import torch

@@ -1,1 +1,1 @@
-"""What an arm changes in a process before the script's first line: its clock, its host, who comes first, its memory."""
+"""What may differ between two runs without a change of the program: declared, varied and held."""

@@ -1,6 +1,6 @@
-"""A clock that is ahead: what Python code reads of the day's time, shifted for the whole process.
+"""Another clock than the machine's, for what Python code reads: one that is ahead, and one that ticks when it is read.
 
-``time.time`` and all that counts from it, ``date.today`` among it, and ``datetime``'s ``now`` and ``utcnow``. The
+``time``'s clocks and all that counts from them, ``date.today`` among it, and ``datetime``'s ``now`` and ``utcnow``. The
 latter are written in C and ask the system itself, so a subclass stands in for ``datetime``; instances of the one pass
 for the other.
 """
@@ -9,45 +9,133 @@ from __future__ import annotations
 
 import copyreg
 import datetime
+import functools
+import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from tracer.runner.repeated.circumstances.replacing import Replacements
 
 #: A day, an hour, a minute and a second: a seed made of any of them is another one.
 AHEAD = 90_061
+#: What a clock that is held goes on by when it is read, in nanoseconds: loops that wait for a moment end.
+TICK = 10_000_000
+#: Where clocks stand that count from no date.
+_START = 1_000 * 10**9
+
+_CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
+#: The numbers by which ``time.clock_gettime`` knows them.
+_NUMBERED = {
+    "CLOCK_REALTIME": "time",
+    "CLOCK_MONOTONIC": "monotonic",
+    "CLOCK_MONOTONIC_RAW": "monotonic",
+    "CLOCK_BOOTTIME": "monotonic",
+    "CLOCK_PROCESS_CPUTIME_ID": "process_time",
+    "CLOCK_THREAD_CPUTIME_ID": "thread_time",
+}
+#: Whoever waits by the clock reads the machine's, or would wait for ever: these packages, and the tracer itself.
+_WAITS = frozenset(
+    {
+        *("asyncio", "concurrent", "http", "multiprocessing", "queue", "sched", "select", "selectors", "signal"),
+        *("socket", "socketserver", "ssl", "subprocess", "threading", "urllib", "tracer"),
+    }
+)
+_WAITS_IN_TORCH = ("torch.distributed", "torch.multiprocessing", "torch.utils.data", "torch._inductor")
+
+_Clock = Callable[[], int]
 
 
-def shift_clock(seconds: int = AHEAD) -> None:
-    """Put the clock ``seconds`` ahead, for good."""
-    _shift_time(seconds)
-    _shift_datetime(seconds)
+def shift_clock(replaced: Replacements) -> None:
+    """Put the day's clock ``AHEAD``."""
+    read = time.time_ns
+    _install(replaced, {"time": lambda: read() + AHEAD * 10**9})
 
 
-def _shift_time(seconds: int) -> None:
-    read, read_ns, clock_gettime = time.time, time.time_ns, getattr(time, "clock_gettime", None)
-    time.time = lambda: read() + seconds
-    time.time_ns = lambda: read_ns() + seconds * 10**9
+def hold_clock(replaced: Replacements, began: int) -> None:
+    """Let every clock begin at the same moment, ``began`` nanoseconds after 1970, and go on by ``TICK`` when read.
+
+    Each thread has ticks of its own: what one reads does not hang on how far another has come. Sleeping still sleeps,
+    and the clock goes on by as much.
+    """
+    ticks = threading.local()
+
+    def since(start: int) -> _Clock:
+        def read() -> int:
+            ticks.passed = getattr(ticks, "passed", 0) + TICK
+            return start + int(ticks.passed)
+
+        return read
+
+    _install(replaced, {name: since(began if name == "time" else _START) for name in _CLOCKS})
+    sleep = time.sleep
+
+    def slept(seconds: float) -> None:
+        sleep(seconds)
+        ticks.passed = getattr(ticks, "passed", 0) + int(seconds * 10**9)
+
+    replaced.put(time, "sleep", slept)
+
+
+def _install(replaced: Replacements, clocks: Mapping[str, _Clock]) -> None:
+    """Have ``clocks``, which answer in nanoseconds, read wherever ``time`` and ``datetime`` are asked."""
+    machines = {name: getattr(time, name) for name in _CLOCKS if hasattr(time, name)}
+    machines_ns = {name: getattr(time, f"{name}_ns") for name in _CLOCKS if hasattr(time, f"{name}_ns")}
+    for name, clock in clocks.items():
+        replaced.put(time, name, _read_by(clock, machines.get(name), 1e9))
+        replaced.put(time, f"{name}_ns", _read_by(clock, machines_ns.get(name), 1))
+    _replace_numbered(replaced, clocks)
+    _replace_calendar(replaced, lambda: clocks["time"]() / 1e9)
+    _replace_datetime(replaced, clocks["time"])
+
+
+def _read_by(clock: _Clock, machines: Any, unit: float) -> Callable[[], float]:
+    def read() -> float:
+        if _waits(sys._getframe(1).f_globals.get("__name__") or ""):
+            return machines()  # type: ignore[no-any-return]
+        return clock() if unit == 1 else clock() / unit
+
+    return read
+
+
+def _waits(module: str) -> bool:
+    return module.partition(".")[0] in _WAITS or module.startswith(_WAITS_IN_TORCH)
+
+
+def _replace_numbered(replaced: Replacements, clocks: Mapping[str, _Clock]) -> None:
+    numbers = {getattr(time, name): clock for name, clock in _NUMBERED.items() if hasattr(time, name)}
+    for name, unit in (("clock_gettime", 1e9), ("clock_gettime_ns", 1)):
+        machines = getattr(time, name, None)
+        if machines is None:
+            continue
+        reads = {
+            number: _read_by(clocks[clock], functools.partial(machines, number), unit)
+            for number, clock in numbers.items()
+            if clock in clocks
+        }
+        replaced.put(time, name, functools.partial(_read_numbered, reads, machines))
+
+
+def _read_numbered(reads: Mapping[int, Callable[[], float]], machines: Callable[[int], float], number: int) -> float:
+    return reads[number]() if number in reads else machines(number)
+
+
+def _replace_calendar(replaced: Replacements, now: Callable[[], float]) -> None:
     for name in ("localtime", "gmtime", "ctime"):
-        setattr(time, name, _of_seconds(getattr(time, name), lambda: read() + seconds))
+        replaced.put(time, name, _of_seconds(getattr(time, name), now))
     asctime, strftime, localtime = time.asctime, time.strftime, time.localtime
-    time.asctime = lambda moment=None: asctime(localtime() if moment is None else moment)
-    time.strftime = lambda form, moment=None: strftime(form, localtime() if moment is None else moment)
-    if clock_gettime is not None:
-        realtime = time.CLOCK_REALTIME
-
-        def shifted(clock: int) -> float:
-            return float(clock_gettime(clock)) + (seconds if clock == realtime else 0)
-
-        time.clock_gettime = shifted
+    replaced.put(time, "asctime", lambda moment=None: asctime(localtime() if moment is None else moment))
+    replaced.put(time, "strftime", lambda form, moment=None: strftime(form, localtime() if moment is None else moment))
 
 
 def _of_seconds(function: Callable[..., Any], now: Callable[[], float]) -> Callable[..., Any]:
     return lambda moment=None: function(now() if moment is None else moment)
 
 
-def _shift_datetime(seconds: int) -> None:
+def _replace_datetime(replaced: Replacements, now: _Clock) -> None:
     real = datetime.datetime
-    ahead = datetime.timedelta(seconds=seconds)
+    epoch = real(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
     class Passing(type):
         """What the C code makes is an instance too."""
@@ -59,17 +147,18 @@ def _shift_datetime(seconds: int) -> None:
             return issubclass(one, vars(cls)["_stands_for"])
 
     class Moment(real, metaclass=Passing):  # type: ignore[misc,valid-type]
-        """``datetime.datetime``, ahead."""
+        """``datetime.datetime`` by another clock."""
 
         _stands_for = real
 
         @classmethod
         def now(cls, tz: datetime.tzinfo | None = None) -> Any:
-            return cls._of(real.now(tz) + ahead)
+            moment = (epoch + datetime.timedelta(microseconds=now() // 1000)).astimezone(tz)
+            return cls._of(moment if tz is not None else moment.replace(tzinfo=None))
 
         @classmethod
         def utcnow(cls) -> Any:
-            return cls._of(real.now(datetime.timezone.utc).replace(tzinfo=None) + ahead)
+            return cls._of((epoch + datetime.timedelta(microseconds=now() // 1000)).replace(tzinfo=None))
 
         @classmethod
         def _of(cls, one: datetime.datetime) -> Any:
@@ -77,8 +166,10 @@ def _shift_datetime(seconds: int) -> None:
 
     Moment.__name__ = Moment.__qualname__ = real.__name__
     Moment.__module__ = "datetime"
+    was = copyreg.dispatch_table.get(real)
     copyreg.pickle(real, _pickled_as(Moment))
-    datetime.datetime = Moment  # type: ignore[misc]
+    replaced.then(lambda: copyreg.dispatch_table.pop(real) if was is None else copyreg.pickle(real, was))
+    replaced.put(datetime, "datetime", Moment)
 
 
 def _pickled_as(ours: type) -> Callable[[Any], tuple[Any, ...]]:

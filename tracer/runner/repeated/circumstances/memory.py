@@ -1,4 +1,4 @@
-"""Fresh memory that holds other bytes, so that what reads it unwritten gives itself away.
+"""Fresh memory that holds other bytes, so that what reads it unwritten gives itself away, or zeros.
 
 On the CPU glibc fills what it hands out and takes back, told by a variable as the process starts; a process that runs
 already is told as well. On CUDA the caching allocator is given blocks that were written, and hands them out: as soon as
@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 from collections.abc import Mapping
 from contextlib import suppress
 
-from tracer.runner.imports import when_imported
+from tracer.runner.repeated.circumstances.replacing import Replacements
 
 VARIABLE = "MALLOC_PERTURB_"
 #: Bytes that are freed are filled with this one, bytes that are handed out with its complement.
 _BYTES = ("170", "85")
+#: Bytes that are handed out are zeros.
+ZEROS = "255"
 _M_PERTURB = -6  # malloc.h of glibc
 
 #: Blocks of CUDA's that are filled: the allocator keeps small ones and large ones apart.
@@ -30,22 +33,31 @@ def other_byte(environ: Mapping[str, str]) -> str:
     return _BYTES[0] if environ.get(VARIABLE) != _BYTES[0] else _BYTES[1]
 
 
-def fill_fresh_memory() -> None:
-    """Have fresh memory filled from now on, by the byte that the variable says."""
+def why_not() -> str:
+    """Why fresh memory on the CPU is left as it is; empty where it is filled."""
+    is_glibc = platform.libc_ver()[0] == "glibc"
+    return "" if is_glibc else "fresh memory on the CPU can be filled with glibc alone; that of CUDA's allocator was"
+
+
+def fill_fresh_memory(replaced: Replacements, byte: str = "") -> None:
+    """Have fresh memory filled from now on, by ``byte``, or the one that the variable says."""
+    number = int(byte or os.environ.get(VARIABLE, _BYTES[0]))
     with suppress(OSError, AttributeError, ValueError):
-        ctypes.CDLL(None).mallopt(_M_PERTURB, int(os.environ.get(VARIABLE, _BYTES[0])))
-    when_imported("torch", _fill_when_cuda_starts)
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_PERTURB, number)
+        replaced.then(lambda: mallopt(_M_PERTURB, 0))
+    replaced.when_imported("torch", lambda: _fill_when_cuda_starts(number ^ 255))
 
 
-def _fill_when_cuda_starts() -> None:
+def _fill_when_cuda_starts(byte: int) -> None:
     import torch
 
     queue = getattr(torch.cuda, "_lazy_call", None)
     if queue is not None and torch.version.cuda is not None:
-        queue(_fill_device)
+        queue(lambda: _fill_device(byte))
 
 
-def _fill_device() -> None:
+def _fill_device(byte: int) -> None:
     import torch
 
     from tracer.recording.stepping_aside import without_recording
@@ -53,5 +65,5 @@ def _fill_device() -> None:
     with without_recording(), suppress(RuntimeError):  # CUDA starts as the program runs; a device may be full already
         free, _ = torch.cuda.mem_get_info()
         sizes = [_SMALL] * _SMALL_BLOCKS + [_LARGE] * (free // 2 // _LARGE)
-        blocks = [torch.full((size,), int(_BYTES[1]), dtype=torch.uint8, device="cuda") for size in sizes]
+        blocks = [torch.full((size,), byte, dtype=torch.uint8, device="cuda") for size in sizes]
         del blocks

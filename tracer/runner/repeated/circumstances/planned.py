@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 
 from tracer.errors import UsageError
-from tracer.runner.imports import when_imported
+from tracer.runner.repeated.circumstances.replacing import Replacements
 from tracer.tables.settings.declared import SEEDS, declared
 from tracer.trace.records import FactValue
 
@@ -23,21 +23,21 @@ def variables_among(settings: Mapping[str, FactValue]) -> dict[str, str]:
     }
 
 
-def make_before_the_script(settings: Mapping[str, FactValue]) -> None:
+def make_before_the_script(replaced: Replacements, settings: Mapping[str, FactValue]) -> None:
     """Make what is not a variable: torch's as soon as it is imported, seeds as their packages are."""
     if settings.get("seed.python"):
         random.seed(SEED)
     if settings.get("seed.numpy"):
-        when_imported("numpy.random", _seed_numpy)
+        replaced.when_imported("numpy.random", _seed_numpy)
     of_torch = {name: value for name, value in settings.items() if name not in (*SEEDS, *variables_among(settings))}
-    when_imported("torch", lambda: _make(of_torch, seed=bool(settings.get("seed.torch"))))
+    replaced.when_imported("torch", lambda: _make(replaced, of_torch, seed=bool(settings.get("seed.torch"))))
 
 
 def _seed_numpy() -> None:
     sys.modules["numpy.random"].seed(SEED)
 
 
-def _make(settings: Mapping[str, FactValue], *, seed: bool) -> None:
+def _make(replaced: Replacements, settings: Mapping[str, FactValue], *, seed: bool) -> None:
     import torch
 
     from tracer.reproduction.making import make
@@ -46,6 +46,6 @@ def _make(settings: Mapping[str, FactValue], *, seed: bool) -> None:
         known = declared(name)
         if known is None:
             raise UsageError(f"{name} cannot be set before the script", hint="make the plan's change in the script")
-        make(known, value)
+        replaced.then(make(known, value))
     if seed:
         torch.manual_seed(SEED)

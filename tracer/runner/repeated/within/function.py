@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tracer.divergence import Recording, compare_recordings, read_recording
-from tracer.divergence.repeated import Arm, Repeated, Run, not_followed, outcomes, with_arms
+from tracer.divergence.repeated import UNVARIED, Repeated, Run, not_followed, outcomes, with_arms
 from tracer.errors import UsageError
-from tracer.runner.repeated.arms import SAID
 from tracer.runner.repeated.within.state import Kept, objects_of
 from tracer.session import DeterminismTracer, judge
 
@@ -83,7 +82,7 @@ def held_against_the_first(name: str, recordings: list[Recording], not_restored:
     base = recordings[0]
     findings = judge(base.trace).findings if base.trace is not None else None
     divergences = [compare_recordings(base, other, may_resume=False, findings=findings) for other in recordings[1:]]
-    compared = {Arm.UNVARIED: divergences}
+    compared = {UNVARIED: divergences}
     roots = with_arms(compared)
     parting = [one for one in divergences if not one.agrees]
     shown = min(parting, key=lambda one: one.begins) if parting else divergences[0]
@@ -95,7 +94,7 @@ def held_against_the_first(name: str, recordings: list[Recording], not_restored:
         divergence=shown,
         second=f"run {divergences.index(shown) + 2}",
         roots=roots,
-        arms=outcomes(compared, roots, SAID, {}),
+        arms=outcomes(compared, roots, {UNVARIED: "nothing"}, {}),
         not_restored=not_restored,
         not_followed=not_followed(recordings),
     )

@@ -8,42 +8,46 @@ import pytest
 
 from tests.runner.repeated.comparisons import divergence, repeated, root
 from tracer.divergence.causes import RootCause
-from tracer.divergence.repeated import Arm
 from tracer.errors import UsageError
 from tracer.plain import json_text
 from tracer.report.files.compared import repeated_json
 from tracer.report.sections.runs import repeated_headline, sensitive
-from tracer.runner.repeated.arms import CANNOT, SAID, parse_arms, variables_of
+from tracer.runner.repeated.circumstances.declared import Circumstance, Start, parse_held, parse_varied
 from tracer.runner.repeated.launching import _apart
 
 
-def test_all_is_every_arm_and_a_word_that_is_none_is_refused_with_those_that_are() -> None:
-    assert parse_arms("all") == tuple(arm for arm in Arm if arm is not Arm.UNVARIED)
-    assert parse_arms("time, memory") == (Arm.MEMORY, Arm.TIME)
-    with pytest.raises(UsageError, match=r"'sound' is no arm; choose of memory, threads, .*, all"):
-        parse_arms("memory,sound")
+def test_all_is_every_circumstance_and_another_word_is_refused_with_those_that_can_be_varied() -> None:
+    assert parse_varied("all") == tuple(one for one in Circumstance if one.varied is not None)
+    assert parse_held("all") == tuple(Circumstance)
+    assert parse_varied("clock, memory") == parse_varied("time,memory") == (Circumstance.CLOCK, Circumstance.MEMORY)
+    with pytest.raises(UsageError, match=r"unknown circumstance 'sound' for --vary") as refused:
+        parse_varied("memory,sound")
+    assert refused.value.hint.startswith("choose from hash-seed, clock")
 
 
-def test_every_arm_is_told_in_words() -> None:
-    assert set(SAID) == set(Arm)
-    assert set(CANNOT) < set(Arm)
+@pytest.mark.parametrize("one", list(Circumstance), ids=str)
+def test_each_circumstance_says_how_it_is_held_what_that_shows_and_what_it_cannot_reach(one: Circumstance) -> None:
+    assert one.held is not None
+    assert all((one.held_clause, one.shows, one.remedy, one.held.words, one.held.cannot))
 
 
-@pytest.mark.parametrize("arm", [Arm.MEMORY, Arm.THREADS, Arm.HASH_SEED])
+@pytest.mark.parametrize("one", [Circumstance.MEMORY, Circumstance.THREADS, Circumstance.HASH_SEED])
 @pytest.mark.parametrize("threads", [1, 8])
-def test_what_a_variable_changes_is_another_value_than_the_process_has(arm: Arm, threads: int) -> None:
-    once = variables_of(arm, {}, threads=threads)
+def test_what_a_variable_changes_is_another_value_than_the_process_has(one: Circumstance, threads: int) -> None:
+    assert one.varied is not None
+    once = one.varied.variables(Start({}, threads, {}))
     assert once
-    if arm is Arm.THREADS:
+    if one is Circumstance.THREADS:
         assert set(once.values()) == {"1" if threads == 8 else "2"}
     else:
-        again = variables_of(arm, once, threads=threads)
+        again = one.varied.variables(Start(once, threads, {}))
         assert all(again[name] != value for name, value in once.items())
 
 
 def test_a_root_of_the_unvaried_runs_is_the_program_itself_and_one_of_an_arm_alone_is_sensitive_to_it() -> None:
     found = repeated(
-        divergence(root(10)), {Arm.THREADS: divergence(root(10, RootCause.SETTING), root(20, op="aten.sum"))}
+        divergence(root(10)),
+        {Circumstance.THREADS.value: divergence(root(10, RootCause.SETTING), root(20, op="aten.sum"))},
     )
     assert [(one.location, one.arms, one.cause) for one in found.roots] == [
         ("train.py:10", ("unvaried", "threads"), RootCause.KERNEL),
@@ -51,22 +55,22 @@ def test_a_root_of_the_unvaried_runs_is_the_program_itself_and_one_of_an_arm_alo
     ]
     assert sensitive(found.roots[0]) == "It differs with nothing varied: it is the program itself."
     assert sensitive(found.roots[1]) == "It differs in threads alone: it is sensitive to that."
-    assert found.arms[Arm.THREADS].alone == 1
+    assert found.arms[Circumstance.THREADS.value].alone == 1
 
 
 def test_runs_that_part_in_an_arm_alone_do_not_agree_and_the_headline_says_which() -> None:
-    found = repeated(divergence(), {Arm.TIME: divergence(root(7, RootCause.DRAW))})
+    found = repeated(divergence(), {Circumstance.CLOCK.value: divergence(root(7, RootCause.DRAW))})
     assert not found.agrees
     assert found.first is not None
     assert found.first.location == "train.py:7"
     assert repeated_headline(found) == (
-        "2 runs agree in all 120 calls; under other circumstances (time) they part at train.py:7"
+        "2 runs agree in all 120 calls; under other circumstances (clock) they part at train.py:7"
         " (aten.index_put_, by a random draw)"
     )
 
 
 def test_the_json_has_the_contracts_fields() -> None:
-    found = repeated(divergence(root()), {Arm.TIME: divergence(root())})
+    found = repeated(divergence(root()), {Circumstance.CLOCK.value: divergence(root())})
     told = json.loads(json_text(repeated_json(found)))
     assert {"schema": 1, "agrees": False, "runs": 2, "calls_compared": 120}.items() <= told.items()
     assert told["first"] == told["roots"][0]
@@ -81,9 +85,9 @@ def test_the_json_has_the_contracts_fields() -> None:
         "called_from": "",
         "rule": "",
         "verdict": None,
-        "arms": ["unvaried", "time"],
+        "arms": ["unvaried", "clock"],
     }.items() <= told["first"].items()
-    assert {name: arm["agrees"] for name, arm in told["arms"].items()} == {"unvaried": False, "time": False}
+    assert {name: arm["agrees"] for name, arm in told["arms"].items()} == {"unvaried": False, "clock": False}
 
 
 def test_under_the_plan_the_headline_says_both() -> None:

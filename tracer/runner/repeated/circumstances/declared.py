@@ -1,0 +1,293 @@
+"""Each circumstance in one declaration: its name, its words, how it is varied and held, and what neither reaches.
+
+What variables can change is changed before the process starts; the rest inside it, before the script's first line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
+
+from tracer.divergence.causes import RootCause
+from tracer.errors import UsageError
+from tracer.names import NumberSource, Word
+from tracer.runner.repeated.circumstances import addresses, clock, entropy, environment, memory, order, planned
+from tracer.runner.repeated.circumstances.replacing import Replacements
+from tracer.trace.records import FactValue
+
+HASH_SEED = "PYTHONHASHSEED"
+ALL = "all"
+_THREADS = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+
+
+class Start(NamedTuple):
+    """What a process is started from: what variables may hang on."""
+
+    environ: Mapping[str, str]
+    threads: int
+    """Of the first run."""
+    planned: Mapping[str, FactValue]
+    """The settings that the first run's plan makes."""
+
+
+class Inside(NamedTuple):
+    """What a change inside a process is made with."""
+
+    replaced: Replacements
+    began: int
+    """The moment at which all runs began, in nanoseconds after 1970."""
+    planned: Mapping[str, FactValue]
+
+
+class Change(NamedTuple):
+    """How a circumstance is varied, or held."""
+
+    words: str
+    """What is changed, in a few words."""
+    variables: Callable[[Start], Mapping[str, str]] = lambda _: {}
+    before_exec: Callable[[], None] | None = None
+    """Called between fork and exec."""
+    inside: Callable[[Inside], None] | None = None
+    """Called before the script's first line."""
+    cannot: str = ""
+    """What it leaves as it was, for the reader to know."""
+    why_not: Callable[[], str] = lambda: ""
+    """Why it changes nothing on this machine; empty where it does."""
+    in_one_process: bool = False
+    """Can it be made, and put back, in a process that runs already?"""
+
+
+class Circumstance(Word):
+    """What may differ between two runs without a change of the program.
+
+    Each is declared by its name, the clause that says that it is held, what it shows where runs agree then, the remedy,
+    how it is varied and held (``None``: it is not), and what in a root suggests it.
+    """
+
+    _value_: str
+    held_clause: str
+    shows: str
+    remedy: str
+    varied: Change | None
+    held: Change | None
+    suggested_by: frozenset[Word]
+
+    HASH_SEED = (
+        "hash-seed",
+        "the hash seed is held",
+        "the order of a set or a hash reaches the step",
+        "sort what comes out of a set before its order matters, or export PYTHONHASHSEED=0 before Python starts",
+        Change(
+            "another seed for the hashes of strings",
+            variables=lambda start: {HASH_SEED: "1" if start.environ.get(HASH_SEED) != "1" else "2"},
+        ),
+        Change(
+            "PYTHONHASHSEED is 0",
+            variables=lambda _: {HASH_SEED: "0"},
+            cannot="objects that hash by their address, which addresses holds; programs that a script starts with a"
+            " seed of their own",
+        ),
+        (NumberSource.HASH, RootCause.INPUT_DATA, RootCause.STRUCTURE),
+    )
+    ADDRESSES = (
+        "addresses",
+        "addresses are held",
+        "the order of a set of objects, or a number made of an address, reaches the step",
+        "order objects by something of their own (a name, an index), and make no number of `id()` or a default hash",
+        None,
+        Change(
+            "memory is laid out alike in each run, without address randomization; the hash seed is held with it",
+            before_exec=addresses.lay_out_alike,
+            cannot="systems other than Linux; memory that several threads ask for at the same time",
+            why_not=addresses.why_not,
+        ),
+        (NumberSource.ADDRESS,),
+    )
+    CLOCK = (
+        "clock",
+        "the clock is held",
+        "a moment or a duration reaches the step",
+        "make nothing of the step hang on the clock: seed with a constant, count steps and not seconds",
+        Change(
+            "the clock that Python reads is a day, an hour, a minute and a second ahead",
+            inside=lambda run: clock.shift_clock(run.replaced),
+            cannot="clocks that compiled code reads, monotonic ones and the times of files are not shifted",
+        ),
+        Change(
+            "every clock that Python reads begins at the same moment, and goes on by a hundredth of a second when read",
+            inside=lambda run: clock.hold_clock(run.replaced, run.began),
+            cannot="clocks that compiled code reads (pandas, CUDA events), times of files, processes that are not"
+            " forked; Python's own waiting reads the machine's clock",
+            in_one_process=True,
+        ),
+        (NumberSource.CLOCK,),
+    )
+    ENTROPY = (
+        "entropy",
+        "the system's random numbers are held",
+        "a random number of the system, an unseeded generator or a process id reaches the step",
+        "seed every generator with a constant, and make no number of `os.urandom`, `uuid` or the process id",
+        None,
+        Change(
+            "os.urandom, secrets, uuid, process ids, temporary names and unseeded generators answer alike in each run",
+            inside=lambda run: entropy.hold_entropy(run.replaced),
+            cannot="`torch.Generator().seed()` and other compiled code that asks the system itself; /dev/urandom;"
+            " processes that are not forked; libraries see the real process id",
+            in_one_process=True,
+        ),
+        (NumberSource.ENTROPY, NumberSource.PROCESS_ID, RootCause.DRAW),
+    )
+    ORDER = (
+        "order",
+        "the order of workers is held",
+        "the order in which threads or processes finish reaches the step",
+        "take results in the order in which they were asked for (`map`, `imap`, `future.result()` in turn,"
+        " `DataLoader(in_order=True)`)",
+        Change(
+            "workers and threads of a pool answer in another order",
+            inside=lambda run: order.hold_up_workers(run.replaced),
+            cannot="workers that are not forked, and pools that are not Python's own, answer as they did",
+        ),
+        Change(
+            "pools of threads and processes have one worker, and loaders give batches in the order of their sampler",
+            inside=lambda run: order.answer_in_order(run.replaced),
+            cannot="pools that are not Python's own; threads and processes that share memory of their own",
+            in_one_process=True,
+        ),
+        (),
+    )
+    FOLDER = (
+        "folder",
+        "each run starts in the folder that the first one found",
+        "a run reads what an earlier run left behind",
+        "write each run into a folder of its own, or remove what an earlier run left before the step reads it",
+        None,
+        Change(
+            "each run starts in a fresh copy of the working directory as the first one found it, and of an empty folder"
+            " for temporary files",
+            cannot="absolute paths, the home folder and caches in it, databases and services",
+        ),
+        (RootCause.INITIAL_STATE, RootCause.STRUCTURE),
+    )
+    THREADS = (
+        "threads",
+        "one thread computes",
+        "the order in which threads add up reaches the step",
+        "set the number of threads to a constant (OMP_NUM_THREADS), and use ops that do not add in any order",
+        Change(
+            "another number of threads",
+            variables=lambda start: dict.fromkeys(_THREADS, "1" if start.threads > 1 else "2"),
+        ),
+        Change(
+            "one thread, by OMP_NUM_THREADS and its like",
+            variables=lambda _: dict.fromkeys(_THREADS, "1"),
+            cannot="a program that sets the number itself; threads that are not OpenMP's; the GPU",
+        ),
+        (RootCause.KERNEL, RootCause.SETTING),
+    )
+    MEMORY = (
+        "memory",
+        "fresh memory is zero",
+        "memory that nobody wrote is read",
+        "write memory before it is read: `torch.zeros` where `torch.empty` stands",
+        Change(
+            "fresh memory holds other bytes",
+            variables=lambda start: {memory.VARIABLE: memory.other_byte(start.environ)},
+            inside=lambda run: memory.fill_fresh_memory(run.replaced),
+            cannot="memory inside a library's own pools is not reached",
+            why_not=memory.why_not,
+        ),
+        Change(
+            "fresh memory is zeros",
+            variables=lambda _: {memory.VARIABLE: memory.ZEROS},
+            inside=lambda run: memory.fill_fresh_memory(run.replaced, memory.ZEROS),
+            cannot="memory inside a library's own pools; memory that CUDA's allocator hands out a second time",
+            why_not=memory.why_not,
+            in_one_process=True,
+        ),
+        (RootCause.UNWRITTEN_MEMORY,),
+    )
+    SETTINGS = (
+        "settings",
+        "the plan's settings are made",
+        "a kernel or a generator that these settings decide differs from run to run",
+        "make the settings of the plan before the first line that uses torch",
+        None,
+        Change(
+            "the settings that the first run's plan asks for",
+            variables=lambda start: planned.variables_among(start.planned),
+            inside=lambda run: planned.make_before_the_script(run.replaced, run.planned),
+            cannot="lines of the script that set a setting again; the plan's changes of code",
+        ),
+        (RootCause.KERNEL, RootCause.SETTING),
+    )
+    ENVIRONMENT = (
+        "environment",
+        "the machine's name, load and folders are held",
+        "the host's name or load, or the order in which a folder lists its files, reaches the step",
+        "sort what a folder lists, and make nothing of the step hang on the host",
+        Change(
+            "another user and host by name, another folder for temporary files, folders listed backwards",
+            variables=lambda _: environment.names_of_somebody("somebody-else", environment.VARIED_NAME),
+            inside=lambda run: environment.become_another_host(run.replaced),
+            cannot="the home folder and the working directory stay, since paths hang on them",
+        ),
+        Change(
+            "one user and host by name, one load, folders listed by name",
+            variables=lambda _: environment.names_of_somebody("somebody", environment.HELD_NAME),
+            inside=lambda run: environment.hold_host(run.replaced),
+            cannot="numbers of the machine that compiled code reads; other variables; the network",
+            in_one_process=True,
+        ),
+        (),
+    )
+
+    def __new__(
+        cls,
+        name: str,
+        held_clause: str,
+        shows: str,
+        remedy: str,
+        varied: Change | None,
+        held: Change | None,
+        suggested_by: Collection[Word],
+    ) -> Circumstance:
+        """Declare one."""
+        one = str.__new__(cls, name)
+        one._value_ = name
+        one.held_clause, one.shows, one.remedy = held_clause, shows, remedy
+        one.varied, one.held, one.suggested_by = varied, held, frozenset(suggested_by)
+        return one
+
+    @property
+    def is_chance(self) -> bool:
+        """Does it differ between two runs on one machine by itself? The others change what is computed when held."""
+        return self not in (Circumstance.THREADS, Circumstance.SETTINGS, Circumstance.ENVIRONMENT)
+
+
+#: What these were called before.
+_FORMERLY = {"workers": "order", "time": "clock"}
+
+
+def parse_varied(text: str) -> tuple[Circumstance, ...]:
+    """``memory,threads``, or ``all``, in their own order. Raises ``UsageError`` for another word."""
+    return _parsed(text, "--vary", [one for one in Circumstance if one.varied is not None])
+
+
+def parse_held(text: str) -> tuple[Circumstance, ...]:
+    """As ``parse_varied``, of those that can be held."""
+    return _parsed(text, "--hold", [one for one in Circumstance if one.held is not None])
+
+
+def _parsed(text: str, option: str, choices: list[Circumstance]) -> tuple[Circumstance, ...]:
+    named = [_FORMERLY.get(word.strip(), word.strip()) for word in text.split(",")]
+    if unknown := [word for word in named if word != ALL and word not in choices]:
+        listed = ", ".join([*(one.value for one in choices), ALL])
+        raise UsageError(f"unknown circumstance {unknown[0]!r} for {option}", hint=f"choose from {listed}")
+    return tuple(one for one in choices if ALL in named or one.value in named)

@@ -1,0 +1,125 @@
+"""The working directory as the first run found it, kept so that later runs can start in a fresh copy of it.
+
+What is small is copied before the first run. What is large is linked in a copy, as long as it is what it was; folders
+of version control and of environments are linked as a whole.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+#: Bytes of a file, and of all files, that are copied; entries that are looked at.
+MOST_OF_A_FILE, MOST_OF_ALL, MOST_ENTRIES = 8 << 20, 64 << 20, 20_000
+#: Folders that no training writes to.
+_LINKED = frozenset({".git", ".hg", ".svn", ".venv", "venv", "node_modules", ".mypy_cache", ".ruff_cache"})
+_IGNORED = frozenset({"__pycache__", ".pytest_cache"})
+
+
+class Entry(NamedTuple):
+    """A file, a link or a folder, below the working directory."""
+
+    path: str
+    is_folder: bool
+    is_linked: bool
+    """Is it linked in a copy, and not looked into?"""
+    stamp: tuple[int, int, int]
+    """Its size, the time of its last change, and its inode: another one where it was written."""
+
+
+class Snapshot:
+    """The working directory as it stands now; what is kept of it and its copies stand in ``root``."""
+
+    def __init__(self, folder: Path, output: Path, root: Path) -> None:
+        self.folder = folder
+        self._output = os.path.abspath(output)
+        self.root = root
+        self._saved = self.root / "found"
+        self._copies = 0
+        found = list(self._entries())
+        self.is_too_large = len(found) > MOST_ENTRIES
+        self._entries_found = {entry.path: entry for entry in found[:MOST_ENTRIES]}
+        self.lost: tuple[str, ...] = ()
+        """Files that a run changed and that are too large to be put back, by their last copy."""
+        self._save()
+
+    def changed(self) -> bool:
+        """Did anything in the folder change since?"""
+        now = {entry.path: entry for entry in self._entries() if not entry.is_folder}
+        then = {path: entry for path, entry in self._entries_found.items() if not entry.is_folder}
+        return now != then
+
+    def copy(self) -> Path:
+        """A fresh copy of the folder as it was found; beside it, an empty folder for temporary files."""
+        self._copies += 1
+        target = self.root / str(self._copies) / "d"
+        target.mkdir(parents=True)
+        temporary_of(target).mkdir()
+        lost = []
+        for entry in self._entries_found.values():
+            here, there, saved = self.folder / entry.path, target / entry.path, self._saved / entry.path
+            if entry.is_folder and not entry.is_linked:
+                there.mkdir(exist_ok=True)
+            elif saved.is_symlink() or saved.exists():
+                shutil.copy2(saved, there, follow_symlinks=False)
+            else:
+                there.symlink_to(here)
+                if not entry.is_linked and _stamp(here) != entry.stamp:
+                    lost.append(entry.path)
+        self.lost = tuple(lost)
+        return target
+
+    def _save(self) -> None:
+        """Copy what is small, while there is room."""
+        room = MOST_OF_ALL
+        for entry in self._entries_found.values():
+            here, there = self.folder / entry.path, self._saved / entry.path
+            size = entry.stamp[0]
+            if entry.is_folder or entry.is_linked or size > min(room, MOST_OF_A_FILE):
+                continue
+            with suppress(OSError):
+                there.parent.mkdir(parents=True, exist_ok=True)
+                if here.is_symlink():
+                    there.symlink_to(os.path.join(os.path.dirname(here), os.readlink(here)))
+                elif here.is_file():
+                    shutil.copy2(here, there)
+                    room -= size
+
+    def _entries(self) -> Iterator[Entry]:
+        """What the folder holds, folders before what is in them; one more than is looked at where it is too much."""
+        left = [""]
+        count = 0
+        while left:
+            inside = left.pop()
+            with suppress(OSError), os.scandir(self.folder / inside) as entries:
+                for entry in sorted(entries, key=lambda one: one.name):
+                    path = os.path.join(inside, entry.name)
+                    if entry.name in _IGNORED or os.path.join(self.folder, path) == self._output:
+                        continue
+                    is_folder = entry.is_dir(follow_symlinks=False)
+                    is_linked = entry.name in _LINKED or (
+                        is_folder and os.path.exists(os.path.join(entry, "pyvenv.cfg"))
+                    )
+                    yield Entry(path, is_folder, is_linked, (0, 0, 0) if is_folder else _stamp(Path(entry.path)))
+                    count += 1
+                    if count > MOST_ENTRIES:
+                        return
+                    if is_folder and not is_linked:
+                        left.append(path)
+
+
+def temporary_of(copy: Path) -> Path:
+    """The folder for temporary files of a run that starts in ``copy``."""
+    return copy.with_name("t")
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    try:
+        found = path.lstat()
+    except OSError:
+        return (0, 0, 0)
+    return (found.st_size, found.st_mtime_ns, found.st_ino)
