@@ -5,6 +5,7 @@ It stands in git, so that a change of a table shows what it did to the counts; a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -12,11 +13,11 @@ from tracer.names import SEVERITY, Differs, EvidenceKind, Verdict
 from tracer.tables.compilers import load_compilers, with_compiled
 from tracer.tables.explaining import Span, spans
 from tracer.tables.loading import load_libraries, load_tables
-from tracer.tables.overview import by_version, is_inherited, summarise
+from tracer.tables.overview import is_inherited, summarise
 from tracer.tables.rules import GRADES, Rule, Table, strongest
 from tracer.tables.settings.rows import CATEGORIES, load_rows
 from tracer.tables.translation import load_translations
-from tracer.tables.versions import RELEASES, reviewed_in_words
+from tracer.tables.versions import RELEASES, reviewed_in_words, reviewed_releases, speaks_of
 
 HEAD = """\
 # What the tables cover
@@ -131,7 +132,7 @@ def _versions(tables: list[Table], history: dict[int, tuple[Span, ...]]) -> Iter
     yield f"Rules that speak of each version of torch, as {'/'.join(map(str, GRADES))}; after the plus sign, those"
     yield "whose answer changed in that version.\n"
     yield from _grid("torch", *(str(table.backend) for table in tables))
-    counted = [by_version(table) for table in tables]
+    counted = [_by_version(table) for table in tables]
     for release in RELEASES:
         cells = []
         for table, counts in zip(tables, counted, strict=True):
@@ -192,3 +193,17 @@ def _grid(*headings: str) -> Iterator[str]:
 
 def _row(*cells: object) -> str:
     return f"| {' | '.join(map(str, cells))} |"
+
+
+def _by_version(table: Table) -> dict[str, Counter[EvidenceKind]]:
+    """For each reviewed release, rules by grade where a case speaks of it; builds say nothing of older releases."""
+    releases = reviewed_releases(table.reviewed)
+    seen = () if table.dispatched is None else releases[releases.index(table.dispatched.oldest) :]
+    return {
+        release: Counter(
+            strongest(rule.evidence, without=() if release in seen else (EvidenceKind.DISPATCHED,))
+            for rule in table.rule
+            if any(speaks_of(case.torch, release) for case in rule.case)
+        )
+        for release in releases
+    }

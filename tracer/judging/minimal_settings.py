@@ -110,7 +110,6 @@ class MinimalSettings:
         self._candidates = tuple(each for each in CANDIDATES if conditions.get(each.key) != each.wanted)
         self._is_seeded = SEED in sets
         self._relevant: dict[int, tuple[CandidateSetting, ...]] = {}
-        self._draws: dict[int, bool] = {}
 
     def settle(self, observed: Observed) -> Settled:
         """The plan's settings for the calls and for what was ``observed`` of the process."""
@@ -125,35 +124,29 @@ class MinimalSettings:
                 continue
             if not self._mend(on_account, planned):
                 break
-        self._seed_what_becomes_seeded(on_account, self._union(on_account, process_sets))
+        planned = self._union(on_account, process_sets)
+        for place, (group, ruling) in enumerate(() if self._is_seeded else self._unsafe):
+            may_draw = self._may_be_seeded(ruling) and _can_be_seeded(group)
+            if may_draw and self._both(group, ruling, planned)[0] is Verdict.SEEDED:
+                on_account[place] |= {SEED}  # of which the planned settings leave nothing but that it draws
         planned = self._union(on_account, process_sets)
         verdicts = [self._both(group, ruling, planned) for group, ruling in self._unsafe]
         values: list[dict[str, FactValue]] = [{name: planned[name] for name in names} for names in on_account]
         calls = [(values[place], verdicts[place]) for place in self._alike]
         return Settled(planned, calls, self._process.observe(planned))
 
-    def _seed_what_becomes_seeded(self, on_account: list[frozenset[str]], planned: Sets) -> None:
-        """Add the seed for calls of which the planned settings leave nothing but that they draw."""
-        for place, (group, ruling) in enumerate(() if self._is_seeded else self._unsafe):
-            may_draw = self._may_be_seeded(ruling) and _can_be_seeded(group)
-            if may_draw and self._both(group, ruling, planned)[0] is Verdict.SEEDED:
-                on_account[place] |= {SEED}
-
     def _may_be_seeded(self, ruling: RuleOutcome) -> bool:
         """Does some case of the ruling's rule, or of one that the call may run as, leave a draw?"""
-        if ruling.translated_by or ruling.rule is None:
-            return bool(ruling.translated_by)
-        name = id(ruling.rule)
-        if name not in self._draws:
-            self._draws[name] = any(case.verdict is Verdict.SEEDED for case in ruling.rule.case)
-        return self._draws[name]
+        cases = ruling.rule.case if ruling.rule is not None else ()
+        return bool(ruling.translated_by) or any(case.verdict is Verdict.SEEDED for case in cases)
 
     def _least(self, group: CallGroup, ruling: RuleOutcome) -> frozenset[str]:
         """The fewest settings by which the call is good both ways, else good as things stand."""
         seed: frozenset[str] = frozenset()
-        if not self._is_seeded and _needs_seed(group, ruling):
+        is_machines = group.facts.get(ORIGIN) == SeedOrigin.MACHINE.value
+        if not self._is_seeded and _can_be_seeded(group) and (ruling.verdict is Verdict.SEEDED or is_machines):
             seed = frozenset({SEED})
-            if group.facts.get(ORIGIN) == SeedOrigin.MACHINE.value:
+            if is_machines:
                 group = seeded_in_its_place(group, {SEED: True})
                 ruling = self._tables_under({}).rule_on(group)
         if all(map(is_good, ruling.both)):
@@ -235,13 +228,10 @@ class MinimalSettings:
         if SEED in names:
             values[SEED] = True
         if CUBLAS_VARIABLE in names and CUBLAS_VARIABLE not in process_sets:
-            values[CUBLAS_VARIABLE] = self._workspace()
+            rules = [ruling.rule for _, ruling in self._unsafe if _WORKSPACE in self._relevant_to(ruling)]
+            asked = (rule.workspace for rule in rules if rule is not None and rule.workspace)
+            values[CUBLAS_VARIABLE] = next(asked, CUBLAS_WORKSPACES[0])
         return values
-
-    def _workspace(self) -> str:
-        """The value that every rule takes which asks for one."""
-        rules = [ruling.rule for _, ruling in self._unsafe if _WORKSPACE in self._relevant_to(ruling)]
-        return next((rule.workspace for rule in rules if rule is not None and rule.workspace), CUBLAS_WORKSPACES[0])
 
 
 def with_plan(findings: Iterable[Finding], settled: Settled) -> list[Finding]:
@@ -268,12 +258,6 @@ def _is_open(finding: Finding) -> bool:
 def _subsets(candidates: Sequence[CandidateSetting], least: int) -> Iterator[tuple[CandidateSetting, ...]]:
     """Those of at least ``least`` settings, the smallest first."""
     return chain.from_iterable(combinations(candidates, size) for size in range(least, len(candidates) + 1))
-
-
-def _needs_seed(group: CallGroup, ruling: RuleOutcome) -> bool:
-    """Does the call's result hang on a default generator that nobody is known to have seeded?"""
-    origin = group.facts.get(ORIGIN)
-    return _can_be_seeded(group) and (ruling.verdict is Verdict.SEEDED or origin == SeedOrigin.MACHINE.value)
 
 
 def _sets(candidates: Iterable[CandidateSetting]) -> dict[str, FactValue]:

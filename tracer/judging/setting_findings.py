@@ -204,31 +204,15 @@ def changed_findings(rows: BoundRows) -> Iterator[Finding]:
                 continue
             if event.kind is EventKind.SETTING and not _took_effect(event):
                 continue
-            counted: dict[str, Any] = {} if ops else {"count": event.count}
-            yield from rows.finding(
-                row,
-                _facts_of(event),
-                subject=_change(event),
-                name=f"generator {event.name}" if event.kind is EventKind.SEED else event.name,
-                ops=ops,
-                at=event,
-                phase=event.phase,
-                **counted,
-            )
-
-
-def _facts_of(event: Event) -> dict[str, Value]:
-    """What conditions may ask of a change: of a seed, how it was made."""
-    if event.kind is EventKind.SEED:
-        return {"origin": event.value}
-    return {"change": "between-phases" if event.parts_phases else "within"}
-
-
-def _change(event: Event) -> str:
-    if event.kind is EventKind.SEED:
-        return f"generator {event.name}, seeded again"
-    after = f"{event.value} and others" if event.values_differ else event.value
-    return f"{event.name}: {event.before} to {after}" if event.before else f"{event.name} = {after}"
+            after = f"{event.value} and others" if event.values_differ else event.value
+            name = event.name
+            subject = f"{name}: {event.before} to {after}" if event.before else f"{name} = {after}"
+            facts: dict[str, Value] = {"change": "between-phases" if event.parts_phases else "within"}
+            if event.kind is EventKind.SEED:
+                name, facts = f"generator {event.name}", {"origin": event.value}
+                subject = f"{name}, seeded again"
+            fields: dict[str, Any] = {"phase": event.phase} if ops else {"phase": event.phase, "count": event.count}
+            yield from rows.finding(row, facts, subject=subject, name=name, ops=ops, at=event, **fields)
 
 
 def _is_in_the_middle(event: Event) -> bool:

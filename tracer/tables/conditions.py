@@ -88,10 +88,7 @@ class BoundRule:
     def decide(self, facts: Mapping[str, Value]) -> Outcome:
         """The outcome for a call with ``facts``. A value outside the vocabulary counts as not recorded."""
         get = facts.get
-        return self.decide_values(tuple([get(key) for key in self.facts]))
-
-    def decide_values(self, values: tuple[Value | None, ...]) -> Outcome:
-        """As ``decide``, from the values of ``self.facts`` in order."""
+        values = tuple([get(key) for key in self.facts])
         outcome = self._kept.get(values)
         if outcome is None:
             outcome = self._kept[values] = self._decide(values)

@@ -6,7 +6,7 @@ A module and its function are one API (``nn.CTCLoss``, ``F.ctc_loss``), and so a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
 from tracer.errors import UsageError
@@ -24,17 +24,13 @@ _TORCHS = ("aten", "prims", "torch")
 
 def find_rules(text: str, tables: Mapping[Backend, Table]) -> dict[Backend, tuple[Rule, ...]]:
     """The rules that ``text`` names, by backend, libraries' rules last; a backend without one is left out."""
-    names: Callable[[Rule, str], bool]
-    if is_rule_id(text, tables):
-        name, names = text.strip(), _is
-    else:
-        name = spelled(text)
-        names = _names_op if is_op(name, tables) else _names_api
-    found = {
+    name = text.strip() if is_rule_id(text, tables) else spelled(text)
+    names = _has_id if is_rule_id(text, tables) else _names_op if is_op(name, tables) else _names_api
+    by_backend = {
         backend: tuple(rule for rule in rules_of(table) if names(rule, name) and _stands(rule, table, name))
         for backend, table in tables.items()
     }
-    return {backend: rules for backend, rules in found.items() if rules}
+    return {backend: rules for backend, rules in by_backend.items() if rules}
 
 
 def find_translations(
@@ -43,8 +39,8 @@ def find_translations(
     """What an op that a CPU dispatches becomes elsewhere, by target; a target where it stays as it is is left out."""
     name = spelled(text)
     rows = [row for row in translations.translation if any(_same_op(op, name) for op in row.ops)]
-    found = {backend: tuple(row for row in rows if backend in row.to) for backend in tables}
-    return {backend: becomes for backend, becomes in found.items() if becomes}
+    by_target = {backend: tuple(row for row in rows if backend in row.to) for backend in tables}
+    return {backend: becomes for backend, becomes in by_target.items() if becomes}
 
 
 def is_op(name: str, tables: Mapping[Backend, Table]) -> bool:
@@ -70,7 +66,7 @@ def refusal(text: str, tables: Mapping[Backend, Table]) -> UsageError:
 
 def is_rule_id(text: str, tables: Mapping[Backend, Table]) -> bool:
     """Whether ``text`` is a rule's id."""
-    return any(_is(rule, text.strip()) for table in tables.values() for rule in rules_of(table))
+    return any(_has_id(rule, text.strip()) for table in tables.values() for rule in rules_of(table))
 
 
 def spelled(text: str) -> str:
@@ -92,7 +88,7 @@ def _stands(rule: Rule, table: Table, name: str) -> bool:
     return table.find(name) in (rule, None)
 
 
-def _is(rule: Rule, name: str) -> bool:
+def _has_id(rule: Rule, name: str) -> bool:
     return rule.id == name
 
 
@@ -102,8 +98,8 @@ def _names_op(rule: Rule, name: str) -> bool:
     return any(op == namespace or _same_op(op, name) for op in rule.ops)
 
 
-def _same_op(one: str, other: str) -> bool:
-    return one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")
+def _same_op(op: str, other: str) -> bool:
+    return op == other or op.startswith(f"{other}.") or other.startswith(f"{op}.")
 
 
 def _names_api(rule: Rule, name: str) -> bool:
@@ -111,18 +107,13 @@ def _names_api(rule: Rule, name: str) -> bool:
     key = _loose(name.rpartition(".")[2])
     if any(_loose(api.rpartition(".")[2]) == key and _same_root(api, name) for api in map(spelled, rule.apis)):
         return True
-    if not _same_root(name, "torch."):
-        return False
-    return any(
-        _loose(op.split(".")[1]) in (key, f"{key}forward", f"{key}backward")
-        for op in rule.ops
-        if op.startswith("aten.")
-    )
+    ops = (_loose(op.split(".")[1]) for op in rule.ops if op.startswith("aten."))
+    return _same_root(name, "torch.") and any(op in (key, f"{key}forward", f"{key}backward") for op in ops)
 
 
-def _same_root(one: str, other: str) -> bool:
+def _same_root(name: str, other: str) -> bool:
     """Whether two names begin in one package; a bare ``nll_loss`` may begin in any."""
-    return one.partition(".")[0] == other.partition(".")[0] or "." not in one or "." not in other
+    return name.partition(".")[0] == other.partition(".")[0] or "." not in name or "." not in other
 
 
 def _loose(name: str) -> str:
@@ -135,9 +126,7 @@ def _hint(text: str, tables: Mapping[Backend, Table]) -> str:
     known = {name for rule in rules for name in (rule.id, *rule.ops, *map(spelled, rule.apis))}
     known.update(name for row in load_rows().row for name in names_of(row))
     near = get_close_matches(spelled(text), sorted(known), n=3, cutoff=0.7)
-    if near:
-        return f"did you mean {' or '.join(near)}?"
-    return "`tracer tables list --backend B` lists what they know"
+    return f"did you mean {' or '.join(near)}?" if near else "`tracer tables list --backend B` lists what they know"
 
 
 def names_of(row: Row) -> Iterator[str]:
@@ -148,15 +137,12 @@ def names_of(row: Row) -> Iterator[str]:
 
 def find_rows(text: str, table: EnvironmentTable) -> tuple[Row, ...]:
     """The rows that ``text`` names: by id, else by setting, whole or from a dot on (``cudnn.benchmark``)."""
-    by_id = tuple(row for row in table.row if row.id == text.strip())
-    if by_id:
-        return by_id
     wanted = spelled(text).lower()
-    whole = tuple(row for row in table.row if wanted in map(str.lower, names_of(row)))
-    if whole or "." not in wanted:
-        return whole
-    return tuple(row for row in table.row if any(_end_alike(name.lower(), wanted) for name in names_of(row)))
 
+    def ends_alike(name: str) -> bool:
+        return "." in wanted and (name.endswith(f".{wanted}") or ("." not in name and wanted.endswith(f".{name}")))
 
-def _end_alike(name: str, wanted: str) -> bool:
-    return name.endswith(f".{wanted}") or ("." not in name and wanted.endswith(f".{name}"))
+    names = {row.id: [name.lower() for name in names_of(row)] for row in table.row}
+    by_id = [row for row in table.row if row.id == text.strip()]
+    whole = by_id or [row for row in table.row if wanted in names[row.id]]
+    return tuple(whole or [row for row in table.row if any(map(ends_alike, names[row.id]))])

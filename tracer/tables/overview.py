@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tracer.names import Backend, EvidenceKind
 from tracer.tables.rules import GRADES, Rule, Table, strongest
-from tracer.tables.versions import reviewed_releases, speaks_of
+from tracer.tables.versions import reviewed_releases
 
 
 class TableSummary(NamedTuple):
@@ -45,17 +45,3 @@ def summarise(table: Table) -> TableSummary:
 def is_inherited(rule: Rule) -> bool:
     """Whether a rule was taken over from another backend's table."""
     return bool(rule.evidence) and all(row.inherited_from is not None for row in rule.evidence)
-
-
-def by_version(table: Table) -> dict[str, Counter[EvidenceKind]]:
-    """For each reviewed release, rules by grade where a case speaks of it; builds say nothing of older releases."""
-    releases = reviewed_releases(table.reviewed)
-    seen = () if table.dispatched is None else releases[releases.index(table.dispatched.oldest) :]
-    return {
-        release: Counter(
-            strongest(rule.evidence, without=() if release in seen else (EvidenceKind.DISPATCHED,))
-            for rule in table.rule
-            if any(speaks_of(case.torch, release) for case in rule.case)
-        )
-        for release in releases
-    }

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tracer.facts.fact import Value
 from tracer.names import Backend, Cause, EvidenceKind, Prerequisite, Shown, UnknownReason, Verdict
 from tracer.tables.conditions import BothWays, Met, with_derived
-from tracer.tables.rules import Rule, RuleEvidence, Table, Vouched
+from tracer.tables.rules import Rule, RuleEvidence, Table
 from tracer.tables.versions import judged_as, placed, release
 
 #: Namespaces whose ops a deny list vouches for by not naming them.
@@ -171,26 +171,16 @@ class BoundTable:
             ruling = unknown_ruling(table.backend, "unlisted", UnknownReason.UNLISTED, op, table.unlisted)
             return ruling._replace(remedy=table.ask.format(op=op.removesuffix(".default"))) if table.ask else ruling
         safe = safe_ruling(table.backend)._replace(extrapolated=self.extrapolated)
-        entry = vouches_for(table, op, self.version)
-        if entry is None or table.dispatched is None:
-            return safe
-        return safe._replace(vouched_by=(evidence_for(entry, table.dispatched.device),))
-
-
-def vouches_for(table: Table, op: str, version: str) -> Vouched | None:
-    """The entry that vouches for an overload in a release, if any does."""
-    entries = table.dispatched.vouched if table.dispatched is not None else ()
-    naming = (entry for entry in entries if op in entry.ops)
-    return next((e for e in naming if _number(e.first) <= _number(version) <= _number(e.last)), None)
-
-
-def evidence_for(entry: Vouched, device: str) -> RuleEvidence:
-    """Why an op of ``entry`` is held for deterministic."""
-    return RuleEvidence(
-        kind=EvidenceKind.DISPATCHED,
-        ref=f"CUDA builds of torch {entry.first} to {entry.last} run without a device, as {device}: each recorded call"
-        " launched kernels that add nothing atomically and called into no library",
-    )
+        dispatched, version = table.dispatched, _number(self.version)
+        entries, device = (dispatched.vouched, dispatched.device) if dispatched is not None else ((), "")
+        for entry in entries:
+            if op in entry.ops and _number(entry.first) <= version <= _number(entry.last):
+                ref = (
+                    f"CUDA builds of torch {entry.first} to {entry.last} run without a device, as {device}:"
+                    " each recorded call launched kernels that add nothing atomically and called into no library"
+                )
+                return safe._replace(vouched_by=(RuleEvidence(kind=EvidenceKind.DISPATCHED, ref=ref),))
+        return safe
 
 
 def _number(version: str) -> tuple[int, ...]:

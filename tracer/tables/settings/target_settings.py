@@ -44,16 +44,12 @@ def effective_environment(
     changed: dict[str, object] = {}
     variables, dotted = dict(environment.variables), dict(environment.settings)
     for name, value in (sets or {}).items():
-        if name in SEEDS:
-            continue
         if name in Environment.__struct_fields__:
             changed[name] = DeterministicMode(value) if name == MODE else value
-        elif "." in name:
+        elif name not in SEEDS and "." in name:
             dotted[name] = value
-        else:
+        elif name not in SEEDS:
             variables[name] = str(value)
-    if not sets:
-        return environment
     return msgspec.structs.replace(environment, **changed, variables=variables, settings=dotted)
 
 
@@ -70,16 +66,9 @@ def settings_of(
 def known_settings() -> frozenset[str]:
     """Every name that can be asked for: fields of the environment, variables, dotted names, seeds."""
     rows = load_rows().row
-    read = {row.read for row in rows if row.read}
-    return named_variables().union(
-        SEEDS,
-        (setting.key for setting in DECLARED if setting.is_field or setting.is_variable),
-        (setting.key for setting in DECLARED if "." in setting.key),
-        (row.variable for row in rows if row.variable),
-        read,
-        (name.removesuffix("()") for name in read),
-        *(row.sets for row in rows),
-    )
+    known = (setting.key for setting in DECLARED if setting.is_field or setting.is_variable or "." in setting.key)
+    held = {name for row in rows for name in (row.variable, row.read, row.read.removesuffix("()")) if name}
+    return named_variables().union(SEEDS, known, held, *(row.sets for row in rows))
 
 
 def checked_sets(sets: Mapping[str, FactValue]) -> dict[str, FactValue]:
