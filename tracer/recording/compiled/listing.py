@@ -15,8 +15,7 @@ from tracer.recording.compiled.compilations import CompiledCode, CompileLog, Pro
 from tracer.recording.compiled.executions import Run
 from tracer.recording.compiled.generated.disjoint_threads import may_let_threads_meet
 from tracer.recording.compiled.generated.kernel_text import KernelText, atomic_lines, may_call_kernels
-from tracer.recording.compiled.graphs.graph_arguments import arguments_of
-from tracer.recording.compiled.graphs.graph_facts import GraphFacts, reads_of_input, unwritten_reads
+from tracer.recording.compiled.graphs.graph_facts import GraphFacts, arguments_of, reads_of_input, unwritten_reads
 from tracer.recording.compiled.graphs.graph_text import Graph
 from tracer.recording.compiled.insides import Inside, Insides
 from tracer.recording.compiled.program_lines import Frame, FunctionNames, Step

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tracer.recording.compiled.graphs.graph_arguments import arguments_of
-from tracer.recording.compiled.graphs.graph_facts import GraphFacts
+from tracer.recording.compiled.graphs.graph_facts import GraphFacts, arguments_of
 from tracer.recording.compiled.graphs.graph_text import Place, Value, read_graph
 from tracer.recording.compiled.program_lines import Frame, Module, ProgramLines, Step, read_module, with_neighbours
 from tracer.trace.arguments import spelled
