@@ -213,7 +213,7 @@ class Names:
     def value_of(self, text: str) -> Sum:
         """The value of a name. Raises ``ValueError`` for an unknown one."""
         if text.endswith("_inner"):
-            (counter,) = next(iter(self.value_of(text.removesuffix("_inner"))))
+            ((counter,),) = self.value_of(text.removesuffix("_inner"))
             return name(f"{ANY_LANE} {counter}")
         if text not in self._values:
             raise ValueError(f"{text} is not known")
@@ -423,9 +423,8 @@ def _never_meet(accesses: list[_Access], parallel: list[str], names: Names) -> b
         if not is_never_negative(spread):
             return False
         reach = {term: max(reach.get(term, 0), spread.get(term, 0)) for term in {**reach, **spread}}
-    return steps is not None and any(
-        _is_nested(order, steps, reach, names) for order in itertools.permutations(parallel)
-    )
+    orders = itertools.permutations(parallel)
+    return steps is not None and any(_is_nested(order, steps, reach, names) for order in orders)
 
 
 def _is_nested(order: tuple[str, ...], steps: dict[str, Sum], reach: Sum, names: Names) -> bool:
