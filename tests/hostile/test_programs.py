@@ -21,7 +21,7 @@ from tracer.errors import TracerError, UsageError
 from tracer.literals import literal
 from tracer.names import About
 from tracer.one_call import program_of
-from tracer.one_call.arguments import DEVICES, DTYPES, LAYOUTS, MEMORY_FORMATS
+from tracer.one_call.call_arguments import DEVICES, DTYPES, LAYOUTS, MEMORY_FORMATS
 from tracer.session import judge
 from tracer.trace import Trace
 

@@ -11,7 +11,7 @@ from tracer.errors import ReportError, UsageError, reason_of
 from tracer.files import open_plain, write_whole
 from tracer.findings import Finding
 from tracer.names import About
-from tracer.one_call.arguments import given_by, tensors_in
+from tracer.one_call.call_arguments import given_by, tensors_in
 from tracer.report import Report
 from tracer.trace.records import CallGroup
 from tracer.trace.values.columns import inputs_path

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from tracer.names import DataShown
-from tracer.one_call.arguments import Sizes, Tensor, words
+from tracer.one_call.call_arguments import Sizes, Tensor, words
 from tracer.ops.op import Index, IndexBelow, Op, Route, Writes
 from tracer.ops.rows import row_of
 from tracer.trace.records import FactValue

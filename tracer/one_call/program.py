@@ -17,7 +17,7 @@ from tracer.errors import UsageError
 from tracer.findings import Finding
 from tracer.literals import literal
 from tracer.names import About, Backend, Cause
-from tracer.one_call.arguments import DEVICES, SIZED, UNFIXED, Sizes, Tensor, Word, given_by, tensors_in
+from tracer.one_call.call_arguments import DEVICES, SIZED, UNFIXED, Sizes, Tensor, Word, given_by, tensors_in
 from tracer.one_call.choosing import calls_of, group_with_data
 from tracer.one_call.data import Kind, data_of
 from tracer.one_call.routes import route_of

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from tracer.errors import UsageError
 from tracer.findings import Finding
 from tracer.literals import literal
-from tracer.one_call.arguments import Tensor, has_unknown
+from tracer.one_call.call_arguments import Tensor, has_unknown
 from tracer.ops.op import Route
 from tracer.ops.rows import row_of
 

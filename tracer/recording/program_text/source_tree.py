@@ -202,7 +202,7 @@ def is_given_a_state(frame: FrameType) -> bool:
     if call is None or tree is None:
         return False
     assigns = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
-    made = [node for node in assigns if any(part is call for part in ast.walk(node.value))]
-    names = {ast.unparse(target) for node in made for target in node.targets}
+    assigning = [node for node in assigns if any(part is call for part in ast.walk(node.value))]
+    names = {ast.unparse(target) for node in assigning for target in node.targets}
     states = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in _GIVES_A_STATE)
     return bool(names) and any(ast.unparse(node.value).removesuffix(".bit_generator") in names for node in states)

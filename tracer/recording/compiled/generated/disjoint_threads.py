@@ -355,7 +355,7 @@ def _proofs(block: Block, names: Names, loops: int) -> Iterator[bool]:
         block = inner
         parallel.append(names.enter(block.header))
     statements = list(_walk(block, names))
-    accesses = [access for _, found in statements for access in found]
+    accesses = [access for _, of_statement in statements for access in of_statement]
     mentions = Counter(pointer for statement, _ in statements for pointer in _POINTER.findall(statement))
     for pointer in dict.fromkeys(each.pointer for each in accesses if each.is_atomic or _is_at_index(each.place)):
         own = [access for access in accesses if access.pointer == pointer]

@@ -111,9 +111,9 @@ class GraphFacts:
         info = self._infos[node.op]
         arguments = (*node.args, *node.kwargs.values())
         tensor = _first_value(arguments) or node.result
-        found = facts.common_facts(_raw(tensor))
+        values = facts.common_facts(_raw(tensor))
         if info is None:
-            return found
+            return values
         try:
             args = tuple(map(_as_eager, node.args))
             kwargs = {key: _as_eager(value) for key, value in node.kwargs.items()}
@@ -127,13 +127,13 @@ class GraphFacts:
             position = info._position
             primary = _first_value(node.args[position : position + 1]) if position is not None else None
             if primary is not None:
-                found = facts.common_facts(_raw(primary))
+                values = facts.common_facts(_raw(primary))
         except Exception:  # a dtype of another release
-            return found
+            return values
         is_unfixed = any(map(_is_unfixed, _flat(arguments)))
         for key, reader in info.readers.items():
             if key == DRAW:
-                found |= self._draws(reader, args, kwargs, tensor)
+                values |= self._draws(reader, args, kwargs, tensor)
                 continue
             if is_unfixed and not key.startswith(_WITHOUT_SIZES) and not (numbers and key == _DISTINCT):
                 continue
@@ -142,8 +142,8 @@ class GraphFacts:
             except Exception:  # it asks for data, or for something that the text does not hold
                 continue
             if value is not MISSING and not isinstance(value, _Unknown):
-                found[key] = value
-        return found
+                values[key] = value
+        return values
 
     def _draws(self, reader: Any, args: Any, kwargs: Any, tensor: Value | None) -> dict[str, FactValue]:
         """The generator that a call draws from: compiled code seeds its own from the device's default generator."""
@@ -242,8 +242,8 @@ def _form(value: Any) -> Any:
     if isinstance(value, list):
         return [*map(_form, value[:MOST]), *([...] if len(value) > MOST else ())]
     if isinstance(value, Name):
-        known = constant(value.text)  # without a device's number: a repeated call takes the device that is there
-        return torch.device(known.type) if isinstance(known, torch.device) else known
+        word = constant(value.text)  # without a device's number: a repeated call takes the device that is there
+        return torch.device(word.type) if isinstance(word, torch.device) else word
     if value is None or isinstance(value, (bool, int, float, complex, str)):
         return value
     return ...

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.support.build import tensor
-from tracer.one_call.arguments import Tensor, Unknown, Word, given_by, has_unknown
+from tracer.one_call.call_arguments import Tensor, Unknown, Word, given_by, has_unknown
 from tracer.trace.arguments import Argument, DeviceType, NotKept, Number, TensorForm, TorchWord, spelled
 
 
