@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tracer.facts.declared import FACTS
+from tracer.facts.every_fact import FACTS
 from tracer.facts.fact import Fact, Kind
 
 
@@ -16,7 +16,7 @@ def test_a_declared_fact_is_known_to_the_vocabulary_and_read_by_the_recorder() -
     program = """
 import json
 from tracer.facts import sizes
-from tracer.facts.arguments import argument_getter
+from tracer.facts.argument_readers import argument_getter
 from tracer.facts.fact import BOOL, Fact, Kind
 
 
@@ -66,7 +66,7 @@ def test_a_declaration_is_whole(fact: Fact) -> None:
 
 
 def test_no_fact_is_declared_twice() -> None:
-    from tracer.facts import declared
+    from tracer.facts import every_fact
 
-    keys = [fact.key for subject in declared._SUBJECTS for fact in subject.FACTS]
+    keys = [fact.key for subject in every_fact._SUBJECTS for fact in subject.FACTS]
     assert len(keys) == len(set(keys))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.arguments import Args, Kwargs, Reader, getters, of_arguments
+from tracer.facts.argument_readers import Args, Kwargs, Reader, getters, of_arguments
 from tracer.facts.fact import Makes, Services, Test, asked, marked
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.arguments import Reader, of_arguments
+from tracer.facts.argument_readers import Reader, of_arguments
 from tracer.facts.fact import Services, Test, marked
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.arguments import Args, Kwargs, argument_getter, getters
+from tracer.facts.argument_readers import Args, Kwargs, argument_getter, getters
 from tracer.facts.fact import Services, Test, marked, noted
 
 if TYPE_CHECKING:

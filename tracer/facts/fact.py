@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import Any, NamedTuple, Protocol
 
-from tracer.facts.arguments import MISSING, Args, Kwargs, Reader
+from tracer.facts.argument_readers import MISSING, Args, Kwargs, Reader
 
 Value = bool | int | str
 Test = Callable[[Args, Kwargs], bool]

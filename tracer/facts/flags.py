@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from tracer.facts.arguments import MISSING, Reader, argument_getter, dropout_reader, of_arguments
+from tracer.facts.argument_readers import MISSING, Reader, argument_getter, dropout_reader, of_arguments
 from tracer.facts.fact import BOOL, Fact, Kind, Makes, Services, Value, asked
 
 

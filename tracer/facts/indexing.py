@@ -11,7 +11,7 @@ from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.arguments import Args, Kwargs, Reader, argument_getter, of_arguments, takes_lists
+from tracer.facts.argument_readers import Args, Kwargs, Reader, argument_getter, of_arguments, takes_lists
 from tracer.facts.fact import KnownIndices, Services, Test, asked, noted
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from math import gcd, prod
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.arguments import of_arguments
+from tracer.facts.argument_readers import of_arguments
 from tracer.facts.fact import Makes, Services, Test
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.arguments import MISSING, Args, Kwargs, Reader, argument_getter, getters, of_arguments
+from tracer.facts.argument_readers import MISSING, Args, Kwargs, Reader, argument_getter, getters, of_arguments
 from tracer.facts.fact import Services, Test, asked, marked, noted
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from tracer.facts.arguments import Reader, of_arguments
+from tracer.facts.argument_readers import Reader, of_arguments
 from tracer.facts.fact import Services, asked, marked, noted
 from tracer.facts.meetings import meets_at_most_twice
 

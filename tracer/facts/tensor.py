@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tracer.facts.arguments import MISSING
+from tracer.facts.argument_readers import MISSING
 from tracer.facts.fact import Fact, Kind
 
 #: dtype classes that a condition may write in place of their members. Every float8 format is "float8", every quantized

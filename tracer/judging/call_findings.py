@@ -64,18 +64,16 @@ def by_ruling(counted: Counted) -> dict[int, int]:
     return calls
 
 
-def tally_of(counted: Counted, calls: Mapping[int, int], rulings: Mapping[int, RuleOutcome]) -> Tally:
-    """Calls by verdict, as things stand and in deterministic mode, and by phase and module; ``calls``: by ruling."""
-    as_is: Counter[Verdict] = Counter()
-    in_mode: Counter[Verdict] = Counter()
-    for name, count in calls.items():
-        as_is[rulings[name].verdict] += count
-        in_mode[rulings[name].verdict_in_deterministic_mode] += count
+def tally_of(counted: Counted, rulings: Mapping[int, RuleOutcome]) -> Tally:
+    """Calls by verdict, as things stand and in deterministic mode, and by phase and module."""
+    as_is, in_mode = Counter[Verdict](), Counter[Verdict]()
     by_phase: defaultdict[Phase, Counter[Verdict]] = defaultdict(Counter)
     by_module: defaultdict[str, Counter[Verdict]] = defaultdict(Counter)
     for (name, phase, module), count in counted.items():
-        by_phase[phase][rulings[name].verdict] += count
-        by_module[module][rulings[name].verdict] += count
+        ruling = rulings[name]
+        in_mode[ruling.verdict_in_deterministic_mode] += count
+        for calls in (as_is, by_phase[phase], by_module[module]):
+            calls[ruling.verdict] += count
     return Tally(
         as_is=dict(as_is),
         deterministic_mode=dict(in_mode),
@@ -87,8 +85,7 @@ def tally_of(counted: Counted, calls: Mapping[int, int], rulings: Mapping[int, R
 def weakly_grounded(counted: Mapping[int, int], rulings: Mapping[int, RuleOutcome]) -> dict[Backend, tuple[int, int]]:
     """By backend, the calls that are deterministic by a vendor's list of kernels alone, and all deterministic ones;
     a backend without the former is left out. ``counted``: calls by ruling."""
-    weak: Counter[Backend] = Counter()
-    every: Counter[Backend] = Counter()
+    weak, every = Counter[Backend](), Counter[Backend]()
     for name, count in counted.items():
         ruling = rulings[name]
         if ruling.verdict is Verdict.DETERMINISTIC and not ruling.observed:
@@ -278,16 +275,15 @@ def _shows(kernel: Kernel, shown: Shown | None) -> bool:
 
 
 def _sentence(kernels: tuple[str, ...], shown: Shown) -> str:
-    named = [f"`{name}`" for name in kernels[:_MOST]]
-    if len(kernels) > _MOST:
-        named.append(f"{len(kernels) - _MOST} more")
-    who = " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)
-    many = len(kernels) > 1
+    more = [f"{len(kernels) - _MOST} more"] if len(kernels) > _MOST else []
+    named = [*(f"`{name}`" for name in kernels[:_MOST]), *more]
+    who = " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
+    add, were = ("add", "were") if len(kernels) > 1 else ("adds", "was")
     return {
-        Shown.ADDS_ATOMICALLY: f"{who} {'add' if many else 'adds'} atomically.",
-        Shown.NO_ATOMICS: f"{who} {'add' if many else 'adds'} nothing in an order that varies.",
+        Shown.ADDS_ATOMICALLY: f"{who} {add} atomically.",
+        Shown.NO_ATOMICS: f"{who} {add} nothing in an order that varies.",
         Shown.CALLED: f"The compiled code calls {who}.",
-        Shown.TIMED: f"{who} {'were' if many else 'was'} chosen with a stopwatch.",
+        Shown.TIMED: f"{who} {were} chosen with a stopwatch.",
     }[shown]
 
 
@@ -324,8 +320,7 @@ def _of_library(finding: Finding, library: str, switches: Switches) -> Finding:
     is_left = as_is in _AT_RISK or in_mode in _AT_RISK
     if not is_left or finding.cause is Cause.RNG:
         return msgspec.structs.replace(finding, library=library)
-    switch = switches.find(library, finding.rule)
-    if switch is not None:
+    if (switch := switches.find(library, finding.rule)) is not None:
         return msgspec.structs.replace(finding, library=library, remedy=switch.what, switch=switch.ref, needs=())
     if switches.is_in_hand(finding.rule):
         return msgspec.structs.replace(finding, library=library)

@@ -75,11 +75,9 @@ def host_banners(
         every = by_reason.total()
         said = "1 call runs on the host and was" if every == 1 else f"{every:,} calls run on the host and were"
         yield f"{said} judged for cpu: {reasons}."
-    places = Counter[str]()
     is_abroad = target.backend not in (Backend.RECORDED, Backend.CPU)
-    for call in unsafe if is_abroad else ():
-        if _may_be_host(call, tables):
-            places[call.group.called_from or call.group.location or "an unknown line"] += call.group.count
+    suspects = (call.group for call in unsafe if is_abroad and _may_be_host(call, tables))
+    places = dict.fromkeys(group.called_from or group.location or "an unknown line" for group in suspects)
     if places:
         named = ", ".join(list(places)[:_MOST_PLACES])
         more = f" and {len(places) - _MOST_PLACES:,} more" if len(places) > _MOST_PLACES else ""

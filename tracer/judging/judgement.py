@@ -65,14 +65,12 @@ def judge_calls(
     target_tables = by_settings.under({})
     rulings: dict[int, RuleOutcome] = {}
     counted: Counter[tuple[int, Phase, str]] = Counter()
-    judged: list[JudgedCall] = []
     trials = TrialsHere(trace, target)
     groups = trials.bearing(with_hosts(trace.calls, target))
     if target.sets:
         groups = [seeded_in_its_place(group, target.sets) for group in groups]
-    for group in groups:
-        ruling = target_tables.rule_on(group)
-        judged.append(JudgedCall(group, ruling))
+    judged = [JudgedCall(group, target_tables.rule_on(group)) for group in groups]
+    for group, ruling in judged:
         rulings[id(ruling)] = ruling
         counted[id(ruling), group.phase, group.module] += group.count
     process = Process(settings, rows, judged, strict=strict)
@@ -90,7 +88,7 @@ def judge_calls(
         trace=trace,
         target=target,
         findings=tuple(sorted(findings, key=order_of)),
-        tally=tally_of(counted, calls_by_ruling, rulings),
+        tally=tally_of(counted, rulings),
         banners=(
             *trials.banners(of_this_run),
             *banners_of(trace, target, target_tables, strict, on_meta),

@@ -245,8 +245,7 @@ def _compiled(rows: BoundRows) -> Iterator[Finding | Note]:
     for how in sorted(compiled_how(scene.trace)):
         for row in rows.about(About.COMPILED):
             facts: dict[str, Value] = {"compiled": how}
-            subject = row.name
-            ops = rows.ops_for(row)
+            subject, ops = row.name, rows.ops_for(row)
             if row.field or row.variable or row.read:
                 read = read_setting(row, scene.environment, is_complete=scene.trace.schema > 1)
                 if read is None:
@@ -292,10 +291,8 @@ _HASH_SEED = "PYTHONHASHSEED"
 
 def seed_number(trace: Trace, seeded_at: str) -> NumberSource | None:
     """What the seed was made from that the line ``seeded_at`` gave; ``None`` for a number of the program's own."""
-    if not seeded_at:
-        return None
-    at = (number for number in trace.machine_numbers if number.use is NumberUse.SEED and number.location == seeded_at)
-    return next((number.source for number in at), None)
+    seeds = (number for number in trace.machine_numbers if seeded_at and number.use is NumberUse.SEED)
+    return next((number.source for number in seeds if number.location == seeded_at), None)
 
 
 def machine_numbers(rows: BoundRows) -> Iterator[Finding]:
@@ -347,11 +344,8 @@ def region_findings(scene: TraceUnderTarget) -> Iterator[Finding]:
     for region in scene.trace.regions:
         if region.tried is not None and region.tried.varied and not region.tried.together and _is_here(region, scene):
             yield _varied(region, region.tried, scene)
-        if region.inside is not RegionInside.KERNELS or not region.executions or not _runs(region, scene):
-            continue
-        for kernel in region.kernels:
-            if kernel.adds_in_any_order:
-                yield _finding(kernel, region, scene)
+        if region.inside is RegionInside.KERNELS and region.executions and _runs(region, scene):
+            yield from (_finding(kernel, region, scene) for kernel in region.kernels if kernel.adds_in_any_order)
 
 
 def _runs(region: Region, scene: TraceUnderTarget) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from msgspec.structs import replace
 
-from tracer.facts.arguments import MISSING
+from tracer.facts.argument_readers import MISSING
 from tracer.names import BlindSpotKind, Phase
 from tracer.recording.blind_spots import BlindSpots
 from tracer.recording.calls import draws

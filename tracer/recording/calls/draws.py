@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from tracer.facts.arguments import MISSING, Getter, Reader, argument_getter, dropout_reader, training_reader
+from tracer.facts.argument_readers import MISSING, Getter, Reader, argument_getter, dropout_reader, training_reader
 from tracer.ops.rows import packet_of, row_of
 from tracer.recording.origin.sites import spell
 from tracer.recording.randomness.generators import SEEDS, Drawn

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tracer.facts.arguments import MISSING as MISSING
-from tracer.facts.arguments import Reader
-from tracer.facts.declared import FACTS
+from tracer.facts.argument_readers import MISSING as MISSING
+from tracer.facts.argument_readers import Reader
+from tracer.facts.every_fact import FACTS
 from tracer.facts.fact import ASK, Services
 from tracer.ops.rows import packet_of
 from tracer.recording.calls.draws import DRAW, draw_reader

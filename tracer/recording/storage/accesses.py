@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from tracer.facts.arguments import Args, Kwargs
+from tracer.facts.argument_readers import Args, Kwargs
 from tracer.ops.op import Op, Touch
 from tracer.ops.rows import row_of
 from tracer.recording.torch_private import seams

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tracer.facts.arguments import Args, Kwargs
+from tracer.facts.argument_readers import Args, Kwargs
 from tracer.ops.op import Numbers, Touch
 from tracer.ops.rows import row_of
 from tracer.recording.storage.accesses import Access, argument_at, has_out, positions_of

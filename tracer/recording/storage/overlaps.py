@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import torch
 
-from tracer.facts.arguments import Args, Kwargs
+from tracer.facts.argument_readers import Args, Kwargs
 from tracer.names import Overlap
 from tracer.recording.storage.accesses import READS, SCATTERS, UPDATES, WRITES, Access
 from tracer.recording.storage.byte_runs import Region, is_same, overlaps_itself, share_bytes

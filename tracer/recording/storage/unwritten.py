@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 import torch
 
-from tracer.facts.arguments import Args, Kwargs
+from tracer.facts.argument_readers import Args, Kwargs
 from tracer.recording.storage import accesses
 from tracer.recording.storage.accesses import Access
 from tracer.recording.storage.byte_runs import MOST_RUNS, Runs, meet, runs_of, size_of, whole, with_more, without

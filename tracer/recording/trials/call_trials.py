@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from msgspec.structs import replace
 
-from tracer.facts.arguments import Args, Kwargs
+from tracer.facts.argument_readers import Args, Kwargs
 from tracer.names import Untried
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.compiled.listing import RegionList

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from tracer.facts.arguments import Args, Kwargs
+from tracer.facts.argument_readers import Args, Kwargs
 from tracer.names import Untried
 from tracer.recording.torch_private import seams, storages
 from tracer.recording.trials.replay_plan import Argument, ReplayPlan

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tracer.facts.arguments import Args, Kwargs, argument_getter, getters
+from tracer.facts.argument_readers import Args, Kwargs, argument_getter, getters
 from tracer.names import SETTLING_DATA, DataShown
 from tracer.ops.op import Op, Orders, Writes
 from tracer.ops.rows import row_of

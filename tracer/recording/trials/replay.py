@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tracer.facts.arguments import Args, Kwargs
+from tracer.facts.argument_readers import Args, Kwargs
 from tracer.names import TrialArm, Untried
 from tracer.recording import patching
 from tracer.recording.torch_private import seams

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import torch
 
-from tracer.facts.arguments import Args, Kwargs
+from tracer.facts.argument_readers import Args, Kwargs
 from tracer.recording.torch_private import storages
 from tracer.recording.values.digest_table import DigestTable, Stored
 from tracer.recording.values.digesting import digests

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from tracer.facts.arguments import Args, Kwargs
+from tracer.facts.argument_readers import Args, Kwargs
 from tracer.ops.rows import packet_of, row_of
 from tracer.recording.storage import accesses
 from tracer.recording.storage.accesses import Access, argument_at, is_written, positions_of

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from tracer.facts.arguments import MISSING
+from tracer.facts.argument_readers import MISSING
 from tracer.recording.calls import draws
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.calls.argument_forms import MOST, RawForm, named_arguments
