@@ -29,6 +29,8 @@ class Trials(msgspec.Struct, frozen=True):
     """Repeat calls on another number of threads too (on a CPU): what differs there differs between machines."""
     memory: int = TRIAL_MEMORY
     """Bytes that the trials of one call may copy and hold; a larger call is counted as not tried."""
+    ops: tuple[str, ...] = ()
+    """With ``all``: repeat every call of these overloads alone, as torch prints them (``aten.mm.default``)."""
 
     def __post_init__(self) -> None:
         hint = "say how often to repeat a call: trials=5, or trials=Trials(5, all=True)"
@@ -36,6 +38,7 @@ class Trials(msgspec.Struct, frozen=True):
         check_option("all", self.all, bool, "Trials(5, all=True)")
         check_option("threads", self.threads, bool, "Trials(5, threads=True)")
         check_option("memory", self.memory, int, "say how many bytes: Trials(5, memory=2**30)")
+        check_option("ops", self.ops, tuple, 'name overloads: Trials(5, all=True, ops=("aten.mm.default",))')
 
     @classmethod
     def of(cls, trials: Trials | int) -> Trials:

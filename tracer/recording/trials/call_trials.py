@@ -39,6 +39,7 @@ class TrialObserver(Observer):
         """Observes every execution of a compiled region."""
         self._describe = describe
         self._tries_all = trials.all
+        self._ops = frozenset(trials.ops)
         self._risk: Risk | None = None
         self._plans: dict[OverloadInfo, ReplayPlan | Untried | None] = {}
         self._tallies: dict[CallCounter, TrialTally | None] = {}
@@ -49,8 +50,8 @@ class TrialObserver(Observer):
         self._risk = self.regions.risk = self._risk or Risk(environment)
 
     def wants(self, info: OverloadInfo) -> Interest:
-        """Calls that compute something."""
-        return self._plan(info) is not None
+        """Calls that compute something, of the overloads that were named if any were."""
+        return (not self._ops or info.name in self._ops) and self._plan(info) is not None
 
     def not_computed(self, info: OverloadInfo, counter: CallCounter) -> None:
         """A call on fake tensors gives no result to compare."""

@@ -16,6 +16,7 @@ import msgspec
 
 from tracer.errors import TracerError
 from tracer.plain import say
+from tracer.recording.options import Trials
 from tracer.runner.interrupts import end_by
 from tracer.runner.ranks import current_rank
 from tracer.runner.repeated import guard
@@ -29,6 +30,8 @@ from tracer.trace.values import values_path
 
 #: What a child exits with where it could not even begin, which no script is likely to.
 COULD_NOT_BEGIN = 122
+#: How often a call is replayed on the spot before its kernel is blamed.
+REPLAYS = 10
 
 
 def main() -> int:
@@ -55,7 +58,8 @@ def main() -> int:
             steps=task.steps,
             exit_after_steps=task.exit_after_steps,
             rank=current_rank(),
-            values=values_path(order.output),
+            values=None if order.replayed is not None else values_path(order.output),
+            options={"trials": Trials(REPLAYS, all=True, ops=order.replayed)} if order.replayed is not None else {},
             left_behind=left.states,
             quiet=True,
         )

@@ -7,12 +7,14 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 
 from tracer.divergence import Divergence, Recording, compare_recordings, read_recording
+from tracer.divergence.causes import Shows
+from tracer.divergence.model import Root
 from tracer.divergence.repeated import UNVARIED, Held, Repeated, Run, not_followed, outcomes, with_arms
 from tracer.errors import EndedEarly, TraceError, TracerError, UsageError
 from tracer.names import Settings
@@ -28,6 +30,7 @@ from tracer.runner.repeated.holding import MOST_RUNS, Holds, Search, Tried, susp
 from tracer.runner.repeated.task import Order, Task
 from tracer.session import judge
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, MODE
+from tracer.trace import load_trace
 from tracer.trace.records import FactValue
 
 PLANNED = "planned"
@@ -125,6 +128,40 @@ class _Series:
             self.names[id(divergence)] = run.name
             self.compared.setdefault(run.arm, []).append(divergence)
             self._note(run.arm, base, other)
+
+    def replay(self) -> None:
+        """Replay on the spot, in a further run, calls that differ though the tables call them deterministic.
+
+        Where all that a call read agrees, its kernel is blamed only if it varies there.
+        """
+        unvaried = self.compared.get(UNVARIED, [])
+        roots = [root for one in unvaried for root in one.roots if _is_not_replayed(root)]
+        if not roots or self.ended_by or current_rank() is not None:
+            return
+        calls = ", ".join(dict.fromkeys(root.region or root.op for root in roots))
+        say(f"tracer: one further run, in which calls are replayed on the spot ({calls})")
+        output = self._output(f"{self.prefix}replayed")
+        order = Order(
+            task=self.asked.task,
+            output=str(output),
+            settings=self.sets,
+            began=self.began,
+            scratch=str(self.scratch),
+            replayed=tuple(dict.fromkeys(root.op for root in roots)),
+        )
+        self._launch(order, [], None)
+        self.ended_by = launching.ENDING.by
+        with suppress(TraceError):
+            replayed = load_trace(output)
+            findings = self.report.findings if self.report is not None else None
+            base = self.recordings["run 1"]
+            for place, earlier in enumerate(unvaried):
+                name = self.names[id(earlier)]
+                again = compare_recordings(
+                    base, self.recordings[name], may_resume=False, findings=findings, replayed=replayed
+                )
+                unvaried[place] = again
+                self.names[id(again)] = name
 
     # --- runs in which something is held ---
 
@@ -387,6 +424,10 @@ class _Held:
         return self._used
 
 
+def _is_not_replayed(root: Root) -> bool:
+    return root.reason is not None and root.reason.shows is Shows.NOT_REPLAYED
+
+
 def _within(task: Task, folder: Path) -> Task:
     """``task`` in a copy of the working directory: a script that is named by its whole path is that of the copy."""
     here = os.path.join(os.getcwd(), "")
@@ -407,6 +448,7 @@ def repeat_script(asked: Asked) -> Result:
         if asked.settings != PLANNED:
             series = _Series(asked, scratch, "run-", NAMED[asked.settings])
             series.go()
+            series.replay()
             series.hold(found)
             return Result(repeated=series.result(asked.settings), report=series.report)
         plain = _Series(msgspec.structs.replace(asked, arms=()), scratch, "run-", {})
@@ -420,6 +462,7 @@ def repeat_script(asked: Asked) -> Result:
         series = _Series(asked, scratch, "planned-", sets, plain.started)
         try:
             series.go()
+            series.replay()
             series.hold(found)
         except EndedEarly:
             before = msgspec.structs.replace(before, ended_by=launching.ENDING.by)
@@ -446,6 +489,7 @@ def _made(folder: Path) -> Iterator[None]:
             folder / "repeat.html",
             *folder.glob("held-*"),
             *folder.glob("planned-held-*"),
+            *folder.glob("*-replayed.json"),
         ]
         for left in earlier:  # would be taken for this one's, if it is killed
             left.unlink(missing_ok=True)

@@ -36,6 +36,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Made before the script's first line; variables among them stand in the environment already."""
     planned: dict[str, FactValue] = {}
     """Those that the first run's plan makes, for a run in which they are held."""
+    replayed: tuple[str, ...] | None = None
+    """Overloads whose calls are replayed on the spot, instead of digests; ``None`` for an ordinary run."""
     began: int = 0
     """The moment at which all runs began, in nanoseconds after 1970."""
     temporary: str = ""
