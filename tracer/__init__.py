@@ -22,19 +22,15 @@ if TYPE_CHECKING:
     from tracer.trace.records import CallGroup
 
 _HOMES = {
-    "CallGroup": "tracer.trace.records",
-    "DeterminismTracer": "tracer.session",
-    "Finding": "tracer.findings",
-    "Keep": "tracer.recording.options",
-    "Report": "tracer.report",
-    "Tally": "tracer.findings",
-    "Trace": "tracer.trace",
-    "TracerError": "tracer.errors",
-    "Trials": "tracer.recording.options",
-    "compare_draws": "tracer.trace",
-    "judge": "tracer.session",
-    "repeat": "tracer.runner.repeated.within.function",
-    "reproducible": "tracer.reproduction.reproducing",
+    "tracer.errors": ("TracerError",),
+    "tracer.findings": ("Finding", "Tally"),
+    "tracer.recording.options": ("Keep", "Trials"),
+    "tracer.report": ("Report",),
+    "tracer.reproduction.reproducing": ("reproducible",),
+    "tracer.runner.repeated.within.function": ("repeat",),
+    "tracer.session": ("DeterminismTracer", "judge"),
+    "tracer.trace": ("Trace", "compare_draws"),
+    "tracer.trace.records": ("CallGroup",),
 }
 
 __all__ = [
@@ -56,10 +52,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(home), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(home), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -21,10 +21,8 @@ _KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a so
 
 
 def open_plain(path: str | os.PathLike[str]) -> io.BufferedReader:
-    """Open a file to read it. Raises ``OSError`` for what is none: a folder, a device, a pipe.
-
-    Of these a read may wait for ever, or never end. Neither does opening one wait.
-    """
+    """Open a file to read it, without waiting. Raises ``OSError`` for a folder, a device, a pipe: reads may never
+    end."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     kind = stat.S_IFMT(os.fstat(handle).st_mode)
     if kind == stat.S_IFREG:
@@ -34,7 +32,7 @@ def open_plain(path: str | os.PathLike[str]) -> io.BufferedReader:
 
 
 def read_within(stream: io.BufferedIOBase, limit: int) -> bytes:
-    """All that ``stream`` holds; ``OSError`` where that is more than ``limit`` bytes, which are not kept."""
+    """All bytes of ``stream``; ``OSError`` if they are more than ``limit``."""
     chunks: list[bytes] = []
     left = limit
     while chunk := stream.read(min(_CHUNK, left + 1)):
@@ -48,17 +46,16 @@ def read_within(stream: io.BufferedIOBase, limit: int) -> bytes:
 
 
 def read_text(path: str | os.PathLike[str], *, encoding: str = "utf-8", limit: int = MAX_TEXT) -> str:
-    """The text of a file, its line ends as Python's; ``OSError`` or ``ValueError`` where it is no such file."""
+    """The text of a file, with Python's line ends; ``OSError`` or ``ValueError`` if it is no such file."""
     with open_plain(path) as stream:
         text = read_within(stream, limit).decode(encoding)
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes, *, error: type[TracerError] = TracerError) -> Path:
-    """Write ``data`` to ``path`` through a neighbour that is renamed into place.
+    """Write ``data`` to ``path`` through a neighbour that is renamed into place: readers never see half of it.
 
-    A reader sees the old file or the new one, never half of it; what is not a plain file (``/dev/stdout``, a
-    pipe) is written directly. Raises ``error`` in one line where the path cannot be written.
+    What is not a plain file (``/dev/stdout``, a pipe) is written directly. Raises ``error`` if it cannot be written.
     """
     target = Path(path)
     try:
@@ -83,10 +80,10 @@ def write_whole(path: str | os.PathLike[str], data: bytes, *, error: type[Tracer
 
 
 def write_or_rescue(path: str | os.PathLike[str], data: bytes, *, suffix: str, error: type[TracerError]) -> None:
-    """``write_whole`` what cannot be made again; where that fails, ``data`` go to a new file, which the error names.
+    """``write_whole`` data that cannot be made again; if that fails, they go to a new file, which the error names.
 
-    It is looked for beside ``path``, in the working directory, in the system's folder for temporary files and at home;
-    beside a device or a pipe no file is left.
+    It is beside ``path`` (unless that is a device or a pipe), in the working directory, among temporary files or at
+    home.
     """
     try:
         write_whole(path, data, error=error)
@@ -100,7 +97,7 @@ def write_or_rescue(path: str | os.PathLike[str], data: bytes, *, suffix: str, e
 
 
 def _new_file(folder: Path | None, suffix: str, data: bytes) -> Path | None:
-    """A new file in ``folder``, or among temporary ones, that holds ``data``; ``None`` where there cannot be one."""
+    """A new file in ``folder``, or among temporary ones, that holds ``data``; ``None`` if it cannot be written."""
     try:
         place = Path(tempfile.gettempdir() if folder is None else os.path.abspath(folder))
         handle, name = _created(place, "tracer-rescued-", suffix)
@@ -119,8 +116,7 @@ def _new_file(folder: Path | None, suffix: str, data: bytes) -> Path | None:
 def _created(folder: Path, prefix: str, suffix: str = "") -> tuple[int, str]:
     """A new file, open to be written, and its path.
 
-    Not ``tempfile.mkstemp``, which takes a lock: where a signal comes while somebody else holds it, the handler that
-    writes the trace would wait for ever.
+    Not ``tempfile.mkstemp``, whose lock a signal's handler that writes the trace could wait for forever.
     """
     name = os.path.join(folder, f"{prefix}{os.getpid()}-{time.monotonic_ns():x}{suffix}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)

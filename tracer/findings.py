@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import starmap
 from typing import ClassVar
 
 import msgspec
@@ -45,8 +46,8 @@ Met = tuple[tuple[str, tuple[FactValue, ...]], ...]
 class Deciding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What decided a finding's verdicts: the cases of its rule that held, each with its conditions.
 
-    Several cases where the finding's calls met several that say the same; a case without conditions always holds. None
-    where no case decided: no rule, a missing fact, or a verdict that another fact (who seeded the generator) made.
+    The finding's calls may have met several cases that say the same; a case without conditions always holds. Empty if
+    no case decided: no rule, a missing fact, or a verdict by another fact (who seeded the generator).
     """
 
     as_is: tuple[tuple[Condition, ...], ...] = ()
@@ -55,16 +56,13 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     @classmethod
     def of(cls, decided: Iterable[tuple[Met | None, Met | None]]) -> Deciding:
         """What decided, of each case once, from the conditions that the tables' look-ups met both ways."""
-        both = list(dict.fromkeys(decided))
-        as_is, in_mode = (
-            tuple(
-                tuple(Condition(asks, holds_for) for asks, holds_for in met)
-                for met in dict.fromkeys(pair[way] for pair in both)
-                if met is not None
-            )
-            for way in (0, 1)
-        )
-        return cls(as_is=as_is, deterministic_mode=in_mode)
+        pairs = list(decided)
+
+        def cases(way: int) -> tuple[tuple[Condition, ...], ...]:
+            each = dict.fromkeys(pair[way] for pair in pairs)
+            return tuple(tuple(starmap(Condition, met)) for met in each if met is not None)
+
+        return cls(as_is=cases(0), deterministic_mode=cases(1))
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):

@@ -347,17 +347,12 @@ class Recorder:
         counters = self._counted()
         unlinked = sum(group.count for group in groups if group.forward_unknown)
         if not seams.HAS_FORWARD_LINK:
-            yield BlindSpot(
-                kind=BlindSpotKind.NO_FORWARD_LINK,
-                detail="this torch does not expose autograd's sequence numbers: backward calls bear no forward line",
-            )
+            detail = "this torch does not expose autograd's sequence numbers: backward calls bear no forward line"
+            yield BlindSpot(kind=BlindSpotKind.NO_FORWARD_LINK, detail=detail)
         elif unlinked:
-            yield BlindSpot(
-                kind=BlindSpotKind.NO_FORWARD_LINK,
-                detail="backward calls whose forward op was not recorded, or left no trace: they bear the line that"
-                " asked for the gradient",
-                count=unlinked,
-            )
+            where = "they bear the line that asked for the gradient"
+            detail = f"backward calls whose forward op was not recorded, or left no trace: {where}"
+            yield BlindSpot(kind=BlindSpotKind.NO_FORWARD_LINK, detail=detail, count=unlinked)
         changed = (changed_by_recording(info, counter) for info, counter in counters)
         yield from merged(spot for spot in changed if spot is not None)
         for info, counter in counters:

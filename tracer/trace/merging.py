@@ -222,6 +222,11 @@ def _records(name: str) -> Callable[[Sequence[Trace]], Any]:
     return lambda traces: merged(record for trace in traces for record in getattr(trace, name))
 
 
+#: Fields of a trace that are merged record by record.
+_LISTS = (
+    *("blind_spots", "events", "generators", "host_draws", "allocations", "unwritten_reads", "overlaps", "loaders"),
+    *("machine_numbers", "regions", "launched"),
+)
 #: How each field of a trace is merged.
 WHOLE: Mapping[str, Callable[[Sequence[Trace]], Any]] = {
     "schema": lambda traces: min(trace.schema for trace in traces),
@@ -237,13 +242,7 @@ WHOLE: Mapping[str, Callable[[Sequence[Trace]], Any]] = {
     "source_lines": lambda traces: {
         place: text for trace in reversed(traces) for place, text in trace.source_lines.items()
     },
-    **{
-        name: _records(name)
-        for name in (
-            *("blind_spots", "events", "generators", "host_draws", "allocations", "unwritten_reads", "overlaps"),
-            *("loaders", "machine_numbers", "regions", "launched"),
-        )
-    },
+    **{name: _records(name) for name in _LISTS},
 }
 if WHOLE.keys() != set(Trace.__struct_fields__):
     raise TypeError(f"what merging does to {WHOLE.keys() ^ set(Trace.__struct_fields__)} of a trace is not said")
