@@ -1,18 +1,18 @@
-"""Values as Python writes them: what comes from a trace stands in a program, or in a line to paste, as nothing else."""
+"""Writes values of a trace as Python literals, safe to stand in a program or a line to paste."""
 
 from __future__ import annotations
 
 import math
 
-#: Larger numbers are no argument of an op; Python would refuse to write those of thousands of digits.
+#: No op takes larger numbers; Python refuses to write those of thousands of digits.
 _LARGEST = 2**64
 
 
 def literal(value: object) -> str:
     """The Python literal of a plain value, or of a list of them; ``ValueError`` for anything else.
 
-    An expression that evaluates to ``value`` whatever text it holds: no name in it is the value's, and nothing that
-    acts on a terminal or ends a line. Text stands between double quotes where ``repr`` need not escape for that.
+    The expression evaluates to ``value`` whatever text it holds, and holds nothing that acts on a terminal or ends a
+    line. Text stands between double quotes if that needs no escape.
     """
     kind = type(value)
     if isinstance(value, str):

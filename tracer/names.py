@@ -167,9 +167,9 @@ class DeterministicMode(Word):
 
 
 class BlindSpotKind(Word):
-    """A part of the program that a dispatch mode cannot see, sees only in part, or changes; all that is said of it.
+    """A part of the program that a dispatch mode cannot see, sees only in part, or changes.
 
-    Each is declared by its name in traces and reports, what the headline lists as not seen (empty where every call was
+    Each is declared by its name in traces and reports, what the headline lists as not seen (empty if every call was
     seen), what is lost, as the end of a sentence, and a report's banner, which a count follows.
     """
 
@@ -196,8 +196,7 @@ class BlindSpotKind(Word):
     def __new__(cls, name: str, headline: str = "", lost: str = "", banner: str = "") -> BlindSpotKind:
         """Declare one kind."""
         kind = str.__new__(cls, name)
-        kind._value_ = name
-        kind.headline, kind.loses, kind.banner = headline, lost, banner
+        kind._value_, kind.headline, kind.loses, kind.banner = name, headline, lost, banner
         return kind
 
     def of(self, code: str, lost: str = "") -> str:

@@ -1,7 +1,7 @@
-"""Making any string safe to show, and the way to standard error: names come from the user's code and may hold anything.
+"""Makes any string safe to show, and prints on standard error. Names from the user's code may hold anything.
 
-A lone surrogate crashes every encoder, an escape sequence drives a terminal, and a bidirectional override
-makes a line read as what it is not. All become visible escapes; letters of every script stay as they are.
+A lone surrogate crashes every encoder, an escape sequence drives a terminal, and a bidirectional override disguises a
+line. All become visible escapes; letters of every script stay as they are.
 """
 
 from __future__ import annotations
@@ -74,16 +74,14 @@ def one_line(text: str, limit: int | None = None) -> str:
 
 
 def breaks(text: str, width: int) -> list[int]:
-    """Where to break the words of ``text`` that are longer than ``width``: after a separator, where one is."""
-    found: list[int] = []
-    for word in re.finditer(r"\S+", text):
-        if len(word.group()) <= width:
-            continue
+    """Where to break the words of ``text`` that are longer than ``width``: after a separator, if there is one."""
+    places: list[int] = []
+    for word in re.finditer(rf"\S{{{width + 1},}}", text):
         start = word.start()
         for piece in _PIECE.finditer(text, *word.span()):
             if piece.end() - start > width and piece.start() > start:
-                found.append(start := piece.start())
-    return found
+                places.append(start := piece.start())
+    return places
 
 
 class LaidOut(str):

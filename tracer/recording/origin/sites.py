@@ -226,6 +226,6 @@ def placed(site: Site, own: Site) -> dict[str, Any]:
 
 def _below_import_root(path: str) -> str:
     """The path below the longest entry of ``sys.path`` that holds it, else the file's name."""
-    roots = [os.path.join(os.path.abspath(root), "") for root in sys.path if root]
-    best = max((root for root in roots if path.startswith(root)), key=len, default="")
-    return path[len(best) :] if best else os.path.basename(path)
+    roots = (os.path.join(os.path.abspath(root), "") for root in sys.path if root)
+    longest = max((len(root) for root in roots if path.startswith(root)), default=0)
+    return path[longest:] if longest else os.path.basename(path)
