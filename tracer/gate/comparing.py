@@ -79,8 +79,7 @@ _Key = tuple[str, ...]
 def compare_judgements(
     before: Judgement, after: Judgement, draws: Iterable[tuple[str, int, Draw | None]] = ()
 ) -> Comparison:
-    """How ``after`` differs from ``before``. ``draws``: by generator, how many draws ``after`` is ahead, and the first
-    place where they differ."""
+    """How ``after`` differs from ``before``; ``draws``: by generator, how many ``after`` is ahead, and where first."""
     ours, theirs = _by_key(before.findings), _by_key(after.findings)
     compared = [_difference(ours.get(key), theirs.get(key)) for key in dict.fromkeys((*ours, *theirs))]
     return Comparison(

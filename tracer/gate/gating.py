@@ -74,12 +74,11 @@ def decide(
     selected, ignored = _parted(findings, lambda finding: _is_named(names_of(finding), gate))
     silenced, judged = _parted(selected, is_silenced)
     looked_at, passed_over = set(map(risk_of, selected)), set(map(risk_of, ignored))
-    unlooked, lines = _parted(
-        accepted,
-        lambda line: (
-            line.risk not in looked_at and (line.risk in passed_over or not _is_named(_names(line.risk), gate))
-        ),
-    )
+
+    def is_passed_over(risk: Risk) -> bool:
+        return risk in passed_over or not _is_named(_names(risk, risk.file), gate)
+
+    unlooked, lines = _parted(accepted, lambda line: line.risk not in looked_at and is_passed_over(line.risk))
     compared = compare(judged, lines, today)
     known = set(map(id, compared.known))
     unaccepted = (finding for finding in judged if id(finding) not in known)
@@ -123,14 +122,11 @@ def places_of(findings: Sequence[Finding], some: Iterable[Finding]) -> frozenset
 
 def names_of(finding: Finding) -> tuple[str, ...]:
     """What a glob may name ``finding`` by: its rule, op (with and without overload), module, and files."""
-    packet = finding.op.rpartition(".")[0]
-    files = (file_of(finding.location), file_of(finding.called_from))
-    return tuple(name for name in (finding.rule, finding.op, packet, finding.module, *files) if name)
+    return _names(finding, file_of(finding.location), file_of(finding.called_from))
 
 
-def _names(risk: Risk) -> tuple[str, ...]:
-    """The same of a baseline's line, which knows no line that led to a library's."""
-    return tuple(name for name in (risk.rule, risk.op, risk.op.rpartition(".")[0], risk.module, risk.file) if name)
+def _names(named: Finding | Risk, *files: str) -> tuple[str, ...]:
+    return tuple(filter(None, (named.rule, named.op, named.op.rpartition(".")[0], named.module, *files)))
 
 
 def _is_named(names: Sequence[str], gate: Gate) -> bool:

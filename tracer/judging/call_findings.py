@@ -96,8 +96,7 @@ def weakly_grounded(counted: Mapping[int, int], rulings: Mapping[int, RuleOutcom
 
 
 def unnamed_calls(counted: Mapping[int, int], rulings: Mapping[int, RuleOutcome]) -> dict[EvidenceKind, int]:
-    """Deterministic calls of ops that no rule names, by the evidence: what builds launch, or documents alone.
-    ``counted``: calls by ruling."""
+    """Deterministic calls of ops without a rule, by evidence: seen in builds, or documented. ``counted``: by ruling."""
     unnamed: Counter[EvidenceKind] = Counter()
     for name, count in counted.items():
         ruling = rulings[name]
@@ -345,8 +344,7 @@ class _Call(NamedTuple):
 
 
 def rewritten(line: str, how: Rewriting) -> str:
-    """``line`` with its one call that ``how`` knows rewritten; empty where that is not certain: several such calls,
-    other arguments, no whole statement."""
+    """``line`` with its one call that ``how`` knows rewritten; empty where that is not certain."""
     try:
         tree = ast.parse(line)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -339,8 +339,7 @@ _SOURCE = Evidence(
 
 
 def region_findings(scene: TraceUnderTarget) -> Iterator[Finding]:
-    """One finding for each such kernel, where the code that was seen is what runs under ``scene``, and for each region
-    that varied."""
+    """One finding for each such kernel whose code runs under ``scene``, and for each region that varied."""
     for region in scene.trace.regions:
         if region.tried is not None and region.tried.varied and not region.tried.together and _is_here(region, scene):
             yield _varied(region, region.tried, scene)

@@ -106,8 +106,7 @@ def _of_region(region: Region, tried: Tried) -> str:
 
 
 def summary_of(tried: Tried, varied: int, regions: int = 0) -> str:
-    """All trials of a recording in a sentence or two; ``varied``: groups of calls that did; ``regions``: compiled ones
-    that did, of which each execution is a call."""
+    """All trials of a recording in a sentence or two, and how many groups of calls and compiled ``regions`` varied."""
     said = f"{_calls(tried.calls)} {'was' if tried.calls == 1 else 'were'} made again, {tried.trials:,} times in all"
     counts = ((varied, "group of calls", "groups of calls"), (regions, "compiled region", "compiled regions"))
     which = " and ".join(f"{count:,} {single if count == 1 else many}" for count, single, many in counts if count)

@@ -96,8 +96,7 @@ def load_compilers() -> Mapping[str, CompilerTable]:
 
 @cache
 def compiled_facts() -> Mapping[str, frozenset[str]]:
-    """Op, as rules spell it, to the facts that are noted of a compiled call: what the backends' tables ask
-    (``required_facts``), what compilers' tables do, and what the rule for an op that is called in its stead does."""
+    """Op to the facts that a compiled call needs: for the backends' tables, compilers', and what is called instead."""
     asked = required_facts()
     wanted = {op: set(keys) for op, keys in asked.items()}
     for table in load_compilers().values():

@@ -207,9 +207,7 @@ class Derivation(NamedTuple):
 
 def _of_node(is_one: Callable[[str], bool]) -> Derivation:
     def from_node(node: str | None, facts: Mapping[str, Value]) -> bool | None:
-        if node is None:
-            return False
-        return is_one(node.rstrip("0123456789")) if node else None
+        return None if node == "" else node is not None and is_one(node.rstrip("0123456789"))
 
     return Derivation((), from_node)
 

@@ -126,8 +126,7 @@ def spans(rule: Cased, reviewed: str) -> tuple[Span, ...]:
 
 
 def _rows(live: list[Case]) -> tuple[Row, ...]:
-    """The cases for each state of the mode share no call and leave none out (the lint proves it), so their meets do
-    neither; rows that agree are joined again."""
+    """The meets of the cases for each state of the mode are disjoint and leave no gap; rows that agree are joined."""
     asked = [(case, _meet({}, {key: wanted_values(case, key) for key in case.when if key != MODE})) for case in live]
     offs, warns, ons = (
         [(case, when) for case, when in asked if when is not None and str(mode) in wanted_values(case, MODE)]

@@ -24,8 +24,7 @@ class RuleEvidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     kind: EvidenceKind
     ref: str
-    """A documentation page with its version, a source file with function and versions, a pull request or an
-    issue with its number, a measurement."""
+    """A documentation page, source file or measurement with its version, or a pull request or issue with its number."""
     inherited_from: Backend | None = None
     """The backend whose table it was taken over from. Not a field of a file: loading sets it."""
 
@@ -102,8 +101,7 @@ class Rule(Cased, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_de
 
 
 class LibraryRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A rule for ops that a library brings along, whatever the backend; its ``ops`` may name a whole namespace
-    (``profiler.*``)."""
+    """A rule for ops of a library, whatever the backend; ``ops`` may name a whole namespace (``profiler.*``)."""
 
     backends: tuple[Backend, ...] = ()
     """Backends that it speaks of; empty: every one."""
@@ -209,8 +207,7 @@ class Table(Reviewed, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     ask: str = ""
     """What to do about an op without a rule, as a sentence; ``{op}`` in it stands for the op's name."""
     inherits: Backend | None = None
-    """A table whose rules hold here too, weaker, for the ops that no rule of this one claims; see
-    ``tables.loading``."""
+    """A table whose rules hold here too, weaker, for ops that no own rule claims; see ``tables.loading``."""
     variables: tuple[str, ...] = ()
     """Environment variables that the rules name; a recorder notes these and no others."""
     libraries: tuple[LibraryRule, ...] = ()

@@ -6,6 +6,7 @@ Rules bind to minor releases: local parts (``+cpu``), pre-releases and developme
 from __future__ import annotations
 
 from functools import cache
+from itertools import groupby
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
@@ -61,17 +62,8 @@ def judged_as(reviewed: str, version: str, *, extrapolated: bool) -> str:
 
 def reviewed_in_words(reviewed: str) -> str:
     """A range as people say it: ``1.11 to 2.15``; where releases are missing in between, ``2.4, 2.9 to 2.13``."""
-    spans: list[list[str]] = []
-    last = -2
-    for place, minor in enumerate(RELEASES):
-        if not speaks_of(reviewed, minor):
-            continue
-        if place == last + 1:
-            spans[-1][1:] = [minor]
-        else:
-            spans.append([minor])
-        last = place
-    return ", ".join(" to ".join(span) for span in spans) or reviewed
+    spans = [list(minors) for known, minors in groupby(RELEASES, lambda minor: speaks_of(reviewed, minor)) if known]
+    return ", ".join(" to ".join(dict.fromkeys((span[0], span[-1]))) for span in spans) or reviewed
 
 
 def placed(reviewed: str, version: str) -> str:

@@ -62,8 +62,7 @@ class CompiledCalls:
         changed: frozenset[str] = frozenset(),
         strict: bool = False,
     ) -> None:
-        """``changed`` are settings that the target has otherwise than the recording: code compiled under them is not
-        what was seen."""
+        """``changed``: settings that differ from the recording's; code compiled under them is not what was seen."""
         self._compilation = compilation
         self._version = version
         self._settings = settings
@@ -130,8 +129,7 @@ class CompiledCalls:
         return None
 
     def _seen(self, kernels: list[Kernel], backend: Backend, region: Region) -> tuple[bool, bool]:
-        """Does the code that was seen run as things stand, and in deterministic mode? It was generated for one device,
-        version and mode."""
+        """Does the code that was seen run as things stand, and in deterministic mode? Device and version must agree."""
         compiled, device = self._compilation, backend.device
         is_seen = (
             bool(kernels)
@@ -281,8 +279,7 @@ class CompiledCall(NamedTuple):
         return _agreed([self._of_case(case, way) for case in cases], missing)
 
     def _without_atomics(self, cases: tuple[Case, ...], way: int, missing: tuple[str, ...]) -> _Way:
-        """A kernel was generated, so nothing was called; what would vary by atomics alone does not, and what would by
-        writes does not where each thread has places of its own."""
+        """A kernel was generated: nothing is called, nor varies by atomics, or by writes to places of one thread."""
         not_atomic = _Way(Verdict.DETERMINISTIC, shown=Shown.NO_ATOMICS)
         if self.bound is None:
             ruling = self.base(self.op, self.facts)

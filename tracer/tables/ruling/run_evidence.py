@@ -44,8 +44,7 @@ _KEEP = (
 
 
 def drawn(ruling: RuleOutcome, facts: Mapping[str, FactValue]) -> RuleOutcome:
-    """``ruling`` for a call with ``facts`` that may draw: where the generator's state came from decides what ``seeded``
-    is worth."""
+    """``ruling`` for a call with ``facts``: the origin of the generator's state decides what ``seeded`` is worth."""
     origin = facts.get(ORIGIN)
     if origin is None or Verdict.SEEDED not in ruling.both:
         return ruling

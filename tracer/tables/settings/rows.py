@@ -65,8 +65,7 @@ class Row(Cased, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_def
     variable: str = ""
     """The environment variable that holds it."""
     read: str = ""
-    """The dotted name that holds it in the process, with ``()`` behind it if it is a function to call; read only where
-    its module is loaded already."""
+    """The dotted name that holds it, with ``()`` behind a function; read only where its module is already loaded."""
     default: Value | None = None
     """What an unset setting means; a value equal to it counts as unset."""
     safe: tuple[Value, ...] = ()
@@ -82,8 +81,7 @@ class Row(Cased, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_def
     backends: tuple[Backend, ...] = ()
     """Backends that it bears on; empty: every one."""
     needs: tuple[str, ...] = ()
-    """Groups of calls that make it matter, or words of ``RESERVED``; empty: every recorded step, or whatever was
-    observed."""
+    """Groups of calls that make it matter, or words of ``RESERVED``; empty: every step, or whatever was observed."""
     differs: Differs = Differs.RUNS
     """Between which executions it makes a difference; for ``machines`` every case is ``deterministic``, and what is
     worth a note is a value that is neither unset nor safe, or unset with a ``default`` that is not among ``safe``."""
