@@ -8,8 +8,9 @@ from __future__ import annotations
 import functools
 import sys
 from _thread import get_ident as _get_ident
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from types import FrameType
 from typing import Any, Protocol
 
@@ -31,25 +32,24 @@ _FORWARD, _INFERENCE = Direction.FORWARD, Direction.INFERENCE
 _MOST_WAITING = 10_000
 
 
+@dataclass(slots=True, eq=False)
 class Run:
     """Executions of one region that agree in their caller."""
 
-    __slots__ = ("called_from", "code", "count", "in_engine", "in_optimizer", "order", "scope", "site", "unwritten")
-
-    def __init__(self, code: CompiledCode, scope: Any, *, in_engine: bool, in_optimizer: bool) -> None:
-        self.code = code
-        self.scope = scope
-        self.in_engine = in_engine
-        """Whether the backward engine called it."""
-        self.in_optimizer = in_optimizer
-        self.site: Site = NOWHERE
-        """The innermost line outside torch that led to the first execution; of a backward, to its forward."""
-        self.called_from: Site = NOWHERE
-        """The user's own line that led there."""
-        self.count = 0
-        self.order = next(ORDER)
-        self.unwritten: dict[tuple[int, FreshMemory], int] = {}
-        """Counts of unwritten inputs, by the input's position and by the allocation."""
+    code: CompiledCode
+    scope: Any
+    _: KW_ONLY
+    in_engine: bool
+    """Whether the backward engine called it."""
+    in_optimizer: bool
+    site: Site = NOWHERE
+    """The innermost line outside torch that led to the first execution; of a backward, to its forward."""
+    called_from: Site = NOWHERE
+    """The user's own line that led there."""
+    count: int = 0
+    order: int = field(default_factory=lambda: next(ORDER))
+    unwritten: dict[tuple[int, FreshMemory], int] = field(default_factory=dict)
+    """Counts of unwritten inputs, by the input's position and by the allocation."""
 
 
 class RegionObserver(Protocol):
@@ -77,7 +77,7 @@ class Executions:
         self._log = log
         self._by_object: Mapping[int, tuple[Any, CompiledCode]] = {}
         self.runs: dict[Any, Run] = {}
-        self._forwards: dict[Any, deque[Run]] = {}
+        self._forwards: dict[Any, deque[Run]] = defaultdict(lambda: deque(maxlen=_MOST_WAITING))
         """By program: forwards whose backward has not run yet. The backward of the last one runs first."""
         self._handed_over = storages.handed_over  # the region may write to its inputs
         self._unwritten, self._indices = storages.unwritten.live, storages.indices.live
@@ -103,9 +103,7 @@ class Executions:
         direction = code.direction
         forward = waiting = None
         if direction is not _INFERENCE:
-            waiting = self._forwards.get(code.program)
-            if waiting is None:
-                waiting = self._forwards[code.program] = deque(maxlen=_MOST_WAITING)
+            waiting = self._forwards[code.program]
             if direction is not _FORWARD and waiting:
                 forward = waiting.pop()
                 scope = forward.scope
