@@ -45,18 +45,12 @@ def target_options(*, backend: str, torch: str, settings: str, **how: Any) -> De
     )
 
 
-def host_option(command: Command) -> Command:
-    """``--host``: what is judged for the CPU."""
-    said = "Judge these files, lines, functions or modules for cpu: they run on the host."
-    return option("--host", "GLOB", said, multiple=True)(command)
-
-
-def strict_option(command: Command) -> Command:
-    """``--strict``: no answer is extrapolated."""
-    said = "Call a torch newer than the tables unknown; guess nothing."
-    return click.option("--strict", is_flag=True, help=said)(command)
-
-
+host_option = option(
+    "--host", "GLOB", "Judge these files, lines, functions or modules for cpu: they run on the host.", multiple=True
+)
+strict_option = click.option(
+    "--strict", is_flag=True, help="Call a torch newer than the tables unknown; guess nothing."
+)
 window_options = together(
     option("--steps window", "A:B", "Record these optimizer steps only.", default=":"),
     click.option("--exit-after-steps", is_flag=True, help="End the script when they are recorded."),

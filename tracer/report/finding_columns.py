@@ -104,11 +104,6 @@ class FindingColumn(Column[Judged]):
     """How its cell is made for the page, where that is another text."""
     detail: Detail | None = None
 
-    @property
-    def page_cell(self) -> Callable[[Judged], Cell]:
-        """How its cell is made for the page."""
-        return self.on_page or self.cell
-
 
 def rows(judgement: Judgement, findings: Sequence[Finding] | None = None) -> Iterator[Judged]:
     """A row a finding, in the judgement's order; of ``findings`` alone where they are given."""

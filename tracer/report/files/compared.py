@@ -48,10 +48,8 @@ def divergence_json(found: Divergence) -> dict[str, Any]:
     )
     rest: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(found, roots=()))
     if found.resumed is not None:
-        lacks = found.resumed.not_restored
-        rest["resumed"]["not_restored"] = [
-            {"kind": lack.kind.value, "name": lack.name, "why": lack_of(lack)} for lack in lacks
-        ]
+        lacks = ((lack.kind.value, lack.name, lack_of(lack)) for lack in found.resumed.not_restored)
+        rest["resumed"]["not_restored"] = [{"kind": kind, "name": name, "why": why} for kind, name, why in lacks]
     return document | {name: value for name, value in rest.items() if name not in document}
 
 

@@ -31,7 +31,7 @@ from tracer.report.sections.calls import MOST_ROWS_ELSEWHERE, Block, model_map, 
 from tracer.report.sections.findings import accepted_in_words, groups_of
 from tracer.report.sections.order import sections_of
 from tracer.report.sections.recorded import command
-from tracer.report.words import VERDICTS, plural
+from tracer.report.words import VERDICTS, by_severity, plural
 
 if TYPE_CHECKING:
     from tracer.report.view import ReportView
@@ -221,7 +221,7 @@ class _Rows:
     def __init__(self) -> None:
         self.strings = _numbering()
         self.columns = {part: on_page(part) for part in Part}
-        self.makers = {part: tuple(column.page_cell for column in self.columns[part]) for part in Part}
+        self.makers = {part: tuple(column.on_page or column.cell for column in self.columns[part]) for part in Part}
         self.halves = {part: _numbering() for part in Part}
 
     def of(self, judgement: Judgement, findings: Sequence[Finding]) -> list[tuple[int, int]]:
@@ -247,10 +247,7 @@ def findings_json(report: ReportView, blocks: tuple[Block, ...] = ()) -> str:
         "ruling_fields": [column.name for column in table.columns[Part.RULING]],
         "numbers": [column.name for column in chain(*table.columns.values()) if column.holds is not Holds.TEXT],
         "details": [{"field": name, "label": detail.label, "look": detail.look.value} for name, detail in details()],
-        "targets": [
-            _target(report, judgement, own if judgement is report.judgement else None, table, blocks)
-            for judgement in targets_shown(report)
-        ],
+        "targets": [_target(report, judgement, table, blocks) for judgement in targets_shown(report)],
         "rows": own,
         "verdicts": [
             {"name": verdict.value, "sign": VERDICTS[verdict].sign, "label": VERDICTS[verdict].label}
@@ -265,30 +262,24 @@ def findings_json(report: ReportView, blocks: tuple[Block, ...] = ()) -> str:
     return _UNSAFE.sub(lambda match: _ESCAPES[match.group()], text)
 
 
-def _target(
-    report: ReportView,
-    judgement: Judgement,
-    own: list[tuple[int, int]] | None,
-    table: _Rows,
-    blocks: tuple[Block, ...],
-) -> dict[str, Any]:
+def _target(report: ReportView, judgement: Judgement, table: _Rows, blocks: tuple[Block, ...]) -> dict[str, Any]:
     """One target's name, command, colours and rows; the report's own rows stand beside all others'."""
-    target = judgement.target
-    shown = judgement.findings if own is not None else judgement.findings[:MOST_ROWS_ELSEWHERE]
+    target, tally, findings = judgement.target, judgement.tally, judgement.findings
+    is_own = judgement is report.judgement
+    shown = findings if is_own else findings[:MOST_ROWS_ELSEWHERE]
     # What a gate let pass never stands for what it did not.
-    accepted = {one.finding: accepted_in_words(one) for one in report.accepted or ()} if own is not None else {}
-    tally = judgement.tally
+    accepted = {one.finding: accepted_in_words(one) for one in (report.accepted or ()) if is_own}
     return {
         "name": visible(f"{target.backend}, torch {target.torch}"),
         "backend": target.backend.value,
         "torch": visible(target.torch),
         "command": visible(command(report, target)),
-        "rows": table.of(judgement, shown) if own is None else [],
-        "more": max(0, len(judgement.findings) - MOST_ROWS_ELSEWHERE) if own is None else 0,
+        "rows": [] if is_own else table.of(judgement, shown),
+        "more": len(findings) - len(shown),
         "folds": [group for group in groups_of(shown, accepted) if len(group) > 1],
         "map": worst_inside(tally.by_module, blocks),
         "phases": {
-            phase.value: next(i for i, verdict in enumerate(SEVERITY) if counts.get(verdict))
+            phase.value: SEVERITY.index(by_severity(counts)[0][0])
             for phase, counts in tally.by_phase.items()
             if any(counts.values())
         },

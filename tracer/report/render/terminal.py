@@ -35,6 +35,7 @@ _LONGEST, _LONGEST_NAME, _ALL = 480, 240, 2_000
 #: Rows of one kind, and changes of the plan.
 _ROWS, _CHANGES = 12, 12
 _FILE_WIDTH = 100
+_NOTHING_BUT_TEXT: dict[str, Any] = dict.fromkeys(("highlight", "emoji", "markup", "legacy_windows"), False)
 #: What a terminal is told of what is no report.
 READER = Reader(detail=Detail.USUAL, rows=20)
 
@@ -87,10 +88,7 @@ def printed(
         force_terminal=color,
         color_system="256" if color else None,
         no_color=not color,
-        highlight=False,
-        emoji=False,
-        markup=False,
-        legacy_windows=False,
+        **_NOTHING_BUT_TEXT,
     )
     for part in parts(console.width):
         console.print(_Inert(part))
