@@ -63,11 +63,10 @@ class NumberLog:
 
     def listed(self) -> tuple[MachineNumber, ...]:
         """The numbers, in the order of their first occurrence."""
-        unused = Counter(  # nothing was drawn from these generators so far
-            key
-            for alive, state, key in tuple(self._unseeded.values())
-            if (generator := alive()) is not None and _state_of(generator) == state
-        )
+        counts = Counter(self._counts)
+        for alive, state, key in tuple(self._unseeded.values()):
+            generator = alive()
+            counts[key] -= generator is not None and _state_of(generator) == state  # nothing was drawn from it so far
         return tuple(
             MachineNumber(
                 source=source,
@@ -78,9 +77,8 @@ class NumberLog:
                 by_library=by_library,
                 count=count,
             )
-            for key, total in self._counts.items()
-            if (count := total - unused[key]) > 0
-            for source, use, what, site, own, phase, by_library in [key]
+            for (source, use, what, site, own, phase, by_library), count in counts.items()
+            if count > 0
         )
 
     def source_of(self, value: object, frame: FrameType | None, position: int | str = 0) -> NumberSource | None:

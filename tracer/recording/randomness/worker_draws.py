@@ -1,8 +1,7 @@
 """Do a loader's worker processes draw from the generators that torch seeds in each of them?
 
-A forked worker looks at the three states after each fetch, and sets a byte in memory that it shares with the training
-process. Draws after the program seeded a generator in the worker do not count. Workers that are not forked cannot be
-watched: nothing of this process is in them.
+A forked worker compares the three states after each fetch, and sets a byte in memory that it shares with the training
+process. Draws after the program seeded a generator in the worker do not count. Only forked workers can be watched.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Uninitialized memory: is it read before all of it is written?
 
 Each storage is followed from the op that allocates it to the one that writes its last byte, through views and in-place
-ops. Most programs write at once, so the table is nearly always empty.
-
-Where writes could go unseen, a storage is given up and counted: handed to NumPy or another library, written by an op
-at places that only its data know, or written by a torch extension that does not dispatch its writes.
+ops. Where writes could go unseen, it is given up and counted: handed to NumPy or another library, written by an op at
+places that only its data know, or written by a torch extension that does not dispatch its writes.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.observers import Interest, Observer
+from tracer.recording.origin.optimizers import OptimizerWatch
 from tracer.recording.randomness.generators import state_of
 from tracer.recording.storage.accesses import WRITES, argument_at
 from tracer.recording.torch_private import seams, storages
@@ -38,14 +39,10 @@ Named = tuple[ValueKind, str, int]
 
 
 class CallValues(Observer):
-    """Digests of one recording's calls. ``describe`` names a group; ``name_of`` a tensor that no call made."""
+    """Digests of one recording's calls. ``name_of`` names a tensor that no call made."""
 
     def __init__(
-        self,
-        describe: Callable[[OverloadInfo, CallCounter], Group],
-        name_of: Callable[[torch.Tensor], Named],
-        is_optimizing: Callable[[], bool],
-        followed: StorageObservers,
+        self, name_of: Callable[[torch.Tensor], Named], optimizer: OptimizerWatch, followed: StorageObservers
     ) -> None:
         self.writer: ValuesWriter | None = None
         """``None``: nothing is written now."""
@@ -55,9 +52,8 @@ class CallValues(Observer):
         self.memory = DigestTable(self.device.digest, followed.registry)
         self.failures = 0
         """Calls that failed to be digested, and are marked so."""
-        self._describe = describe
         self._name_of = name_of
-        self._is_optimizing = is_optimizing
+        self._optimizer = optimizer
         self._unwritten = followed.unwritten
         self._plans: dict[OverloadInfo, Plan] = {}
         self._groups: dict[CallCounter, int] = {}
@@ -84,7 +80,7 @@ class CallValues(Observer):
 
     def _group(self, writer: ValuesWriter, info: OverloadInfo, counter: CallCounter) -> int:
         if counter not in self._groups:
-            self._groups[counter] = writer.group(self._describe(info, counter))
+            self._groups[counter] = writer.group(Group(op=info.name, **counter.origin.in_words()))
         return self._groups[counter]
 
     # --- before the call ---
@@ -99,7 +95,7 @@ class CallValues(Observer):
         plan = self._plans[info]
         reading = Reading(self._unwritten.read_count)
         memory = self.memory
-        is_optimizing = self._is_optimizing()
+        is_optimizing = self._optimizer.active
         if memory.samples_always is is_optimizing:
             memory.samples_always = not is_optimizing
             memory.phase += 1

@@ -1,12 +1,10 @@
 """Digests of the bytes of tensors, and where the bytes came from.
 
 Entries are by storage: ``torch.utils.swap_tensors`` refuses a tensor with a weak reference on it. A digest holds for
-one geometry (address, dtype, shape, strides) of a storage, until an op writes to that storage or the tensor's version
-says that somebody did.
+one geometry of a storage, until an op writes to that storage or the tensor's version says that somebody did.
 
-Bytes can also change while no op writes: by NumPy, a foreign kernel, another thread. So a remembered digest is verified
-each time it is used: in whole where memory is small, was handed out, or was never written by a recorded call; else by
-its first bytes, and in the optimizer once.
+NumPy, a foreign kernel or another thread may write too, so a digest is verified whenever it is used: in whole where
+memory is small, was handed out, or was never written by a recorded call; else by its first bytes, in an optimizer once.
 """
 
 from __future__ import annotations

@@ -5,12 +5,13 @@ A region draws if a generator of the process advanced while it ran.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 
 from tracer.recording.compiled.executions import Run
+from tracer.recording.compiled.listing import RegionList
+from tracer.recording.origin.sites import placed
 from tracer.recording.storage.accesses import READS
 from tracer.recording.torch_private import storages
 from tracer.recording.values.call_values import CallValues, default_states
@@ -37,11 +38,11 @@ class Begun(NamedTuple):
 
 
 class RegionValues:
-    """Digests of one recording's regions. ``describe`` names the group of an execution."""
+    """Digests of one recording's regions."""
 
-    def __init__(self, calls: CallValues, describe: Callable[[Run], Group]) -> None:
+    def __init__(self, calls: CallValues, regions: RegionList) -> None:
         self._calls = calls
-        self._describe = describe
+        self._regions = regions
         self._plan = RegionPlan()
         self._groups: dict[Run, int] = {}
 
@@ -89,11 +90,19 @@ class RegionValues:
         try:
             states = default_states()
             drawn = {name: before for name, before in begun.generators.items() if states.get(name, before) != before}
-            if begun.run not in self._groups:
-                self._groups[begun.run] = writer.group(self._describe(begun.run))
+            run = begun.run
+            if run not in self._groups:
+                group = Group(
+                    op=f"compiled.{run.code.direction}",
+                    phase=self._regions.phase_of(run),
+                    module=run.scope.path,
+                    **placed(run.site, run.called_from),
+                    region=self._regions.name_of(run.code),
+                )
+                self._groups[run] = writer.group(group)
             written = [*(result if isinstance(result, (tuple, list)) else (result,)), *begun.changed]
             with torch.no_grad():
-                calls.ran(self._plan, self._groups[begun.run], begun.reading, written, begun.read_only, drawn)
+                calls.ran(self._plan, self._groups[run], begun.reading, written, begun.read_only, drawn)
         except Exception:
             calls.failures += 1
 

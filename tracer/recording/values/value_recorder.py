@@ -12,19 +12,17 @@ from typing import Any
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
-from tracer.recording.calls.groups import CallCounter, OverloadInfo
-from tracer.recording.compiled.executions import Run
 from tracer.recording.compiled.listing import RegionList
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.origin.attribution import Attribution
-from tracer.recording.origin.sites import placed, spell
+from tracer.recording.origin.sites import spell
 from tracer.recording.patching import Call
 from tracer.recording.values.call_values import CallValues
 from tracer.recording.values.moments import Moments
 from tracer.recording.values.region_values import RegionValues
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import Environment
-from tracer.trace.values import Group, Header, ValueKind, ValuesWriter
+from tracer.trace.values import Header, ValueKind, ValuesWriter
 
 #: The algorithms behind the digests: on the host, and on devices.
 DIGEST = "xxh3-64-by-content mix-64"
@@ -51,12 +49,9 @@ class ValuesRecording:
         self._writer: ValuesWriter | None = None
         self.first_step = 0
         """Optimizer steps that ended before recording began: steps count from 0, as ``--steps`` counts them."""
-        self.calls = CallValues(
-            self._describe, lambda tensor: self.moments.named(tensor), lambda: self._optimizer.active, followed
-        )
-        self.regions = RegionValues(self.calls, self._describe_region)
+        self.calls = CallValues(lambda tensor: self.moments.named(tensor), self._optimizer, followed)
+        self.regions = RegionValues(self.calls, regions)
         """Observes every execution of a compiled region."""
-        self._region_list = regions
         self.moments = Moments(self.calls, attribution.modules)
         self._iterators: MutableMapping[Any, str] = WeakIdKeyDictionary()
         """The names of loaders' iterators."""
@@ -119,18 +114,6 @@ class ValuesRecording:
         for thing, kind in list(self._stepping.items()):
             with suppress(Exception):
                 self.moments.state(kind, thing)
-
-    def _describe(self, info: OverloadInfo, counter: CallCounter) -> Group:
-        return Group(op=info.name, **counter.origin.in_words())
-
-    def _describe_region(self, run: Run) -> Group:
-        return Group(
-            op=f"compiled.{run.code.direction}",
-            phase=self._region_list.phase_of(run),
-            module=run.scope.path,
-            **placed(run.site, run.called_from),
-            region=self._region_list.name_of(run.code),
-        )
 
     def loader_iterates(self, call: Call) -> None:
         """A loader made an iterator, named after the line that asked for it."""

@@ -7,6 +7,7 @@ torch, which no mode sees. They run on the current stream, as the call does that
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -73,19 +74,14 @@ class DeviceDigests:
         return slot
 
     def _add_sum(self, tensor: torch.Tensor, totals: torch.Tensor, place: int) -> None:
-        if self._add is not None:
-            self._add(tensor, totals, place)
-            return
-        self._add = _add_by_torch
-        if tensor.device.type == "cuda":
-            try:
+        if self._add is None and tensor.device.type == "cuda":
+            with suppress(Exception):  # no Triton, or one that cannot compile here
                 from tracer.recording.values.digesting.triton_mix import add_mixed_sum
 
                 add_mixed_sum(tensor, totals, place)
                 self._add = add_mixed_sum
                 return
-            except Exception:  # no Triton, or one that cannot compile here: it says so in many ways
-                pass
+        self._add = self._add or _add_by_torch
         self._add(tensor, totals, place)
 
     def fetch(self) -> None:

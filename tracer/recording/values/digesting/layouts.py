@@ -5,8 +5,7 @@ memory whose content is known is not read again. Its digest is the content, cros
 shape. A view that only reorders, as ``t()`` does, can be digested by the content of the memory and its layout there.
 
 Strided elements are made contiguous in one buffer that is reused: fresh pages cost more than the copy. Whole rows move
-as one unit. For permuted axes, units of 256 bytes are gathered first, as many at a time as fit the processor's cache:
-element by element, each would be fetched many times.
+as one unit. For permuted axes, units of 256 bytes are gathered first, as many at a time as fit the processor's cache.
 """
 
 from __future__ import annotations
