@@ -205,6 +205,112 @@ class BlindSpotKind(Word):
         return f"{code}: {lost}" if lost else code
 
 
+class OutsideKind(Word):
+    """What a run takes in from outside that no op shows; all that is said of one kind.
+
+    Each is declared by its name, what a run does with such an input ("reads last.pt"), how one and several are counted
+    in a headline, and the functions through which it comes in, by their dotted names; several names of one function
+    stand together. The order is that in which a difference explains more: a file that another run wrote says more than
+    a clock, which differs in any case.
+    """
+
+    _value_: str
+    verb: str
+    counted: tuple[str, str]
+    functions: tuple[str, ...]
+
+    FILE = (
+        "file",
+        "reads",
+        ("file read", "files read"),
+        ("io.open builtins.open bz2._builtin_open tarfile.bltn_open pathlib._NormalAccessor.open", "os.open"),
+    )
+    """A file that was opened for reading. Its digest is that of the bytes that it held."""
+    DIRECTORY = (
+        "directory",
+        "lists",
+        ("directory listed", "directories listed"),
+        ("os.listdir pathlib._NormalAccessor.listdir", "os.scandir pathlib._NormalAccessor.scandir"),
+    )
+    """A directory that was listed: its entries, and the order in which they came."""
+    DATABASE = (
+        "database",
+        "opens",
+        ("database opened", "databases opened"),
+        ("sqlite3.connect sqlite3.dbapi2.connect",),
+    )
+    PROGRAM = (
+        "program",
+        "runs",
+        ("program run", "programs run"),
+        ("subprocess.Popen._execute_child", "subprocess.Popen.communicate", "os.system", "os.posix_spawn"),
+    )
+    """A child program, by its file's name; its digest is that of its command line and of what it answered."""
+    LIBRARY = "library", "loads", ("library loaded by ctypes", "libraries loaded by ctypes"), ("ctypes.CDLL.__init__",)
+    CONNECTION = (
+        "connection",
+        "connects to",
+        ("connection made", "connections made"),
+        ("socket.socket.connect", "socket.socket.connect_ex"),
+    )
+    """A socket that was connected: by its port, never by the name or the address of a host."""
+    VARIABLE = (
+        "variable",
+        "reads the environment variable",
+        ("environment variable read", "environment variables read"),
+        ("os._Environ.__getitem__",),
+    )
+    USER = "user", "reads the user's name by", ("user's name read",) * 2, ("getpass.getuser", "os.getlogin")
+    HOST = (
+        "host",
+        "reads the host's name by",
+        ("host's name read",) * 2,
+        ("socket.gethostname", "socket.getfqdn", "platform.node", "platform.uname", "os.uname"),
+    )
+    MACHINE_NUMBER = (
+        "machine-number",
+        "reads a number of the machine by",
+        ("number of the machine read", "numbers of the machine read"),
+        (
+            *(
+                "os.cpu_count",
+                "os.process_cpu_count",
+                "os.sched_getaffinity",
+                "os.getloadavg",
+                "os.getpid",
+                "os.getppid",
+            ),
+            *("os.times", "os.path.getmtime", "os.path.getctime", "os.path.getatime", "shutil.disk_usage"),
+            *("resource.getrusage", "psutil.cpu_count", "psutil.cpu_percent", "psutil.virtual_memory"),
+            *("psutil.swap_memory", "psutil.disk_usage", "psutil.getloadavg", "psutil.pids", "psutil.boot_time"),
+        ),
+    )
+    """How many processors, what load, which process id, when a file was written."""
+    TEMPORARY_NAME = (
+        "temporary-name",
+        "makes a temporary name by",
+        ("temporary name made", "temporary names made"),
+        ("tempfile.mkdtemp", "tempfile.mkstemp", "tempfile.mktemp", "tempfile.NamedTemporaryFile"),
+    )
+    CLOCK = (
+        "clock",
+        "reads a clock by",
+        ("clock read", "clocks read"),
+        (
+            *("time.time", "time.time_ns", "time.perf_counter", "time.perf_counter_ns", "time.monotonic"),
+            *("time.monotonic_ns", "time.process_time", "time.process_time_ns", "time.thread_time"),
+            *("time.clock_gettime", "time.localtime", "time.gmtime", "time.ctime", "time.asctime", "time.strftime"),
+        ),
+    )
+
+    def __new__(cls, name: str, verb: str, counted: tuple[str, str], functions: tuple[str, ...]) -> OutsideKind:
+        """Declare one kind."""
+        kind = str.__new__(cls, name)
+        kind._value_ = name
+        kind.verb, kind.counted, kind.functions = verb, counted, functions
+        return kind
+
+
 class Training(Word):
     """Whether a recording holds any of a training."""
 

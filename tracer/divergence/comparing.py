@@ -12,6 +12,7 @@ from tracer.divergence.matching.differing import Differences, differences
 from tracer.divergence.matching.following import Candidate, Following, Way, follow
 from tracer.divergence.matching.pairing import Pairs, pair
 from tracer.divergence.model import Divergence, Parting, Place, Replicas, Root
+from tracer.divergence.outside import compare_outside
 from tracer.divergence.recordings import Recording
 from tracer.divergence.replicas import are_ranks, compare_replicas
 from tracer.divergence.resuming import begins_of, resumed
@@ -35,14 +36,16 @@ def compare_recordings(
     may_resume: bool = True,
     findings: Sequence[Finding] | None = None,
     replayed: Trace | None = None,
+    began: int = 0,
 ) -> Divergence:
     """Where two recordings part, and why.
 
     ``align_step``: the first recording's step that the second's stands against, for a resumed run; found by itself
     where the second begins with the parameters of a later step of the first, and ``may_resume`` does not say that both
     are whole runs of one program. ``findings``: what was judged of the first recording's trace. ``replayed``: a third
-    recording, in which calls were replayed on the spot. Raises ``TraceError`` where the digests are of two kinds, or a
-    step is not there.
+    recording, in which calls were replayed on the spot. ``began``: when the first run began, in milliseconds since
+    1970, where the second came after it. Raises ``TraceError`` where the digests are of two kinds, or a step is not
+    there.
     """
     one, two = first.values, second.values
     if one.header.digest != two.header.digest:
@@ -57,7 +60,8 @@ def compare_recordings(
     found = differences(pairs)
     following = follow(pairs, found) if replicas is None else follow_ranks(pairs, found, replicas)
     changed = changed_settings(first, second)
-    classifier = Classifier(pairs, (first, second), changed, Tables(first, findings, replayed))
+    outside = compare_outside(first.trace, second.trace, began=began)
+    classifier = Classifier(pairs, (first, second), changed, Tables(first, findings, replayed), outside)
     roots = tuple(_roots(following, pairs, found, classifier))
     state = states(pairs, found, following)
     undigested = found.undigested & ~found.any
@@ -80,6 +84,7 @@ def compare_recordings(
         partial=(one.partial, two.partial),
         not_digested=int(undigested.sum()),
         settings=changed,
+        outside=outside,
         resumed=resumed(pairs, begins, roots) if begins else None,
         replicas=replicas,
         strip=strip(pairs, state),

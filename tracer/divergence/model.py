@@ -8,7 +8,7 @@ from typing import ClassVar
 import msgspec
 
 from tracer.divergence.causes import RootCause, Shows
-from tracer.names import NumberSource, Phase, Verdict, Word
+from tracer.names import NumberSource, OutsideKind, Phase, Verdict, Word
 from tracer.trace import records
 from tracer.trace.values import ValueKind
 
@@ -55,6 +55,9 @@ class Seed(msgspec.Struct, frozen=True, kw_only=True):
     """The number of the machine that it is; ``None`` for another."""
     is_machines: bool = False
     """Was the state left to the machine?"""
+    first: str = ""
+    """The number that it was seeded with in the first run; empty where that is not known."""
+    second: str = ""
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +68,26 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
     source: NumberSource | None = None
     is_unseeded: bool = False
     """Is it drawn from a generator that nobody seeded?"""
+
+
+class Outside(records.Placed, frozen=True, kw_only=True):
+    """Something that the program took in from outside, in two runs."""
+
+    kind: OutsideKind
+    name: str
+    _: ClassVar[records.Place]
+    differs: bool | None
+    """Is it another one in the second run, or taken in by one run alone? ``None`` where that cannot be told."""
+    first: str
+    """What it was in the first run, in words and digests."""
+    second: str
+    only_order: bool = False
+    """Is it a directory with the same entries in another order?"""
+    by_first_run: bool = False
+    """Is it a file that the first run wrote?"""
+    by_import: bool = False
+    calls: int = 0
+    """Calls that were recorded before it, in the run that took it in first."""
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -92,6 +115,8 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Calls that only the one or the other makes here."""
     taken: tuple[Taken, ...] = ()
     """Numbers of the machine that may be where it comes from."""
+    outside: tuple[Outside, ...] = ()
+    """What differs of that which came from outside before it, that which explains the most first."""
     adding: tuple[str, ...] = ()
     """Kernels of the region that add atomically."""
     threads: tuple[str, ...] = ()
@@ -270,6 +295,8 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     not_digested: int = 0
     """Compared calls of which it is not known whether they agree."""
     settings: tuple[Changed, ...] = ()
+    outside: tuple[Outside, ...] = ()
+    """What both runs took in from outside, those that differ first."""
     resumed: Resumed | None = None
     replicas: Replicas | None = None
     """For two ranks of one job, which read other data by right: only their parameters are held against each other, and

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from tracer.divergence.model import Divergence, EndState, Root
+from tracer.divergence.model import Divergence, EndState, Outside, Root
 from tracer.divergence.recordings import Recording
 from tracer.trace.records import FactValue
 
@@ -95,6 +95,8 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
     """What the runs' settings were: as the program has them, the plan's, or another name of a target's."""
     sets: dict[str, FactValue] = {}
     """The settings that were made before the program's first line."""
+    outside: tuple[Outside, ...] = ()
+    """What the runs took in from outside as the program stands, those that differ first."""
     as_it_stands: Repeated | None = None
     """The same without those settings, where both were asked for."""
     not_restored: tuple[str, ...] = ()

@@ -12,7 +12,8 @@ from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.matching.differing import lie_otherwise, reads_another
 from tracer.divergence.matching.following import Candidate, Way
 from tracer.divergence.matching.pairing import Pairs, texts_of
-from tracer.divergence.model import Changed, Place, Reason, Root, Seed, Taken
+from tracer.divergence.model import Changed, Outside, Place, Reason, Root, Seed, Taken
+from tracer.divergence.outside import before
 from tracer.divergence.recordings import Recording
 from tracer.findings import Finding
 from tracer.names import SEVERITY, About, BlindSpotKind, EventKind, GeneratorKind, NumberUse, Phase, SeedOrigin, Verdict
@@ -30,9 +31,14 @@ class Classifier:
     """Makes a root of a candidate."""
 
     def __init__(
-        self, pairs: Pairs, recordings: tuple[Recording, Recording], settings: Iterable[Changed], tables: Tables
+        self,
+        pairs: Pairs,
+        recordings: tuple[Recording, Recording],
+        settings: Iterable[Changed],
+        tables: Tables,
+        outside: Sequence[Outside] = (),
     ) -> None:
-        self.pairs, self.recordings, self.tables = pairs, recordings, tables
+        self.pairs, self.recordings, self.tables, self.outside = pairs, recordings, tables, outside
         self.settings = tuple(setting for setting in settings if setting.name not in NO_KERNELS)
         self.threads = tuple(
             dict.fromkeys(
@@ -68,6 +74,8 @@ class Classifier:
             root = self._details[shows](root, candidate)
         if shows in _MAY_BE_MACHINES or root.cause is RootCause.ARGUMENT or root.kind is ValueKind.OUTSIDE:
             root = self._with_machine(root)
+        if root.reason is not None and (found := before(root, self.outside)):
+            root = msgspec.structs.replace(root, reason=msgspec.structs.replace(root.reason, outside=found))
         return root if candidate.way in (Way.GAP, Way.AHEAD) else self.tables.beside(root, self.pairs.first)
 
     def _of_pair(self, node: int) -> Root:
@@ -128,6 +136,7 @@ class Classifier:
         seed = None if is_resumed else self._machine_seed(name)
         if seed is None and earlier is None and not is_resumed:
             seed = _seeded(name, self.recordings[0])
+        seed = None if is_resumed else self._with_values(seed, name)
         reason = Reason(shows=Shows.DRAW, is_resumed=is_resumed, seed=seed)
         return msgspec.structs.replace(root, kind=ValueKind.GENERATOR, name=name, earlier=earlier, reason=reason)
 
@@ -139,6 +148,24 @@ class Classifier:
                 if number.use is NumberUse.SEED and number.what in names:
                     return Seed(location=number.location, source=number.source)
         return None
+
+    def _with_values(self, seed: Seed | None, generator: str) -> Seed | None:
+        """With the numbers of both runs; where the line is not known, that of a seed that differs."""
+        first, second = (
+            {
+                event.location: event.seed
+                for event in (recording.trace.events if recording.trace is not None else ())
+                if event.kind is EventKind.SEED
+                and event.seed
+                and GeneratorKind.spelt(event.name) is GeneratorKind.spelt(generator)
+            }
+            for recording in self.recordings
+        )
+        both = {place: (number, second[place]) for place, number in first.items() if place in second}
+        place = seed.location if seed is not None else next((at for at, (one, two) in both.items() if one != two), "")
+        if place not in both:
+            return seed
+        return msgspec.structs.replace(seed or Seed(location=place), first=both[place][0], second=both[place][1])
 
     def _with_machine(self, root: Root) -> Root:
         """With what the program takes that is another number in every process: it may be where this comes from."""

@@ -19,6 +19,8 @@ ORDER = itertools.count(1)
 _LOOKS = 8
 #: Once so many events are known, the value before no longer tells two of them apart.
 _MANY = 4096
+#: A seed of more digits is not told: it was given as bytes.
+_DIGITS = 40
 
 
 class Calls(Protocol):
@@ -37,7 +39,17 @@ class Calls(Protocol):
         """A training step begins, or the recording does."""
 
 
-_SAME_IN_EVENT = ("value", "values_differ", "parts_phases", "after_calls", "after_draws", "first", "last", "count")
+_SAME_IN_EVENT = (
+    "value",
+    "values_differ",
+    "parts_phases",
+    "after_calls",
+    "after_draws",
+    "first",
+    "last",
+    "count",
+    "seed",
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -59,6 +71,7 @@ class EventEntry:
     is_followed: bool = False
     after_draws: bool = False
     count: int = 0
+    seed: str = ""
 
     def event(self) -> Event:
         """The event as a trace has it."""
@@ -88,6 +101,8 @@ class EventLog:
         self._changes: dict[tuple[EventKind, str], tuple[EventEntry, str, object]] = {}
         """The last change of each name: its event, the value before, and what had happened until then."""
         self._calls: Calls | None = None
+        self._recorded = 0
+        """Calls of the recording that ended."""
 
     def recording_began(self, calls: Calls) -> None:
         """From here on events happen while recording."""
@@ -98,7 +113,12 @@ class EventLog:
         """From here on they do not; the step that was begun is over for them."""
         self.step_ended()
         self._follow()
+        self._recorded = self.calls_recorded()
         self._calls = None
+
+    def calls_recorded(self) -> int:
+        """Calls that were recorded so far."""
+        return self._recorded if self._calls is None else self._calls.counted()[2]
 
     def phase(self) -> Phase:
         """The phase of the recording that runs; ``other`` where none does."""
@@ -112,6 +132,7 @@ class EventLog:
         frame: FrameType | None,
         before: str = "",
         value: str = "",
+        seed: object = None,
         phase: Phase = Phase.OTHER,
         while_recording: bool = False,
         parts_phases: bool = False,
@@ -133,7 +154,8 @@ class EventLog:
         entry = self._entries.get(key)
         position = next(ORDER)
         if entry is None:
-            entry = self._entries[key] = EventEntry(key, value, site, own, position, position)
+            number = str(seed) if isinstance(seed, (int, float)) and len(str(seed)) <= _DIGITS else ""
+            entry = self._entries[key] = EventEntry(key, value, site, own, position, position, seed=number)
         entry.values_differ |= entry.value != value
         entry.parts_phases |= parts_phases
         entry.last = position

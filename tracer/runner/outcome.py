@@ -74,6 +74,7 @@ class ScriptRecording:
         """Watch what the script sets, and record as soon as torch is there."""
         from tracer.recording.origin.sites import Sites
         from tracer.recording.process.children import CHILDREN
+        from tracer.recording.process.outside import OUTSIDE, modules_watched
         from tracer.recording.process_watch import ProcessWatch
         from tracer.recording.randomness.host_generators import HOST
         from tracer.tables.loading import named_variables
@@ -83,6 +84,9 @@ class ScriptRecording:
         when_imported("numpy", lambda: None)  # control-C waits until it is loaded
         when_imported("numpy.random", lambda: HOST.look_again(nobody_seeded=True))
         when_imported("multiprocessing.process", CHILDREN.look_again)
+        for name in modules_watched():
+            if name not in sys.modules:
+                when_imported(name, OUTSIDE.look_again)
         when_imported("torch", self._open)
         for name in ("triton", "triton.runtime.interpreter"):
             when_imported(name, _watch_launches)

@@ -57,6 +57,8 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """Each ``DataLoader`` that was iterated."""
     machine_numbers: tuple[records.MachineNumber, ...] = ()
     """What differs in every process and the program took: entropy, clocks that became seeds, unseeded generators."""
+    outside: tuple[records.OutsideInput, ...] = ()
+    """What the program took in from outside, in the order of first times."""
     regions: tuple[records.Region, ...] = ()
     """What was compiled or captured, and ran or could have run while recording."""
     launched: tuple[records.Kernel, ...] = ()

@@ -16,8 +16,9 @@ from tracer import names
 from tracer.trace.arguments import Argument
 
 #: The schema that this release writes, and the newest that it reads. 2: settings, events, generators, memory, loaders.
-#: 3: regions; a reader of 2 would take compiled calls for eager ones.
-SCHEMA = 3
+#: 3: regions; a reader of 2 would take compiled calls for eager ones. 4: what came from outside; of a trace of 3 nobody
+#: knows what its program took in.
+SCHEMA = 4
 
 FactValue = Union[bool, int, str]  # noqa: UP007 (msgspec reads it on Python 3.10)
 """What a recorded fact can be; the vocabulary (``tracer.tables.vocabulary``) lists each fact's values."""
@@ -209,6 +210,8 @@ class Event(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """The value after the first time, as text; for a seed, how it was made (``SeedOrigin``)."""
     values_differ: bool = False
     """Did a later time set another value?"""
+    seed: str = ""
+    """The number that a generator was seeded with the first time; empty where it was none, or not seen."""
     _: ClassVar[Place]
     phase: names.Phase = names.Phase.OTHER
     """The phase of its first time."""
@@ -292,6 +295,33 @@ class MachineNumber(Placed, frozen=True, kw_only=True, omit_defaults=True):
         """Is it an order or a hash read in the program's text by an earlier release? Nothing judges those."""
         is_hash = self.source is names.NumberSource.HASH and self.use is names.NumberUse.VALUE
         return self.use is names.NumberUse.ORDER or is_hash
+
+
+class OutsideInput(Placed, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that the program took in from outside at one line: a file, a directory, a clock. Never its contents."""
+
+    kind: names.OutsideKind
+    name: str = ""
+    """A file's path relative to the working directory, or as much of it as names nobody; a variable's name; a program's
+    or a function's. Empty for all further ones of a line that takes in many."""
+    _: ClassVar[Place]
+    digest: str = ""
+    """Digest of what was taken in, of every other value that came at its first times; empty where nothing could be
+    digested. Names of a host or a user, and values of variables, are digested with a key that stays on the machine:
+    digests whose first part, up to a colon, is not the same cannot be compared."""
+    order: str = ""
+    """Digest of the order in which a directory's entries came."""
+    is_partial: bool = False
+    """Is it a digest of parts, because the whole is too large?"""
+    size: int = 0
+    """Bytes of a file, entries of a directory, when it was taken in last."""
+    modified: int = 0
+    """When a file was written last, in milliseconds since 1970; 0 for what is no file."""
+    by_import: bool = False
+    """Did an import take it in?"""
+    calls: int = 0
+    """Calls that were recorded before its first time."""
+    count: int = 1
 
 
 class Allocation(Placed, frozen=True, kw_only=True, omit_defaults=True):

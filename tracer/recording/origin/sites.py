@@ -76,6 +76,11 @@ def is_torchs_own(filename: str) -> bool:
     return filename.startswith(_TORCH)
 
 
+def is_tracers_own(filename: str) -> bool:
+    """Is ``filename`` one of this package's, and no bundled example?"""
+    return filename.startswith(_TRACER) and not filename.startswith(_BUNDLED)
+
+
 def is_compiled_file(filename: str) -> bool:
     """Was ``filename`` written by torch.compile?"""
     if filename.startswith("<eval_with_key>") or "torchinductor_" in filename or "/inductor_cache/" in filename:
@@ -118,7 +123,7 @@ class Sites:
         if path.startswith((_TORCH, _TRITON, _TRACER)):
             return SKIPPED
         if any(marker in path for marker in _SITE_MARKERS):
-            top = _below_site_packages(path).split(os.sep)[0].removesuffix(".py")
+            top = below_site_packages(path).split(os.sep)[0].removesuffix(".py")
             return SKIPPED if top in ("torch", "functorch", "torchgen") else LIBRARY
         if path.startswith(_STDLIB) or os.path.realpath(path).startswith(_STDLIB):
             return SKIPPED
@@ -193,7 +198,8 @@ def _line_of(code: CodeType, instruction: int) -> int:
     return line
 
 
-def _below_site_packages(path: str) -> str:
+def below_site_packages(path: str) -> str:
+    """The part of ``path`` below its ``site-packages``; empty where it is in none."""
     return next((path.rpartition(marker)[2] for marker in _SITE_MARKERS if marker in path), "")
 
 
@@ -204,7 +210,7 @@ def spell(site: Site) -> str:
     """
     if not site.path:
         return ""
-    path = _below_site_packages(site.path)
+    path = below_site_packages(site.path)
     if not path:
         try:
             path = os.path.relpath(site.path, site.working_directory)

@@ -235,7 +235,7 @@ class SeedWatch(GeneratorWatch):
             number = int(torch.initial_seed() if seed is None else seed) % 2**64
             self._of_defaults.note(number, self._at(origin, call.frame))
             name = GeneratorKind.TORCH.value if module == "torch.random" else module.split(".")[1]
-            self._note_event(name, origin, call.frame, source)
+            self._note_event(name, origin, call.frame, source, number)
 
     def _note_seed(self, call: Call) -> None:
         generator, before, caller = call.first, call.seen, seed_caller(call.frame)
@@ -269,7 +269,7 @@ class SeedWatch(GeneratorWatch):
             events: list[EventEntry] = []  # one call that seeds several devices, or one that was announced
         else:
             name = GeneratorKind.TORCH.value if caller.through_torch_random else _event_name(device, is_default)
-            events = self._note_event(name, origin, caller.frame, source)
+            events = self._note_event(name, origin, caller.frame, source, seed)
         self._reseeded(generator, before, events)
 
     def _note_state(self, call: Call) -> None:

@@ -139,7 +139,7 @@ class HostWatch(GeneratorWatch):
             origin = SeedOrigin.PROGRAM if source is None else SeedOrigin.MACHINE
         generator.provenance = saved or self._at(origin, frame)
         is_torchs = is_restored and is_torchs_own(frame.f_code.co_filename)  # what it compiled may have drawn
-        events = [] if is_torchs else self._note_event(generator.name, origin, frame, source)
+        events = [] if is_torchs else self._note_event(generator.name, origin, frame, source, next(iter(args), None))
         for recording in tuple(self.recordings):
             recording.host_seeded(generator, former, before, events)
 

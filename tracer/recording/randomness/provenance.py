@@ -93,12 +93,18 @@ class GeneratorWatch:
         return self._provenance_at(origin, self._sites.innermost(frame))
 
     def _note_event(
-        self, name: str, origin: SeedOrigin, frame: FrameType | None, source: NumberSource | None = None
+        self,
+        name: str,
+        origin: SeedOrigin,
+        frame: FrameType | None,
+        source: NumberSource | None = None,
+        seed: object = None,
     ) -> list[EventEntry]:
-        """Note in each log that generator ``name`` was seeded; ``source``: what a seed of the machine's comes from."""
+        """Note in each log that generator ``name`` was seeded, with ``seed`` if that is a number; ``source``: what a
+        seed of the machine's comes from."""
         if source is not None:
             for numbers in machine_numbers.WATCHERS.listeners:
                 numbers.seeded(source, name, frame)
         logs = {id(log): log for log in self._logs}.values()
-        events = (log.note(EventKind.SEED, name, frame=frame, value=str(origin)) for log in logs)
+        events = (log.note(EventKind.SEED, name, frame=frame, value=str(origin), seed=seed) for log in logs)
         return [event for event in events if event is not None]

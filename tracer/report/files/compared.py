@@ -78,6 +78,7 @@ def repeated_json(repeated: Repeated) -> dict[str, Any]:
         "not_digested": found.not_digested,
         "held": [_held(one) for one in repeated.held],
         "not_held": repeated.not_held,
+        "outside": repeated.outside,
         "follows": found.follows,
         "structure": found.structure,
         "settings": repeated.settings,

@@ -16,6 +16,7 @@ from tracer.plan import Step, is_mode_on, name_of, place_of, step_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section
 from tracer.report.sections.calls import ModeEffect, mode_effect, tally_of
+from tracer.report.sections.outside import counted
 from tracer.report.sections.plan import is_suggestion
 from tracer.report.words import (
     EVIDENCE_STRENGTH,
@@ -48,7 +49,8 @@ WITHOUT_TRAINING = {
 }
 
 #: What differs between processes and shows in no op.
-_NOT_JUDGED = "orders of sets and hashes"
+_NOT_JUDGED = "the order of sets"
+_WHO_JUDGES = "`tracer repeat` judges those"
 
 #: Regions whose calls are in no tally.
 _NOT_SEEN = (RegionInside.UNSEEN, RegionInside.KERNELS)
@@ -157,12 +159,22 @@ def _headline(report: ReportView) -> tuple[Verdict, str]:
         return Verdict.UNKNOWN, NOTHING_COMPUTED if judgement.nothing_computed else untrained
     if judgement.meta_calls:  # also where these count as deterministic, being judged for their own device
         verdict = Verdict.UNKNOWN
+    calls = "the one call" if report.tally.total == 1 else f"the {plural(report.tally.total, 'call')}"
     data = " for the data of this run" if judgement.observed else ""
-    known = " in what is known" if verdict is Verdict.UNKNOWN else ""
+    known = f" in what is known of {calls}" if verdict is Verdict.UNKNOWN else f" in {calls}"
     if verdict is Verdict.SEEDED:
-        known = "; the random draws that were seen are seeded" if draws_repeat(report) else " once seeded"
+        known += ", whose draws that were seen are seeded" if draws_repeat(report) else " once seeded"
     missing = ", ".join(unseen(report))
-    return verdict, f"{_NO_RISK}{data}{known} ({f'not seen: {missing}; ' if missing else ''}not judged: {_NOT_JUDGED})"
+    not_seen = f"; not seen: {missing}" if missing else ""
+    left_open = ", ".join(not_judged(report))
+    return verdict, f"{_NO_RISK}{data}{known}{not_seen}; not judged: {left_open}; {_WHO_JUDGES}"
+
+
+def not_judged(report: ReportView) -> tuple[str, ...]:
+    """What may differ between runs and no rule speaks of, by what there was of it."""
+    unfollowed = report.fill.unfollowed if report.fill is not None else 0
+    memory = f"reads of the memory of {plural(unfollowed, 'call')}, which could not be followed" if unfollowed else ""
+    return tuple(part for part in (*counted(report.judgement.trace), memory, _NOT_JUDGED) if part)
 
 
 def unseen(report: ReportView) -> tuple[str, ...]:

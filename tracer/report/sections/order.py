@@ -11,6 +11,7 @@ from tracer.report.sections.answers import questions
 from tracer.report.sections.calls import calls, targets
 from tracer.report.sections.compiled import compiled
 from tracer.report.sections.findings import findings, own_lines, refuted, settled, unknown
+from tracer.report.sections.outside import outside
 from tracer.report.sections.plan import plan
 from tracer.report.sections.process import draws, loading, memory, settings
 from tracer.report.sections.recorded import environment, not_seen, ranks
@@ -54,6 +55,7 @@ SECTIONS: tuple[Listed, ...] = (
     Listed(draws, Detail.USUAL),
     Listed(memory, Detail.USUAL),
     Listed(loading, Detail.USUAL),
+    Listed(outside, Detail.USUAL),
     Listed(ranks, Detail.USUAL),
     Listed(unknown, Detail.WHOLE),
     Listed(not_seen, Detail.USUAL),

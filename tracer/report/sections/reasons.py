@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tracer.divergence.causes import Shows
-from tracer.divergence.model import Changed, NotRestored, Place, Reason, Root, Seed, Taken
+from tracer.divergence.model import Changed, NotRestored, Outside, Place, Reason, Root, Seed, Taken
+from tracer.divergence.outside import NOT_TAKEN_IN
 from tracer.names import NumberSource, Verdict
-from tracer.report.words import plural
+from tracer.report.words import joined, plural
 from tracer.trace.values import ValueKind
 from tracer.trace.values.digests import places_of, without_places
 
@@ -26,6 +27,8 @@ _KEPT: Mapping[ValueKind | None, str] = {
 }
 
 
+#: So many inputs are named in a sentence.
+_MOST_INPUTS = 3
 #: Why a table is contradicted.
 _VARIED = ", and is wrong here: it varied when it was replayed on the spot"
 
@@ -42,7 +45,10 @@ def why_of(root: Root) -> str:
         why += _of_tables(root)
     taken = " and ".join(map(_taken, reason.taken))
     taken = f"; the program takes another number in every process: {taken}" if taken else ""
-    return why + _of_threads(reason.threads) + taken
+    inputs = [_input(one) for one in reason.outside[:_MOST_INPUTS]]
+    more = f", and {len(reason.outside) - _MOST_INPUTS:,} more" if len(reason.outside) > _MOST_INPUTS else ""
+    outside = f"; before it the program {joined(inputs)}{more}" if inputs else ""
+    return why + _of_threads(reason.threads) + taken + outside
 
 
 def lack_of(lack: NotRestored) -> str:
@@ -177,12 +183,15 @@ def _seeded(seed: Seed | None) -> str:
     """Who seeded a generator, and from what."""
     if seed is None:
         return ""
+    numbers = f"with {seed.first}, in the second run with {seed.second}" if seed.first != seed.second else ""
     if seed.source is not None:
-        return f": its seed came from {_SOURCES[seed.source]}, at {seed.location or 'an unknown line'}"
+        told = f": its seed came from {_SOURCES[seed.source]}, at {seed.location or 'an unknown line'}"
+        return f"{told}: it was seeded {numbers}" if numbers else told
     if seed.is_machines:
         at = f" (at {seed.location})" if seed.location else ""
         return f": its state was left to the machine{at}, and nobody seeded it"
-    return f": it was seeded at {seed.location}"
+    numbers = numbers or (f"with {seed.first} in both" if seed.first else "")
+    return f": it was seeded at {seed.location} {numbers}".rstrip()
 
 
 def _of_ahead(root: Root, reason: Reason) -> str:
@@ -203,6 +212,28 @@ def _of_threads(threads: Sequence[str]) -> str:
     started = " and ".join(threads[:2])
     which = "a thread" if len(threads) == 1 else "threads"
     return f"; {which} that the program started at {started} may have written it, and is not recorded"
+
+
+def _input(one: Outside) -> str:
+    """``reads last.pt (train.py:18), which the run before wrote``."""
+    place = one.called_from or one.location
+    return f"{one.kind.verb} {input_named(one)}{f' ({place})' if place else ''}, {how_it_differs(one)}"
+
+
+def input_named(one: Outside) -> str:
+    """The name of an input; of the many that one line takes in, that they are further ones."""
+    return one.name or "further ones"
+
+
+def how_it_differs(one: Outside) -> str:
+    """What is not the same about an input, as the end of a sentence."""
+    if one.by_first_run:
+        return "which the run before wrote"
+    if NOT_TAKEN_IN in (one.first, one.second):
+        return f"which the {'first' if one.second == NOT_TAKEN_IN else 'second'} run alone does"
+    if one.only_order:
+        return "whose entries come in another order"
+    return "which is not the same in both runs"
 
 
 def _taken(number: Taken) -> str:

@@ -15,6 +15,7 @@ from tracer.plan import name_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.sections.calls_strip import picture_of
+from tracer.report.sections.outside_of_runs import between_runs
 from tracer.report.sections.reasons import lack_of, why_of
 from tracer.report.words import plural
 from tracer.trace.values import ValueKind
@@ -81,6 +82,7 @@ def divergence_blocks(found: Divergence, reader: Reader) -> tuple[said.Block, ..
         said.Paragraph(parting_headline(found), said.Tone.STRONG),
         said.Paragraph(f"{_capital(_counts(found))}."),
         *_compared(found, found.roots, ("the first run", "the second run"), reader),
+        *between_runs(found.outside, reader),
     )
 
 
@@ -111,6 +113,7 @@ def _repeated(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
         yield _changed(found.settings)
     if repeated.held or repeated.not_held:
         yield from _held(repeated, reader)
+    yield from between_runs(shown.outside, reader)
     if set(repeated.arms) != {UNVARIED}:
         yield said.Heading("Under other circumstances")
         if reader.is_whole:

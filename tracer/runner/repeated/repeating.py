@@ -15,6 +15,7 @@ import msgspec
 from tracer.divergence import Divergence, Recording, compare_recordings, read_recording
 from tracer.divergence.causes import Shows
 from tracer.divergence.model import Root
+from tracer.divergence.outside import joined_outside
 from tracer.divergence.repeated import UNVARIED, Held, Repeated, Run, not_followed, outcomes, with_arms
 from tracer.errors import EndedEarly, TraceError, TracerError, UsageError
 from tracer.names import Settings
@@ -124,7 +125,7 @@ class _Series:
             raise self._nothing_recorded(run)
         if other is not None:
             findings = self.report.findings if self.report is not None else None
-            divergence = compare_recordings(base, other, may_resume=False, findings=findings)
+            divergence = compare_recordings(base, other, may_resume=False, findings=findings, began=self.began // 10**6)
             self.names[id(divergence)] = run.name
             self.compared.setdefault(run.arm, []).append(divergence)
             self._note(run.arm, base, other)
@@ -350,6 +351,7 @@ class _Series:
             not_held=self.not_held,
             ended_by=self.ended_by,
             not_followed=not_followed(recordings.values()),
+            outside=joined_outside(one.outside for one in self.compared.get(UNVARIED, ())),
         )
 
     def _nothing_recorded(self, run: Run) -> TracerError:

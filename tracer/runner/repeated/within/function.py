@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from tracer.divergence import Recording, compare_recordings, read_recording
+from tracer.divergence.outside import joined_outside
 from tracer.divergence.repeated import UNVARIED, Repeated, Run, not_followed, outcomes, with_arms
 from tracer.errors import UsageError
 from tracer.runner.repeated.within.state import Kept, objects_of
@@ -58,6 +60,7 @@ def repeat(
     if not isinstance(runs, int) or runs < 2:
         raise UsageError("one run cannot be compared", hint="ask for two or more")
     kept = Kept(objects_of(step) if state is None else state)
+    began = time.time_ns() // 10**6
     recordings = []
     with tempfile.TemporaryDirectory(prefix="tracer-") as folder:
         for number in range(1, runs + 1):
@@ -65,7 +68,7 @@ def repeat(
                 kept.restore()
             recordings.append(recorded(step, Path(folder, f"run-{number}.json"), model))
     name = getattr(step, "__qualname__", type(step).__name__)
-    return held_against_the_first(name, recordings, kept.not_restored)
+    return held_against_the_first(name, recordings, kept.not_restored, began=began)
 
 
 def recorded(step: Callable[[], Any], path: Path, model: Any = None) -> Recording:
@@ -77,11 +80,15 @@ def recorded(step: Callable[[], Any], path: Path, model: Any = None) -> Recordin
     return read_recording(path)
 
 
-def held_against_the_first(name: str, recordings: list[Recording], not_restored: tuple[str, ...] = ()) -> Repeated:
-    """What ``recordings``, two or more of the same thing, show together."""
+def held_against_the_first(
+    name: str, recordings: list[Recording], not_restored: tuple[str, ...] = (), *, began: int = 0
+) -> Repeated:
+    """What ``recordings``, two or more of the same thing, show together; ``began`` as for ``compare_recordings``."""
     base = recordings[0]
     findings = judge(base.trace).findings if base.trace is not None else None
-    divergences = [compare_recordings(base, other, may_resume=False, findings=findings) for other in recordings[1:]]
+    divergences = [
+        compare_recordings(base, other, may_resume=False, findings=findings, began=began) for other in recordings[1:]
+    ]
     compared = {UNVARIED: divergences}
     roots = with_arms(compared)
     parting = [one for one in divergences if not one.agrees]
@@ -97,4 +104,5 @@ def held_against_the_first(name: str, recordings: list[Recording], not_restored:
         arms=outcomes(compared, roots, {UNVARIED: "nothing"}, {}),
         not_restored=not_restored,
         not_followed=not_followed(recordings),
+        outside=joined_outside(one.outside for one in divergences),
     )

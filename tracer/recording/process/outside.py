@@ -1,0 +1,537 @@
+"""What the program takes in from outside: files, directories, programs, names, clocks, each with its line.
+
+The functions that ``OutsideKind`` names are replaced while somebody watches. An audit hook of Python's would see little
+more, and costs more than it may: it is called for each ``id``, each frame and each code object that anybody asks for,
+four times an op while recording (a recorded step of small ops took 15 % longer, Python 3.11), and cannot be removed.
+What importing a module opens never comes this way, because ``importlib`` holds functions of its own.
+
+Nothing is read twice by the program's own means: the bytes of a file are read through the descriptor that the program
+got, at places of their own, so that its position stays. Of names, addresses and variables a keyed digest is kept, whose
+key is the machine's. Imports no torch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
+from types import FrameType
+from typing import Any
+
+import xxhash
+
+from tracer.names import OutsideKind
+from tracer.recording.events import EventLog
+from tracer.recording.origin.sites import (
+    LIBRARY,
+    USER,
+    Site,
+    Sites,
+    below_site_packages,
+    is_torchs_own,
+    is_tracers_own,
+    placed,
+)
+from tracer.recording.patching import Call, Holder, held_by
+from tracer.recording.watchers import Target, Watchers
+from tracer.trace.records import OutsideInput
+
+#: Files up to this many bytes are digested whole, of larger ones the beginning, the middle and the end.
+_WHOLE = 32 << 20
+#: So many bytes one recording digests; further files are digested in parts.
+_BUDGET = 1 << 30
+_PART = 1 << 16
+_BLOCK = 1 << 20
+#: Names of one kind that are told apart at one line, and inputs that are told apart in all.
+_NAMES_A_LINE, _INPUTS = 32, 4096
+#: Values of one input that go into its digest: a loop that waits for a clock reads it without end.
+_VALUES = 16
+#: A directory larger than this, as ``stat`` has it, is not listed again to learn the order of its entries.
+_LARGE_DIRECTORY = 1 << 20
+
+_STANDARD = os.path.join(os.path.dirname(os.path.abspath(os.__file__)), "")
+#: Torch's modules that open what the program names; what its others open (the compiler's caches) is their own affair.
+_TORCH_PASSES_ON = tuple(
+    os.path.join("torch", *path)
+    for path in (
+        ("serialization.py",),
+        ("hub.py",),
+        ("utils", "data", ""),
+        ("distributed", "checkpoint", ""),
+        ("package", ""),
+        ("jit", "_serialization.py"),
+    )
+)
+#: Read sources, for a traceback or an answer about code.
+_READS_SOURCES = frozenset({"linecache.py", "tokenize.py", "inspect.py", "traceback.py", "runpy.py", "zipimport.py"})
+#: Changes what the program is given, and stands for the function itself.
+_CIRCUMSTANCES = os.path.join("runner", "repeated", "circumstances", "")
+#: What stands between ``os.environ.get``, or another such function, and the one that is watched.
+_STANDS_BETWEEN = frozenset(
+    {
+        *(os.path.join(_STANDARD, name) for name in ("os.py", "_collections_abc.py")),
+        *("<frozen os>", "<frozen _collections_abc>", os.path.join(_STANDARD, "multiprocessing", "context.py")),
+    }
+)
+_OWN, _PASSES_ON = -1, 0
+#: What ``tempfile`` calls its files.
+_DRAWN_NAME = re.compile(r"tmp[a-z0-9_]{8}(?=$|[/.\\])")
+
+#: With so many arguments these are given a moment, and read no clock.
+_GIVEN_A_MOMENT = {"time.localtime": 1, "time.gmtime": 1, "time.ctime": 1, "time.strftime": 2}
+_OPEN, _READ, _CLOSE = os.open, os.read, os.close
+
+_Key = tuple[OutsideKind, str, Site, Site]
+
+
+class _Input:
+    """One input while it is counted."""
+
+    __slots__ = ("by_import", "calls", "count", "hasher", "is_partial", "modified", "order", "path", "prefix", "size",
+                 "stamp", "values")  # fmt: skip
+
+    def __init__(self, calls: int, path: str, by_import: bool) -> None:
+        self.calls, self.path, self.by_import = calls, path, by_import
+        self.count = self.values = self.size = 0
+        self.hasher: Any = None
+        self.order: Any = None
+        self.prefix = ""
+        self.is_partial = False
+        self.modified = 0
+        self.stamp: object = None
+        """What a file looked like when it was digested last."""
+
+    def add(self, value: bytes, *, prefix: str = "") -> None:
+        """Add one value to the digest of all."""
+        if self.values < _VALUES:
+            self.values += 1
+            self.hasher = self.hasher or xxhash.xxh3_64()
+            self.hasher.update(value)
+            self.prefix = prefix
+
+
+class OutsideLog:
+    """What one recording saw come in."""
+
+    def __init__(self, sites: Sites, events: EventLog) -> None:
+        self._sites = sites
+        self._events = events
+        self._inputs: dict[_Key, _Input] = {}
+        self._names: dict[tuple[OutsideKind, Site, Site], int] = {}
+        """How many names of a kind each line has."""
+        self._kinds: dict[str, int] = {}
+        self._written: set[str] = set()
+        self._left = _BUDGET
+
+    def start(self) -> None:
+        """Begin to watch."""
+        OUTSIDE.add(self)
+
+    def stop(self) -> None:
+        """Watch no more."""
+        OUTSIDE.discard(self)
+
+    def listed(self) -> tuple[OutsideInput, ...]:
+        """Every input, in the order of first times."""
+        return tuple(
+            OutsideInput(
+                kind=kind,
+                name=spelt(found.path, self._sites.working_directory) if found.path else name,
+                **placed(site, own),
+                digest=f"{found.prefix}{found.hasher.hexdigest()}" if found.hasher is not None else "",
+                order=found.order.hexdigest() if found.order is not None else "",
+                is_partial=found.is_partial,
+                size=found.size,
+                modified=found.modified,
+                by_import=found.by_import,
+                calls=found.calls,
+                count=found.count,
+            )
+            for (kind, name, site, own), found in self._inputs.items()
+        )
+
+    # --- who asks ---
+
+    def reader(self, frame: FrameType | None) -> FrameType | None:
+        """The frame that asked for a file or a program, behind those that only pass it on; ``None`` for nobody's."""
+        while frame is not None:
+            kind = self._kind_of(frame.f_code.co_filename)
+            if kind != _PASSES_ON:
+                return frame if kind > 0 else None
+            frame = frame.f_back
+        return None
+
+    def asker(self, frame: FrameType | None) -> FrameType | None:
+        """The frame of the user's own code that called, or ``None``: what a library reads of the host is its own."""
+        while frame is not None:
+            name = frame.f_code.co_filename
+            if name not in _STANDS_BETWEEN and _CIRCUMSTANCES not in name:
+                return frame if self._sites.kind_of(name) == USER else None
+            frame = frame.f_back
+        return None
+
+    def _kind_of(self, filename: str) -> int:
+        kind = self._kinds.get(filename)
+        if kind is None:
+            kind = self._kinds[filename] = self._classify(filename)
+        return kind
+
+    def _classify(self, filename: str) -> int:
+        if _CIRCUMSTANCES in filename:
+            return _PASSES_ON
+        kind = self._sites.kind_of(filename)
+        if kind in (USER, LIBRARY):
+            return kind
+        if is_torchs_own(filename):
+            return _PASSES_ON if any(part in filename for part in _TORCH_PASSES_ON) else _OWN
+        if is_tracers_own(filename) or os.path.basename(filename) in _READS_SOURCES:
+            return _OWN
+        return _PASSES_ON if filename.startswith((_STANDARD, "<")) else _OWN
+
+    # --- what comes in ---
+
+    def note(self, kind: OutsideKind, name: str, frame: FrameType | None, *, path: str = "") -> _Input | None:
+        """Count one input at the line of ``frame``; ``path`` where it is a file."""
+        if frame is None:
+            return None
+        site, own = self._sites.innermost(frame), self._sites.users_own(frame)
+        place = (kind, site, own)
+        key = (kind, path or name, site, own)
+        found = self._inputs.get(key)
+        if found is None:
+            many = self._names.get(place, 0)
+            if many >= _NAMES_A_LINE or len(self._inputs) >= _INPUTS:
+                key, path = (kind, "", site, own), ""
+                found = self._inputs.get(key)
+        if found is None:
+            self._names[place] = self._names.get(place, 0) + 1
+            full = os.path.join(os.getcwd(), path) if path else ""
+            found = self._inputs[key] = _Input(self._events.calls_recorded(), full, self._sites.is_import(frame))
+        found.count += 1
+        return found
+
+    def opened(self, name: str, call: Call) -> None:
+        """A file was opened."""
+        path, mode = _path_of(call.first), _mode_of(name, call)
+        if not path or mode is None:
+            return
+        frame = self.reader(call.frame)
+        if frame is None:
+            return
+        if mode != "r":
+            self.wrote(path)
+            if mode == "w":
+                return
+        descriptor = call.result if isinstance(call.result, int) else call.result.fileno()
+        status = os.fstat(descriptor)
+        full = os.path.abspath(path)
+        if full in self._written or stat.S_ISDIR(status.st_mode):
+            return
+        found = self.note(OutsideKind.FILE, "", frame, path=path)
+        if found is not None:
+            self._digest_file(found, descriptor, status)
+
+    def wrote(self, path: str) -> None:
+        """The program writes a file: what it reads there later does not come from outside."""
+        if len(self._written) < _INPUTS:
+            self._written.add(os.path.abspath(path))
+
+    def _digest_file(self, found: _Input, descriptor: int, status: os.stat_result) -> None:
+        if not stat.S_ISREG(status.st_mode):
+            return
+        found.size, found.modified = status.st_size, status.st_mtime_ns // 10**6
+        stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        if stamp == found.stamp or not hasattr(os, "pread"):
+            return
+        found.stamp = stamp
+        digest, is_partial = self._digest(descriptor, status.st_size)
+        found.is_partial |= is_partial
+        found.add(digest)
+
+    def _digest(self, descriptor: int, size: int) -> tuple[bytes, bool]:
+        """Digest of a file's bytes, and whether that is of parts; its position stays where it is."""
+        hasher = xxhash.xxh3_64(size.to_bytes(8, "big"))
+        if size <= min(_WHOLE, self._left):
+            self._left -= size
+            at = 0
+            while block := os.pread(descriptor, _BLOCK, at):
+                hasher.update(block)
+                at += len(block)
+                if at > _WHOLE:
+                    break
+            return hasher.digest(), at > _WHOLE
+        for at in (0, size // 2, max(size - _PART, 0)):
+            hasher.update(os.pread(descriptor, _PART, at))
+        return hasher.digest(), True
+
+    def listed_directory(self, name: str, call: Call) -> None:
+        """A directory was listed; an iterator over one is left alone, and the directory listed once more."""
+        path = _path_of(call.first if call.args or call.kwargs else ".") or _path_of(call.kwargs.get("path"))
+        frame = self.reader(call.frame)
+        if frame is None or not path:
+            return
+        found = self.note(OutsideKind.DIRECTORY, "", frame, path=path)
+        if found is None or found.values >= _VALUES:
+            return
+        entries = call.result if isinstance(call.result, list) else None
+        if entries is None and os.stat(path).st_size <= _LARGE_DIRECTORY:
+            entries = os.listdir(path)
+        if entries is None:
+            return
+        found.size = len(entries)
+        spellings = [_DRAWN_NAME.sub("tmp*", os.fsdecode(entry)).encode(errors="surrogateescape") for entry in entries]
+        found.add(b"\0".join(sorted(spellings)))
+        found.order = found.order or xxhash.xxh3_64()
+        found.order.update(b"\0".join(spellings))
+
+    def opens_database(self, name: str, call: Call) -> None:
+        """A database is about to be opened: a later look would take away its locks."""
+        path = _path_of(call.first if call.args else call.kwargs.get("database"))
+        frame = self.reader(call.frame)
+        if frame is None or not path or path == ":memory:" or os.path.abspath(path) in self._written:
+            return
+        found = self.note(OutsideKind.DATABASE, "", frame, path=path)
+        if found is not None and found.count == 1 and os.path.isfile(path):
+            self._digest_at(found, path)
+        self.wrote(path)
+
+    def _digest_at(self, found: _Input, path: str) -> None:
+        descriptor = _OPEN(path, os.O_RDONLY)
+        try:
+            self._digest_file(found, descriptor, os.fstat(descriptor))
+        finally:
+            _CLOSE(descriptor)
+
+    def loads(self, name: str, call: Call) -> None:
+        """``ctypes`` loads a library."""
+        library = _path_of(call.args[1] if len(call.args) > 1 else call.kwargs.get("name"))
+        frame = self.reader(call.frame)
+        if frame is None or not library:
+            return
+        found = self.note(OutsideKind.LIBRARY, os.path.basename(library), frame)
+        if found is not None and os.path.isfile(library):
+            self._digest_at(found, library)
+
+    def runs_program(self, name: str, call: Call) -> None:
+        """A program is started, or what it answered is read."""
+        answered = name.endswith("communicate")
+        if answered:
+            command = getattr(call.first, "args", None)
+        elif name.endswith("_execute_child"):
+            command = call.args[1] if len(call.args) > 1 else None
+        else:
+            command = call.first if name == "os.system" else call.args[1] if len(call.args) > 1 else None
+        frame = self.reader(call.frame)
+        words = _words_of(command)
+        if (
+            frame is None
+            or not words
+            or (name == "os.posix_spawn" and call.frame.f_code.co_filename.startswith(_STANDARD))
+        ):
+            return
+        found = self.note(OutsideKind.PROGRAM, os.path.basename(words[0]), frame)
+        if found is not None and answered and found.count > 1:  # it was counted as it started
+            found.count -= 1
+        output = call.result if answered else words
+        if output != (None, None):
+            self._told(found, output)
+
+    def connects(self, name: str, call: Call) -> None:
+        """A socket is connected."""
+        frame = self.reader(call.frame)
+        address = call.args[1] if len(call.args) > 1 else None
+        if frame is None or address is None:
+            return
+        port = f"port {address[1]}" if isinstance(address, tuple) and len(address) > 1 else "a local socket"
+        self._told(self.note(OutsideKind.CONNECTION, port, frame), address)
+
+    def reads_variable(self, name: str, call: Call) -> None:
+        """An environment variable is asked for."""
+        frame = self.asker(call.frame)
+        if frame is None or not isinstance(variable := call.args[1], str):
+            return
+        value = call.first._data.get(call.first.encodekey(variable))
+        self._told(self.note(OutsideKind.VARIABLE, variable, frame), value)
+
+    def asked(self, kind: OutsideKind, name: str, call: Call) -> None:
+        """A function of the host, the machine or a clock answered."""
+        frame = self.asker(call.frame)
+        if frame is not None and len(call.args) < _GIVEN_A_MOMENT.get(name, len(call.args) + 1):
+            self._told(self.note(kind, name, frame), call.result)
+
+    @staticmethod
+    def _told(found: _Input | None, value: object) -> None:
+        if found is not None and found.values < _VALUES:
+            key = machine_key()
+            found.add(_keyed(key, repr(value)), prefix=_prefix(key))
+
+
+def _path_of(value: Any) -> str:
+    """The path that a function was given; empty for a descriptor and for what is none."""
+    if isinstance(value, (str, bytes, os.PathLike)):
+        return os.fsdecode(value)
+    return ""
+
+
+def _mode_of(name: str, call: Call) -> str | None:
+    """``r``, ``w``, or ``rw`` for what is read and written; ``None`` for what opens no data."""
+    if name == "os.open":
+        flags = call.args[1] if len(call.args) > 1 else call.kwargs.get("flags", 0)
+        access = flags & (os.O_RDONLY | os.O_WRONLY | os.O_RDWR)
+        return "r" if access == os.O_RDONLY else "w"
+    mode = call.args[1] if len(call.args) > 1 else call.kwargs.get("mode", "r")
+    if not isinstance(mode, str):
+        return None
+    if any(letter in mode for letter in "wxa"):
+        return "w"
+    return "rw" if "+" in mode else "r"
+
+
+def _words_of(command: Any) -> list[str]:
+    """A command line as words."""
+    if isinstance(command, (str, bytes, os.PathLike)):
+        return os.fsdecode(command).split()
+    return [os.fsdecode(word) for word in command or () if isinstance(word, (str, bytes, os.PathLike))]
+
+
+# --- what names nobody ---
+
+
+@cache
+def machine_key() -> bytes:
+    """What this machine's digests of names are made with: nobody who does not have it can try names out."""
+    for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
+        try:
+            descriptor = _OPEN(path, os.O_RDONLY)
+        except OSError:
+            continue
+        try:
+            if text := _READ(descriptor, 64).strip():
+                return hashlib.blake2b(text).digest()
+        finally:
+            _CLOSE(descriptor)
+    home = os.stat(os.path.expanduser("~"))
+    return hashlib.blake2b(f"{home.st_dev} {home.st_ino} {sys.platform}".encode()).digest()
+
+
+def _keyed(key: bytes, text: str) -> bytes:
+    return hashlib.blake2b(text.encode(errors="surrogateescape"), key=key, digest_size=16).digest()
+
+
+@cache
+def _prefix(key: bytes) -> str:
+    return f"{hashlib.blake2b(b'tracer', key=key, digest_size=2).hexdigest()}:"
+
+
+def spelt(path: str, working_directory: str) -> str:
+    """``path`` relative to the working directory, or as much of it as names no user."""
+    path = _DRAWN_NAME.sub("tmp*", os.path.normpath(path))
+    if installed := below_site_packages(path):
+        return installed.replace(os.sep, "/")
+    home = os.path.expanduser("~")
+    for folder, shown in (
+        (working_directory, ""),
+        (tempfile.gettempdir(), "<temporary>"),
+        (os.path.dirname(working_directory), os.pardir),
+        (home, "~"),
+    ):
+        if folder.rstrip(os.sep) and path.startswith(folder.rstrip(os.sep) + os.sep):
+            return os.path.join(shown, path[len(folder.rstrip(os.sep)) + 1 :]).replace(os.sep, "/")
+        if path == folder:
+            return shown or "."
+    if path.startswith(("/proc/", "/sys/", "/dev/", "/etc/", "/usr/")):
+        return path
+    return f".../{os.path.basename(path)}"
+
+
+# --- the functions ---
+
+_Reads = Callable[[OutsideLog, str, Call], None]
+#: What ends the name of a function that is read by what it gives.
+_ANSWERS = ".communicate"
+#: Kinds that are read in a way of their own; what the functions of all others answer is digested.
+_AFTER: Mapping[OutsideKind, _Reads] = {
+    OutsideKind.FILE: OutsideLog.opened,
+    OutsideKind.DIRECTORY: OutsideLog.listed_directory,
+}
+#: Those that are read before the call, because it may not come back, or raise.
+_BEFORE: Mapping[OutsideKind, _Reads] = {
+    OutsideKind.DATABASE: OutsideLog.opens_database,
+    OutsideKind.PROGRAM: OutsideLog.runs_program,
+    OutsideKind.LIBRARY: OutsideLog.loads,
+    OutsideKind.CONNECTION: OutsideLog.connects,
+    OutsideKind.VARIABLE: OutsideLog.reads_variable,
+}
+
+
+def _watched() -> Iterator[Target]:
+    for kind in OutsideKind:
+        for names in kind.functions:
+            name = names.split()[0]
+            holders = _holders(names)
+            if kind in _BEFORE and not name.endswith(_ANSWERS):
+                yield Target(holders, before=partial(_read, _BEFORE[kind], name))
+            elif kind in _BEFORE:
+                yield Target(holders, after=partial(_read, _BEFORE[kind], name))
+            elif kind in _AFTER:
+                yield Target(holders, after=partial(_read, _AFTER[kind], name))
+            else:
+                yield Target(holders, after=partial(_ask, kind, name))
+    # Its C++ code writes the file, and no function of Python's opens it.
+    yield Target(_holders("torch.serialization.save torch.save"), before=_saves)
+
+
+def _read(read: _Reads, name: str, log: OutsideLog, call: Call) -> None:
+    read(log, name, call)
+
+
+def _ask(kind: OutsideKind, name: str, log: OutsideLog, call: Call) -> None:
+    log.asked(kind, name, call)
+
+
+def _saves(log: OutsideLog, call: Call) -> None:
+    if path := _path_of(call.args[1] if len(call.args) > 1 else call.kwargs.get("f")):
+        log.wrote(path)
+
+
+def _holders(names: str) -> list[Holder]:
+    """Who holds the function of these dotted names, of modules that are loaded.
+
+    A module that was loaded while it was replaced took what stands for it: there it is seen already.
+    """
+    found: list[Holder] = []
+    for number, name in enumerate(names.split()):
+        path, _, attribute = name.rpartition(".")
+        owner = _loaded(path)
+        if owner is not None and hasattr(owner, attribute):
+            held = held_by(owner, attribute)
+            if number == 0 or held is getattr(owner, attribute):
+                found.append((owner, attribute))
+    return found
+
+
+def _loaded(path: str) -> Any:
+    """The module or class of this dotted name; ``None`` where it is not loaded."""
+    parts = path.split(".")
+    for split in range(len(parts), 0, -1):
+        owner: Any = sys.modules.get(".".join(parts[:split]))
+        if owner is not None:
+            for part in parts[split:]:
+                owner = getattr(owner, part, None)
+            return owner
+    return None
+
+
+def modules_watched() -> tuple[str, ...]:
+    """The modules whose functions are watched."""
+    names = (name for kind in OutsideKind for names in kind.functions for name in names.split())
+    return tuple(dict.fromkeys(name.split(".")[0] for name in names))
+
+
+#: The watch of this process.
+OUTSIDE: Watchers[OutsideLog] = Watchers(_watched)
