@@ -159,7 +159,12 @@ class _Series:
             for place, earlier in enumerate(unvaried):
                 name = self.names[id(earlier)]
                 again = compare_recordings(
-                    base, self.recordings[name], may_resume=False, findings=findings, replayed=replayed
+                    base,
+                    self.recordings[name],
+                    may_resume=False,
+                    findings=findings,
+                    replayed=replayed,
+                    began=self.began // 10**6,
                 )
                 unvaried[place] = again
                 self.names[id(again)] = name
