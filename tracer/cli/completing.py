@@ -49,9 +49,9 @@ def _names() -> list[str]:
     from tracer.tables.settings.rows import load_rows
 
     rules = [rule for table in load_tables().values() for rule in rules_of(table)]
-    known = {name for rule in rules for name in (rule.id, *rule.ops, *map(spelled, rule.apis))}
-    known.update(name for row in load_rows().row for name in names_of(row))
-    return sorted(known)
+    names = {name for rule in rules for name in (rule.id, *rule.ops, *map(spelled, rule.apis))}
+    names.update(name for row in load_rows().row for name in names_of(row))
+    return sorted(names)
 
 
 def _rules() -> list[str]:

@@ -51,11 +51,11 @@ def command(name: str, backend: str | None, version: str | None) -> int:
     from tracer.tables.translation import load_translations
 
     asked, settings, tables = version or _version_here(), load_rows(), with_compiled(load_tables())
-    known = tables_for(backend)
-    rows = [row for row in find_rows(name, settings) if not row.backends or known.keys() & set(row.backends)]
+    asked_tables = tables_for(backend)
+    rows = [row for row in find_rows(name, settings) if not row.backends or asked_tables.keys() & set(row.backends)]
     texts = []
     if not rows or find_rules(name, tables):
-        answers = explain(name, tables, asked, known, load_translations())
+        answers = explain(name, tables, asked, asked_tables, load_translations())
         texts.append(printed(lambda width: explanation_parts(name, answers, width, load_examples())))
     if rows:
         texts.append(printed(lambda width: row_explanation(rows, settings, width, _checked(asked))))

@@ -165,8 +165,8 @@ def command(
             from tracer.report.sections.runs import repeated_blocks
 
             show(printed(drawn(repeated_blocks(repeated, READER))))
-        kept = ", ".join(map(str, written)) if written else f"recordings in {folder}"
-        say(f"tracer: wrote {kept}")
+        files = ", ".join(map(str, written)) if written else f"recordings in {folder}"
+        say(f"tracer: wrote {files}")
     if repeated.ended_by:
         say(f"tracer: {repeated.ended_by} before all runs were made")
         return PARTIAL

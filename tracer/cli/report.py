@@ -101,10 +101,10 @@ def command(
             from tracer.report.render.terminal import drawn, printed
             from tracer.report.sections.compiled import whole_region
 
-            told = printed(drawn(whole_region(report, region), unfolds=True))
+            text = printed(drawn(whole_region(report, region), unfolds=True))
         rendered = [] if region is not None else render_report(report, wanted, table=table or "findings", detail=detail)
     if region is not None:
-        show(told)
+        show(text)
         return PARTIAL if trace.partial else 0
     write_rendered(report, rendered)
     if not quiet and (written := [str(path) for _, path in wanted if path is not None]):

@@ -91,13 +91,13 @@ def diagnose(table: EnvironmentTable, environment: Environment, outlook: Outlook
 
     ``environment.torch`` is empty where torch is absent: torch's own settings are left out then, and counted.
     """
-    known = reviewed_releases(table.reviewed)
+    releases = reviewed_releases(table.reviewed)
     asked = release(environment.torch) if outlook.has_torch else ""
     place = placed(table.reviewed, asked) if asked else "reviewed"
     # Whichever release will be used where none is installed: what they disagree about is unknown.
-    versions = (
-        (f"{known[-1]}.0",) if place == "newer" else (asked,) if asked else tuple(f"{release}.0" for release in known)
-    )
+    versions = (asked,) if asked else tuple(f"{reviewed}.0" for reviewed in releases)
+    if place == "newer":
+        versions = (f"{releases[-1]}.0",)
     rows = [row for row in table.row if _bears(row, outlook) and any(speaks_of(row.torch, torch) for torch in versions)]
     asked_for = () if place in ("older", "between") else versions
     checked = [
@@ -113,17 +113,17 @@ def diagnose(table: EnvironmentTable, environment: Environment, outlook: Outlook
         torch=asked,
         settings=tuple(checked),
         unread=len(rows) - len(checked),
-        banners=tuple(_banners(outlook, place, asked, known)),
+        banners=tuple(_banners(outlook, place, asked, releases)),
     )
 
 
-def _banners(outlook: Outlook, place: str, asked: str, known: Sequence[str]) -> Iterator[str]:
+def _banners(outlook: Outlook, place: str, asked: str, releases: Sequence[str]) -> Iterator[str]:
     if not outlook.has_torch:
         yield "torch cannot be imported here: environment variables and Python alone were checked."
     elif place == "newer":
-        yield f"The table was reviewed up to torch {known[-1]}: its answers are extrapolated to {asked}."
+        yield f"The table was reviewed up to torch {releases[-1]}: its answers are extrapolated to {asked}."
     elif place != "reviewed":
-        yield f"The table was reviewed for torch {known[0]} to {known[-1]} alone: nothing is known here."
+        yield f"The table was reviewed for torch {releases[0]} to {releases[-1]} alone: nothing is known here."
 
 
 def _bears(row: Row, outlook: Outlook) -> bool:

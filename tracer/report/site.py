@@ -16,8 +16,8 @@ def site_address() -> str:
         urls = metadata(NAME).get_all("Project-URL") or ()
     except PackageNotFoundError:
         return ""
-    told = dict(url.split(", ", 1) for url in urls)
-    return f"{told[LABEL].rstrip('/')}/" if LABEL in told else ""
+    by_label = dict(url.split(", ", 1) for url in urls)
+    return f"{by_label[LABEL].rstrip('/')}/" if LABEL in by_label else ""
 
 
 def page_of_rule(rule: str) -> str:

@@ -48,8 +48,8 @@ class ExportedTable(NamedTuple):
 
     def cells(self, report: ReportView) -> Iterator[tuple[Cell, ...]]:
         """The cells of each row of ``report``."""
-        made = [column.cell for column in self.columns()]
-        return (tuple([cell(row) for cell in made]) for row in self.rows(report))
+        readers = [column.cell for column in self.columns()]
+        return (tuple([read(row) for read in readers]) for row in self.rows(report))
 
     def holding(self, holds: Holds) -> list[str]:
         """The names of the columns whose cells are of one kind."""
@@ -98,10 +98,6 @@ def table_named(name: str) -> ExportedTable:
     if name not in TABLES:
         raise ReportError(f"there is no table {name!r}", hint=f"choose from {', '.join(TABLES)}")
     return TABLES[name]
-
-
-def _modules(report: ReportView) -> Iterator[_Module]:
-    return (_Module(report.target, module, counts) for module, counts in _worst_first(report.tally))
 
 
 def _worst_first(tally: Tally) -> list[tuple[str, Mapping[Verdict, int]]]:
@@ -225,7 +221,9 @@ REGIONS: tuple[Column[_Kernel], ...] = (
 TABLES: Mapping[str, ExportedTable] = {
     FINDINGS: ExportedTable(finding_columns.in_files, lambda report: finding_columns.rows(report.judgement)),
     "calls": ExportedTable(lambda: CALLS, lambda report: (_Call(call, report.target.torch) for call in report.calls)),
-    "modules": ExportedTable(lambda: MODULES, _modules),
+    "modules": ExportedTable(
+        lambda: MODULES, lambda report: (_Module(report.target, *item) for item in _worst_first(report.tally))
+    ),
     "settings": ExportedTable(lambda: SETTINGS, _settings),
     "draws": ExportedTable(lambda: DRAWS, lambda report: iter(report.draws)),
     "regions": ExportedTable(lambda: REGIONS, _regions),

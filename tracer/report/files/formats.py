@@ -49,10 +49,10 @@ FORMATS: Mapping[str, Format] = {
 
 def render(name: str, report: ReportView) -> str:
     """``report`` in the format called ``name``; raises ``ReportError`` for a name that is none, or no text."""
-    one = _format(name)
-    if one.is_binary:
+    form = _format(name)
+    if form.is_binary:
         raise ReportError(f"{name} is no text", hint="write it to a file")
-    text: str = import_module(one.module).render(report)
+    text: str = import_module(form.module).render(report)
     return text
 
 
@@ -62,19 +62,17 @@ def encoded(name: str, report: ReportView, *, table: str = FINDINGS) -> bytes:
     Raises ``ReportError`` for a format or a table that does not exist, and where a package is missing.
     """
     require(name)
-    one = _format(name)
-    module, options = import_module(one.module), {"table": table} if one.has_tables else {}
-    data: bytes = (
-        module.encode(report, **options) if one.is_binary else module.render(report, **options).encode("utf-8")
-    )
-    return data
+    form = _format(name)
+    module, options = import_module(form.module), {"table": table} if form.has_tables else {}
+    written: bytes | str = (module.encode if form.is_binary else module.render)(report, **options)
+    return written.encode("utf-8") if isinstance(written, str) else written
 
 
 def require(name: str) -> None:
     """Raise ``ReportError`` where the format called ``name`` needs a package that is not installed."""
-    one = _format(name)
-    if one.needs and find_spec(one.needs) is None:
-        raise ReportError(f"{name} needs {one.needs}, which is not installed", hint=f"pip install {one.needs}")
+    package = _format(name).needs
+    if package and find_spec(package) is None:
+        raise ReportError(f"{name} needs {package}, which is not installed", hint=f"pip install {package}")
 
 
 def _format(name: str) -> Format:
@@ -86,11 +84,13 @@ def _format(name: str) -> Format:
 def format_of(path: str | os.PathLike[str]) -> str:
     """The name of the format that ``path``'s suffix asks for."""
     suffix = Path(path).suffix.lower()
-    for name, one in FORMATS.items():
-        if one.suffix == suffix:
+    for name, form in FORMATS.items():
+        if form.suffix == suffix:
             return name
-    known = ", ".join(made.suffix for made in FORMATS.values())
-    raise ReportError(f"cannot tell a report format from {os.fspath(path)!r}", hint=f"end the name in one of {known}")
+    suffixes = ", ".join(form.suffix for form in FORMATS.values())
+    raise ReportError(
+        f"cannot tell a report format from {os.fspath(path)!r}", hint=f"end the name in one of {suffixes}"
+    )
 
 
 def write(path: str | os.PathLike[str], report: ReportView) -> Path:

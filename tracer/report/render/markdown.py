@@ -37,14 +37,14 @@ def render(report: ReportView) -> str:
 def shortened(report: ReportView, limit: int) -> str:
     """The report in at most ``limit`` bytes, cut between rows and items; empty where not even its first lines fit."""
     room = limit - len(_CUT)
-    kept: list[str] = []
+    parts: list[str] = []
     for part in _parts(report):
         size = len(part.encode("utf-8")) + 1
         if size > room:
-            return "\n".join(kept) + _CUT if len(kept) >= _FIRST else ""
+            return "\n".join(parts) + _CUT if len(parts) >= _FIRST else ""
         room -= size
-        kept.append(part)
-    return "\n".join(kept) + "\n"
+        parts.append(part)
+    return "\n".join(parts) + "\n"
 
 
 def _parts(report: ReportView) -> Iterator[str]:

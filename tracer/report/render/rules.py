@@ -150,16 +150,16 @@ def _worst(verdicts: tuple[Verdict, ...]) -> Text:
 def _reach(explanation: Explanation) -> Iterator[RenderableType]:
     """Why there is no rule, or how far the table reaches."""
     table = explanation.table
-    known = reviewed_releases(table.reviewed)
+    releases = reviewed_releases(table.reviewed)
     for row in explanation.becomes:
         names = dict.fromkeys(_SPOKEN.get(candidate.op, candidate.op) for candidate in row.becomes)
         yield indented(f"Recorded on a CPU, it runs here as {' or '.join(names)}. {row.why}")
     if not explanation.rules:
         yield indented(_without_rule(explanation))
     elif explanation.place == "newer":
-        yield Text(f"Reviewed up to torch {known[-1]}: its verdicts, extrapolated.", style="bold")
+        yield Text(f"Reviewed up to torch {releases[-1]}: its verdicts, extrapolated.", style="bold")
     elif explanation.place != "reviewed":
-        reviewed = f"{known[0]} to {known[-1]}"
+        reviewed = f"{releases[0]} to {releases[-1]}"
         yield indented(Text(f"? unknown: the {table.backend} table was reviewed for torch {reviewed} alone."))
 
 

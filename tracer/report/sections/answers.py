@@ -235,18 +235,14 @@ _ON_RULES = "The evidence is the tables' rules."
 
 def unnamed_sentence(judgement: Judgement) -> str:
     """What "deterministic" rests on for calls of ops that no rule names; empty where there are none."""
-    seen, told = (judgement.unnamed.get(kind, 0) for kind in (EvidenceKind.DISPATCHED, EvidenceKind.DOCUMENTED))
-    if not seen and not told:
-        return ""
-    if not seen:
-        return (
-            "The evidence is the tables' rules and, for ops that no rule names, the vendor's documentation:"
-            f" {plural(told, 'call')}."
-        )
-    alone = f"; for {told:,} the vendor's documentation alone speaks" if told else ""
+    launched, documented = map(judgement.unnamed.get, (EvidenceKind.DISPATCHED, EvidenceKind.DOCUMENTED), (0, 0))
+    if not launched:
+        documents = "The evidence is the tables' rules and, for ops that no rule names, the vendor's documentation"
+        return f"{documents}: {plural(documented, 'call')}." if documented else ""
+    alone = f"; for {documented:,} the vendor's documentation alone speaks" if documented else ""
     return (
-        f"Of the {plural(seen + told, 'call')} that no rule names, {seen:,} are of ops that builds of torch were seen"
-        f" to run without an atomic addition{alone}."
+        f"Of the {plural(launched + documented, 'call')} that no rule names, {launched:,} are of ops that builds of"
+        f" torch were seen to run without an atomic addition{alone}."
     )
 
 

@@ -117,9 +117,9 @@ def _of_region(root: Root, reason: Reason) -> str:
     if adding:
         several = len(adding) > 1
         names = " and ".join(adding[:3]) + (f" and {len(adding) - 3} more" if len(adding) > 3 else "")
-        made = f", of {' and '.join(ops)}" if ops else ""
+        sources = f", of {' and '.join(ops)}" if ops else ""
         are, add = ("are its kernels", "add") if several else ("is its kernel", "adds")
-        return f"; suspected {are} {names}, which {add} atomically{made}"
+        return f"; suspected {are} {names}, which {add} atomically{sources}"
     if ops:
         return f"; suspected is {' and '.join(ops)} in it{_of_tables(root).replace('; the', ': the', 1)}"
     if root.contradicts:

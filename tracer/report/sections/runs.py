@@ -124,10 +124,10 @@ def _repeated(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
 
 def _in_order(repeated: Repeated) -> list[Root]:
     """The roots of the comparison that is drawn, whose numbers its marks bear, then those that others showed."""
-    told = {root.key[1:]: root for root in repeated.roots}
-    drawn = [told.get(root.key[1:], root) for root in repeated.divergence.roots]
-    mine = {root.key[1:] for root in drawn}
-    return [*drawn, *(root for root in repeated.roots if root.key[1:] not in mine)]
+    roots = {root.key[1:]: root for root in repeated.roots}
+    drawn = [roots.get(root.key[1:], root) for root in repeated.divergence.roots]
+    drawn_keys = {root.key[1:] for root in drawn}
+    return [*drawn, *(root for root in repeated.roots if root.key[1:] not in drawn_keys)]
 
 
 def _counts(found: Divergence) -> str:
@@ -467,8 +467,8 @@ def settings_sentence(repeated: Repeated) -> str:
     """What was made before the program's first line; empty where nothing was."""
     if not repeated.sets:
         return "The plan changes no setting." if repeated.as_it_stands is not None else ""
-    made = ", ".join(f"{name} = {value}" for name, value in repeated.sets.items())
-    return f"Made before the program's first line: {made}."
+    settings = ", ".join(f"{name} = {value}" for name, value in repeated.sets.items())
+    return f"Made before the program's first line: {settings}."
 
 
 def sensitive(root: Root) -> str:
