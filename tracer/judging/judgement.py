@@ -177,8 +177,7 @@ def banners_of(
             "Recorded with compilation switched off (--eager): what torch.compile would have compiled ran op by op,"
             " and its kernels are not judged."
         )
-    fake = sum(source.fake_calls for source in trace.sources)
-    if fake:
+    if fake := sum(source.fake_calls for source in trace.sources):
         yield (
             f"Calls on fake tensors: {fake:,} of {trace.call_count:,}. They are judged as if they had run on the device"
             " that the tensors claim; nothing was computed, so no data, digests or trials stand behind them."
@@ -212,12 +211,11 @@ def banners_of(
         how = translated if target_tables.was_translated else "ops as recorded"
         notes = "".join(f" {note.says}" for note in target_tables.notes())
         yield f"Recorded on {' and '.join(elsewhere)}, judged for {target.backend}: {how}.{notes}"
-    counts: Counter[BlindSpotKind] = Counter()
+    counts = Counter[BlindSpotKind]()
     for spot in trace.blind_spots:
         counts[spot.kind] += spot.count
     yield from (f"{kind.banner}: {counts[kind]}." for kind in BlindSpotKind if kind.banner and counts[kind])
-    if trace.differing_settings and target.settings is Settings.RECORDED:
-        names = ", ".join(trace.differing_settings)
+    if (names := ", ".join(trace.differing_settings)) and target.settings is Settings.RECORDED:
         yield f"The merged recordings differ in {names}; the first recording's settings were judged."
 
 

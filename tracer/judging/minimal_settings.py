@@ -76,8 +76,8 @@ def _can_be_seeded(group: CallGroup) -> bool:
     """Does the call draw from a default generator whose state is not known to repeat?"""
     kind = kind_drawn_from(group.facts)
     origin = group.facts.get(ORIGIN, SeedOrigin.UNUSED.value if kind else None)  # see ``CallGroup.draw``
-    known = origin in {origin.value for origin in (*REPEATABLE, SeedOrigin.UNUSED)}
-    return not known and kind is not GeneratorKind.PASSED
+    repeats = origin in {origin.value for origin in (*REPEATABLE, SeedOrigin.UNUSED)}
+    return not repeats and kind is not GeneratorKind.PASSED
 
 
 def _asked_of(group: CallGroup, ruling: RuleOutcome) -> object:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
 from msgspec.structs import replace
@@ -67,22 +66,15 @@ class TrialsHere:
 
     def banners(self, judged: Iterable[tuple[CallGroup, RuleOutcome]]) -> Iterator[str]:
         """What every reader must know first of them; ``judged``: at least the calls on which they decided."""
-        refuted: Counter[str] = Counter()
-        settled = 0
-        for group, ruling in judged:
-            if ruling.refuted is not None:
-                refuted[group.op] += group.count
-            settled += group.count if ruling.observed else 0
-        if refuted:
-            named = ", ".join(refuted)
-            yield f"The table is wrong for this device: {named} varied when made again. Please report it."
-        varied = [region for region in self._regions if region.tried is not None and region.tried.varied]
+        judged = tuple(judged)
+        settled = sum(group.count for group, ruling in judged if ruling.observed)
+        if refuted := ", ".join(dict.fromkeys(group.op for group, ruling in judged if ruling.refuted is not None)):
+            yield f"The table is wrong for this device: {refuted} varied when made again. Please report it."
+        varied = [(region, tried) for region in self._regions if (tried := region.tried) is not None and tried.varied]
         if self._recorded is not None:
             bears = "" if self._bear else " They speak of another device or torch than this target."
             yield f"{summary_of(self._recorded, self._varied, len(varied))}{bears}"
-        for region in varied:
-            if region.tried is not None and self._bears_on_region(region):
-                yield _of_region(region, region.tried)
+        yield from (_of_region(*region) for region in varied if self._bears_on_region(region[0]))
         if settled:
             yield (
                 f"{_calls(settled)} {'is' if settled == 1 else 'are'} deterministic for the data of this run alone,"
@@ -139,12 +131,11 @@ def shown_of(groups: Iterable[CallGroup]) -> tuple[Tried | None, dict[DataShown,
     before = 0
     regions: set[str | None] = set()
     for group in groups:
-        is_told = group.tried is not None and group.tried.together > 0 and group.region in regions
-        regions.add(group.region)
-        if group.tried is not None and not is_told:
+        is_counted = group.tried is not None and group.tried.together > 0 and group.region in regions
+        if group.tried is not None and not is_counted:
             tried = group.tried if tried is None else joined(tried, group.tried, before)
-        if group.data:
-            data = summed(data, group.data)
+        data = summed(data, group.data) if group.data else data
+        regions.add(group.region)
         before += group.count
     return tried, data
 

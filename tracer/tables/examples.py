@@ -80,10 +80,8 @@ def lint_examples(examples: Examples, tables: Mapping[Backend, Table]) -> list[s
         for rule in tables[Backend.CPU].rule if example.cuda_only and Backend.CPU in tables else ():
             if any(_speaks_of(rule, op) for op in example.ops):
                 faults.append(f"{example.ops[0]}: the CPU cannot run it: {example.cuda_only}")
-    for backend in _COMPLETE:
-        if backend in tables:
-            faults += [f"{rule.id}: has no example" for rule in tables[backend].rule if examples.of(rule) is None]
-    return faults
+    complete = (tables[backend].rule for backend in _COMPLETE if backend in tables)
+    return faults + [f"{r.id}: has no example" for rules in complete for r in rules if examples.of(r) is None]
 
 
 def _speaks_of(rule: Rule, op: str) -> bool:

@@ -176,10 +176,8 @@ def required_facts() -> Mapping[str, frozenset[str]]:
 @cache
 def named_variables() -> frozenset[str]:
     """Environment variables that a recorder may note: those that the tables name, and no others."""
-    tables = load_tables().values()
-    return _SETTING_VARIABLES.union(
-        load_libraries().variables, variables_of(load_rows().row), *(table.variables for table in tables)
-    )
+    named = (load_libraries().variables, *(table.variables for table in load_tables().values()))
+    return _SETTING_VARIABLES.union(variables_of(load_rows().row), *named)
 
 
 def _misspelt(table: Table) -> Iterator[tuple[str, str]]:

@@ -155,11 +155,9 @@ def _bad_reference(evidence: RuleEvidence) -> str:
 
 
 def _bad_ops(rule: Rule) -> Iterator[str]:
-    for op, times in repeated(rule.ops):
-        yield f"{op} is listed {times} times"
-    for op in rule.ops:
-        if op.count(".") == 2 and op.rpartition(".")[0] in rule.ops:
-            yield f"{op} is listed beside its packet"
+    yield from (f"{op} is listed {times} times" for op, times in repeated(rule.ops))
+    beside = (op for op in rule.ops if op.count(".") == 2 and op.rpartition(".")[0] in rule.ops)
+    yield from (f"{op} is listed beside its packet" for op in beside)
 
 
 def _bad_calls(rule: CompiledRule) -> Iterator[str]:
