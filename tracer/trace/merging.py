@@ -197,7 +197,9 @@ def _with_own_ids(traces: Sequence[Trace]) -> list[Trace]:
     for trace in traces:
         ids = {region.id: _id_among(keys, region) for region in trace.regions}
         if any(old != new for old, new in ids.items()):
-            calls = (replace(call, region=ids.get(call.region or "", call.region)) for call in trace.calls)
+            calls = (
+                replace(call, region=ids.get(call.region, call.region)) if call.region else call for call in trace.calls
+            )
             regions = (
                 replace(region, id=ids[region.id], recompiles=ids.get(region.recompiles, region.recompiles))
                 for region in trace.regions
