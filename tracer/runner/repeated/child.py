@@ -43,7 +43,7 @@ def main() -> int:
         os.environ.update(dict.fromkeys(("TMPDIR", "TEMP", "TMP"), order.temporary))
     if len(sys.argv) > 2:
         guard.guard(int(sys.argv[2]), order.scratch)
-    inside = Inside(Replacements(), order.began, order.planned)
+    inside = Inside(Replacements(order.uses), order.began, order.planned)
     make_before_the_script(inside.replaced, order.settings)
     for change in (*(one.held for one in order.held), order.varied.varied if order.varied is not None else None):
         if change is not None and change.inside is not None:

@@ -2,37 +2,56 @@
 
 First all are held, twice. Where these two runs agree, a run in which one circumstance is held and all others are free
 agrees with them only if it is that one which decides; so each further question costs one run. Addresses hang on all
-that is held beside them, and threads and settings change what is computed: a run that differs in these is made twice,
+that is held beside them, and settings and threads change what is computed: a run that differs in these is made twice,
 and held against itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-
-import numpy as np
+from typing import NamedTuple, Protocol
 
 from tracer.divergence import Recording, compare_recordings
-from tracer.divergence.model import Divergence, Root
+from tracer.divergence.model import Root
 from tracer.divergence.repeated import Held
+from tracer.divergence.same_calls import makes_calls_of
 from tracer.runner.repeated.circumstances.declared import Circumstance
-from tracer.trace.values import Values
 
-#: Further runs that are made at most.
+#: Further runs that are made at most, unless circumstances are named.
 MOST_RUNS = 6
 
 Holds = frozenset[Circumstance]
 
 
-@dataclass(frozen=True)
-class Tried:
-    """A run in which some circumstances were held."""
+class Tried(NamedTuple):
+    """A run in which some circumstances were held; none, in those that part."""
 
     held: Holds
     recording: Recording | None
+    """``None`` where nothing was recorded."""
     problem: str = ""
-    """Why it is no proof, whatever it shows: it failed where the others did not, or took far longer."""
+    """Why it is no proof, whatever it shows."""
+    unused: Holds = frozenset()
+    """What was held in it of which the program asked nothing: it decides nothing."""
+
+
+class Shown(NamedTuple):
+    """What two runs show together."""
+
+    agrees: bool
+    first: Root | None = None
+    """Where they part."""
+
+
+class Laboratory(Protocol):
+    """Makes runs and compares them."""
+
+    def run(self, held: Holds) -> Tried | None:
+        """A run in which ``held`` are held; ``None`` where a signal is to end everything."""
+
+    def compare(self, one: Tried, other: Tried) -> Shown:
+        """Do the two agree in all in which the runs part that nothing was held in?"""
 
 
 @dataclass
@@ -41,51 +60,57 @@ class _Entry:
 
     held: Holds
     runs: int
-    agrees: bool
+    shown: Shown
     is_all: bool = False
     is_cause: bool = False
     no_proof: str = ""
-    first: Root | None = None
+
+    @property
+    def proves(self) -> bool:
+        """Do runs agree for it, and make the calls that they made without?"""
+        return self.shown.agrees and not self.no_proof
 
 
 @dataclass
 class Search:
-    """Finds what explains why ``unheld`` runs part, by making further ones with ``run``."""
+    """Finds what explains why ``unheld`` runs part, by making further ones in ``laboratory``."""
 
-    unheld: Sequence[Recording]
-    first: Root
-    """Where they part first."""
+    laboratory: Laboratory
+    unheld: Sequence[Tried]
+    """Two runs or more that part, with nothing held."""
     candidates: Sequence[Circumstance]
-    """What can be held here, the most suspected first."""
-    suspected: Sequence[Circumstance]
+    """What can be held here."""
+    suspected: Sequence[Circumstance] = ()
     """Those of them that the roots suggest, in order."""
-    sure: int
+    sure: int = 0
     """So many of these are suggested by what a number or an order was made from, and not by the roots' causes alone."""
-    run: Callable[[Holds], Tried | None]
-    """Makes a run; ``None`` where a signal is to end everything."""
+    all_at_once: bool = False
+    """Hold what changes the computation from the beginning, too."""
     most: int = MOST_RUNS
-    asked: bool = False
-    """Were the candidates named by the user? Then all of them are held at once."""
-    entries: list[_Entry] = field(default_factory=list)
     _made: list[Tried] = field(default_factory=list)
+    _entries: list[_Entry] = field(default_factory=list)
 
     def find(self) -> tuple[Held, ...]:
         """Make the runs, and say what each set of circumstances showed."""
-        kernels = any(not one.is_chance for one in self.suspected)
-        together = [one for one in self.candidates if one.is_chance or self.asked or kernels]
-        everything = self._with_required(together)
+        changes_results = self.all_at_once or any(not one.is_chance for one in self.suspected)
+        together = [one for one in self.candidates if one.is_chance or changes_results]
+        rest = [one for one in self.candidates if one not in together]
+        if not together:
+            together, rest = rest, []
+        everything = _with_required(together)
         entry = self._twice(everything, is_all=True)
         if entry is None:
-            return self._told()
-        if entry.no_proof:
+            pass
+        elif entry.no_proof:
             self._each_alone(self.suspected or together)
-        elif entry.agrees:
-            self._narrow(everything, together)
-        elif rest := [one for one in self.candidates if one not in together]:
+        elif entry.shown.agrees:
+            unused = self._made[0].unused & self._made[1].unused
+            self._narrow(everything, [one for one in together if one not in unused])
+        elif rest:
             self._hold_the_rest(everything, rest)
-        return self._told()
+        return tuple(map(_told, self._entries))
 
-    # --- the runs ---
+    # --- runs ---
 
     @property
     def _left(self) -> int:
@@ -94,86 +119,74 @@ class Search:
     def _make(self, held: Holds) -> Tried | None:
         if self._left <= 0:
             return None
-        tried = self.run(held)
+        tried = self.laboratory.run(held)
         if tried is None:
-            self.most = len(self._made)  # a signal ends everything
+            self.most = 0
             return None
         self._made.append(tried)
         return tried
 
+    def _compare(self, one: Tried, other: Tried) -> Shown:
+        if one.recording is None or other.recording is None:
+            return Shown(agrees=False)
+        return self.laboratory.compare(one, other)
+
     def _twice(self, held: Holds, *, is_all: bool = False) -> _Entry | None:
-        """Two runs in which ``held`` are held, held against each other."""
-        if self._left < 2:
+        """Two runs in which ``held`` are held, against each other; one, where that is no proof already."""
+        one = self._make(held) if self._left > 1 else None
+        if one is None:
             return None
-        one = self._make(held)
-        other = None if one is None or one.recording is None else self._make(held)
-        if one is None or (other is None and one.recording is not None):
-            return None
-        tried = [run for run in (one, other) if run is not None]
-        return self._note(held, tried, self._compared(one, other), is_all=is_all)
+        if one.problem:
+            return self._note(held, [one], Shown(agrees=False), is_all=is_all)
+        other = self._make(held)
+        return None if other is None else self._note(held, [one, other], self._compare(one, other), is_all=is_all)
 
-    def _note(
-        self, held: Holds, tried: Sequence[Tried], found: Divergence | None, *, is_all: bool = False, more: int = 0
-    ) -> _Entry:
-        no_proof = next((why for run in tried if (why := run.problem or self._other_calls(run))), "")
-        entry = _Entry(
-            held,
-            runs=len(tried) + more,
-            agrees=found is not None and found.agrees,
-            is_all=is_all,
-            no_proof=no_proof,
-            first=None if found is None else found.first,
-        )
-        self.entries.append(entry)
+    def _note(self, held: Holds, runs: Sequence[Tried], shown: Shown, *, is_all: bool = False, more: int = 0) -> _Entry:
+        no_proof = next((run.problem for run in runs if run.problem), "")
+        entry = _Entry(held, len(runs) + more, shown, is_all=is_all, no_proof=no_proof)
+        self._entries.append(entry)
         return entry
-
-    @staticmethod
-    def _compared(one: Tried | None, other: Tried | None) -> Divergence | None:
-        if one is None or other is None or one.recording is None or other.recording is None:
-            return None
-        return compare_recordings(one.recording, other.recording, may_resume=False)
-
-    def _other_calls(self, tried: Tried) -> str:
-        """Does the run make other calls than both runs did in which nothing was held?"""
-        if tried.recording is None or makes_calls_of(tried.recording.values, [one.values for one in self.unheld]):
-            return ""
-        return "the script makes other calls then"
 
     # --- what to try ---
 
     def _narrow(self, everything: Holds, together: Sequence[Circumstance]) -> None:
-        """All held agree: find those that suffice."""
-        if len(everything) == 1:
-            self._conclude(everything, everything)
-            return
+        """With all held the runs agree: find those that suffice."""
         kept: Holds = frozenset()
         left: list[Circumstance] = [one for one in together if one is not Circumstance.ADDRESSES]
+        proven: Holds | None = everything if len(everything) == 1 else None
         for one in [one for one in self.suspected if one in left][: max(1, min(2, self.sure))]:
-            left.remove(one)
-            found = self._suffices(kept | {one})
-            if found is None:
-                return
-            if found.agrees and not found.no_proof:
-                self._conclude(found.held, everything)
-                return
-            if found.first is None or found.first.key[1:] != self.first.key[1:]:
-                kept |= {one}
+            if proven is None:
+                left.remove(one)
+                entry = self._suffices(kept | {one})
+                if entry is None:
+                    return
+                kept = kept | {one} if self._explains_first(entry) else kept
+                proven = entry.held if entry.proves else None
         if Circumstance.ADDRESSES in together:
             left.append(Circumstance.ADDRESSES)
-        proven: Holds | None = None
-        while left and (proven is None or len(left) > 1):
+        while left and (proven is None or len(proven - kept) > len(_with_required(left[:1]))):
+            if left == [Circumstance.ADDRESSES] and self._left == 1:
+                self._free_addresses(everything)
+                return
             half = left[: (len(left) + 1) // 2] if len(left) > 1 else left
-            found = self._suffices(self._with_required(kept.union(half)))
-            if found is None:
+            entry = self._suffices(_with_required([*kept, *half]))
+            if entry is None:
                 return
-            if found.agrees and not found.no_proof:
-                left, proven = list(half), found.held
-            elif len(left) == 1:
-                return
+            if entry.proves:
+                left, proven = list(half), entry.held
             else:
+                kept = kept.union(half) if self._explains_first(entry) else kept
                 left = left[len(half) :]
         if proven is not None:
             self._conclude(proven, everything)
+
+    def _free_addresses(self, everything: Holds) -> None:
+        """One run is left, which is not enough to hold addresses alone: all but they are held."""
+        without = everything - {Circumstance.ADDRESSES}
+        run = self._make(without)
+        if run is not None and not self._note(without, [run], self._compare(self._made[0], run)).shown.agrees:
+            both = _with_required([Circumstance.ADDRESSES])
+            self._entries.append(_Entry(both, 2, Shown(agrees=True), is_cause=True))
 
     def _suffices(self, held: Holds) -> _Entry | None:
         """Do runs agree in which ``held`` alone are held? ``None`` where no run is left to tell."""
@@ -181,112 +194,101 @@ class Search:
         one = self._make(held)
         if one is None:
             return None
-        found = self._compared(reference, one)
-        if found is not None and found.agrees:
-            return self._note(held, [one], found, more=2)
-        fixed = {circumstance for circumstance in reference.held if not circumstance.is_chance}
-        if Circumstance.ADDRESSES in held or not fixed <= held:
-            other = self._make(held)
-            if other is None:
-                return None
-            return self._note(held, [one, other], self._compared(one, other))
-        return self._note(held, [one], found)
+        shown = self._compare(reference, one)
+        changed = {circumstance for circumstance in reference.held - held if not circumstance.is_chance}
+        if shown.agrees or not (changed or Circumstance.ADDRESSES in held):
+            return self._note(held, [one], shown, more=2 if shown.agrees else 0)
+        other = self._make(held)
+        return None if other is None else self._note(held, [one, other], self._compare(one, other))
+
+    def _explains_first(self, entry: _Entry) -> bool:
+        """Is the place where runs part first no longer among those where they part?"""
+        first = self._compare(*self.unheld[:2]).first
+        now = entry.shown.first
+        return not entry.no_proof and None not in (first, now) and first.key[1:] != now.key[1:]  # type: ignore[union-attr]
 
     def _conclude(self, cause: Holds, everything: Holds) -> None:
         """``cause`` suffices; it is the cause if runs differ without it, and not by chance alone."""
-        entry = next(one for one in reversed(self.entries) if one.held == cause)
+        entry = next(one for one in reversed(self._entries) if one.held == cause)
         reference = self._made[0]
-        differs = [run for run in self._made if not cause <= run.held and not self._agree(reference, run)] or not any(
-            self._agree(reference, Tried(frozenset(), one)) for one in self.unheld
-        )
-        without = self._without(cause, everything)
-        while not differs and self._left > 0:
-            run = self._make(without)
-            if run is None:
-                break
-            found = self._compared(reference, run)
-            self._note(without, [run], found)
-            differs = found is None or not found.agrees
-        entry.is_cause = bool(differs)
+        if not all(one.is_chance for one in cause) and entry.runs < 3:
+            again = self._make(cause)
+            if again is not None:
+                entry.runs += 1
+                entry.shown = self._compare(self._made[-2], again)
+            if not entry.shown.agrees:
+                return
+        free = [run for run in (*self._made, *self.unheld) if not cause <= run.held]
+        differ_all = not any(self._compare(reference, run).agrees for run in self.unheld)
+        differs = differ_all or any(not self._compare(reference, run).agrees for run in free if run.held)
+        without = everything - cause - {Circumstance.ADDRESSES}
+        while not differs and (run := self._make(without)) is not None:
+            differs = not self._note(without, [run], self._compare(reference, run), more=1).shown.agrees
+        entry.is_cause = differs
         if not differs:
-            entry.no_proof = "runs agree as well without it, as far as that was tried"
-
-    @staticmethod
-    def _without(cause: Holds, everything: Holds) -> Holds:
-        """All but ``cause``, and addresses, which are laid out otherwise then."""
-        return everything - cause - {Circumstance.ADDRESSES}
+            entry.no_proof = "runs agree without it as well, as far as that was tried"
 
     def _hold_the_rest(self, everything: Holds, rest: Sequence[Circumstance]) -> None:
-        """All that chance decides was held, and runs part: hold what changes the computation as well."""
+        """With all held that chance decides the runs part: hold what changes the computation as well."""
         entry = self._twice(everything.union(rest), is_all=True)
-        if entry is None or not entry.agrees or entry.no_proof:
-            return
-        self._each_alone([*(one for one in self.suspected if one in rest), *rest])
+        if entry is not None and entry.proves:
+            self._each_alone([*(one for one in self.suspected if one in rest), *rest])
 
     def _each_alone(self, circumstances: Iterable[Circumstance]) -> None:
         """Hold one at a time, twice each, until runs agree."""
         for one in dict.fromkeys(circumstances):
-            entry = self._twice(self._with_required([one]))
+            entry = self._twice(_with_required([one]))
             if entry is None:
                 return
-            if entry.agrees and not entry.no_proof:
+            if entry.proves:
                 entry.is_cause = True
                 return
 
-    def _with_required(self, circumstances: Iterable[Circumstance]) -> Holds:
-        """Where objects lie hangs on the order of hashes."""
-        held = frozenset(circumstances)
-        return held | {Circumstance.HASH_SEED} if Circumstance.ADDRESSES in held else held
 
-    @staticmethod
-    def _agree(one: Tried, other: Tried) -> bool:
-        found = Search._compared(one, other)
-        return found is not None and found.agrees
-
-    def _told(self) -> tuple[Held, ...]:
-        return tuple(_said(entry) for entry in self.entries)
+def _with_required(circumstances: Iterable[Circumstance]) -> Holds:
+    """Where objects lie hangs on the order of hashes, so that is held with it."""
+    held = frozenset(circumstances)
+    return held | {Circumstance.HASH_SEED} if Circumstance.ADDRESSES in held else held
 
 
-def _said(entry: _Entry) -> Held:
-    """An entry as a fact of the report, in the order of declaration."""
+def _told(entry: _Entry) -> Held:
+    """An entry as a fact of the report, its circumstances in the order of their declaration."""
     names = [one for one in Circumstance if one in entry.held]
-    told = [one for one in names if not (one is Circumstance.HASH_SEED and Circumstance.ADDRESSES in names)] or names
+    told = [one for one in names if not (one is Circumstance.HASH_SEED and Circumstance.ADDRESSES in names)]
+    is_few = len(told) <= 2
     return Held(
         circumstances=tuple(one.value for one in names),
         is_all=entry.is_all,
-        agrees=entry.agrees,
+        agrees=entry.shown.agrees,
         runs=entry.runs,
         is_cause=entry.is_cause,
         clause=" and ".join(one.held_clause for one in told),
-        shows="; ".join(one.shows for one in told) if len(told) <= 2 else "",
-        remedy="; ".join(one.remedy for one in told) if len(told) <= 2 else "",
-        cannot="; ".join(f"{one}: {one.held.cannot}" for one in told if one.held is not None and one.held.cannot)
-        if len(told) <= 2
-        else "",
+        shows="; ".join(one.shows for one in told) if is_few else "",
+        remedy="; ".join(one.remedy for one in told) if is_few else "",
+        cannot="; ".join(one.held.cannot for one in told if one.held is not None) if is_few else "",
         no_proof=entry.no_proof,
-        first=entry.first,
+        first=entry.shown.first,
     )
 
 
-def makes_calls_of(held: Values, unheld: Collection[Values]) -> bool:
-    """Are these the calls of a run in which nothing was held, or, where those differ among them, calls of theirs?"""
-    sequences = [_sequence(values) for values in unheld]
-    ours = _sequence(held)
-    if any(_same(ours, other) for other in sequences):
-        return True
-    if all(_same(sequences[0], other) for other in sequences[1:]):
-        return False
-    kinds = [set(other) for other in sequences]
-    return set.intersection(*kinds) <= set(ours) <= set.union(*kinds)
+class Comparing:
+    """Compares runs by what differs between those that part with nothing held."""
 
+    def __init__(self, unheld: Sequence[Recording]) -> None:
+        self.unheld = unheld
+        self.parting = compare_recordings(unheld[0], unheld[1], may_resume=False)
+        self._left_otherwise = {(end.kind, end.name) for end in self.parting.ends}
 
-def _sequence(values: Values) -> list[tuple[str, ...]]:
-    keys = [(group.op, group.phase.value, group.module, group.location, group.function) for group in values.groups]
-    return [keys[number] for number in np.asarray(values.group).tolist()]
+    def compare(self, one: Recording, other: Recording) -> Shown:
+        """Where only what the runs leave differs, the two agree if they leave it alike."""
+        found = compare_recordings(one, other, may_resume=False)
+        left = {(end.kind, end.name) for end in found.ends} & self._left_otherwise
+        return Shown(found.agrees and not (self.parting.agrees and left), found.first)
 
-
-def _same(one: list[tuple[str, ...]], other: list[tuple[str, ...]]) -> bool:
-    return one == other
+    def other_calls(self, recording: Recording) -> str:
+        """That a run makes other calls than those with nothing held; empty where it does not."""
+        makes_theirs = makes_calls_of(recording.values, [one.values for one in self.unheld])
+        return "" if makes_theirs else "the script makes other calls then"
 
 
 def suspects(roots: Sequence[Root], candidates: Sequence[Circumstance]) -> tuple[list[Circumstance], int]:
@@ -296,7 +298,7 @@ def suspects(roots: Sequence[Root], candidates: Sequence[Circumstance]) -> tuple
     """
     words = [word for root in roots for word in _sources(root)]
     sure = dict.fromkeys(one for word in words for one in candidates if word in one.suggested_by)
-    weak = dict.fromkeys(one for one in candidates if roots[0].cause in one.suggested_by)
+    weak = dict.fromkeys(one for one in candidates if roots and roots[0].cause in one.suggested_by)
     return list(sure | weak), len(sure)
 
 

@@ -27,7 +27,7 @@ from tracer.runner.repeated.child import COULD_NOT_BEGIN
 from tracer.runner.repeated.circumstances.declared import HASH_SEED, Change, Circumstance, Start
 from tracer.runner.repeated.circumstances.folder import Snapshot, temporary_of
 from tracer.runner.repeated.circumstances.planned import variables_among
-from tracer.runner.repeated.holding import MOST_RUNS, Holds, Search, Tried, suspects
+from tracer.runner.repeated.holding import MOST_RUNS, Comparing, Holds, Search, Shown, Tried, suspects
 from tracer.runner.repeated.task import Order, Task
 from tracer.session import judge
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, MODE
@@ -173,7 +173,7 @@ class _Series:
 
     def hold(self, found: Snapshot | None) -> None:
         """Where the runs part by themselves, look for the circumstances that explain it, in further runs."""
-        parting = next((one for one in self.compared.get(UNVARIED, ()) if one.roots), None)
+        parting = next((one for one in self.compared.get(UNVARIED, ()) if not one.agrees or one.ends), None)
         if parting is None or self.ended_by or self.asked.hold == ():
             return
         if current_rank() is not None:
@@ -183,22 +183,20 @@ class _Series:
         if not candidates:
             self.not_held = "nothing that could be held here can explain it"
             return
+        other = self.names[id(parting)]
         suspected, sure = suspects(parting.roots, candidates)
-        recordings = [self.recordings["run 1"], self.recordings[self.names[id(parting)]]]
-        several = "the circumstances" if len(candidates) > 1 else "the circumstance"
+        comparing = Comparing([self.recordings["run 1"], self.recordings[other]])
         say(
-            f"tracer: {self.names[id(parting)]} diverges from run 1: at most {MOST_RUNS} further runs, in which"
-            f" {several} that may explain it are held ({', '.join(candidates)})"
+            f"tracer: {other} diverges from run 1; in at most {MOST_RUNS} further runs circumstances are held, to find"
+            f" the one that explains it: {', '.join(candidates)}"
         )
-        holding = _Held(self, found)
         search = Search(
-            unheld=recordings,
-            first=parting.roots[0],
+            laboratory=_HeldRuns(self, comparing, found),
+            unheld=[Tried(frozenset(), recording) for recording in comparing.unheld],
             candidates=candidates,
             suspected=suspected,
             sure=sure,
-            run=holding.run,
-            asked=self.asked.hold is not None,
+            all_at_once=self.asked.hold is not None,
         )
         self.held = search.find()
 
@@ -355,7 +353,9 @@ class _Series:
             held=self.held,
             not_held=self.not_held,
             ended_by=self.ended_by,
-            not_followed=not_followed(recordings.values()),
+            not_followed=not_followed(
+                recordings[run.name] for run in self.runs if run.name in recordings and not run.held
+            ),
             outside=joined_outside(one.outside for one in self.compared.get(UNVARIED, ())),
         )
 
@@ -367,19 +367,25 @@ class _Series:
         )
 
 
-class _Held:
-    """Makes runs of a series in which circumstances are held.
+class _HeldRuns:
+    """The ``Laboratory`` of a series: each run is a process of its own.
 
     Where a run changes the working directory, all of these run in copies of it: one that holds the folder in a fresh
     one, others where such a run has been before, as the second run found what the first had left.
     """
 
-    def __init__(self, series: _Series, found: Snapshot | None) -> None:
-        self._series, self._found = series, found
+    def __init__(self, series: _Series, comparing: Comparing, found: Snapshot | None) -> None:
+        self._series, self._comparing, self._found = series, comparing, found
         self._in_copies = found is not None and not found.is_too_large and found.changed()
         self._used: Path | None = None
         self._count = 0
         self._limit = 3 * series.longest + _PATIENCE
+
+    def compare(self, one: Tried, other: Tried) -> Shown:
+        """Do the two agree?"""
+        assert one.recording is not None
+        assert other.recording is not None
+        return self._comparing.compare(one.recording, other.recording)
 
     def run(self, held: Holds) -> Tried | None:
         """Make one; ``None`` where a signal is to end everything."""
@@ -391,6 +397,7 @@ class _Held:
         names = [one for one in Circumstance if one in held]
         output = series._output(f"{series.held_prefix}{self._count}")
         folder = self._folder(held)
+        uses = series.scratch / f"{output.stem}.uses"
         say(f"tracer: held {self._count} ({', '.join(names) or 'nothing'})")
         order = Order(
             task=series.asked.task if folder is None else _within(series.asked.task, folder),
@@ -399,6 +406,7 @@ class _Held:
             settings=series.sets,
             planned=series._planned() if Circumstance.SETTINGS in held else {},
             began=series.began,
+            uses=str(uses),
             temporary=str(temporary_of(folder)) if folder is not None else "",
             scratch=str(series.scratch),
         )
@@ -410,14 +418,18 @@ class _Held:
             return None
         run = Run(name=f"held {self._count}", file=output.name, held=tuple(names), code=code, stopped=stopped)
         series._made(run)
-        return Tried(held, series._recording(run), self._problem(run))
+        recording = series._recording(run)
+        used = uses.read_text(encoding="utf-8").split() if uses.exists() else []
+        unused = frozenset(one for one in names if one.held is not None and one.held.notes_use and one not in used)
+        return Tried(held, recording, self._problem(run, recording), unused)
 
-    def _problem(self, run: Run) -> str:
+    def _problem(self, run: Run, recording: Recording | None) -> str:
+        """Why the run is no proof; empty where it is one."""
         if run.stopped:
             return f"a run was ended that took more than {self._limit:.0f} seconds"
         if run.code not in {one.code for one in self._series.runs if not one.held and one.arm == UNVARIED}:
             return f"the script ends with exit code {run.code} then"
-        return ""
+        return "nothing was recorded" if recording is None else self._comparing.other_calls(recording)
 
     def _folder(self, held: Holds) -> Path | None:
         if self._found is None or not self._in_copies:

@@ -42,5 +42,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """The moment at which all runs began, in nanoseconds after 1970."""
     temporary: str = ""
     """The folder for temporary files, where it is not the system's."""
+    uses: str = ""
+    """A file for what the program asks of the circumstances that are held."""
     scratch: str = ""
     """The job's own folder, to be removed if the job is gone."""

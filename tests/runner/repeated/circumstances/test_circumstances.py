@@ -85,7 +85,7 @@ def test_whoever_was_asked_first_answers_last_and_every_answer_is_right(tmp_path
         """
 import multiprocessing, threading
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from tracer.runner.repeated.circumstances.order import hold_up_workers
+from tracer.runner.repeated.circumstances.delays import hold_up_workers
 from tracer.runner.repeated.circumstances.replacing import Replacements
 hold_up_workers(Replacements())
 import multiprocessing.pool

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from types import FrameType
 from typing import Any
 
 from tracer.runner.repeated.circumstances.replacing import Replacements
@@ -45,12 +46,13 @@ _WAITS = frozenset(
 _WAITS_IN_TORCH = ("torch.distributed", "torch.multiprocessing", "torch.utils.data", "torch._inductor")
 
 _Clock = Callable[[], int]
+_Use = Callable[[FrameType], None]
 
 
 def shift_clock(replaced: Replacements) -> None:
     """Put the day's clock ``AHEAD``."""
     read = time.time_ns
-    _install(replaced, {"time": lambda: read() + AHEAD * 10**9})
+    _install(replaced, {"time": lambda: read() + AHEAD * 10**9}, lambda _: None)
 
 
 def hold_clock(replaced: Replacements, began: int) -> None:
@@ -61,6 +63,9 @@ def hold_clock(replaced: Replacements, began: int) -> None:
     """
     ticks = threading.local()
 
+    def use(frame: FrameType) -> None:
+        replaced.use("clock", frame)
+
     def since(start: int) -> _Clock:
         def read() -> int:
             ticks.passed = getattr(ticks, "passed", 0) + TICK
@@ -68,7 +73,7 @@ def hold_clock(replaced: Replacements, began: int) -> None:
 
         return read
 
-    _install(replaced, {name: since(began if name == "time" else _START) for name in _CLOCKS})
+    _install(replaced, {name: since(began if name == "time" else _START) for name in _CLOCKS}, use)
     sleep = time.sleep
 
     def slept(seconds: float) -> None:
@@ -78,22 +83,27 @@ def hold_clock(replaced: Replacements, began: int) -> None:
     replaced.put(time, "sleep", slept)
 
 
-def _install(replaced: Replacements, clocks: Mapping[str, _Clock]) -> None:
-    """Have ``clocks``, which answer in nanoseconds, read wherever ``time`` and ``datetime`` are asked."""
+def _install(replaced: Replacements, clocks: Mapping[str, _Clock], use: _Use) -> None:
+    """Have ``clocks``, which answer in nanoseconds, read wherever ``time`` and ``datetime`` are asked.
+
+    ``use`` is told who asked.
+    """
     machines = {name: getattr(time, name) for name in _CLOCKS if hasattr(time, name)}
     machines_ns = {name: getattr(time, f"{name}_ns") for name in _CLOCKS if hasattr(time, f"{name}_ns")}
     for name, clock in clocks.items():
-        replaced.put(time, name, _read_by(clock, machines.get(name), 1e9))
-        replaced.put(time, f"{name}_ns", _read_by(clock, machines_ns.get(name), 1))
-    _replace_numbered(replaced, clocks)
-    _replace_calendar(replaced, lambda: clocks["time"]() / 1e9)
-    _replace_datetime(replaced, clocks["time"])
+        replaced.put(time, name, _read_by(clock, machines.get(name), 1e9, use))
+        replaced.put(time, f"{name}_ns", _read_by(clock, machines_ns.get(name), 1, use))
+    _replace_numbered(replaced, clocks, use)
+    _replace_calendar(replaced, clocks["time"], use)
+    _replace_datetime(replaced, clocks["time"], use)
 
 
-def _read_by(clock: _Clock, machines: Any, unit: float) -> Callable[[], float]:
+def _read_by(clock: _Clock, machines: Any, unit: float, use: _Use) -> Callable[[], float]:
     def read() -> float:
-        if _waits(sys._getframe(1).f_globals.get("__name__") or ""):
+        frame = sys._getframe(1)
+        if _waits(frame.f_globals.get("__name__") or ""):
             return machines()  # type: ignore[no-any-return]
+        use(frame)
         return clock() if unit == 1 else clock() / unit
 
     return read
@@ -103,14 +113,14 @@ def _waits(module: str) -> bool:
     return module.partition(".")[0] in _WAITS or module.startswith(_WAITS_IN_TORCH)
 
 
-def _replace_numbered(replaced: Replacements, clocks: Mapping[str, _Clock]) -> None:
+def _replace_numbered(replaced: Replacements, clocks: Mapping[str, _Clock], use: _Use) -> None:
     numbers = {getattr(time, name): clock for name, clock in _NUMBERED.items() if hasattr(time, name)}
     for name, unit in (("clock_gettime", 1e9), ("clock_gettime_ns", 1)):
         machines = getattr(time, name, None)
         if machines is None:
             continue
         reads = {
-            number: _read_by(clocks[clock], functools.partial(machines, number), unit)
+            number: _read_by(clocks[clock], functools.partial(machines, number), unit, use)
             for number, clock in numbers.items()
             if clock in clocks
         }
@@ -121,7 +131,11 @@ def _read_numbered(reads: Mapping[int, Callable[[], float]], machines: Callable[
     return reads[number]() if number in reads else machines(number)
 
 
-def _replace_calendar(replaced: Replacements, now: Callable[[], float]) -> None:
+def _replace_calendar(replaced: Replacements, clock: _Clock, use: _Use) -> None:
+    def now() -> float:
+        use(sys._getframe(2))
+        return clock() / 1e9
+
     for name in ("localtime", "gmtime", "ctime"):
         replaced.put(time, name, _of_seconds(getattr(time, name), now))
     asctime, strftime, localtime = time.asctime, time.strftime, time.localtime
@@ -133,7 +147,7 @@ def _of_seconds(function: Callable[..., Any], now: Callable[[], float]) -> Calla
     return lambda moment=None: function(now() if moment is None else moment)
 
 
-def _replace_datetime(replaced: Replacements, now: _Clock) -> None:
+def _replace_datetime(replaced: Replacements, clock: _Clock, use: _Use) -> None:
     real = datetime.datetime
     epoch = real(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
@@ -153,12 +167,14 @@ def _replace_datetime(replaced: Replacements, now: _Clock) -> None:
 
         @classmethod
         def now(cls, tz: datetime.tzinfo | None = None) -> Any:
-            moment = (epoch + datetime.timedelta(microseconds=now() // 1000)).astimezone(tz)
+            use(sys._getframe(1))
+            moment = (epoch + datetime.timedelta(microseconds=clock() // 1000)).astimezone(tz)
             return cls._of(moment if tz is not None else moment.replace(tzinfo=None))
 
         @classmethod
         def utcnow(cls) -> Any:
-            return cls._of((epoch + datetime.timedelta(microseconds=now() // 1000)).replace(tzinfo=None))
+            use(sys._getframe(1))
+            return cls._of((epoch + datetime.timedelta(microseconds=clock() // 1000)).replace(tzinfo=None))
 
         @classmethod
         def _of(cls, one: datetime.datetime) -> Any:

@@ -11,7 +11,17 @@ from typing import NamedTuple
 from tracer.divergence.causes import RootCause
 from tracer.errors import UsageError
 from tracer.names import NumberSource, Word
-from tracer.runner.repeated.circumstances import addresses, clock, entropy, environment, memory, order, planned
+from tracer.runner.repeated.circumstances import (
+    addresses,
+    clock,
+    delays,
+    entropy,
+    environment,
+    memory,
+    order,
+    planned,
+    threads,
+)
 from tracer.runner.repeated.circumstances.replacing import Replacements
 from tracer.trace.records import FactValue
 
@@ -43,6 +53,8 @@ class Inside(NamedTuple):
     began: int
     """The moment at which all runs began, in nanoseconds after 1970."""
     planned: Mapping[str, FactValue]
+    is_new_process: bool = True
+    """Has the process just begun? If not, all that is changed is put back, and generators are not seeded."""
 
 
 class Change(NamedTuple):
@@ -59,6 +71,8 @@ class Change(NamedTuple):
     """What it leaves as it was, for the reader to know."""
     why_not: Callable[[], str] = lambda: ""
     """Why it changes nothing on this machine; empty where it does."""
+    notes_use: bool = False
+    """Is it noted whether the program asks for what it decides?"""
     in_one_process: bool = False
     """Can it be made, and put back, in a process that runs already?"""
 
@@ -124,6 +138,7 @@ class Circumstance(Word):
             inside=lambda run: clock.hold_clock(run.replaced, run.began),
             cannot="clocks that compiled code reads (pandas, CUDA events), times of files, processes that are not"
             " forked; Python's own waiting reads the machine's clock",
+            notes_use=True,
             in_one_process=True,
         ),
         (NumberSource.CLOCK,),
@@ -136,9 +151,10 @@ class Circumstance(Word):
         None,
         Change(
             "os.urandom, secrets, uuid, process ids, temporary names and unseeded generators answer alike in each run",
-            inside=lambda run: entropy.hold_entropy(run.replaced),
+            inside=lambda run: entropy.hold_entropy(run.replaced, is_new_process=run.is_new_process),
             cannot="`torch.Generator().seed()` and other compiled code that asks the system itself; /dev/urandom;"
             " processes that are not forked; libraries see the real process id",
+            notes_use=True,
             in_one_process=True,
         ),
         (NumberSource.ENTROPY, NumberSource.PROCESS_ID, RootCause.DRAW),
@@ -151,13 +167,14 @@ class Circumstance(Word):
         " `DataLoader(in_order=True)`)",
         Change(
             "workers and threads of a pool answer in another order",
-            inside=lambda run: order.hold_up_workers(run.replaced),
+            inside=lambda run: delays.hold_up_workers(run.replaced),
             cannot="workers that are not forked, and pools that are not Python's own, answer as they did",
         ),
         Change(
-            "pools of threads and processes have one worker, and loaders give batches in the order of their sampler",
+            "pools have one worker, a script's threads and processes go one after another, loaders load in order",
             inside=lambda run: order.answer_in_order(run.replaced),
-            cannot="pools that are not Python's own; threads and processes that share memory of their own",
+            cannot="pools and queues that are not Python's own; threads that wait for each other for long",
+            notes_use=True,
             in_one_process=True,
         ),
         (),
@@ -174,22 +191,6 @@ class Circumstance(Word):
             cannot="absolute paths, the home folder and caches in it, databases and services",
         ),
         (RootCause.INITIAL_STATE, RootCause.STRUCTURE),
-    )
-    THREADS = (
-        "threads",
-        "one thread computes",
-        "the order in which threads add up reaches the step",
-        "set the number of threads to a constant (OMP_NUM_THREADS), and use ops that do not add in any order",
-        Change(
-            "another number of threads",
-            variables=lambda start: dict.fromkeys(_THREADS, "1" if start.threads > 1 else "2"),
-        ),
-        Change(
-            "one thread, by OMP_NUM_THREADS and its like",
-            variables=lambda _: dict.fromkeys(_THREADS, "1"),
-            cannot="a program that sets the number itself; threads that are not OpenMP's; the GPU",
-        ),
-        (RootCause.KERNEL, RootCause.SETTING),
     )
     MEMORY = (
         "memory",
@@ -224,6 +225,25 @@ class Circumstance(Word):
             variables=lambda start: planned.variables_among(start.planned),
             inside=lambda run: planned.make_before_the_script(run.replaced, run.planned),
             cannot="lines of the script that set a setting again; the plan's changes of code",
+            in_one_process=True,
+        ),
+        (RootCause.KERNEL, RootCause.SETTING),
+    )
+    THREADS = (
+        "threads",
+        "one thread computes",
+        "the order in which threads add up reaches the step",
+        "set the number of threads to a constant (OMP_NUM_THREADS), and use ops that do not add in any order",
+        Change(
+            "another number of threads",
+            variables=lambda start: dict.fromkeys(_THREADS, "1" if start.threads > 1 else "2"),
+        ),
+        Change(
+            "one thread, by OMP_NUM_THREADS and its like",
+            variables=lambda _: dict.fromkeys(_THREADS, "1"),
+            inside=lambda run: None if run.is_new_process else threads.compute_with_one(run.replaced),
+            cannot="a program that sets the number itself; threads that are not OpenMP's; the GPU",
+            in_one_process=True,
         ),
         (RootCause.KERNEL, RootCause.SETTING),
     )
@@ -243,6 +263,7 @@ class Circumstance(Word):
             variables=lambda _: environment.names_of_somebody("somebody", environment.HELD_NAME),
             inside=lambda run: environment.hold_host(run.replaced),
             cannot="numbers of the machine that compiled code reads; other variables; the network",
+            notes_use=True,
             in_one_process=True,
         ),
         (),

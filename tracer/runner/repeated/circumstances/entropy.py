@@ -7,34 +7,31 @@ seeds, and so are held with it.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import itertools
 import os
 import random
 import sys
-import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import PurePath
+from types import FrameType
 from typing import Any
 
-from tracer.runner.repeated.circumstances.replacing import Replacements, caller_outside
+from tracer.runner.repeated.circumstances.replacing import Replacements, caller_outside, is_of_library
 
 #: Modules that ask for somebody else.
 _PASSING = frozenset({"random", "secrets", "tempfile", "uuid", "threading", "contextlib", "functools"})
 #: The first process id that a script sees; its forked children have the next ones.
 _PROCESS = 40_000
-_LIBRARIES = (
-    *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")},
-    str(PurePath(__file__).parents[3]),
-    "<frozen",
-)
 
 
 class _Streams:
     """The bytes that each asking line gets in this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, use: Callable[[FrameType | None], None]) -> None:
+        self._use = use
         self.lineage = "0"
         self.process = os.getpid()
         self.number = _PROCESS
@@ -43,12 +40,21 @@ class _Streams:
 
     def take(self, size: int, asker: str = "") -> bytes:
         """The next ``size`` bytes of the line that asks, or of a named ``asker``."""
-        name = asker or _asking_line()
+        name = asker
+        if not asker:
+            frame = caller_outside(_PASSING)
+            self._use(frame)
+            name = "" if frame is None else f"{PurePath(frame.f_code.co_filename).name}:{frame.f_lineno}"
         turn = next(self._asked.setdefault(name, itertools.count()))
         return hashlib.shake_128(f"{self.lineage} {name} {turn}".encode()).digest(size)
 
+    def used_by(self, frame: FrameType | None) -> None:
+        """Somebody asked for what is held here."""
+        self._use(frame)
+
     def about_to_fork(self) -> None:
         self._forks += 1
+        self._use(caller_outside(_PASSING))  # a forked process has the generators' states, too
 
     def forked(self) -> None:
         self.lineage = f"{self.lineage}.{self._forks}"
@@ -56,14 +62,12 @@ class _Streams:
         self.process, self._forks, self._asked = os.getpid(), 0, {}
 
 
-def _asking_line() -> str:
-    frame = caller_outside(_PASSING)
-    return "" if frame is None else f"{PurePath(frame.f_code.co_filename).name}:{frame.f_lineno}"
+def hold_entropy(replaced: Replacements, *, is_new_process: bool) -> None:
+    """Answer with the same random numbers and process ids in each run.
 
-
-def hold_entropy(replaced: Replacements) -> None:
-    """Answer with the same random numbers and process ids in each run."""
-    streams = _Streams()
+    In a new process the generators that Python and NumPy made as they were imported are seeded, too.
+    """
+    streams = _Streams(lambda frame: replaced.use("entropy", frame))
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=streams.about_to_fork, after_in_child=streams.forked)
     replaced.put(os, "urandom", streams.take)
@@ -72,7 +76,9 @@ def hold_entropy(replaced: Replacements) -> None:
     _hold_python(replaced, streams)
     _hold_process_id(replaced, streams)
     replaced.when_imported("uuid", lambda: _hold_uuid(replaced, streams))
-    replaced.when_imported("numpy.random", lambda: _seed_numpy(streams))
+    if is_new_process:
+        _seed_python(replaced, streams)
+        replaced.when_imported("numpy.random", lambda: _seed_numpy(replaced, streams))
     replaced.when_imported("torch", lambda: _hold_torch(replaced, streams))
 
 
@@ -88,13 +94,19 @@ def _hold_python(replaced: Replacements, streams: _Streams) -> None:
         seed(self, _number(streams, 32) if a is None else a, version)
 
     module: Any = random
-    module._inst.seed(_number(streams, 32, "random"))
     replaced.put(random.Random, "seed", seeded)
     replaced.put(random, "seed", module._inst.seed)
     names: Any = tempfile
     before = names._name_sequence
     names._name_sequence = _Names(streams)
     replaced.then(lambda: setattr(names, "_name_sequence", before))
+
+
+def _seed_python(replaced: Replacements, streams: _Streams) -> None:
+    """The module's own generator; whether the program drew from it shows as the process ends."""
+    random.seed(_number(streams, 32, "random"))
+    state = random.getstate()
+    atexit.register(lambda: None if random.getstate() == state else replaced.note("entropy"))
 
 
 class _Names(tempfile._RandomNameSequence):  # type: ignore[name-defined,misc]
@@ -106,6 +118,7 @@ class _Names(tempfile._RandomNameSequence):  # type: ignore[name-defined,misc]
 
     @property
     def rng(self) -> random.Random:
+        self._streams.used_by(caller_outside(_PASSING))
         if self._of != self._streams.number:
             self._of = self._streams.number
             self._drawn = random.Random(_number(self._streams, 32, "tempfile"))
@@ -118,8 +131,11 @@ def _hold_process_id(replaced: Replacements, streams: _Streams) -> None:
 
     def for_scripts(real: Callable[[], int], seen: Callable[[], int]) -> Callable[[], int]:
         def read() -> int:
-            name = sys._getframe(1).f_code.co_filename
-            return real() if name.startswith(_LIBRARIES) or "site-packages" in name else seen()
+            frame = sys._getframe(1)
+            if is_of_library(frame.f_code.co_filename):
+                return real()
+            streams.used_by(frame)
+            return seen()
 
         return read
 
@@ -138,8 +154,16 @@ def _hold_uuid(replaced: Replacements, streams: _Streams) -> None:
     replaced.put(uuid, "uuid1", uuid1)
 
 
-def _seed_numpy(streams: _Streams) -> None:
-    sys.modules["numpy.random"].seed(_number(streams, 4, "numpy.random"))
+def _seed_numpy(replaced: Replacements, streams: _Streams) -> None:
+    generators = sys.modules["numpy.random"]
+    generators.seed(_number(streams, 4, "numpy.random"))
+    state = _state_of(generators)
+    atexit.register(lambda: None if _state_of(generators) == state else replaced.note("entropy"))
+
+
+def _state_of(generators: Any) -> tuple[Any, ...]:
+    _, key, position, *_ = generators.get_state()
+    return (key.tobytes(), position)
 
 
 def _hold_torch(replaced: Replacements, streams: _Streams) -> None:

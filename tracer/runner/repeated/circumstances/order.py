@@ -1,7 +1,8 @@
-"""The order of arrival: workers of a ``DataLoader``, threads and processes of Python's pools.
+"""Threads, processes, pools and loaders that answer in the order in which they were asked.
 
-Varied, each waits before some of its tasks, by a seeded rule, the first worker longest: who was first is no longer.
-What a program does with answers in the order in which it asked is untouched. Held, they answer in the order of asking.
+A pool has one worker. Threads that a script starts itself go one after another: whoever starts one, or puts something
+into a queue that they read, waits until each of them has ended or waits at a queue; processes likewise until they have
+ended. Such waits are short in all, so that programs whose threads wait for each other go on.
 """
 
 from __future__ import annotations
@@ -9,131 +10,23 @@ from __future__ import annotations
 import concurrent.futures
 import functools
 import itertools
-import os
-import random
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from tracer.runner.repeated.circumstances.replacing import Replacements
+from tracer.runner.repeated.circumstances.replacing import Replacements, caller_outside, is_of_library
 
-#: Seconds that the first task waits, and that others may; what one process waits in all.
-_FIRST = 0.25
-_LATER = 0.03
-_MOST = 3.0
-
-
-class _Delays:
-    """The waits of one process: half of its tasks, drawn by a generator of their own."""
-
-    def __init__(self) -> None:
-        self._process = 0
-        self._drawn = random.Random(0)
-        self._left = _MOST
-        self._first = True
-
-    def wait(self, number: int) -> None:
-        """Wait as worker ``number`` does before a task."""
-        if os.getpid() != self._process:  # forked: a worker of its own
-            self._process, self._left, self._first = os.getpid(), _MOST, True
-            self._drawn = random.Random(number)
-        first, self._first = self._first, False
-        seconds = _FIRST if first and number == 0 else _LATER * self._drawn.randint(0, 1)
-        if seconds and self._left > 0:
-            self._left -= seconds
-            time.sleep(seconds)
-
-
-_DELAYS = _Delays()
-
-
-def hold_up_workers(replaced: Replacements) -> None:
-    """Have whoever works beside the script's own thread answer in another order."""
-    replaced.when_imported("torch.utils.data._utils.fetch", lambda: _hold_up_loaders(replaced))
-    replaced.when_imported("concurrent.futures.thread", lambda: _hold_up_threads(replaced))
-    replaced.when_imported("multiprocessing.pool", lambda: _hold_up_processes(replaced))
-
-
-def _hold_up_loaders(replaced: Replacements) -> None:
-    import torch.utils.data
-    from torch.utils.data._utils import fetch
-
-    for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
-        fetcher = getattr(fetch, name, None)
-        if fetcher is not None:
-            replaced.put(fetcher, "fetch", _after_a_wait(fetcher.fetch, lambda: torch.utils.data.get_worker_info()))
-
-
-def _after_a_wait(fetch: Callable[..., Any], worker: Callable[[], Any]) -> Callable[..., Any]:
-    @functools.wraps(fetch)
-    def later(*args: Any, **named: Any) -> Any:
-        info = worker()
-        if info is not None:
-            _DELAYS.wait(info.id)
-        return fetch(*args, **named)
-
-    return later
-
-
-def _hold_up_threads(replaced: Replacements) -> None:
-    import concurrent.futures.thread as pool
-
-    submit: Callable[..., Any] = pool.ThreadPoolExecutor.submit
-
-    @functools.wraps(submit)
-    def submitted(self: Any, function: Callable[..., Any], /, *args: Any, **named: Any) -> Any:
-        task = getattr(self, "_tracer_tasks", 0)
-        self._tracer_tasks = task + 1
-        seconds = _FIRST if task == 0 else _LATER * random.Random(task).randint(0, 1) if task < _MOST / _LATER else 0
-        return submit(self, _slept(function, seconds), *args, **named)
-
-    replaced.put(pool.ThreadPoolExecutor, "submit", submitted)
-
-
-def _slept(function: Callable[..., Any], seconds: float) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def later(*args: Any, **named: Any) -> Any:
-        time.sleep(seconds)
-        return function(*args, **named)
-
-    return later if seconds else function
-
-
-def _hold_up_processes(replaced: Replacements) -> None:
-    import multiprocessing.pool as pool
-
-    work = pool.worker  # type: ignore[attr-defined]
-
-    @functools.wraps(work)
-    def held_up(inqueue: Any, *args: Any, **named: Any) -> Any:
-        return work(_Slow(inqueue), *args, **named)
-
-    replaced.put(pool, "worker", held_up)
-
-
-class _Slow:
-    """A queue of tasks whose taker waits before each."""
-
-    def __init__(self, queue: Any) -> None:
-        self._queue = queue
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._queue, name)
-
-    def get(self, *args: Any, **named: Any) -> Any:
-        import multiprocessing
-
-        task = self._queue.get(*args, **named)
-        _DELAYS.wait(0 if multiprocessing.current_process().name.endswith("-1") else 1)
-        return task
-
-
-# --- held -------------------------------------------------------------------------------------------------
+#: Seconds that a thread or a process is waited for, and that all of them are in one process.
+_MOST_OF_ONE, _MOST_OF_ALL = 2.0, 10.0
+_TICK = 0.001
+#: Modules that ask for somebody else.
+_PASSING = frozenset({"multiprocessing.context", "concurrent.futures.thread", "torch.utils.data.dataloader"})
 
 
 def answer_in_order(replaced: Replacements) -> None:
-    """Have pools answer in the order in which they were asked: each has one worker.
+    """Have pools, threads and loaders answer in the order in which they were asked.
 
     What a task asks of its own pool is done at once, by the task itself. ``as_completed`` gives results in the order of
     asking, a loader its batches in the order of its sampler.
@@ -143,6 +36,10 @@ def answer_in_order(replaced: Replacements) -> None:
     replaced.when_imported("concurrent.futures.process", lambda: _one_process(replaced))
     replaced.when_imported("multiprocessing.pool", lambda: _one_pooled(replaced))
     replaced.when_imported("torch.utils.data.dataloader", lambda: _load_in_order(replaced))
+    turns = _Turns()
+    _threads_in_turn(replaced, turns)
+    replaced.when_imported("queue", lambda: _queues_in_turn(replaced, turns))
+    replaced.when_imported("multiprocessing.process", lambda: _processes_in_turn(replaced, turns))
 
 
 def _ask_in_order(replaced: Replacements) -> None:
@@ -179,6 +76,7 @@ def _one_thread(replaced: Replacements) -> None:
 
     @functools.wraps(make)
     def made(self: Any, max_workers: int | None = None, *args: Any, **named: Any) -> None:
+        replaced.use("order", caller_outside(_PASSING))
         make(self, max_workers, *args, **named)
         self._max_workers = 1
 
@@ -204,6 +102,7 @@ def _one_process(replaced: Replacements) -> None:
 
     @functools.wraps(make)
     def made(self: Any, max_workers: int | None = None, *args: Any, **named: Any) -> None:
+        replaced.use("order", caller_outside(_PASSING))
         make(self, 1, *args, **named)
 
     replaced.put(pool.ProcessPoolExecutor, "__init__", made)
@@ -216,6 +115,7 @@ def _one_pooled(replaced: Replacements) -> None:
 
     @functools.wraps(make)
     def made(self: Any, processes: int | None = None, *args: Any, **named: Any) -> None:
+        replaced.use("order", caller_outside(_PASSING))
         make(self, 1, *args, **named)
 
     replaced.put(pool.Pool, "__init__", made)
@@ -228,6 +128,7 @@ def _load_in_order(replaced: Replacements) -> None:
 
     @functools.wraps(make)
     def made(self: Any, loader: Any) -> None:
+        replaced.use("order", caller_outside(_PASSING))
         if getattr(loader, "in_order", True):
             make(self, loader)
             return
@@ -238,3 +139,97 @@ def _load_in_order(replaced: Replacements) -> None:
             loader.in_order = False
 
     replaced.put(dataloader._MultiProcessingDataLoaderIter, "__init__", made)
+
+
+class _Turns:
+    """The threads that a script started, and how long they have been waited for."""
+
+    def __init__(self) -> None:
+        self._at_a_queue: dict[threading.Thread, bool] = {}
+        self._left = _MOST_OF_ALL
+
+    def starts(self, thread: threading.Thread) -> None:
+        """A script starts ``thread``."""
+        self._at_a_queue[thread] = False
+
+    def has(self, thread: threading.Thread) -> bool:
+        """Did a script start it?"""
+        return thread in self._at_a_queue
+
+    def waits(self, thread: threading.Thread, *, at_a_queue: bool) -> None:
+        """``thread`` waits at a queue from now on, or no longer."""
+        if thread in self._at_a_queue:
+            self._at_a_queue[thread] = at_a_queue
+
+    def let_all_go(self) -> None:
+        """Wait until all threads have ended or wait at a queue, or the patience is spent."""
+        self.wait_for(lambda: not any(one.is_alive() and not idle for one, idle in list(self._at_a_queue.items())))
+
+    def wait_for(self, is_done: Callable[[], bool]) -> None:
+        """Wait for something, as long as there is patience."""
+        began = time.monotonic()
+        while not is_done() and time.monotonic() - began < min(self._left, _MOST_OF_ONE):
+            time.sleep(_TICK)
+        self._left -= time.monotonic() - began
+
+
+def _is_scripts() -> bool:
+    """Does the script ask, and no library?"""
+    return not is_of_library(sys._getframe(2).f_code.co_filename)
+
+
+def _threads_in_turn(replaced: Replacements, turns: _Turns) -> None:
+    start = threading.Thread.start
+
+    @functools.wraps(start)
+    def started(self: threading.Thread) -> None:
+        if not _is_scripts():
+            start(self)
+            return
+        replaced.use("order", sys._getframe(1))
+        turns.starts(self)
+        start(self)
+        if not turns.has(threading.current_thread()):
+            turns.let_all_go()
+
+    replaced.put(threading.Thread, "start", started)
+
+
+def _queues_in_turn(replaced: Replacements, turns: _Turns) -> None:
+    import queue
+
+    get, put = queue.Queue.get, queue.Queue.put
+
+    @functools.wraps(get)
+    def gets(self: Any, *args: Any, **named: Any) -> Any:
+        thread = threading.current_thread()
+        turns.waits(thread, at_a_queue=self.empty())
+        try:
+            return get(self, *args, **named)
+        finally:
+            turns.waits(thread, at_a_queue=False)
+
+    @functools.wraps(put)
+    def puts(self: Any, *args: Any, **named: Any) -> None:
+        put(self, *args, **named)
+        if not turns.has(threading.current_thread()):
+            time.sleep(_TICK)  # whoever waits there wakes up
+            turns.let_all_go()
+
+    replaced.put(queue.Queue, "get", gets)
+    replaced.put(queue.Queue, "put", puts)
+
+
+def _processes_in_turn(replaced: Replacements, turns: _Turns) -> None:
+    import multiprocessing.process as process
+
+    start = process.BaseProcess.start
+
+    @functools.wraps(start)
+    def started(self: Any) -> None:
+        start(self)
+        if _is_scripts():
+            replaced.use("order", sys._getframe(1))
+            turns.wait_for(lambda: not self.is_alive())
+
+    replaced.put(process.BaseProcess, "start", started)

@@ -3,21 +3,49 @@
 from __future__ import annotations
 
 import sys
+import sysconfig
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import PurePath
 from types import FrameType
 from typing import Any
 
 from tracer.runner.imports import when_imported
 
 _OWN = __name__.partition(".")[0]
+_LIBRARIES = (
+    *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")},
+    str(PurePath(__file__).parents[3]),
+    "<frozen",
+)
 
 
 class Replacements:
     """Everything that was replaced, in order. A process that is one run ends with it; others put it back."""
 
-    def __init__(self) -> None:
+    def __init__(self, uses: str = "") -> None:
         self._undo: list[Callable[[], None]] = []
         self._is_over = False
+        self._uses = uses
+        self._used: set[str] = set()
+
+    def use(self, name: str, frame: FrameType | None) -> None:
+        """Note that the program asked, from ``frame``, for what the circumstance ``name`` decides.
+
+        What a library asks as it is imported is no matter of the program's. The notes go to a file, where there is one,
+        so that those of forked processes arrive as well.
+        """
+        if name in self._used or frame is None:
+            return
+        if not (is_of_library(frame.f_code.co_filename) and _is_import(frame)):
+            self.note(name)
+
+    def note(self, name: str) -> None:
+        """Note that the program asked for what the circumstance ``name`` decides."""
+        self._used.add(name)
+        if self._uses:
+            with suppress(OSError), open(self._uses, "a", encoding="utf-8") as stream:
+                stream.write(f"{name}\n")
 
     def put(self, owner: Any, name: str, value: Any) -> None:
         """Let ``owner.name`` be ``value``; an ``owner`` that has no such name is left alone."""
@@ -40,6 +68,19 @@ class Replacements:
         self._is_over = True
         while self._undo:
             self._undo.pop()()
+
+
+def is_of_library(name: str) -> bool:
+    """Is this file one of Python's, of an installed package's or of the tracer's?"""
+    return name.startswith(_LIBRARIES) or "site-packages" in name
+
+
+def _is_import(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def caller_outside(passing: frozenset[str]) -> FrameType | None:

@@ -1,0 +1,152 @@
+"""Which circumstances are found to explain a divergence, of programs that depend on known ones."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from typing import cast
+
+import pytest
+
+from tests.runner.repeated.comparisons import root
+from tracer.divergence import Recording
+from tracer.divergence.causes import RootCause, Shows
+from tracer.divergence.model import Reason, Root, Taken
+from tracer.names import NumberSource
+from tracer.runner.repeated.circumstances.declared import Circumstance
+from tracer.runner.repeated.holding import MOST_RUNS, Holds, Search, Shown, Tried, suspects
+
+C = Circumstance
+ALL = tuple(Circumstance)
+CHANCE = tuple(one for one in Circumstance if one.is_chance)
+
+
+class Program:
+    """A program that depends on ``causes``, each of which reaches a line of its own; runs are numbered results."""
+
+    def __init__(
+        self,
+        *causes: Circumstance,
+        breaks: Iterable[Circumstance] = (),
+        outcomes: int = 10**6,
+        varies: bool = False,
+        shifts: Iterable[Circumstance] = (),
+    ) -> None:
+        self.causes, self.breaks, self.outcomes, self.varies = causes, frozenset(breaks), outcomes, varies
+        self.shifts = frozenset(shifts)
+        self.runs: list[Holds] = []
+        self._numbers = itertools.count(1)
+        self._results: dict[int, tuple[object, ...]] = {}
+
+    def run(self, held: Holds) -> Tried:
+        number = next(self._numbers)
+        self.runs.append(held)
+        result: list[object] = []
+        for cause in self.causes:
+            laid_out = cause is not C.ADDRESSES or C.HASH_SEED in held
+            fixed = held if cause is C.ADDRESSES else frozenset({cause})  # addresses hang on all that is held
+            result.append(fixed if cause in held and laid_out else number % self.outcomes)
+        result += [number] * self.varies
+        result.append(self.shifts & held)
+        self._results[number] = tuple(result)
+        problem = "the script ends with exit code 1 then" if self.breaks & held else ""
+        return Tried(held, cast("Recording", number), problem)
+
+    def compare(self, one: Tried, other: Tried) -> Shown:
+        ours, theirs = (self._results[cast("int", tried.recording)] for tried in (one, other))
+        lines = [line for line, (a, b) in enumerate(zip(ours, theirs, strict=True), 1) if a != b]
+        return Shown(not lines, root(op=f"op{lines[0]}") if lines else None)
+
+
+def searched(
+    program: Program, candidates: Iterable[Circumstance] = CHANCE, **asked: object
+) -> tuple[set[str] | None, int]:
+    """The circumstances that are found to be the cause, and the further runs that were made."""
+    unheld = [program.run(frozenset()) for _ in range(2)]
+    found = Search(program, unheld, tuple(candidates), **asked).find()  # type: ignore[arg-type]
+    (cause,) = [one for one in found if one.is_cause] or [None]
+    return None if cause is None else set(cause.circumstances), len(program.runs) - 2
+
+
+@pytest.mark.parametrize("cause", [one for one in CHANCE if one is not C.ADDRESSES], ids=str)
+def test_a_single_cause_is_found_in_six_runs_without_a_hint(cause: Circumstance) -> None:
+    assert searched(Program(cause)) == ({cause.value}, pytest.approx(5, abs=1))
+
+
+@pytest.mark.parametrize("cause", ALL, ids=str)
+def test_a_suspected_cause_is_found_in_six_runs(cause: Circumstance) -> None:
+    found, runs = searched(Program(cause), ALL, suspected=[cause], sure=1)
+    assert found == {cause.value} | ({"hash-seed"} if cause is C.ADDRESSES else set())
+    assert runs <= MOST_RUNS
+
+
+def test_the_first_run_that_holds_the_suspect_alone_is_enough() -> None:
+    assert searched(Program(C.CLOCK), suspected=[C.CLOCK], sure=1) == ({"clock"}, 3)
+
+
+def test_two_causes_at_two_lines_are_found_to_be_two() -> None:
+    found, runs = searched(Program(C.CLOCK, C.ENTROPY), suspected=[C.CLOCK, C.ENTROPY], sure=2)
+    assert found == {"clock", "entropy"}
+    assert runs == 4
+
+
+def test_a_program_that_differs_whatever_is_held_has_no_cause_among_them() -> None:
+    assert searched(Program(varies=True), ALL) == (None, 4)
+
+
+def test_a_hold_under_which_the_script_fails_is_no_proof() -> None:
+    program = Program(C.HASH_SEED, breaks=[C.FOLDER])
+    unheld = [program.run(frozenset()) for _ in range(2)]
+    found = Search(program, unheld, CHANCE, [C.HASH_SEED]).find()
+    assert (found[0].is_all, found[0].agrees, found[0].no_proof) == (
+        True,
+        False,
+        "the script ends with exit code 1 then",
+    )
+    assert [one.circumstances for one in found if one.is_cause] == [("hash-seed",)]
+
+
+@pytest.mark.parametrize("outcomes", [1, 2])
+def test_agreement_that_may_be_chance_is_tried_without_the_hold(outcomes: int) -> None:
+    """Runs of one outcome or two: what is held agrees with a run in which nothing was."""
+    program = Program(C.CLOCK, outcomes=outcomes)
+    unheld = [program.run(frozenset()), program.run(frozenset())]
+    program._results[1] = (frozenset({C.CLOCK}), frozenset())
+    program._results[2] = (1, frozenset())
+    if outcomes == 1:
+        program.causes = ()
+        program._results[1] = (frozenset(),)
+        program._results[2] = (frozenset({C.MEMORY}),)
+    found = Search(program, unheld, CHANCE, [C.CLOCK], 1).find()
+    assert any(set(one.circumstances) == set(CHANCE) - {C.CLOCK, C.ADDRESSES} for one in found)
+    assert [one.is_cause for one in found if one.circumstances == ("clock",)] == [outcomes == 2]
+    assert bool(found[1].no_proof) == (outcomes == 1)
+
+
+def test_what_changes_the_computation_is_held_where_runs_part_with_all_else_held() -> None:
+    program = Program(C.THREADS)
+    found, runs = searched(program, [*CHANCE, C.THREADS])
+    assert found == {"threads"}
+    assert runs == 6
+    assert C.THREADS not in program.runs[2]
+
+
+def test_a_setting_that_gives_other_results_is_held_against_itself() -> None:
+    found, _ = searched(Program(C.SETTINGS, shifts=[C.THREADS]), ALL, suspected=[C.SETTINGS, C.THREADS])
+    assert found == {"settings"}
+
+
+def test_addresses_are_held_with_the_hash_seed() -> None:
+    program = Program(C.ADDRESSES)
+    assert searched(program, suspected=[C.HASH_SEED]) == ({"hash-seed", "addresses"}, 6)
+    assert all(C.HASH_SEED in held for held in program.runs if C.ADDRESSES in held)
+
+
+def test_what_a_root_was_made_from_is_suspected_before_what_its_cause_suggests() -> None:
+    def made_from(source: NumberSource) -> Root:
+        taken = Taken(what="", location="train.py:3", source=source)
+        return root(cause=RootCause.INPUT_DATA, reason=Reason(shows=Shows.ENTERED, taken=(taken,)))
+
+    assert suspects([made_from(NumberSource.CLOCK)], ALL) == ([C.CLOCK, C.HASH_SEED], 1)
+    assert suspects([made_from(NumberSource.HASH)], ALL) == ([C.HASH_SEED], 1)
+    assert suspects([root(cause=RootCause.KERNEL)], ALL)[1] == 0
