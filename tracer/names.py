@@ -298,8 +298,8 @@ class OutsideKind(Word):
         ("clock read", "clocks read"),
         (
             *("time.time", "time.time_ns", "time.perf_counter", "time.perf_counter_ns", "time.monotonic"),
-            *("time.monotonic_ns", "time.process_time", "time.process_time_ns", "time.thread_time"),
-            *("time.clock_gettime", "time.localtime", "time.gmtime", "time.ctime", "time.asctime", "time.strftime"),
+            *("time.monotonic_ns", "time.process_time", "time.clock_gettime", "time.localtime", "time.gmtime"),
+            *("time.ctime", "time.strftime"),
         ),
     )
 

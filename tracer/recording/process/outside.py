@@ -508,10 +508,8 @@ def _holders(names: str) -> list[Holder]:
     for number, name in enumerate(names.split()):
         path, _, attribute = name.rpartition(".")
         owner = _loaded(path)
-        if owner is not None and hasattr(owner, attribute):
-            held = held_by(owner, attribute)
-            if number == 0 or held is getattr(owner, attribute):
-                found.append((owner, attribute))
+        if owner is not None and (number == 0 or held_by(owner, attribute) is getattr(owner, attribute, None)):
+            found.append((owner, attribute))
     return found
 
 
@@ -533,5 +531,34 @@ def modules_watched() -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.split(".")[0] for name in names))
 
 
+class _Outside(Watchers[OutsideLog]):
+    """Watches of this process; whoever asks it to look again, in each step, has it look only where a module came."""
+
+    def __init__(self) -> None:
+        super().__init__(self._targets)
+        self._looked: tuple[int, str] | None = None
+        """How many modules there were at the last look, and the newest."""
+        self._at_rest: tuple[tuple[int, str], list[Target]] | None = None
+        """The same when nothing was replaced, and what there was to watch."""
+
+    def look_again(self) -> None:
+        newest = _newest_module()
+        if not self.placed or newest != self._looked:
+            super().look_again()
+            self._looked = newest
+
+    def _targets(self) -> list[Target]:
+        if self.placed:
+            return list(_watched())
+        newest = _newest_module()
+        if self._at_rest is None or self._at_rest[0] != newest:
+            self._at_rest = newest, list(_watched())
+        return self._at_rest[1]
+
+
+def _newest_module() -> tuple[int, str]:
+    return len(sys.modules), next(reversed(sys.modules))
+
+
 #: The watch of this process.
-OUTSIDE: Watchers[OutsideLog] = Watchers(_watched)
+OUTSIDE = _Outside()
