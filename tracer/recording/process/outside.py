@@ -90,29 +90,53 @@ _Key = tuple[OutsideKind, str, Site, Site]
 
 
 class _Input:
-    """One input while it is counted."""
+    """One input while it is counted, or all further ones of a line."""
 
-    __slots__ = ("by_import", "calls", "count", "hasher", "is_partial", "modified", "order", "path", "prefix", "size",
-                 "stamp", "values")  # fmt: skip
-
-    def __init__(self, calls: int, path: str, by_import: bool) -> None:
-        self.calls, self.path, self.by_import = calls, path, by_import
-        self.count = self.values = self.size = 0
-        self.hasher: Any = None
-        self.order: Any = None
-        self.prefix = ""
+    def __init__(self, calls: int, path: str, by_import: bool, *, is_rest: bool) -> None:
+        self.calls, self.path, self.by_import, self.is_rest = calls, path, by_import, is_rest
+        self.count = self.values = self.size = self.modified = 0
+        self._hasher: Any = None
+        self._sum = 0
+        """Of further ones: the sum of their digests, which hangs on no order."""
+        self._order: Any = None
+        self._key = ""
         self.is_partial = False
-        self.modified = 0
         self.stamp: object = None
         """What a file looked like when it was digested last."""
 
-    def add(self, value: bytes, *, prefix: str = "") -> None:
-        """Add one value to the digest of all."""
-        if self.values < _VALUES:
-            self.values += 1
-            self.hasher = self.hasher or xxhash.xxh3_64()
-            self.hasher.update(value)
-            self.prefix = prefix
+    @property
+    def wants_more(self) -> bool:
+        """Is a further value digested?"""
+        return self.is_rest or self.values < _VALUES
+
+    def add(self, value: bytes, *, key: str = "") -> None:
+        """Add one value to the digest; ``key``: the short name of the key that it was made with."""
+        if not self.wants_more:
+            return
+        self.values += 1
+        self._key = key
+        if self.is_rest:
+            self._sum = (self._sum + xxhash.xxh3_64_intdigest(value)) % 2**64
+            return
+        self._hasher = self._hasher or xxhash.xxh3_64()
+        self._hasher.update(value)
+
+    def add_order(self, value: bytes) -> None:
+        """Add one order of a directory's entries."""
+        self._order = self._order or xxhash.xxh3_64()
+        self._order.update(value)
+
+    @property
+    def digest(self) -> str:
+        """As a trace has it; empty where nothing was digested."""
+        if not self.values:
+            return ""
+        return self._key + (f"{self._sum:016x}" if self.is_rest else self._hasher.hexdigest())
+
+    @property
+    def order(self) -> str:
+        """The same of the orders."""
+        return self._order.hexdigest() if self._order is not None else ""
 
 
 class OutsideLog:
@@ -143,8 +167,8 @@ class OutsideLog:
                 kind=kind,
                 name=spelt(found.path, self._sites.working_directory) if found.path else name,
                 **placed(site, own),
-                digest=f"{found.prefix}{found.hasher.hexdigest()}" if found.hasher is not None else "",
-                order=found.order.hexdigest() if found.order is not None else "",
+                digest=found.digest,
+                order=found.order,
                 is_partial=found.is_partial,
                 size=found.size,
                 modified=found.modified,
@@ -202,16 +226,17 @@ class OutsideLog:
         site, own = self._sites.innermost(frame), self._sites.users_own(frame)
         place = (kind, site, own)
         key = (kind, path or name, site, own)
-        found = self._inputs.get(key)
+        found, is_rest = self._inputs.get(key), False
         if found is None:
             many = self._names.get(place, 0)
             if many >= _NAMES_A_LINE or len(self._inputs) >= _INPUTS:
-                key, path = (kind, "", site, own), ""
+                key, path, is_rest = (kind, "", site, own), "", True
                 found = self._inputs.get(key)
         if found is None:
             self._names[place] = self._names.get(place, 0) + 1
             full = os.path.join(os.getcwd(), path) if path else ""
-            found = self._inputs[key] = _Input(self._events.calls_recorded(), full, self._sites.is_import(frame))
+            is_import = self._sites.is_import(frame)
+            found = self._inputs[key] = _Input(self._events.calls_recorded(), full, is_import, is_rest=is_rest)
         found.count += 1
         return found
 
@@ -223,25 +248,25 @@ class OutsideLog:
         frame = self.reader(call.frame)
         if frame is None:
             return
+        is_own = os.path.abspath(path) in self._written
         if mode != "r":
             self.wrote(path)
-            if mode == "w":
-                return
+        if mode == "w" or is_own:
+            return
         descriptor = call.result if isinstance(call.result, int) else call.result.fileno()
         status = os.fstat(descriptor)
-        full = os.path.abspath(path)
-        if full in self._written or stat.S_ISDIR(status.st_mode):
+        if stat.S_ISDIR(status.st_mode):
             return
         found = self.note(OutsideKind.FILE, "", frame, path=path)
         if found is not None:
-            self._digest_file(found, descriptor, status)
+            self._digest_file(found, path, descriptor, status)
 
     def wrote(self, path: str) -> None:
         """The program writes a file: what it reads there later does not come from outside."""
         if len(self._written) < _INPUTS:
             self._written.add(os.path.abspath(path))
 
-    def _digest_file(self, found: _Input, descriptor: int, status: os.stat_result) -> None:
+    def _digest_file(self, found: _Input, path: str, descriptor: int, status: os.stat_result) -> None:
         if not stat.S_ISREG(status.st_mode):
             return
         found.size, found.modified = status.st_size, status.st_mtime_ns // 10**6
@@ -251,7 +276,7 @@ class OutsideLog:
         found.stamp = stamp
         digest, is_partial = self._digest(descriptor, status.st_size)
         found.is_partial |= is_partial
-        found.add(digest)
+        found.add(digest if not found.is_rest else digest + _DRAWN_NAME.sub("tmp*", path).encode(errors="replace"))
 
     def _digest(self, descriptor: int, size: int) -> tuple[bytes, bool]:
         """Digest of a file's bytes, and whether that is of parts; its position stays where it is."""
@@ -276,7 +301,7 @@ class OutsideLog:
         if frame is None or not path:
             return
         found = self.note(OutsideKind.DIRECTORY, "", frame, path=path)
-        if found is None or found.values >= _VALUES:
+        if found is None or not found.wants_more:
             return
         entries = call.result if isinstance(call.result, list) else None
         if entries is None and os.stat(path).st_size <= _LARGE_DIRECTORY:
@@ -286,8 +311,7 @@ class OutsideLog:
         found.size = len(entries)
         spellings = [_DRAWN_NAME.sub("tmp*", os.fsdecode(entry)).encode(errors="surrogateescape") for entry in entries]
         found.add(b"\0".join(sorted(spellings)))
-        found.order = found.order or xxhash.xxh3_64()
-        found.order.update(b"\0".join(spellings))
+        found.add_order(b"\0".join(spellings))
 
     def opens_database(self, name: str, call: Call) -> None:
         """A database is about to be opened: a later look would take away its locks."""
@@ -303,7 +327,7 @@ class OutsideLog:
     def _digest_at(self, found: _Input, path: str) -> None:
         descriptor = _OPEN(path, os.O_RDONLY)
         try:
-            self._digest_file(found, descriptor, os.fstat(descriptor))
+            self._digest_file(found, path, descriptor, os.fstat(descriptor))
         finally:
             _CLOSE(descriptor)
 
@@ -366,9 +390,9 @@ class OutsideLog:
 
     @staticmethod
     def _told(found: _Input | None, value: object) -> None:
-        if found is not None and found.values < _VALUES:
+        if found is not None and found.wants_more:
             key = machine_key()
-            found.add(_keyed(key, repr(value)), prefix=_prefix(key))
+            found.add(_keyed(key, repr(value)), key=_name_of(key))
 
 
 def _path_of(value: Any) -> str:
@@ -424,7 +448,7 @@ def _keyed(key: bytes, text: str) -> bytes:
 
 
 @cache
-def _prefix(key: bytes) -> str:
+def _name_of(key: bytes) -> str:
     return f"{hashlib.blake2b(b'tracer', key=key, digest_size=2).hexdigest()}:"
 
 

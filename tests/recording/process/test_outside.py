@@ -1,0 +1,330 @@
+"""What the program takes in from outside is noted with its line, changes nothing, and tells nobody's name."""
+
+from __future__ import annotations
+
+import builtins
+import ctypes
+import getpass
+import importlib
+import inspect
+import io
+import os
+import platform
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from multiprocessing import cpu_count
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import torch
+
+from tracer import DeterminismTracer
+from tracer.names import OutsideKind
+from tracer.recording.process.outside import spelt
+from tracer.trace.records import OutsideInput
+
+TEXT = "one two three"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a file and a directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SCALE", "a-secret-value")
+    Path("a.txt").write_text(TEXT, encoding="utf-8")
+    Path("data").mkdir()
+    for name in "bca":
+        Path("data", name).touch()
+    return tmp_path
+
+
+def taken_in(program: Callable[[], Any]) -> tuple[OutsideInput, ...]:
+    with DeterminismTracer() as recorder:
+        program()
+    return recorder.trace.outside
+
+
+def connect() -> None:
+    with socket.socket() as listening, socket.socket() as asking:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        asking.connect(listening.getsockname())
+
+
+TAKES: list[tuple[OutsideKind, str, Callable[[], Any]]] = [
+    (OutsideKind.FILE, "a.txt", lambda: open("a.txt").read()),  # noqa: SIM115
+    (OutsideKind.FILE, "a.txt", lambda: Path("a.txt").read_bytes()),
+    (OutsideKind.FILE, "a.txt", lambda: os.close(os.open("a.txt", os.O_RDONLY))),
+    (OutsideKind.FILE, "a.txt", lambda: io.open("a.txt", mode="r+")),  # noqa: UP020, SIM115
+    (OutsideKind.DIRECTORY, "data", lambda: os.listdir("data")),
+    (OutsideKind.DIRECTORY, ".", lambda: os.listdir()),
+    (OutsideKind.DIRECTORY, "data", lambda: list(os.scandir("data"))),
+    (OutsideKind.DIRECTORY, "data", lambda: list(Path("data").glob("*"))),
+    (OutsideKind.DATABASE, "my.db", lambda: sqlite3.connect("my.db")),
+    (OutsideKind.PROGRAM, "true", lambda: subprocess.run(["true"], check=True)),
+    (OutsideKind.PROGRAM, "true", lambda: os.system("true")),
+    (OutsideKind.LIBRARY, "libc.so.6", lambda: ctypes.CDLL("libc.so.6")),
+    (OutsideKind.CONNECTION, "port", connect),
+    (OutsideKind.VARIABLE, "SCALE", lambda: os.environ["SCALE"]),
+    (OutsideKind.VARIABLE, "SCALE", lambda: os.environ.get("SCALE")),
+    (OutsideKind.VARIABLE, "SCALE", lambda: os.getenv("SCALE")),
+    (OutsideKind.VARIABLE, "NO_SUCH_VARIABLE", lambda: "NO_SUCH_VARIABLE" in os.environ),
+    (OutsideKind.USER, "getpass.getuser", lambda: getpass.getuser()),
+    (OutsideKind.HOST, "socket.gethostname", lambda: socket.gethostname()),
+    (OutsideKind.HOST, "platform.node", lambda: platform.node()),
+    (OutsideKind.MACHINE_NUMBER, "os.cpu_count", lambda: os.cpu_count()),
+    (OutsideKind.MACHINE_NUMBER, "os.cpu_count", lambda: cpu_count()),
+    (OutsideKind.MACHINE_NUMBER, "os.getpid", lambda: os.getpid()),
+    (OutsideKind.MACHINE_NUMBER, "os.path.getmtime", lambda: os.path.getmtime("a.txt")),
+    (OutsideKind.TEMPORARY_NAME, "tempfile.mkdtemp", lambda: tempfile.mkdtemp()),
+    (OutsideKind.CLOCK, "time.time", lambda: time.time()),
+    (OutsideKind.CLOCK, "time.strftime", lambda: time.strftime("%H")),
+]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of Linux's programs and libraries")
+@pytest.mark.parametrize(("kind", "name", "program"), TAKES, ids=lambda one: str(one) if isinstance(one, str) else "")
+def test_each_kind_is_noted_with_its_name_and_line(kind: OutsideKind, name: str, program: Callable[[], Any]) -> None:
+    found = [one for one in taken_in(program) if one.kind is kind]
+    assert [one.name.split()[0] for one in found] == [name]
+    assert f"{found[0].called_from or found[0].location}".endswith(f"test_outside.py:{lines_of(program)}")
+    assert not found[0].by_import
+
+
+def lines_of(program: Callable[[], Any]) -> int:
+    """The line of what is called in ``program``."""
+    code = program.__code__  # type: ignore[attr-defined]
+    return int(code.co_firstlineno) + (4 if program is connect else 0)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda: time.localtime(0),
+        lambda: time.strftime("%H", time.gmtime(0)),
+        lambda: torch.load(save_model()),
+        lambda: (Path("b.txt").write_text("b"), Path("b.txt").read_text()),
+        lambda: sqlite3.connect(":memory:"),
+        lambda: inspect.getsource(connect),
+    ],
+    ids=["a given moment", "a moment in words", "torch saved it", "Python wrote it", "in memory", "its own source"],
+)
+def test_what_does_not_come_from_outside_is_not_noted(program: Callable[[], Any]) -> None:
+    assert taken_in(program) == ()
+
+
+def save_model() -> str:
+    torch.save({"a": torch.ones(2)}, "model.pt")
+    return "model.pt"
+
+
+def file_digest(text: str) -> str:
+    Path("a.txt").write_text(text, encoding="utf-8")
+    (found,) = taken_in(lambda: Path("a.txt").read_text())
+    assert found.size == len(text)
+    return found.digest
+
+
+def test_a_file_is_known_by_its_bytes_and_not_by_its_time() -> None:
+    first, again, other = file_digest(TEXT), file_digest(TEXT), file_digest(TEXT.upper())
+    assert first == again != other
+
+
+def test_digesting_leaves_the_position_of_the_file_where_it_is() -> None:
+    def reads() -> None:
+        with open("a.txt", "rb", buffering=0) as stream:
+            assert stream.tell() == 0
+            assert stream.read(3) == b"one"
+            assert os.lseek(stream.fileno(), 0, os.SEEK_CUR) == 3
+
+    assert len(taken_in(reads)) == 1
+
+
+def test_a_file_that_changes_between_two_reads_is_another_input() -> None:
+    def reads_twice() -> None:
+        for text in (TEXT, TEXT.upper()):
+            subprocess.run(["cp", "/dev/stdin", "a.txt"], input=text, text=True, check=True)
+            Path("a.txt").read_text()
+
+    def reads_once() -> None:
+        for _ in range(2):
+            Path("a.txt").read_text()
+
+    (changed,) = (one for one in taken_in(reads_twice) if one.kind is OutsideKind.FILE)
+    (unchanged,) = taken_in(reads_once)
+    assert changed.count == unchanged.count == 2
+    assert changed.digest != unchanged.digest
+
+
+def test_a_large_file_is_digested_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open("large.bin", "wb") as stream:
+        stream.truncate((32 << 20) + 1)
+    (found,) = taken_in(lambda: open("large.bin", "rb").close())
+    assert found.is_partial
+    assert found.digest
+
+
+def test_the_order_of_a_directory_is_told_apart_from_its_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    listdir = os.listdir
+    (first,) = taken_in(lambda: os.listdir("data"))
+    monkeypatch.setattr(os, "listdir", lambda path: sorted(listdir(path)))
+    (in_order,) = taken_in(lambda: os.listdir("data"))
+    monkeypatch.setattr(os, "listdir", lambda path: sorted(listdir(path), reverse=True))
+    (backwards,) = taken_in(lambda: os.listdir("data"))
+    assert first.digest == in_order.digest == backwards.digest
+    assert in_order.order != backwards.order
+    assert first.size == 3
+
+
+def test_what_a_program_answers_is_part_of_its_digest() -> None:
+    def answer(number: int) -> str:
+        Path("answer.sh").write_text(f"echo {number}\n")
+        (found,) = (
+            one
+            for one in taken_in(lambda: subprocess.check_output(["sh", "answer.sh"]))
+            if one.kind is OutsideKind.PROGRAM
+        )
+        assert found.count == 1
+        return found.digest
+
+    assert answer(1) == answer(1) != answer(2)
+
+
+def test_many_files_of_one_line_are_few_records_that_count_them_all() -> None:
+    for number in range(200):
+        Path(f"data/{number}.txt").write_text(str(number))
+
+    def reads() -> None:
+        for number in range(200):
+            Path(f"data/{number}.txt").read_text()
+
+    first, again = taken_in(reads), taken_in(reads)
+    assert len(first) < 50
+    assert sum(one.count for one in first) == 200
+    assert first == again
+    Path("data/199.txt").write_text("another")
+    assert [one.name for one, other in zip(first, taken_in(reads), strict=True) if one.digest != other.digest] == [""]
+
+
+def test_a_loop_that_waits_for_a_clock_is_one_record() -> None:
+    def waits() -> None:
+        for _ in range(1000):
+            time.perf_counter()
+
+    (found,) = taken_in(waits)
+    assert found.count == 1000
+
+
+def test_no_name_no_absolute_path_and_no_contents_are_in_the_trace(here: Path) -> None:
+    def everything() -> None:
+        for _, _, program in TAKES:
+            program()
+        Path(here, "a.txt").read_text()
+
+    text = msgspec.json.encode(taken_in(everything)).decode()
+    for secret in (TEXT, "a-secret-value", socket.gethostname(), str(here), os.path.expanduser("~")):
+        assert secret not in text
+
+
+@pytest.mark.parametrize(
+    ("path", "spelling"),
+    [
+        ("/work/project/data/a.txt", "data/a.txt"),
+        ("/work/project", "."),
+        ("/work/data/a.txt", "../data/a.txt"),
+        ("/opt/python/site-packages/timm/a.json", "timm/a.json"),
+        ("/proc/meminfo", "/proc/meminfo"),
+        ("/mnt/bob/a.txt", ".../a.txt"),
+        (os.path.expanduser("~/.cache/a.txt"), "~/.cache/a.txt"),
+        ("/work/project/tmpa1b2c3d4/x", "tmp*/x"),
+        (os.path.join(tempfile.gettempdir(), "tmpa1b2c3d4"), "<temporary>/tmp*"),
+    ],
+)
+def test_a_path_is_spelt_without_what_names_a_user(path: str, spelling: str) -> None:
+    assert spelt(path, "/work/project") == spelling
+
+
+def test_what_an_import_opens_by_itself_is_told_apart(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = here / "site-packages" / "reads_at_import.py"
+    package.parent.mkdir()
+    package.write_text("import time\nTEXT = open('a.txt').read()\nBEGAN = time.time()\n")
+    monkeypatch.syspath_prepend(package.parent)
+    (found,) = taken_in(lambda: importlib.import_module("reads_at_import"))
+    assert (found.name, found.location, found.by_import) == ("a.txt", "reads_at_import.py:2", True)
+
+
+def test_what_a_library_reads_of_the_host_is_its_own_affair(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = here / "site-packages" / "asks_the_host.py"
+    package.parent.mkdir()
+    package.write_text("import os, time\ndef ask():\n    return os.environ.get('SCALE'), time.time(), os.getpid()\n")
+    monkeypatch.syspath_prepend(package.parent)
+    asks: Any = importlib.import_module("asks_the_host")
+    assert taken_in(asks.ask) == ()
+
+
+def test_calls_before_it_are_counted() -> None:
+    def reads_after_two_calls() -> None:
+        torch.ones(2) + 1
+        Path("a.txt").read_text()
+
+    (found,) = taken_in(reads_after_two_calls)
+    assert found.calls == 2
+
+
+def test_the_functions_are_pythons_own_again_after_the_recording() -> None:
+    names = [name.split() for kind in OutsideKind for name in kind.functions]
+    before = (builtins.open, os.listdir, time.time, os.environ.__class__.__getitem__, names)
+    taken_in(lambda: None)
+    assert before[0] is builtins.open is io.open
+    assert before[1:4] == (os.listdir, time.time, os.environ.__class__.__getitem__)
+
+
+def test_errors_are_the_programs_own() -> None:
+    def fails() -> None:
+        with pytest.raises(KeyError):
+            os.environ["NO_SUCH_VARIABLE"]
+        with pytest.raises(FileNotFoundError):
+            open("no-such-file")  # noqa: SIM115
+        with pytest.raises(TypeError):
+            open()  # type: ignore[call-overload]  # noqa: SIM115
+
+    assert [one.name for one in taken_in(fails)] == ["NO_SUCH_VARIABLE"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fullgraph", [True, False])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * float(os.environ.get("SCALE_NUMBER", "2")),
+        lambda x: x * 3 if "SCALE" in os.environ else x,
+        lambda x: x * (os.cpu_count() or 1),
+        lambda x: x * (time.perf_counter() > 0),
+        lambda x: x * len(os.listdir("data")),
+    ],
+    ids=["variable", "is it set", "processors", "clock", "directory"],
+)
+def test_dynamo_compiles_what_reads_from_outside_as_it_would_without(
+    function: Callable[[torch.Tensor], torch.Tensor], fullgraph: bool
+) -> None:
+    from torch._dynamo.testing import CompileCounter
+
+    def outcome() -> tuple[str, int]:
+        torch._dynamo.reset()
+        counter = CompileCounter()
+        try:
+            torch.compile(function, fullgraph=fullgraph, backend=counter)(torch.ones(2))
+        except torch._dynamo.exc.Unsupported as problem:
+            return type(problem).__name__, counter.frame_count
+        return "", counter.frame_count
+
+    plain = outcome()
+    with DeterminismTracer():
+        assert outcome() == plain
