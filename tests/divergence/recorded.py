@@ -50,10 +50,18 @@ class Run:
         phase: Phase = Phase.FORWARD,
         module: str = "",
         seen: object = None,
+        region: str = "",
     ) -> Tensor:
         """One call; ``noise``: what of its result its inputs do not say; ``seen``: what it read beside digests."""
         group = self.writer.group(
-            Group(op=f"aten.{op}", phase=phase, module=module, location=f"train.py:{line}", function="step")
+            Group(
+                op=f"aten.{op}",
+                phase=phase,
+                module=module,
+                location=f"train.py:{line}",
+                function="step",
+                region=region,
+            )
         )
         if generator is not None:
             self.writer.draw(generator[0], d(generator[1]))

@@ -11,9 +11,9 @@ from tests.divergence.recorded import Recorder, Run
 from tests.support.build import call, environment, finding, trace
 from tracer.divergence import Divergence, Root, RootCause, compare_recordings
 from tracer.errors import TraceError
-from tracer.names import BlindSpotKind, NumberSource, NumberUse, Phase, Verdict
+from tracer.names import BlindSpotKind, NumberSource, NumberUse, Phase, RegionOrigin, Verdict
 from tracer.report.sections.reasons import why_of
-from tracer.trace.records import BlindSpot, MachineNumber, Tried
+from tracer.trace.records import BlindSpot, MachineNumber, Region, Tried
 from tracer.trace.values import Mark, ValueKind
 
 
@@ -123,6 +123,33 @@ def test_an_op_that_only_writes_to_another_tensor_is_no_kernel(record: Recorder)
     root = only(compare_recordings(record(fills, shape=(3, 4)), record(fills, shape=(5,))))
     assert (root.cause, root.op) == (RootCause.INPUT_DATA, "aten.normal_.default")
     assert "writes to another tensor" in why_of(root)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "cause"),
+    [
+        ({"code": "1"}, {"code": "2"}, RootCause.STRUCTURE),
+        ({"graph": "1"}, {"graph": "2"}, RootCause.STRUCTURE),
+        ({"code": "1"}, {"code": "1"}, RootCause.KERNEL),
+        ({"code": "1"}, {"code": ""}, RootCause.KERNEL),
+        ({"graph": "1"}, {"graph": "2", "origin": RegionOrigin.CACHE}, RootCause.KERNEL),
+    ],
+    ids=["code", "graph", "same", "not-seen", "graph-from-the-cache"],
+)
+def test_a_region_that_was_compiled_to_other_code_is_no_kernel(
+    record: Recorder, first: dict[str, Any], second: dict[str, Any], cause: RootCause
+) -> None:
+    def run(run: Run, noise: str) -> None:
+        read = run.enter(ValueKind.BATCH, "loader", 1)
+        run.call("compiled", read, line=3, noise=noise, marks=Mark.COMPILED, region="0/0 forward")
+
+    runs = [
+        record(run, noise=noise, trace=trace(regions=(Region(id="0/0 forward", **fields),)))
+        for noise, fields in (("a", first), ("b", second))
+    ]
+    root = only(compare_recordings(*runs))
+    assert root.cause is cause
+    assert ("compiled to other code" in why_of(root)) == (cause is RootCause.STRUCTURE)
 
 
 def test_settings_that_differ_come_before_the_kernel(record: Recorder) -> None:

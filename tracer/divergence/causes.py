@@ -125,6 +125,10 @@ class Evidence(Protocol):
         """Did the program start threads of its own?"""
 
     @property
+    def runs_other_code(self) -> bool:
+        """Is it a region that was compiled to other code in the second recording?"""
+
+    @property
     def settings_differ(self) -> bool:
         """Do settings or versions differ that kernels read?"""
 
@@ -233,6 +237,15 @@ class Shows(Word):
     """It writes to another tensor, of which it reads nothing."""
     SETTINGS = "settings", RootCause.SETTING, (Way.WROTE,), lambda root: root.settings_differ
     """All that the call read agrees, what it wrote differs, and so do settings."""
+    OTHER_CODE = (
+        "other-code",
+        RootCause.STRUCTURE,
+        (Way.WROTE,),
+        lambda root: root.runs_other_code,
+        "all that the compiled region read agrees, but it was compiled to other code: a number or a branch of Python"
+        " that differs between the runs went into it, or the compiler's settings or measurements differ",
+    )
+    """A region was compiled to other code."""
     THREADS = (
         "threads",
         RootCause.UNKNOWN,

@@ -24,7 +24,9 @@ from tracer.trace.values import Group, Mark, ValueKind, Values
 from tracer.trace.values.columns import Name
 
 #: What shows at roots that may come from a number which is another one in every process.
-_MAY_BE_MACHINES = frozenset({Shows.STRUCTURE, Shows.DRAWN_AHEAD, Shows.OTHER_TENSORS, Shows.OTHER_TARGET})
+_MAY_BE_MACHINES = frozenset(
+    {Shows.STRUCTURE, Shows.DRAWN_AHEAD, Shows.OTHER_TENSORS, Shows.OTHER_TARGET, Shows.OTHER_CODE}
+)
 
 
 class Classifier:
@@ -329,6 +331,16 @@ class _Shown:
     @property
     def runs_beside_threads(self) -> bool:
         return bool(self._classifier.threads)
+
+    @property
+    def runs_other_code(self) -> bool:
+        traces = [recording.trace for recording in self._classifier.recordings if recording.trace is not None]
+        regions = [region for trace in traces for region in trace.regions if region.id == self._group.region]
+        if not self._group.region or len(regions) != len(self._classifier.recordings):
+            return False
+        # A graph from the compiler's cache is printed differently from one that was just traced.
+        graphs = {region.graph for region in regions} if regions[0].origin is regions[1].origin else set()
+        return any(len(digests) > 1 and "" not in digests for digests in (graphs, {region.code for region in regions}))
 
     @property
     def settings_differ(self) -> bool:

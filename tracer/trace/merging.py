@@ -146,6 +146,8 @@ declare(
     records.Region,
     f"id kind {_PLACE} backend device direction mode dynamic fullgraph options deterministic_mode origin"
     " uses_cuda_graphs by_compiled_autograd guard inside why ops kernels",
+    graph=_if_equal,
+    code=_if_equal,
     executions=_added,
     recompiles=_first,
     tried=_tried_after("executions"),

@@ -507,6 +507,10 @@ class Region(Placed, frozen=True, kw_only=True, omit_defaults=True):
     """Why it was not seen whole; ``None`` if it was."""
     ops: int = 0
     """Ops of its graph: what one execution adds to the counts of its call groups."""
+    graph: str = ""
+    """Digest of its graph, the numbers in it included; empty where it was not seen."""
+    code: str = ""
+    """Digest of the code that was generated; empty where it was not seen."""
     kernels: tuple[Kernel, ...] = ()
     """In the order of their first call."""
     tried: Tried | None = None

@@ -23,6 +23,7 @@ from tracer.recording.origin.sites import LIBRARY, NOWHERE, USER, Site, Sites, p
 from tracer.recording.torch_private import compile_seams
 from tracer.trace.arguments import Argument
 from tracer.trace.records import CallGroup, Kernel, Region, UnwrittenRead
+from tracer.trace.values.digests import text_digest
 
 #: Kernels that Inductor picks for a product or a convolution by timing.
 _CHOSEN = (KernelLanguage.TEMPLATE, KernelLanguage.EXTERN, KernelLanguage.FALLBACK)
@@ -209,6 +210,8 @@ class RegionList:
             inside=inside_known,
             why=why if runs or why is not None else RegionGap.NEVER_RAN,
             ops=len(inside.nodes),
+            graph=_digest_of_code(code.text),
+            code=_digest_of_code(code.source),
             kernels=tuple(self._kernel(kernel, inside, code) for kernel in inside.matching.texts),
         )
 
@@ -248,6 +251,12 @@ class RegionList:
         roots = (step.module.root for step in program.steps if step.module is not None)
         own = "" if _DYNAMO in compiled.co_filename else name
         return NOWHERE._replace(function=next(filter(None, roots), own))
+
+
+def _digest_of_code(text: str) -> str:
+    """A digest of ``text`` without its comments, which name files; empty for no text."""
+    lines = (line.partition("#")[0].rstrip() for line in text.splitlines())
+    return f"{text_digest(chr(10).join(filter(None, lines))):016x}" if text else ""
 
 
 def _unwritten(read: CallGroup, count: int, op: str, location: str, called_from: str) -> UnwrittenRead:
