@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 
 _MARKER = (
     "determinism(model=None, backend='recorded', torch='recorded', settings='recorded', fail_on=..., select=(),"
-    " ignore=(), baseline=None, repeat=1): record the test's ops, and fail it for findings of these verdicts;"
-    " with repeat=N, run it N times from the same state, and fail it where the runs part"
+    " ignore=(), baseline=None, repeat=1, hold=None): record the test's ops, fail it for findings of these verdicts;"
+    " with repeat=N, run it N times from the same state, and fail it where the runs part; circumstances are held then,"
+    " those of hold=NAMES or all that can be, to find the one that explains it"
 )
 _TARGET = ("backend", "torch", "settings")
-_ALLOWED = frozenset({"model", "fail_on", "select", "ignore", "baseline", "repeat", *_TARGET})
+_ALLOWED = frozenset({"model", "fail_on", "select", "ignore", "baseline", "repeat", "hold", *_TARGET})
 #: Keywords that ask for a gate besides the comparison of a repeated test.
 _GATES = frozenset({"fail_on", "select", "ignore", "baseline", *_TARGET})
 #: Failing findings that a test's failure lists.
@@ -137,14 +138,20 @@ def _repeated(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, obje
     """
     import tempfile
 
-    from tracer.divergence import read_recording
+    from tracer.divergence import Recording, read_recording
+    from tracer.errors import TracerError
     from tracer.runner.repeated.within.function import held_against_the_first, recorded
+    from tracer.runner.repeated.within.held_calls import HeldCalls, circumstances_in
     from tracer.runner.repeated.within.state import Kept, objects_of
     from tracer.session import DeterminismTracer
 
     runs = wanted["repeat"]
     if not isinstance(runs, int) or isinstance(runs, bool) or runs < 2:
         pytest.fail("@pytest.mark.determinism(repeat=N): two runs or more can be compared", pytrace=False)
+    try:
+        circumstances = circumstances_in(wanted.get("hold"))
+    except TracerError as problem:
+        pytest.fail(f"@pytest.mark.determinism: {problem}", pytrace=False)
     root = Path.cwd()
     held = [*getattr(item, "funcargs", {}).values(), *objects_of(getattr(item, "obj", item.runtest))]
     kept = Kept({id(one): one for one in held}.values())
@@ -156,10 +163,13 @@ def _repeated(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, obje
         tracer.save(path)
         _keep(item.config, tracer)
         recordings = [read_recording(path)]
-        for number in range(2, runs + 1):
+
+        def again(name: str) -> Recording:
             kept.restore()
-            recordings.append(recorded(item.runtest, Path(folder, f"run-{number}.json"), wanted.get("model")))
-    found = held_against_the_first(item.nodeid, recordings)
+            return recorded(item.runtest, Path(folder, f"{name}.json"), wanted.get("model"))
+
+        recordings += [again(f"run-{number}") for number in range(2, runs + 1)]
+        found = HeldCalls(again, recordings).explain(held_against_the_first(item.nodeid, recordings), circumstances)
     if not found.agrees or found.not_followed:
         from tracer.report.render.terminal import READER, drawn, printed
         from tracer.report.sections.runs import repeated_blocks

@@ -150,3 +150,20 @@ def test_what_a_root_was_made_from_is_suspected_before_what_its_cause_suggests()
     assert suspects([made_from(NumberSource.CLOCK)], ALL) == ([C.CLOCK, C.HASH_SEED], 1)
     assert suspects([made_from(NumberSource.HASH)], ALL) == ([C.HASH_SEED], 1)
     assert suspects([root(cause=RootCause.KERNEL)], ALL)[1] == 0
+
+
+def test_what_is_left_of_two_when_no_run_is_left_is_the_cause_by_elimination() -> None:
+    program = Program(C.ORDER)
+    candidates = (C.HASH_SEED, C.CLOCK, C.ENTROPY, C.ORDER, C.MEMORY)
+    found, runs = searched(program, candidates, suspected=[C.MEMORY], most=5)
+    assert (found, runs) == ({"order"}, 5)
+
+
+def test_what_the_program_asked_nothing_of_is_not_tried() -> None:
+    class Unused(Program):
+        def run(self, held: Holds) -> Tried:
+            return super().run(held)._replace(unused=held & {C.CLOCK, C.ENTROPY, C.ORDER})
+
+    program = Unused(C.MEMORY)
+    assert searched(program) == ({"memory"}, 4)
+    assert not any(C.CLOCK in held for held in program.runs[4:])

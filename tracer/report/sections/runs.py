@@ -243,7 +243,7 @@ def _arm(arm: str, outcome: Outcome) -> tuple[Words, ...]:
 def _held(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
     """What was held in further runs, and what they showed."""
     yield said.Heading("With circumstances held")
-    if repeated.not_held:
+    if not repeated.held:
         yield said.Paragraph(f"Nothing was held: {repeated.not_held}.")
         return
     if reader.is_whole:
@@ -256,6 +256,8 @@ def _held(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
         (said.Strong(held_name(one)), f"{one.runs}", (_held_badge(one), " ", _held_said(one))) for one in repeated.held
     )
     yield said.Table(columns, rows, noun="hold")
+    if repeated.not_held:
+        yield said.quiet(f"{_capital(repeated.not_held)}.")
 
 
 def _held_badge(one: Held) -> said.Badge:
@@ -427,7 +429,9 @@ def held_sentence(repeated: Repeated) -> str:
     names = ", ".join(held[-1].circumstances)
     if not proofs:
         return f"Holding circumstances ({names}) is no proof here: {held[-1].no_proof}"
-    if proofs[-1].agrees:
+    agreeing = [one for one in repeated.held if one.agrees and not one.no_proof and one.circumstances]
+    if proofs[-1].agrees and agreeing:
+        names = ", ".join(min((one.circumstances for one in agreeing), key=lambda names: len(names)))
         return f"They agree when all of {names} are held; which of these decides was not found"
     return f"They part as well when all that can be held is held ({', '.join(proofs[-1].circumstances)})"
 

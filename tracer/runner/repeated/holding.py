@@ -105,7 +105,8 @@ class Search:
             self._each_alone(self.suspected or together)
         elif entry.shown.agrees:
             unused = self._made[0].unused & self._made[1].unused
-            self._narrow(everything, [one for one in together if one not in unused])
+            used = [one for one in together if one not in unused]
+            self._narrow(everything, sorted(used, key=lambda one: one.held is None or not one.held.notes_use))
         elif rest:
             self._hold_the_rest(everything, rest)
         return tuple(map(_told, self._entries))
@@ -171,6 +172,8 @@ class Search:
             half = left[: (len(left) + 1) // 2] if len(left) > 1 else left
             entry = self._suffices(_with_required([*kept, *half]))
             if entry is None:
+                if proven is not None and len(left) == 1:
+                    self._by_elimination(kept.union(left), proven)
                 return
             if entry.proves:
                 left, proven = list(half), entry.held
@@ -179,6 +182,11 @@ class Search:
                 left = left[len(half) :]
         if proven is not None:
             self._conclude(proven, everything)
+
+    def _by_elimination(self, cause: Holds, proven: Holds) -> None:
+        """No run is left: ``proven`` suffices, and all of it but ``cause`` does not."""
+        runs = next(entry.runs for entry in self._entries if entry.held == proven)
+        self._entries.append(_Entry(cause, runs, Shown(agrees=True), is_cause=True))
 
     def _free_addresses(self, everything: Holds) -> None:
         """One run is left, which is not enough to hold addresses alone: all but they are held."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 import random
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from multiprocessing import get_context
 from typing import Any
 
@@ -65,7 +68,7 @@ def test_what_is_named_as_state_is_put_back_and_nothing_else() -> None:
         kept.add_(1)
         left.add_(1)
 
-    found = tracer.repeat(step, runs=2, state=[kept])
+    found = tracer.repeat(step, runs=2, state=[kept], hold=())
     assert kept.tolist() == [1.0, 1.0, 1.0]
     assert left.tolist() == [2.0, 2.0, 2.0]
     assert [root.op for root in found.roots] == ["aten.add_.Tensor"]
@@ -96,3 +99,44 @@ def test_processes_that_a_step_starts_are_counted_whether_or_not_its_calls_agree
     found = tracer.repeat(step, runs=2)
     assert found.agrees
     assert found.not_followed == 1
+
+
+def of_the_clock() -> None:
+    torch.ones(4) * time.time()
+
+
+def of_the_system() -> None:
+    torch.ones(4) * os.urandom(1)[0] * random.Random().random()
+
+
+def of_the_first_thread() -> None:
+    with ThreadPoolExecutor(4) as pool:
+        asked = [
+            pool.submit(lambda number=number: time.sleep(os.urandom(1)[0] / 5000) or number) for number in range(6)
+        ]
+        torch.tensor([float(one.result()) for one in as_completed(asked)]) * 2
+
+
+@pytest.mark.parametrize(
+    ("step", "cause"),
+    [(of_the_clock, "clock"), (of_the_system, "entropy"), (of_the_first_thread, "order")],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_what_a_running_process_can_hold_explains_why_calls_part(step: Callable[[], None], cause: str) -> None:
+    random.seed()
+    clock, urandom, seed = time.time, os.urandom, random.Random.seed
+    found = tracer.repeat(step, runs=4)
+    assert not found.agrees
+    assert found.cause is not None, found.held
+    assert found.cause.circumstances == (cause,)
+    assert (time.time, os.urandom, random.Random.seed) == (clock, urandom, seed)
+
+
+def test_what_is_named_is_held_and_nothing_else() -> None:
+    assert not tracer.repeat(of_the_clock, hold=()).held
+    found = tracer.repeat(of_the_clock, hold="entropy")
+    assert [one.circumstances for one in found.held] == [("entropy",)]
+    assert found.cause is None
+    assert "hash seed" in found.not_held
+    with pytest.raises(UsageError, match="folder cannot be held in a process that runs already"):
+        tracer.repeat(of_the_clock, hold=["clock", "folder"])

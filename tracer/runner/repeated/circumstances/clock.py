@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
-from tracer.runner.repeated.circumstances.replacing import Replacements
+from tracer.runner.repeated.circumstances.replacing import Replacements, caller
 
 #: A day, an hour, a minute and a second: a seed made of any of them is another one.
 AHEAD = 90_061
@@ -100,7 +100,7 @@ def _install(replaced: Replacements, clocks: Mapping[str, _Clock], use: _Use) ->
 
 def _read_by(clock: _Clock, machines: Any, unit: float, use: _Use) -> Callable[[], float]:
     def read() -> float:
-        frame = sys._getframe(1)
+        frame = caller(sys._getframe(1))
         if _waits(frame.f_globals.get("__name__") or ""):
             return machines()  # type: ignore[no-any-return]
         use(frame)
@@ -133,7 +133,7 @@ def _read_numbered(reads: Mapping[int, Callable[[], float]], machines: Callable[
 
 def _replace_calendar(replaced: Replacements, clock: _Clock, use: _Use) -> None:
     def now() -> float:
-        use(sys._getframe(2))
+        use(caller(sys._getframe(2)))
         return clock() / 1e9
 
     for name in ("localtime", "gmtime", "ctime"):
@@ -167,13 +167,13 @@ def _replace_datetime(replaced: Replacements, clock: _Clock, use: _Use) -> None:
 
         @classmethod
         def now(cls, tz: datetime.tzinfo | None = None) -> Any:
-            use(sys._getframe(1))
+            use(caller(sys._getframe(1)))
             moment = (epoch + datetime.timedelta(microseconds=clock() // 1000)).astimezone(tz)
             return cls._of(moment if tz is not None else moment.replace(tzinfo=None))
 
         @classmethod
         def utcnow(cls) -> Any:
-            use(sys._getframe(1))
+            use(caller(sys._getframe(1)))
             return cls._of((epoch + datetime.timedelta(microseconds=clock() // 1000)).replace(tzinfo=None))
 
         @classmethod

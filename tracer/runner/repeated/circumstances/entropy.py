@@ -19,7 +19,7 @@ from pathlib import PurePath
 from types import FrameType
 from typing import Any
 
-from tracer.runner.repeated.circumstances.replacing import Replacements, caller_outside, is_of_library
+from tracer.runner.repeated.circumstances.replacing import Replacements, caller, caller_outside, is_of_library
 
 #: Modules that ask for somebody else.
 _PASSING = frozenset({"random", "secrets", "tempfile", "uuid", "threading", "contextlib", "functools"})
@@ -68,7 +68,7 @@ def hold_entropy(replaced: Replacements, *, is_new_process: bool) -> None:
     In a new process the generators that Python and NumPy made as they were imported are seeded, too.
     """
     streams = _Streams(lambda frame: replaced.use("entropy", frame))
-    if hasattr(os, "register_at_fork"):
+    if is_new_process and hasattr(os, "register_at_fork"):
         os.register_at_fork(before=streams.about_to_fork, after_in_child=streams.forked)
     replaced.put(os, "urandom", streams.take)
     replaced.put(os, "getrandom", lambda size, flags=0: streams.take(size))
@@ -131,7 +131,7 @@ def _hold_process_id(replaced: Replacements, streams: _Streams) -> None:
 
     def for_scripts(real: Callable[[], int], seen: Callable[[], int]) -> Callable[[], int]:
         def read() -> int:
-            frame = sys._getframe(1)
+            frame = caller(sys._getframe(1))
             if is_of_library(frame.f_code.co_filename):
                 return real()
             streams.used_by(frame)

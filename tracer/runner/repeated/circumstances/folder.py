@@ -16,8 +16,10 @@ from typing import NamedTuple
 #: Bytes of a file, and of all files, that are copied; entries that are looked at.
 MOST_OF_A_FILE, MOST_OF_ALL, MOST_ENTRIES = 8 << 20, 64 << 20, 20_000
 #: Folders that no training writes to.
-_LINKED = frozenset({".git", ".hg", ".svn", ".venv", "venv", "node_modules", ".mypy_cache", ".ruff_cache"})
-_IGNORED = frozenset({"__pycache__", ".pytest_cache"})
+_LINKED = frozenset(
+    {".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".mypy_cache", ".ruff_cache"}
+)
+_IGNORED = frozenset({".pytest_cache"})
 
 
 class Entry(NamedTuple):

@@ -16,10 +16,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from tracer.runner.repeated.circumstances.replacing import Replacements, caller_outside, is_of_library
+from tracer.runner.repeated.circumstances.replacing import Replacements, caller, caller_outside, is_of_library
 
 #: Seconds that a thread or a process is waited for, and that all of them are in one process.
-_MOST_OF_ONE, _MOST_OF_ALL = 2.0, 10.0
+_MOST_OF_ONE, _MOST_OF_ALL = 5.0, 20.0
 _TICK = 0.001
 #: Modules that ask for somebody else.
 _PASSING = frozenset({"multiprocessing.context", "concurrent.futures.thread", "torch.utils.data.dataloader"})
@@ -33,6 +33,7 @@ def answer_in_order(replaced: Replacements) -> None:
     """
     replaced.when_imported("concurrent.futures", lambda: _ask_in_order(replaced))
     replaced.when_imported("concurrent.futures.thread", lambda: _one_thread(replaced))
+    replaced.when_imported("asyncio.tasks", lambda: _await_in_order(replaced))
     replaced.when_imported("concurrent.futures.process", lambda: _one_process(replaced))
     replaced.when_imported("multiprocessing.pool", lambda: _one_pooled(replaced))
     replaced.when_imported("torch.utils.data.dataloader", lambda: _load_in_order(replaced))
@@ -66,6 +67,20 @@ def _ask_in_order(replaced: Replacements) -> None:
     replaced.put(_base.Future, "__init__", numbered)
     for owner in (_base, futures):
         replaced.put(owner, "as_completed", as_completed)
+
+
+def _await_in_order(replaced: Replacements) -> None:
+    import asyncio
+    from asyncio import tasks
+
+    def as_completed(fs: Iterable[Any], *, timeout: float | None = None) -> Iterator[Any]:
+        replaced.use("order", caller(sys._getframe(1)))
+        asked = [asyncio.ensure_future(one) for one in fs]
+        return iter([asyncio.wait_for(one, timeout) for one in asked])
+
+    if sys.version_info < (3, 13):  # from then on what it gives is awaited in two ways
+        for owner in (asyncio, tasks):
+            replaced.put(owner, "as_completed", as_completed)
 
 
 def _one_thread(replaced: Replacements) -> None:
@@ -175,7 +190,7 @@ class _Turns:
 
 def _is_scripts() -> bool:
     """Does the script ask, and no library?"""
-    return not is_of_library(sys._getframe(2).f_code.co_filename)
+    return not is_of_library(caller(sys._getframe(2)).f_code.co_filename)
 
 
 def _threads_in_turn(replaced: Replacements, turns: _Turns) -> None:

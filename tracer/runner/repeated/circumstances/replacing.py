@@ -13,6 +13,8 @@ from typing import Any
 from tracer.runner.imports import when_imported
 
 _OWN = __name__.partition(".")[0]
+#: Where a function that is watched is called from.
+_WATCHED = "tracer.recording.patching"
 _LIBRARIES = (
     *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")},
     str(PurePath(__file__).parents[3]),
@@ -27,7 +29,8 @@ class Replacements:
         self._undo: list[Callable[[], None]] = []
         self._is_over = False
         self._uses = uses
-        self._used: set[str] = set()
+        self.used: set[str] = set()
+        """The circumstances that the program asked something of."""
 
     def use(self, name: str, frame: FrameType | None) -> None:
         """Note that the program asked, from ``frame``, for what the circumstance ``name`` decides.
@@ -35,14 +38,14 @@ class Replacements:
         What a library asks as it is imported is no matter of the program's. The notes go to a file, where there is one,
         so that those of forked processes arrive as well.
         """
-        if name in self._used or frame is None:
+        if name in self.used or frame is None:
             return
         if not (is_of_library(frame.f_code.co_filename) and _is_import(frame)):
             self.note(name)
 
     def note(self, name: str) -> None:
         """Note that the program asked for what the circumstance ``name`` decides."""
-        self._used.add(name)
+        self.used.add(name)
         if self._uses:
             with suppress(OSError), open(self._uses, "a", encoding="utf-8") as stream:
                 stream.write(f"{name}\n")
@@ -81,6 +84,13 @@ def _is_import(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def caller(frame: FrameType) -> FrameType:
+    """``frame``, or whoever called through it, where it is that of a function which the recorder watches."""
+    while frame.f_globals.get("__name__") == _WATCHED and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
 
 
 def caller_outside(passing: frozenset[str]) -> FrameType | None:

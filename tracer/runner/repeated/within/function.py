@@ -12,18 +12,25 @@ from tracer.divergence import Recording, compare_recordings, read_recording
 from tracer.divergence.outside import joined_outside
 from tracer.divergence.repeated import UNVARIED, Repeated, Run, not_followed, outcomes, with_arms
 from tracer.errors import UsageError
+from tracer.runner.repeated.within.held_calls import HeldCalls, circumstances_in
 from tracer.runner.repeated.within.state import Kept, objects_of
 from tracer.session import DeterminismTracer, judge
 
 
 def repeat(
-    step: Callable[[], Any], runs: int = 3, *, state: Iterable[Any] | None = None, model: Any = None
+    step: Callable[[], Any],
+    runs: int = 3,
+    *,
+    state: Iterable[Any] | None = None,
+    model: Any = None,
+    hold: str | Iterable[str] | None = None,
 ) -> Repeated:
     """Call ``step`` several times from the same state, and say whether and where the calls part.
 
     Before each call but the first are put back: every random generator, and whatever holds a state among ``state``
     (modules with gradients and buffers, optimizers, schedulers, scalers, tensors, generators). After the last call all
-    of it is as one call leaves it.
+    of it is as one call leaves it. Where calls part, it is called up to six times more with circumstances held, to find
+    the one that explains it.
 
     Parameters
     ----------
@@ -36,17 +43,22 @@ def repeat(
         object that it is a method of. What cannot be put back (an iterator) is named in ``not_restored``.
     model
         Spells module paths, as for ``DeterminismTracer``.
+    hold
+        Names of the circumstances to hold where calls part: ``"clock"``, ``["clock", "entropy"]``; ``()`` for none. By
+        default all that a running process can hold: ``clock``, ``entropy``, ``order``, ``memory``, ``settings``,
+        ``threads`` and ``environment``.
 
     Returns
     -------
     Repeated
-        ``agrees``, ``first`` and ``roots``: each with its line, cause and reason. That runs agree is no proof, and says
-        nothing of the ``not_followed`` processes that ``step`` started.
+        ``agrees``, ``first`` and ``roots``: each with its line, cause and reason. ``held`` has what was held, ``cause``
+        the circumstance that explains it, or ``None``. That runs agree is no proof, and says nothing of the
+        ``not_followed`` processes that ``step`` started.
 
     Raises
     ------
     UsageError
-        Fewer than two runs, or a ``step`` that cannot be called.
+        Fewer than two runs, a ``step`` that cannot be called, or a circumstance that cannot be held here.
 
     Examples
     --------
@@ -59,16 +71,20 @@ def repeat(
         raise UsageError(f"a {type(step).__name__} cannot be called", hint="write repeat(lambda: train_step(...))")
     if not isinstance(runs, int) or runs < 2:
         raise UsageError("one run cannot be compared", hint="ask for two or more")
+    circumstances = circumstances_in(hold)
     kept = Kept(objects_of(step) if state is None else state)
     began = time.time_ns() // 10**6
-    recordings = []
     with tempfile.TemporaryDirectory(prefix="tracer-") as folder:
-        for number in range(1, runs + 1):
-            if number > 1:
-                kept.restore()
-            recordings.append(recorded(step, Path(folder, f"run-{number}.json"), model))
-    name = getattr(step, "__qualname__", type(step).__name__)
-    return held_against_the_first(name, recordings, kept.not_restored, began=began)
+
+        def again(name: str) -> Recording:
+            kept.restore()
+            return recorded(step, Path(folder, f"{name}.json"), model)
+
+        recordings = [recorded(step, Path(folder, "run-1.json"), model)]
+        recordings += [again(f"run-{number}") for number in range(2, runs + 1)]
+        name = getattr(step, "__qualname__", type(step).__name__)
+        found = held_against_the_first(name, recordings, kept.not_restored, began=began)
+        return HeldCalls(again, recordings).explain(found, circumstances)
 
 
 def recorded(step: Callable[[], Any], path: Path, model: Any = None) -> Recording:
