@@ -431,7 +431,7 @@ def held_sentence(repeated: Repeated) -> str:
         return f"Holding circumstances ({names}) is no proof here: {held[-1].no_proof}"
     agreeing = [one for one in repeated.held if one.agrees and not one.no_proof and one.circumstances]
     if proofs[-1].agrees and agreeing:
-        names = ", ".join(min((one.circumstances for one in agreeing), key=lambda names: len(names)))
+        names = ", ".join(min(agreeing, key=lambda one: len(one.circumstances)).circumstances)
         return f"They agree when all of {names} are held; which of these decides was not found"
     return f"They part as well when all that can be held is held ({', '.join(proofs[-1].circumstances)})"
 
