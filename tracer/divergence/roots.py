@@ -177,11 +177,11 @@ class Classifier:
             number.location: Taken(what=number.what, location=number.location, source=number.source)
             for recording in self.recordings
             for number in (recording.trace.machine_numbers if recording.trace is not None else ())
-            if number.use is not NumberUse.SEED and number.location and not number.by_library
+            if number.use is not NumberUse.SEED and number.location and not (number.by_library or number.is_aside)
         }
         for recording in self.recordings:
             for draw in recording.trace.host_draws if recording.trace is not None else ():
-                if draw.origin is SeedOrigin.MACHINE and draw.location:
+                if draw.origin is SeedOrigin.MACHINE and draw.location and not draw.is_aside:
                     taken = Taken(what=draw.op, location=draw.location, is_unseeded=True)
                     found.setdefault(draw.location, taken)
         here = [found[place] for place in (root.location, root.called_from) if place in found]

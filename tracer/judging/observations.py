@@ -105,7 +105,7 @@ def _host_generators(rows: BoundRows) -> Iterator[Finding]:
 
 def _host_draw(rows: BoundRows, draw: Draw) -> Iterator[Finding]:
     origin = rows.scene.origin(draw.origin, f"seed.{draw.generator}")
-    if origin not in (SeedOrigin.MACHINE, SeedOrigin.UNSEEN) or draw.kind not in HOST_GENERATORS:
+    if draw.is_aside or origin not in (SeedOrigin.MACHINE, SeedOrigin.UNSEEN) or draw.kind not in HOST_GENERATORS:
         return
     source = seed_number(rows.scene.trace, draw.seeded_at) if origin is SeedOrigin.MACHINE else None
     state = "never seeded" if origin is SeedOrigin.MACHINE else "seeded or not, which was not seen"
@@ -298,7 +298,11 @@ def seed_number(trace: Trace, seeded_at: str) -> NumberSource | None:
 def machine_numbers(rows: BoundRows) -> Iterator[Finding]:
     """What the program took from the machine itself, at the line that took it."""
     for number in rows.scene.trace.machine_numbers:
-        if number.is_read_in_text or (number.source is NumberSource.HASH and rows.scene.has(_HASH_SEED, "0")):
+        if (
+            number.is_aside
+            or number.is_read_in_text
+            or (number.source is NumberSource.HASH and rows.scene.has(_HASH_SEED, "0"))
+        ):
             continue
         for row in rows.named(_ROWS.get(number.use, "")):
             facts: dict[str, Value] = {}

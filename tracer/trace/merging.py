@@ -113,8 +113,8 @@ declare(
     count=_added,
 )
 declare(records.Generator, "name origin seeded_at", before=_if_equal, after=_if_equal, drew=_any_holds)
-declare(records.Draw, f"generator op phase module {_PLACE} origin seeded_at", count=_added)
-declare(records.MachineNumber, f"source use what {_PLACE} phase by_library", count=_added)
+declare(records.Draw, f"generator op phase module {_PLACE} origin is_aside seeded_at", count=_added)
+declare(records.MachineNumber, f"source use what {_PLACE} phase is_aside by_library", count=_added)
 declare(
     records.OutsideInput,
     f"kind name {_PLACE} digest order is_partial by_import",

@@ -267,6 +267,8 @@ class Draw(Placed, frozen=True, kw_only=True, omit_defaults=True):
     count: int = 1
     """Calls that drew."""
     origin: names.SeedOrigin = names.SeedOrigin.UNSEEN
+    is_aside: bool = False
+    """Does the program's text show that what is drawn ends in a pause, a name or a log?"""
     seeded_at: str = ""
     """``path:line`` of the call that seeded the generator, if it was seen."""
 
@@ -286,6 +288,8 @@ class MachineNumber(Placed, frozen=True, kw_only=True, omit_defaults=True):
     generator (``cpu``, ``torch``, ``python``, ``numpy``)."""
     _: ClassVar[Place]
     phase: names.Phase = names.Phase.OTHER
+    is_aside: bool = False
+    """Does the program's text show that it ends in a pause, a name or a log?"""
     by_library: bool = False
     """Did an installed package ask for it?"""
     count: int = 1

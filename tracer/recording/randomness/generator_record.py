@@ -10,6 +10,7 @@ import msgspec
 from tracer.names import Phase
 from tracer.recording.events import EventEntry
 from tracer.recording.origin.sites import LIBRARY, Site, Sites, placed, spell
+from tracer.recording.program_text.sinks import ends_aside
 from tracer.recording.randomness.generators import SEEDS, Drawn, digest_of, state_of
 from tracer.recording.randomness.host_generators import HOST, HostGenerator
 from tracer.recording.randomness.provenance import UNSEEN, UNUSED, Provenance
@@ -54,6 +55,7 @@ class _HostDraw(msgspec.Struct, eq=False):
     phase: Phase
     site: Site
     own: Site
+    is_aside: bool
     count: int = 0
 
 
@@ -125,6 +127,7 @@ class GeneratorRecord:
                 **placed(draw.site, draw.own),
                 count=draw.count,
                 origin=provenance.origin,
+                is_aside=draw.is_aside,
                 seeded_at=spell(provenance.site),
             )
 
@@ -155,7 +158,7 @@ class GeneratorRecord:
         key = (generator.name, op, code.co_filename, code.co_firstlineno, outside.f_lasti, generator.provenance)
         if key not in self._draws:
             site, own = self._sites.innermost(outside), self._sites.users_own(outside)
-            self._draws[key] = _HostDraw(self._phase(), site, own)
+            self._draws[key] = _HostDraw(self._phase(), site, own, ends_aside(outside))
         self._draws[key].count += 1
 
     def host_seeded(self, generator: HostGenerator, former: Provenance, before: str, events: list[EventEntry]) -> None:

@@ -21,6 +21,7 @@ from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import LIBRARY, USER, Site, Sites, placed
 from tracer.recording.patching import Call, original_of
 from tracer.recording.program_text import seed_sources
+from tracer.recording.program_text.sinks import ends_aside
 from tracer.recording.program_text.source_tree import call_of, is_given_a_state
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import MachineNumber
@@ -35,7 +36,7 @@ _UNPICKLES = os.path.join("numpy", "random", "_pickle.py")
 _SEED_BITS = 128
 _KEPT = 1024
 
-_Key = tuple[NumberSource, NumberUse, str, Site, Site, Phase, bool]
+_Key = tuple[NumberSource, NumberUse, str, Site, Site, Phase, bool, bool]
 
 
 class NumberLog:
@@ -74,10 +75,11 @@ class NumberLog:
                 what=what,
                 **placed(site, own),
                 phase=phase,
+                is_aside=is_aside,
                 by_library=by_library,
                 count=count,
             )
-            for (source, use, what, site, own, phase, by_library), count in counts.items()
+            for (source, use, what, site, own, phase, is_aside, by_library), count in counts.items()
             if count > 0
         )
 
@@ -196,7 +198,8 @@ class NumberLog:
 
     def _note(self, source: NumberSource, use: NumberUse, what: str, frame: FrameType) -> _Key:
         site, own = self._sites.innermost(frame), self._sites.users_own(frame)
-        key = (source, use, what, site, own, self._events.phase(), site.kind == LIBRARY)
+        is_aside = use is not NumberUse.SEED and ends_aside(frame)
+        key = (source, use, what, site, own, self._events.phase(), is_aside, site.kind == LIBRARY)
         self._counts[key] += 1
         return key
 

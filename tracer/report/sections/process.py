@@ -17,6 +17,9 @@ from tracer.trace.records import Allocation, Draw, Loader
 if TYPE_CHECKING:
     from tracer.report.view import ReportView
 
+#: Places of draws for no tensor that are named.
+_MOST_ASIDE = 8
+
 
 def settings(report: ReportView, reader: Reader) -> Section | None:
     """What holds for the whole process, and what differs between machines alone."""
@@ -45,7 +48,8 @@ def draws(report: ReportView, reader: Reader) -> Section | None:
     """Every generator that was drawn from, and where its state came from."""
     rows, unseen = generator_rows(report.judgement), unseen_generators(report.judgement)
     found = _findings(report, reader, About.GENERATOR)
-    if not (rows or unseen or found):
+    aside = _drawn_aside(report.judgement)
+    if not (rows or unseen or found or aside):
         return None
     lead = (
         "Every generator that the step drew from, and where its state came from. Draws repeat in two runs only where"
@@ -58,6 +62,7 @@ def draws(report: ReportView, reader: Reader) -> Section | None:
         blocks.append(said.Table(columns, tuple(map(_generator_cells, shown)), noun="generator", left_out=left_out))
     blocks += _quiet("Not drawn from: ", ", ".join(untouched_generators(report.judgement)), ".")
     blocks += _quiet("", unseen)
+    blocks += _quiet("Drawn for a pause, a name or a log alone, as the program's text has it: ", ", ".join(aside), ".")
     blocks += found
     if report.draws and reader.is_whole:
         ledger, left_out = first(_ledger(report.draws), reader.rows)
@@ -65,6 +70,14 @@ def draws(report: ReportView, reader: Reader) -> Section | None:
         heads = said.columns(*names, brief="Phase", figures=("Calls",))
         blocks += [said.Heading("What drew"), said.Table(heads, ledger, noun="place", left_out=left_out)]
     return Section(anchor="draws", title="Random draws", blocks=tuple(blocks))
+
+
+def _drawn_aside(judgement: Judgement) -> tuple[str, ...]:
+    """What is drawn for no tensor: ``uuid.uuid4 at train.py:10``."""
+    trace = judgement.trace
+    numbers = [f"{number.what} at {number.location}" for number in trace.machine_numbers if number.is_aside]
+    draws = [f"{draw.op} at {draw.location}" for draw in trace.host_draws if draw.is_aside]
+    return tuple(dict.fromkeys((*numbers, *draws)))[:_MOST_ASIDE]
 
 
 def memory(report: ReportView, reader: Reader) -> Section | None:
@@ -163,12 +176,13 @@ def generator_rows(judgement: Judgement) -> list[GeneratorRow]:
     """Generators that were drawn from, or may have been: unseeded ones first, then those of which nothing is known."""
     draws: Counter[tuple[str, SeedOrigin, str]] = Counter()
     for draw in judgement.draws:
-        draws[draw.generator, draw.origin, draw.seeded_at] += draw.count
+        if not draw.is_aside:
+            draws[draw.generator, draw.origin, draw.seeded_at] += draw.count
     rows = [
         GeneratorRow(name, plural(calls, "call"), origin, seeded_at, SEED_ORIGINS[origin].verdict)
         for (name, origin, seeded_at), calls in draws.items()
     ]
-    drawn = {name for name, _, _ in draws}
+    drawn = {draw.generator for draw in judgement.draws}
     for generator in judgement.trace.generators:
         if generator.name not in drawn and generator.drew is not False:  # no call was seen to draw from it
             calls = "calls that were not counted" if generator.drew else "an unknown number of calls"
