@@ -142,7 +142,11 @@ def answer(pair: Pair, script: str) -> Answer:
 
 def _read(pair: Pair, code: int, text: str, told: dict[str, Any]) -> Answer:
     first = told["first"] or {}
-    held = [set(one["circumstance"].split(" and ")) for one in told.get("held", ()) if one["agrees"]]
+    held = [
+        set(one["circumstance"].split(" and "))
+        for one in told.get("held", ())
+        if one["agrees"] and one["circumstance"] != "all"
+    ]
     smallest = min(held, key=len, default=set())
     headline = text.partition("\n\n")[0]
     places = [*_texts(first), *(one["location"] for one in told.get("outside", ()) if one["differs"]), headline]

@@ -11,9 +11,9 @@ from tests.divergence.recorded import Recorder, Run
 from tests.support.build import call, environment, finding, trace
 from tracer.divergence import Divergence, Root, RootCause, compare_recordings
 from tracer.errors import TraceError
-from tracer.names import BlindSpotKind, NumberSource, NumberUse, Phase, RegionOrigin, Verdict
+from tracer.names import BlindSpotKind, Cause, NumberSource, NumberUse, Phase, RegionOrigin, SeedOrigin, Verdict
 from tracer.report.sections.reasons import why_of
-from tracer.trace.records import BlindSpot, MachineNumber, Region, Tried
+from tracer.trace.records import BlindSpot, Draw, MachineNumber, Region, Tried
 from tracer.trace.values import Mark, ValueKind
 
 
@@ -150,6 +150,20 @@ def test_a_region_that_was_compiled_to_other_code_is_no_kernel(
     root = only(compare_recordings(*runs))
     assert root.cause is cause
     assert ("compiled to other code" in why_of(root)) == (cause is RootCause.STRUCTURE)
+
+
+def test_an_op_of_the_programs_own_is_told_with_what_it_may_have_drawn(record: Recorder) -> None:
+    def run(run: Run, noise: str) -> None:
+        run.call("noise.default", run.enter(ValueKind.BATCH, "loader", 1), line=14, noise=noise)
+
+    drawn = Draw(op="numpy.random.rand", generator="numpy", origin=SeedOrigin.MACHINE, location="train.py:5")
+    recorded = trace(host_draws=(drawn,))
+    opaque = finding("cpu-opaque", op="aten.noise.default", location="train.py:14", cause=Cause.OPAQUE, module="")
+    runs = (record(run, noise="a", trace=recorded), record(run, noise="b", trace=recorded))
+    root = only(compare_recordings(*runs, findings=[opaque]))
+    assert root.cause is RootCause.UNKNOWN
+    assert "an op of the program's own" in why_of(root)
+    assert "numpy.random.rand at train.py:5, whose generator nobody seeded" in why_of(root)
 
 
 def test_settings_that_differ_come_before_the_kernel(record: Recorder) -> None:

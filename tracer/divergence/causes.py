@@ -117,6 +117,10 @@ class Evidence(Protocol):
         """Do the tables call it deterministic, without a trial that showed otherwise?"""
 
     @property
+    def is_opaque(self) -> bool:
+        """Is it an op of somebody's own, of which the tables know nothing?"""
+
+    @property
     def was_tried(self) -> bool:
         """Was it replayed on the spot?"""
 
@@ -246,6 +250,15 @@ class Shows(Word):
         " that differs between the runs went into it, or the compiler's settings or measurements differ",
     )
     """A region was compiled to other code."""
+    OPAQUE = (
+        "opaque",
+        RootCause.UNKNOWN,
+        (Way.WROTE,),
+        lambda root: root.is_opaque,
+        "all that it read agrees in both runs, and what it wrote differs: it is an op of the program's own, which may"
+        " draw, read a clock or add in any order, and nothing inside it is recorded",
+    )
+    """An op from outside torch, whose inside nobody sees."""
     THREADS = (
         "threads",
         RootCause.UNKNOWN,

@@ -16,7 +16,18 @@ from tracer.divergence.model import Changed, Outside, Place, Reason, Root, Seed,
 from tracer.divergence.outside import before
 from tracer.divergence.recordings import Recording
 from tracer.findings import Finding
-from tracer.names import SEVERITY, About, BlindSpotKind, EventKind, GeneratorKind, NumberUse, Phase, SeedOrigin, Verdict
+from tracer.names import (
+    SEVERITY,
+    About,
+    BlindSpotKind,
+    Cause,
+    EventKind,
+    GeneratorKind,
+    NumberUse,
+    Phase,
+    SeedOrigin,
+    Verdict,
+)
 from tracer.ops.rows import packet_of
 from tracer.trace.file import Trace
 from tracer.trace.records import Environment, Region, Tried
@@ -25,7 +36,7 @@ from tracer.trace.values.columns import Name
 
 #: What shows at roots that may come from a number which is another one in every process.
 _MAY_BE_MACHINES = frozenset(
-    {Shows.STRUCTURE, Shows.DRAWN_AHEAD, Shows.OTHER_TENSORS, Shows.OTHER_TARGET, Shows.OTHER_CODE}
+    {Shows.STRUCTURE, Shows.DRAWN_AHEAD, Shows.OTHER_TENSORS, Shows.OTHER_TARGET, Shows.OTHER_CODE, Shows.OPAQUE}
 )
 
 
@@ -322,6 +333,14 @@ class _Shown:
         tables = self._classifier.tables
         tried = tables.tried(self._group)
         return tables.calls_deterministic(self._group) and not (tried is not None and tried.has_varied)
+
+    @property
+    def is_opaque(self) -> bool:
+        tables = self._classifier.tables
+        finding, tried = tables.worst.get(_key(self._group)), tables.tried(self._group)
+        draws = any(recording.trace.host_draws for recording in self._classifier.recordings if recording.trace)
+        is_proven = tried is not None and tried.has_varied and not draws
+        return finding is not None and finding.cause is Cause.OPAQUE and not is_proven
 
     @property
     def was_tried(self) -> bool:

@@ -444,7 +444,7 @@ class _HeldRuns:
 
 
 def _is_not_replayed(root: Root) -> bool:
-    return root.reason is not None and root.reason.shows is Shows.NOT_REPLAYED
+    return root.reason is not None and root.reason.shows in (Shows.NOT_REPLAYED, Shows.OPAQUE)
 
 
 def _within(task: Task, folder: Path) -> Task:
