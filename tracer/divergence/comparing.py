@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -34,7 +34,7 @@ def compare_recordings(
     *,
     align_step: tuple[int, int] | None = None,
     may_resume: bool = True,
-    findings: Sequence[Finding] | None = None,
+    findings: Callable[[], Sequence[Finding] | None] | Sequence[Finding] | None = None,
     replayed: Trace | None = None,
     began: int = 0,
 ) -> Divergence:
@@ -42,8 +42,9 @@ def compare_recordings(
 
     ``align_step``: the first recording's step that the second's stands against, for a resumed run; found by itself
     where the second begins with the parameters of a later step of the first, and ``may_resume`` does not say that both
-    are whole runs of one program. ``findings``: what was judged of the first recording's trace. ``replayed``: a third
-    recording, in which calls were replayed on the spot. ``began``: when the first run began, in milliseconds since
+    are whole runs of one program. ``findings``: what was judged of the first recording's trace, or what judges it,
+    which is called only if the recordings diverge. ``replayed``: a third recording, in which calls were replayed on the
+    spot. ``began``: when the first run began, in milliseconds since
     1970, where the second came after it. Raises ``TraceError`` where the digests are of two kinds, or a step is not
     there.
     """
@@ -61,6 +62,8 @@ def compare_recordings(
     following = follow(pairs, found) if replicas is None else follow_ranks(pairs, found, replicas)
     changed = changed_settings(first, second)
     outside = compare_outside(first.trace, second.trace, began=began)
+    if callable(findings):
+        findings = findings() if following.candidates else None
     classifier = Classifier(pairs, (first, second), changed, Tables(first, findings, replayed), outside)
     roots = tuple(_roots(following, pairs, found, classifier))
     state = states(pairs, found, following)

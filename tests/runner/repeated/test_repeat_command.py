@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import Command, process
+from tracer.runner.repeated import repeating
+from tracer.runner.repeated.task import Task
+from tracer.trace import Trace
 
 PARTS = """\
 import os, torch
@@ -218,3 +221,15 @@ def test_threads_and_the_hash_seed_are_varied_by_variables(tmp_path: Path) -> No
         "hangs.py:2": ["hash-seed"],
         "hangs.py:3": ["threads"],
     }
+
+
+def test_runs_that_agree_are_judged_only_for_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "train.py").write_text("import torch\n\ntorch.ones(2).sum()\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    judged: list[Trace] = []
+    monkeypatch.setattr(repeating, "judge", judged.append)
+    found = repeating.repeat_script(repeating.Asked(task=Task(target="train.py"), folder=tmp_path / "runs"))
+    assert found.repeated.agrees
+    assert not judged
+    found.report()
+    assert len(judged) == 1

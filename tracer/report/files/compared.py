@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,12 @@ SCHEMA = 1
 ALL = "all"
 
 
-def write_repeated(repeated: Repeated, report: Report | None, folder: Path, wanted: Iterable[str]) -> list[Path]:
+def write_repeated(
+    repeated: Repeated, judged: Callable[[], Report | None], folder: Path, wanted: Iterable[str]
+) -> list[Path]:
     """Write what is ``wanted`` of ``json`` and ``html`` into ``folder``, and return the paths.
 
+    ``judged`` gives the report on the first run, which only the page needs.
     Raises ``ReportError`` in one line for what cannot be written, and for a page where the first run left no trace.
     """
     written = []
@@ -32,7 +35,7 @@ def write_repeated(repeated: Repeated, report: Report | None, folder: Path, want
         path = folder / f"repeat.{name}"
         if name == "json":
             data = json_text(repeated_json(repeated)).encode("utf-8")
-        elif report is None:
+        elif (report := judged()) is None:
             raise ReportError("run 1 left no trace, so there is no page", hint="ask for --format text,json")
         else:
             data = replace(report, repeated=repeated).to_html().encode("utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -117,14 +118,13 @@ def wait(
     It is ended where ``has_parted`` says so, and where a signal is to end this process. What a look costs decides how
     often one is taken: at most a tenth of the time goes into looking. ``orders`` is the pipe that its guard reads.
     """
-    with standard_input_kept():
+    with standard_input_kept(), _watched(child) as ends_within:
         pause, looked = _LOOK, time.monotonic()
         while True:
-            try:
-                code = child.wait(_TICK)
+            code = ends_within(_TICK)
+            if code is not None:
                 return code, bool(ENDING.by and code)
-            except subprocess.TimeoutExpired:
-                now = time.monotonic()
+            now = time.monotonic()
             if ENDING.by:
                 return _end(child, orders, ENDING.number), True
             if has_parted is not None and now - looked >= pause:
@@ -132,6 +132,31 @@ def wait(
                     return _end(child, orders), True
                 looked = time.monotonic()
                 pause = max(_LOOK, 10 * (looked - now))
+
+
+@contextmanager
+def _watched(child: subprocess.Popen[bytes]) -> Iterator[Callable[[float], int | None]]:
+    """What waits so many seconds at most for ``child`` to end, and gives its exit code, or ``None``.
+
+    ``Popen.wait`` with a timeout looks up to 2,000 times a second; Linux tells when a process has ended.
+    """
+    process = -1
+    with suppress(AttributeError, OSError):  # another system; an older kernel, or a sandbox that forbids it
+        process = os.pidfd_open(child.pid)
+
+    def ends_within(seconds: float) -> int | None:
+        if process >= 0:
+            select.select([process], [], [], seconds)
+            return child.poll()
+        with suppress(subprocess.TimeoutExpired):
+            return child.wait(seconds)
+        return None
+
+    try:
+        yield ends_within
+    finally:
+        if process >= 0:
+            os.close(process)
 
 
 def _end(child: subprocess.Popen[bytes], orders: int, number: int = signal.SIGTERM) -> int:

@@ -8,7 +8,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -20,7 +22,6 @@ from tracer.divergence.repeated import UNVARIED, Held, Repeated, Run, not_follow
 from tracer.errors import EndedEarly, TraceError, TracerError, UsageError
 from tracer.names import Settings
 from tracer.plain import say
-from tracer.report import Report
 from tracer.runner.ranks import current_rank
 from tracer.runner.repeated import launching
 from tracer.runner.repeated.child import COULD_NOT_BEGIN
@@ -33,6 +34,10 @@ from tracer.session import judge
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, MODE
 from tracer.trace import load_trace
 from tracer.trace.records import FactValue
+
+if TYPE_CHECKING:
+    from tracer.findings import Finding
+    from tracer.report import Report
 
 PLANNED = "planned"
 #: What ``--settings`` takes besides ``planned``: settings that are made in every run.
@@ -62,8 +67,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """What was found, and the report on the first run that goes with it."""
 
     repeated: Repeated
-    report: Report | None = None
-    """``None`` where the first run left no trace."""
+    report: Callable[[], Report | None]
+    """Gives ``None`` where the first run left no trace. The run is judged when this is first called."""
 
 
 #: Seconds that a run in which something is held may take besides three times the longest one before.
@@ -89,7 +94,6 @@ class _Series:
         self.compared: dict[str, list[Divergence]] = {}
         self.names: dict[int, str] = {}
         self.notes: dict[str, str] = {}
-        self.report: Report | None = None
         self.held: tuple[Held, ...] = ()
         self.not_held = ""
         self.began = time.time_ns()
@@ -107,8 +111,6 @@ class _Series:
         base = self._recording(first)
         if base is None:
             raise self._nothing_recorded(first)
-        if base.trace is not None and not self.ended_by:
-            self.report = judge(base.trace)
         others: list[tuple[str, str, Circumstance | None]] = [
             (f"run {number}", str(number), None) for number in range(2, self.asked.runs + 1)
         ]
@@ -119,13 +121,22 @@ class _Series:
         if not self.compared:
             raise EndedEarly(f"{self.ended_by} before two runs could be compared", hint="run it again")
 
+    @cached_property
+    def report(self) -> Report | None:
+        """The report on the first run, judged when it is first asked for: runs that agree need none."""
+        base = self.recordings.get("run 1")
+        return None if base is None or base.trace is None else judge(base.trace)
+
+    def _findings(self) -> Sequence[Finding] | None:
+        return None if self.report is None else self.report.findings
+
     def _compare(self, base: Recording, run: Run) -> None:
         other = self._recording(run)
         if other is None and not self.ended_by:
             raise self._nothing_recorded(run)
         if other is not None:
-            findings = self.report.findings if self.report is not None else None
-            divergence = compare_recordings(base, other, may_resume=False, findings=findings, began=self.began // 10**6)
+            began = self.began // 10**6
+            divergence = compare_recordings(base, other, may_resume=False, findings=self._findings, began=began)
             self.names[id(divergence)] = run.name
             self.compared.setdefault(run.arm, []).append(divergence)
             self._note(run.arm, base, other)
@@ -154,7 +165,6 @@ class _Series:
         self.ended_by = launching.ENDING.by
         with suppress(TraceError):
             replayed = load_trace(output)
-            findings = self.report.findings if self.report is not None else None
             base = self.recordings["run 1"]
             for place, earlier in enumerate(unvaried):
                 name = self.names[id(earlier)]
@@ -162,7 +172,7 @@ class _Series:
                     base,
                     self.recordings[name],
                     may_resume=False,
-                    findings=findings,
+                    findings=self._findings,
                     replayed=replayed,
                     began=self.began // 10**6,
                 )
@@ -469,12 +479,12 @@ def repeat_script(asked: Asked) -> Result:
             series.go()
             series.replay()
             series.hold(found)
-            return Result(repeated=series.result(asked.settings), report=series.report)
+            return Result(repeated=series.result(asked.settings), report=lambda: series.report)
         plain = _Series(msgspec.structs.replace(asked, arms=()), scratch, "run-", {})
         plain.go()
         before = plain.result(Settings.RECORDED.value)
         if plain.ended_by:
-            return Result(repeated=before, report=plain.report)
+            return Result(repeated=before, report=lambda: plain.report)
         if plain.report is None:
             raise TraceError("run 1 left no trace, so there is no plan", hint="let the script end by itself")
         sets = plain.report.planned_settings
@@ -485,8 +495,8 @@ def repeat_script(asked: Asked) -> Result:
             series.hold(found)
         except EndedEarly:
             before = msgspec.structs.replace(before, ended_by=launching.ENDING.by)
-            return Result(repeated=before, report=plain.report)
-        return Result(repeated=series.result(PLANNED, before), report=plain.report)
+            return Result(repeated=before, report=lambda: plain.report)
+        return Result(repeated=series.result(PLANNED, before), report=lambda: plain.report)
 
 
 @contextmanager
