@@ -167,3 +167,13 @@ def test_what_the_program_asked_nothing_of_is_not_tried() -> None:
     program = Unused(C.MEMORY)
     assert searched(program) == ({"memory"}, 4)
     assert not any(C.CLOCK in held for held in program.runs[4:])
+
+
+def test_runs_that_all_agree_but_for_the_first_read_what_that_left() -> None:
+    program = Program()
+    unheld = [program.run(frozenset()), program.run(frozenset())]
+    program._results[1] = (frozenset({C.FOLDER}),)
+    found = Search(program, unheld, CHANCE, [C.HASH_SEED]).find()
+    assert [one.circumstances for one in found] == [tuple(one.value for one in CHANCE), ()]
+    assert found[1].shows.startswith("what the first run left reaches them")
+    assert not any(one.is_cause for one in found)

@@ -422,6 +422,8 @@ def held_sentence(repeated: Repeated) -> str:
             if cause.shows
             else f"They agree when {cause.clause}"
         )
+    if settled := next((one for one in repeated.held if not one.circumstances and one.shows), None):
+        return f"Every further run agrees with run 2, whatever is held: {settled.shows}"
     held = [one for one in repeated.held if one.is_all]
     if not held:
         return ""

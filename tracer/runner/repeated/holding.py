@@ -23,6 +23,9 @@ MOST_RUNS = 6
 
 Holds = frozenset[Circumstance]
 
+#: What it shows that every run but the first agrees, whatever is held.
+_SETTLED = "what the first run left reaches them, from where it is not held: a cache, the home folder, a service"
+
 
 class Tried(NamedTuple):
     """A run in which some circumstances were held; none, in those that part."""
@@ -64,6 +67,7 @@ class _Entry:
     is_all: bool = False
     is_cause: bool = False
     no_proof: str = ""
+    shows: str = ""
 
     @property
     def proves(self) -> bool:
@@ -92,8 +96,7 @@ class Search:
 
     def find(self) -> tuple[Held, ...]:
         """Make the runs, and say what each set of circumstances showed."""
-        changes_results = self.all_at_once or any(not one.is_chance for one in self.suspected)
-        together = [one for one in self.candidates if one.is_chance or changes_results]
+        together = [one for one in self.candidates if one.is_chance or self.all_at_once or one in self.suspected]
         rest = [one for one in self.candidates if one not in together]
         if not together:
             together, rest = rest, []
@@ -152,6 +155,8 @@ class Search:
 
     def _narrow(self, everything: Holds, together: Sequence[Circumstance]) -> None:
         """With all held the runs agree: find those that suffice."""
+        if self._agrees_with_the_second_alone() and self._agrees_with_nothing_held():
+            return
         kept: Holds = frozenset()
         left: list[Circumstance] = [one for one in together if one is not Circumstance.ADDRESSES]
         proven: Holds | None = everything if len(everything) == 1 else None
@@ -166,7 +171,7 @@ class Search:
         if Circumstance.ADDRESSES in together:
             left.append(Circumstance.ADDRESSES)
         while left and (proven is None or len(proven - kept) > len(_with_required(left[:1]))):
-            if left == [Circumstance.ADDRESSES] and self._left == 1:
+            if left == [Circumstance.ADDRESSES]:
                 self._free_addresses(everything)
                 return
             half = left[: (len(left) + 1) // 2] if len(left) > 1 else left
@@ -189,12 +194,31 @@ class Search:
         self._entries.append(_Entry(cause, runs, Shown(agrees=True), is_cause=True))
 
     def _free_addresses(self, everything: Holds) -> None:
-        """One run is left, which is not enough to hold addresses alone: all but they are held."""
+        """Hold all but addresses, which hang on all that is held: do runs differ, and agree again with them held?"""
+        reference = self._made[0]
         without = everything - {Circumstance.ADDRESSES}
-        run = self._make(without)
-        if run is not None and not self._note(without, [run], self._compare(self._made[0], run)).shown.agrees:
-            both = _with_required([Circumstance.ADDRESSES])
-            self._entries.append(_Entry(both, 2, Shown(agrees=True), is_cause=True))
+        free = self._make(without)
+        if free is None or self._note(without, [free], self._compare(reference, free)).shown.agrees:
+            return
+        again = self._make(everything)
+        if again is None or self._compare(reference, again).agrees:
+            runs = sum(run.held == everything for run in self._made)
+            cause = _with_required([Circumstance.ADDRESSES])
+            self._entries.append(_Entry(cause, runs, Shown(agrees=True), is_cause=True))
+
+    def _agrees_with_the_second_alone(self) -> bool:
+        """Does a run in which all is held agree with the second run, and not with the first?"""
+        first, second = (self._compare(self._made[0], run).agrees for run in self.unheld[:2])
+        return second and not first
+
+    def _agrees_with_nothing_held(self) -> bool:
+        """Does a further run agree in which nothing is held? Then the first run alone is another one."""
+        run = self._make(frozenset())
+        if run is None or not self._compare(self._made[0], run).agrees:
+            return False
+        entry = self._note(frozenset(), [run], Shown(agrees=True), more=2)
+        entry.shows = _SETTLED
+        return True
 
     def _suffices(self, held: Holds) -> _Entry | None:
         """Do runs agree in which ``held`` alone are held? ``None`` where no run is left to tell."""
@@ -223,7 +247,7 @@ class Search:
             again = self._make(cause)
             if again is not None:
                 entry.runs += 1
-                entry.shown = self._compare(self._made[-2], again)
+                entry.shown = self._compare(self._last(cause), again)
             if not entry.shown.agrees:
                 return
         free = [run for run in (*self._made, *self.unheld) if not cause <= run.held]
@@ -232,15 +256,25 @@ class Search:
         without = everything - cause - {Circumstance.ADDRESSES}
         while not differs and (run := self._make(without)) is not None:
             differs = not self._note(without, [run], self._compare(reference, run), more=1).shown.agrees
+        if not differ_all and (again := self._make(cause)) is not None:  # of few outcomes, three may agree by chance
+            entry.runs += 1
+            entry.shown = self._compare(self._last(cause), again)
+        if not entry.shown.agrees:
+            return
         entry.is_cause = differs
         if not differs:
             entry.no_proof = "runs agree without it as well, as far as that was tried"
+
+    def _last(self, held: Holds) -> Tried:
+        """The run before the latest one in which ``held`` alone are held."""
+        return [run for run in self._made if run.held == held][-2]
 
     def _hold_the_rest(self, everything: Holds, rest: Sequence[Circumstance]) -> None:
         """With all held that chance decides the runs part: hold what changes the computation as well."""
         entry = self._twice(everything.union(rest), is_all=True)
         if entry is not None and entry.proves:
-            self._each_alone([*(one for one in self.suspected if one in rest), *rest])
+            used = [one for one in rest if one not in self._made[-1].unused]
+            self._each_alone(sorted(used, key=lambda one: one.held is None or not one.held.notes_use))
 
     def _each_alone(self, circumstances: Iterable[Circumstance]) -> None:
         """Hold one at a time, twice each, until runs agree."""
@@ -271,7 +305,7 @@ def _told(entry: _Entry) -> Held:
         runs=entry.runs,
         is_cause=entry.is_cause,
         clause=" and ".join(one.held_clause for one in told),
-        shows="; ".join(one.shows for one in told) if is_few else "",
+        shows=entry.shows or ("; ".join(one.shows for one in told) if is_few else ""),
         remedy="; ".join(one.remedy for one in told) if is_few else "",
         cannot="; ".join(one.held.cannot for one in told if one.held is not None) if is_few else "",
         no_proof=entry.no_proof,
@@ -320,3 +354,5 @@ def _sources(root: Root) -> Iterable[str]:
         yield "entropy"
     for taken in reason.taken:
         yield taken.source if taken.source is not None else "entropy"
+    for outside in reason.outside:
+        yield outside.kind

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tracer.divergence.causes import RootCause
 from tracer.errors import UsageError
-from tracer.names import NumberSource, Word
+from tracer.names import NumberSource, OutsideKind, Word
 from tracer.runner.repeated.circumstances import (
     addresses,
     clock,
@@ -141,7 +141,7 @@ class Circumstance(Word):
             notes_use=True,
             in_one_process=True,
         ),
-        (NumberSource.CLOCK,),
+        (NumberSource.CLOCK, OutsideKind.CLOCK),
     )
     ENTROPY = (
         "entropy",
@@ -157,7 +157,10 @@ class Circumstance(Word):
             notes_use=True,
             in_one_process=True,
         ),
-        (NumberSource.ENTROPY, NumberSource.PROCESS_ID, RootCause.DRAW),
+        (
+            *(NumberSource.ENTROPY, NumberSource.PROCESS_ID, RootCause.DRAW),
+            *(OutsideKind.TEMPORARY_NAME, OutsideKind.MACHINE_NUMBER),
+        ),
     )
     ORDER = (
         "order",
@@ -190,7 +193,7 @@ class Circumstance(Word):
             " for temporary files",
             cannot="absolute paths, the home folder and caches in it, databases and services",
         ),
-        (RootCause.INITIAL_STATE, RootCause.STRUCTURE),
+        (RootCause.INITIAL_STATE, RootCause.STRUCTURE, OutsideKind.FILE, OutsideKind.DATABASE),
     )
     MEMORY = (
         "memory",
@@ -266,7 +269,7 @@ class Circumstance(Word):
             notes_use=True,
             in_one_process=True,
         ),
-        (),
+        (OutsideKind.HOST, OutsideKind.USER, OutsideKind.DIRECTORY, OutsideKind.MACHINE_NUMBER),
     )
 
     def __new__(
