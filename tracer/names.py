@@ -272,14 +272,8 @@ class OutsideKind(Word):
         "reads a number of the machine by",
         ("number of the machine read", "numbers of the machine read"),
         (
-            *(
-                "os.cpu_count",
-                "os.process_cpu_count",
-                "os.sched_getaffinity",
-                "os.getloadavg",
-                "os.getpid",
-                "os.getppid",
-            ),
+            *("os.cpu_count", "os.process_cpu_count", "os.sched_getaffinity", "os.getloadavg"),
+            *("os.getpid", "os.getppid", "threading.get_native_id"),
             *("os.times", "os.path.getmtime", "os.path.getctime", "os.path.getatime", "shutil.disk_usage"),
             *("resource.getrusage", "psutil.cpu_count", "psutil.cpu_percent", "psutil.virtual_memory"),
             *("psutil.swap_memory", "psutil.disk_usage", "psutil.getloadavg", "psutil.pids", "psutil.boot_time"),
@@ -299,7 +293,8 @@ class OutsideKind(Word):
         (
             *("time.time", "time.time_ns", "time.perf_counter", "time.perf_counter_ns", "time.monotonic"),
             *("time.monotonic_ns", "time.process_time", "time.clock_gettime", "time.localtime", "time.gmtime"),
-            *("time.ctime", "time.strftime"),
+            *("time.ctime", "time.strftime", "datetime.datetime.now", "datetime.datetime.utcnow"),
+            "datetime.date.today",
         ),
     )
 

@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from types import FrameType, FunctionType, GetSetDescriptorType, MethodType, ModuleType
+from types import ClassMethodDescriptorType, FrameType, FunctionType, GetSetDescriptorType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 Holder = tuple[Any, str]
@@ -101,6 +101,8 @@ class Replacement:
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         original = self._tracer_original
+        if type(original) is ClassMethodDescriptorType:
+            return MethodType(self, type(instance) if owner is None else owner)
         if not hasattr(type(original), "__get__") or isinstance(original, MethodType):
             return self  # functions of C modules do not bind, and bound methods are bound already
         asked = [watch.asked for watch in self._tracer_watches if watch.asked is not None]

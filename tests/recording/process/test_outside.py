@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import ctypes
+import datetime
 import getpass
 import importlib
 import inspect
@@ -86,6 +87,8 @@ TAKES: list[tuple[OutsideKind, str, Callable[[], Any]]] = [
     (OutsideKind.TEMPORARY_NAME, "tempfile.mkdtemp", lambda: tempfile.mkdtemp()),
     (OutsideKind.CLOCK, "time.time", lambda: time.time()),
     (OutsideKind.CLOCK, "time.strftime", lambda: time.strftime("%H")),
+    (OutsideKind.CLOCK, "datetime.datetime.now", lambda: datetime.datetime.now()),
+    (OutsideKind.CLOCK, "datetime.datetime.now", lambda: datetime.datetime.now(tz=datetime.timezone.utc)),
 ]
 
 
@@ -286,6 +289,33 @@ def test_the_functions_are_pythons_own_again_after_the_recording() -> None:
     assert before[1:4] == (os.listdir, time.time, os.environ.__class__.__getitem__)
 
 
+def test_a_class_method_written_in_c_is_watched_and_its_own_again() -> None:
+    class Moment(datetime.datetime):
+        pass
+
+    def reads() -> None:
+        assert type(Moment.now()) is Moment
+        assert Moment.now().now().year > 2000
+        with pytest.raises(TypeError, match="tzinfo"):
+            datetime.datetime.now(1)  # type: ignore[arg-type]
+
+    before = vars(datetime.datetime)["now"]
+    (found,) = {one.name for one in taken_in(reads)}
+    assert found == "datetime.datetime.now"
+    assert vars(datetime.datetime)["now"] is before
+
+
+def test_a_database_that_was_not_there_is_another_one_than_that_which_is() -> None:
+    first, second = (taken_in(lambda: connect_and_write("new.db")) for _ in range(2))
+    assert first[0].digest != second[0].digest
+    assert first[0].digest
+
+
+def connect_and_write(path: str) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute("create table if not exists runs (n int)")
+
+
 def test_errors_are_the_programs_own() -> None:
     def fails() -> None:
         with pytest.raises(KeyError):
@@ -308,8 +338,9 @@ def test_errors_are_the_programs_own() -> None:
         lambda x: x * (os.cpu_count() or 1),
         lambda x: x * (time.perf_counter() > 0),
         lambda x: x * len(os.listdir("data")),
+        lambda x: x * datetime.datetime.now().year,
     ],
-    ids=["variable", "is it set", "processors", "clock", "directory"],
+    ids=["variable", "is it set", "processors", "clock", "directory", "date"],
 )
 def test_dynamo_compiles_what_reads_from_outside_as_it_would_without(
     function: Callable[[torch.Tensor], torch.Tensor], fullgraph: bool

@@ -320,8 +320,11 @@ class OutsideLog:
         if frame is None or not path or path == ":memory:" or os.path.abspath(path) in self._written:
             return
         found = self.note(OutsideKind.DATABASE, "", frame, path=path)
-        if found is not None and found.count == 1 and os.path.isfile(path):
-            self._digest_at(found, path)
+        if found is not None and found.count == 1:
+            if os.path.isfile(path):
+                self._digest_at(found, path)
+            else:
+                found.add(b"")
         self.wrote(path)
 
     def _digest_at(self, found: _Input, path: str) -> None:
