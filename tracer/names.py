@@ -664,3 +664,31 @@ class DataShown(Word):
 
 #: What settles a call whose order of writing, adding or choosing is not fixed: for these data it cannot show.
 SETTLING_DATA = frozenset({DataShown.DISTINCT, DataShown.TWICE_ONTO_ZEROS, DataShown.EXACT, DataShown.NO_TIES})
+
+
+class ValueKind(Word):
+    """What a tensor or a state is that no recorded call made."""
+
+    PARAMETER = "parameter"
+    BUFFER = "buffer"
+    GRADIENT = "gradient"
+    OPTIMIZER_STATE = "optimizer-state"
+    """What an optimizer keeps of a parameter: ``exp_avg of fc.weight``."""
+    HYPERPARAMETER = "hyperparameter"
+    """A number of an optimizer's parameter group: ``lr of group 0``."""
+    BATCH = "batch"
+    """A loader's batch; its position is its place in the epoch, from 0."""
+    OUTSIDE = "outside"
+    """Any other tensor: made before recording, by NumPy, by a constant."""
+    OUTSIDE_CHANGE = "outside-change"
+    """A known tensor whose bytes changed while no op wrote."""
+    GENERATOR = "generator"
+    """The state of a generator, named as the trace names it: ``cpu``, ``cuda:0``, ``passed (cpu)``, ``python``."""
+    SCHEDULER = "scheduler"
+    SCALER = "scaler"
+    DATA_POSITION = "data-position"
+    """Where a loader or sampler stands."""
+    FILE = "file"
+    """A file that the run wrote, when it ended; its position is 1 for what was appended to an older one."""
+    OUTPUT = "output"
+    """A line that Python printed to standard output: ``line 3``."""

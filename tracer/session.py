@@ -176,7 +176,7 @@ class Session:
 
     def save_values(self, path: str | os.PathLike[str]) -> None:
         """Write the digests, if any are kept, beside the trace ``path``."""
-        from tracer.trace.values import values_path
+        from tracer.trace.paths import values_path
 
         beside = values_path(os.path.abspath(path))
         if self.values is None or beside == self.values:
@@ -196,7 +196,7 @@ class Session:
         """Write the inputs that were kept, if any were asked for, beside the trace ``path``."""
         kept = self.recorder.kept
         if kept is not None:
-            from tracer.trace.values.columns import inputs_path
+            from tracer.trace.paths import inputs_path
 
             kept.write(inputs_path(os.path.abspath(path)))
 

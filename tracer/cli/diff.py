@@ -138,7 +138,7 @@ def _recordings(old: str, new: str | None, *, needed: bool) -> tuple[Recording, 
 def _missing(paths: Iterable[str], traces: Iterable[Trace]) -> str:
     """Of which trace the values are gone that it was recorded with; empty where none are."""
     from tracer.divergence import has_values
-    from tracer.trace.values import values_path
+    from tracer.trace.paths import values_path
 
     for path, trace in zip(paths, traces, strict=True):
         if any(source.values for source in trace.sources) and not has_values(path):

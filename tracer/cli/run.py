@@ -79,7 +79,7 @@ def command(
     check_writable(output)
     beside: Path | None = None
     if values:
-        from tracer.trace.values import values_path
+        from tracer.trace.paths import values_path
 
         check_writable(beside := values_path(output))
     memory = TRIAL_MEMORY if trial_memory is None else trial_memory

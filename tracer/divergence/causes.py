@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from tracer.divergence.matching.following import Way
-from tracer.names import Word
-from tracer.trace.values import ValueKind
+from tracer.divergence.matching.ways import Way
+from tracer.names import ValueKind, Word
 
 
 class RootCause(Word):

@@ -9,8 +9,9 @@ import numpy as np
 
 from tracer.divergence.end_states import OF_TRAINING, compare_ends
 from tracer.divergence.matching.differing import Differences, differences
-from tracer.divergence.matching.following import Candidate, Following, Way, follow
+from tracer.divergence.matching.following import Candidate, Following, follow
 from tracer.divergence.matching.pairing import Pairs, pair
+from tracer.divergence.matching.ways import Way
 from tracer.divergence.model import Divergence, Parting, Place, Replicas, Root
 from tracer.divergence.outside import compare_outside
 from tracer.divergence.recordings import Recording

@@ -8,8 +8,9 @@ from pathlib import Path
 import msgspec
 
 from tracer.trace.file import Trace, load_trace
+from tracer.trace.paths import values_path
 from tracer.trace.records import Environment
-from tracer.trace.values import Values, read_values, values_path
+from tracer.trace.values import Values, read_values
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True):

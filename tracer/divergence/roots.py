@@ -10,8 +10,9 @@ import numpy as np
 
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.matching.differing import lie_otherwise, reads_another
-from tracer.divergence.matching.following import Candidate, Way
+from tracer.divergence.matching.following import Candidate
 from tracer.divergence.matching.pairing import Pairs, texts_of
+from tracer.divergence.matching.ways import Way
 from tracer.divergence.model import Changed, Outside, Place, Reason, Root, Seed, Taken
 from tracer.divergence.outside import before
 from tracer.divergence.recordings import Recording

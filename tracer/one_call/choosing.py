@@ -13,8 +13,8 @@ from tracer.findings import Finding
 from tracer.names import About
 from tracer.one_call.call_arguments import given_by, tensors_in
 from tracer.report import Report
+from tracer.trace.paths import inputs_path
 from tracer.trace.records import CallGroup
-from tracer.trace.values.columns import inputs_path
 
 _SHARED = ("op", "phase", "module", "location", "function", "called_from")
 #: Names of arguments of functions that the op has under another name.

@@ -22,11 +22,11 @@ from tracer.runner.source_lines import source_lines
 from tracer.runner.steps import Steps
 
 if TYPE_CHECKING:
+    from tracer.names import ValueKind
     from tracer.recording.process_watch import ProcessWatch
     from tracer.runner.window import StepWindow
     from tracer.trace import Trace
     from tracer.trace.records import Environment
-    from tracer.trace.values import ValueKind
 
 
 class ScriptRecording:

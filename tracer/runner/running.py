@@ -21,7 +21,7 @@ from tracer.runner.steps import Steps
 from tracer.runner.tracebacks import trim
 
 if TYPE_CHECKING:
-    from tracer.trace.values import ValueKind
+    from tracer.names import ValueKind
 
 INTERRUPTED = -signal.SIGINT
 """The code of a script that control-C ended: Python dies of the signal itself, and so does ``main``."""

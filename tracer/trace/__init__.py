@@ -1,7 +1,23 @@
 """A trace: what was seen of a training step, as typed, frozen data with a versioned file format."""
 
-from tracer.trace.differences import compare_draws, compare_ranks
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from tracer.trace.file import Trace, load_trace, save_trace
-from tracer.trace.merging import merge_traces
+
+if TYPE_CHECKING:
+    from tracer.trace.differences import compare_draws, compare_ranks
+    from tracer.trace.merging import merge_traces
 
 __all__ = ["Trace", "compare_draws", "compare_ranks", "load_trace", "merge_traces", "save_trace"]
+
+#: What no recording needs, by its module; loaded when it is first used.
+_HOMES = {"compare_draws": "differences", "compare_ranks": "differences", "merge_traces": "merging"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -233,3 +233,13 @@ def test_runs_that_agree_are_judged_only_for_the_page(tmp_path: Path, monkeypatc
     assert not judged
     found.report()
     assert len(judged) == 1
+
+
+@pytest.mark.parametrize("command", [["run"], ["run", "--values"], ["repeat", "--hold", "entropy"]])
+def test_the_first_line_of_a_script_finds_neither_torch_nor_numpy_loaded(tmp_path: Path, command: list[str]) -> None:
+    """Both read variables as they load, which scripts set in their first lines (``OPENBLAS_NUM_THREADS``)."""
+    text = 'import sys\nwith open("loaded", "a") as f:\n    print(*{"numpy", "torch"} & set(sys.modules), file=f)\n'
+    (tmp_path / "first.py").write_text(text + "import torch\ntorch.ones(2).sum()\n", encoding="utf-8")
+    done = process(*command, "first.py", cwd=tmp_path, module=True)
+    assert done.code == 0, done.err
+    assert not (tmp_path / "loaded").read_text().strip()

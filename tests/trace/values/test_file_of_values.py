@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from tests.support.slow import slow_unless
 from tracer.errors import TraceError
 from tracer.names import Phase
+from tracer.trace.paths import values_path
 from tracer.trace.values import (
     Group,
     Header,
@@ -28,7 +29,6 @@ from tracer.trace.values import (
     fold,
     framing,
     read_values,
-    values_path,
 )
 from tracer.trace.values import writer as writing
 from tracer.trace.values.columns import Name

@@ -19,27 +19,11 @@ from tracer.divergence.matching.differing import (
     wrote_elsewhere,
 )
 from tracer.divergence.matching.pairing import Flags, Ints, Pairs
-from tracer.names import GeneratorKind, Word
+from tracer.divergence.matching.ways import Way
+from tracer.names import GeneratorKind
 from tracer.trace.values import Mark, ValueKind, Values
 
 _TO_HOST, _UNWRITTEN = int(Mark.TO_HOST), int(Mark.UNWRITTEN)
-
-
-class Way(Word):
-    """In which way a root shows itself; ``causes`` makes a cause of it."""
-
-    ENTERED = "entered"
-    DRAWN = "drawn"
-    NUMBERS = "numbers"
-    READ = "read"
-    """Its inputs differ, and who wrote them agrees."""
-    WROTE = "wrote"
-    """All that it read agrees."""
-    GAP = "gap"
-    AHEAD = "ahead"
-    """It draws otherwise (another number of values, or in one run alone), so that a later draw finds another state."""
-    RANKS = "ranks"
-    """The first call of an optimizer that reads otherwise on two ranks."""
 
 
 class Candidate(NamedTuple):

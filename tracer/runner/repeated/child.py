@@ -26,7 +26,7 @@ from tracer.runner.repeated.circumstances.replacing import Replacements
 from tracer.runner.repeated.left_behind import LeftBehind
 from tracer.runner.repeated.task import Order
 from tracer.runner.running import run_script
-from tracer.trace.values import values_path
+from tracer.trace.paths import values_path
 
 #: What a child exits with where it could not even begin, which no script is likely to.
 COULD_NOT_BEGIN = 122

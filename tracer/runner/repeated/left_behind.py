@@ -18,7 +18,7 @@ from typing import Any
 
 import xxhash
 
-from tracer.trace.values import ValueKind
+from tracer.names import ValueKind
 
 #: Entries of the working directory that are looked at, lines that are digested, bytes of files.
 _MOST_ENTRIES, _MOST_LINES, _MOST_BYTES = 20_000, 10_000, 2**30

@@ -3,9 +3,10 @@
 It stands beside the trace, is written as the run goes and is read without torch. ``docs/values.md`` describes it.
 """
 
-from tracer.trace.values.columns import Group, Header, Mark, ValueKind, Values, values_path
+from tracer.names import ValueKind
+from tracer.trace.values.columns import Group, Header, Mark, Values
 from tracer.trace.values.digests import fold
 from tracer.trace.values.reader import read_values
 from tracer.trace.values.writer import ValuesWriter
 
-__all__ = ["Group", "Header", "Mark", "ValueKind", "Values", "ValuesWriter", "fold", "read_values", "values_path"]
+__all__ = ["Group", "Header", "Mark", "ValueKind", "Values", "ValuesWriter", "fold", "read_values"]

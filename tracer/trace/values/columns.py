@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from enum import IntFlag
-from pathlib import Path
 from typing import ClassVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from tracer.names import Phase, Word
+from tracer.names import Phase, ValueKind
 from tracer.trace.records import Environment, Place, Placed
 
 #: The format that this release writes, and the newest that it reads.
@@ -25,34 +23,6 @@ U4 = npt.NDArray[np.uint32]
 U8 = npt.NDArray[np.uint64]
 I4 = npt.NDArray[np.int32]
 I8 = npt.NDArray[np.int64]
-
-
-class ValueKind(Word):
-    """What a tensor or a state is that no recorded call made."""
-
-    PARAMETER = "parameter"
-    BUFFER = "buffer"
-    GRADIENT = "gradient"
-    OPTIMIZER_STATE = "optimizer-state"
-    """What an optimizer keeps of a parameter: ``exp_avg of fc.weight``."""
-    HYPERPARAMETER = "hyperparameter"
-    """A number of an optimizer's parameter group: ``lr of group 0``."""
-    BATCH = "batch"
-    """A loader's batch; its position is its place in the epoch, from 0."""
-    OUTSIDE = "outside"
-    """Any other tensor: made before recording, by NumPy, by a constant."""
-    OUTSIDE_CHANGE = "outside-change"
-    """A known tensor whose bytes changed while no op wrote."""
-    GENERATOR = "generator"
-    """The state of a generator, named as the trace names it: ``cpu``, ``cuda:0``, ``passed (cpu)``, ``python``."""
-    SCHEDULER = "scheduler"
-    SCALER = "scaler"
-    DATA_POSITION = "data-position"
-    """Where a loader or sampler stands."""
-    FILE = "file"
-    """A file that the run wrote, when it ended; its position is 1 for what was appended to an older one."""
-    OUTPUT = "output"
-    """A line that Python printed to standard output: ``line 3``."""
 
 
 class Mark(IntFlag):
@@ -184,17 +154,3 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
     def origins_of(self, call: int) -> I4:
         """Where the inputs of ``call`` came from."""
         return self.origins[self.origin_start[call] : self.origin_start[call + 1]]
-
-
-def inputs_path(trace: str | os.PathLike[str]) -> Path:
-    """The file of kept inputs beside a trace: ``run.inputs.safetensors`` for ``run.json``."""
-    return values_path(trace).with_suffix(".inputs.safetensors")
-
-
-def values_path(trace: str | os.PathLike[str]) -> Path:
-    """The file of values beside a trace: ``run.values`` for ``run.trace.json``, ``run.json.gz`` or itself."""
-    path = Path(trace)
-    for suffix in (".gz", ".json", ".trace"):
-        if path.suffix == suffix:
-            path = path.with_suffix("")
-    return path if path.suffix == ".values" else path.with_name(f"{path.name}.values")

@@ -17,9 +17,10 @@ import msgspec
 import numpy as np
 
 from tracer.errors import TraceError, reason_of
+from tracer.names import ValueKind
 from tracer.plain import all_encodable
 from tracer.trace.values import framing
-from tracer.trace.values.columns import Group, Header, Mark, Name, ValueKind
+from tracer.trace.values.columns import Group, Header, Mark, Name
 from tracer.trace.values.digests import text_digest
 
 #: Calls that are collected before they are written.

@@ -1,0 +1,20 @@
+"""Where the files lie that stand beside a trace. Imports no NumPy: a script that is recorded loads that itself."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def inputs_path(trace: str | os.PathLike[str]) -> Path:
+    """The file of kept inputs beside a trace: ``run.inputs.safetensors`` for ``run.json``."""
+    return values_path(trace).with_suffix(".inputs.safetensors")
+
+
+def values_path(trace: str | os.PathLike[str]) -> Path:
+    """The file of values beside a trace: ``run.values`` for ``run.trace.json``, ``run.json.gz`` or itself."""
+    path = Path(trace)
+    for suffix in (".gz", ".json", ".trace"):
+        if path.suffix == suffix:
+            path = path.with_suffix("")
+    return path if path.suffix == ".values" else path.with_name(f"{path.name}.values")
