@@ -59,6 +59,7 @@ _BLOTS = re.compile(
             r"\b(?:19|20)\d\d[-/.]?[01]\d[-/.]?[0-3]\d(?:[t _-]?\d\d[:.h-]?\d\d(?:[:.m-]?\d\d)?(?:[.,]\d+)?)?"
             r"(?:z|[+-]\d\d:?\d\d)?\b",
             r"\b\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?\b",
+            r"(?<![.\w])-?\d{12,}\b(?!\.)",
             r"\b1[5-9]\d{8}(?:\d{3}|\d{6}|\d{9})?(?:\.\d+)?\b",
             rf"{_NUMBER}\s*{_UNIT}\b",
             rf"\b{_OF_TIME}(?:_\w+)?[\"']?\s*[:=(\[]?\s*[\"']?[\w.+-]*",
@@ -68,10 +69,15 @@ _BLOTS = re.compile(
     re.IGNORECASE,
 )
 
+_WORD = re.compile(r"[^\s,;:'\"()\[\]{}]+")
+
 
 def without_time(line: str) -> str:
-    """``line`` without what differs between runs that train alike; a loss and a name of one's own stay."""
-    return _BLOTS.sub("~", line)
+    """``line`` without what differs between runs that train alike; a loss and a name of one's own stay.
+
+    Its words are sorted: a set is printed in another order by each process.
+    """
+    return " ".join(sorted(_WORD.findall(_BLOTS.sub("~", line))))
 
 
 def _digest(data: str | bytes) -> int:
@@ -120,10 +126,10 @@ class LeftBehind:
                 whole = _digest_of_file(os.path.join(self._folder, path), 0)
                 if whole is None:
                     continue
-                yield ValueKind.FILE, without_time(path), whole, -1
+                yield ValueKind.FILE, _BLOTS.sub("~", path), whole, -1
                 if start:
                     appended = _digest_of_file(os.path.join(self._folder, path), start)
-                    yield ValueKind.FILE, without_time(path), appended or 0, 1
+                    yield ValueKind.FILE, _BLOTS.sub("~", path), appended or 0, 1
 
     def _is_appended_to(self, path: str, size: int) -> bool:
         return self._heads.get(path) == self._head(path, size)
