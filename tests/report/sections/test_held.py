@@ -1,0 +1,62 @@
+"""What is said of circumstances that were held."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.runner.repeated.comparisons import divergence, repeated, root
+from tracer.divergence.causes import RootCause
+from tracer.divergence.repeated import Held, Repeated
+from tracer.report.render.terminal import READER, drawn, printed
+from tracer.report.sections.runs import held_sentence, repeated_blocks, repeated_headline
+
+ALL = Held(circumstances=("hash-seed", "clock", "memory"), is_all=True, agrees=True, runs=2)
+CLOCK = Held(
+    circumstances=("clock",),
+    agrees=True,
+    runs=3,
+    is_cause=True,
+    clause="the clock is held",
+    shows="a moment or a duration reaches the step",
+    remedy="count steps and not seconds",
+)
+NO_PROOF = Held(
+    circumstances=("folder",), is_all=True, agrees=False, runs=1, no_proof="the script ends with exit code 1 then"
+)
+
+
+def of(*held: Held, not_held: str = "") -> Repeated:
+    """Runs that part at ``train.py:18``, and what was held then."""
+    return repeated(divergence(root(18, RootCause.ARGUMENT)), held=held, not_held=not_held)
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (
+            of(ALL, CLOCK),
+            "They agree when the clock is held: a moment or a duration reaches the step, first at train.py:18",
+        ),
+        (of(ALL), "They agree when all of hash-seed, clock, memory are held; which of these decides was not found"),
+        (of(NO_PROOF), "Holding circumstances (folder) is no proof here: the script ends with exit code 1 then"),
+        (of(), ""),
+    ],
+    ids=["cause", "not-found", "no-proof", "nothing"],
+)
+def test_one_sentence_says_what_holding_showed(found: Repeated, sentence: str) -> None:
+    assert held_sentence(found) == sentence
+    assert repeated_headline(found).endswith(sentence)
+
+
+def test_runs_that_part_with_all_held_do_not_agree() -> None:
+    parts = Held(circumstances=("hash-seed", "clock"), is_all=True, agrees=False, runs=2, first=root(20))
+    assert held_sentence(of(parts)).startswith("They part as well when all that can be held is held (hash-seed, clock)")
+
+
+def test_the_text_has_each_hold_the_remedy_and_what_was_not_held() -> None:
+    text = " ".join(printed(drawn(repeated_blocks(of(ALL, CLOCK), READER)), color=False).split())
+    assert "With circumstances held" in text
+    assert "Count steps and not seconds." in text
+    assert "- all: runs 2; showed = agrees - clock: runs 3; showed = agrees" in text
+    nothing = printed(drawn(repeated_blocks(of(not_held="several ranks"), READER)), color=False)
+    assert "Nothing was held: several ranks." in nothing
