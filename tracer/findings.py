@@ -257,6 +257,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rules: tuple[str, ...] = ()
     findings: tuple[int, ...] = ()
     """Positions in the judgement's findings, from 0, of those that it closes."""
+    roots: tuple[int, ...] = ()
+    """Roots of runs that diverged that it is the next step for, by their numbers, from 1."""
     sets: dict[str, FactValue] = {}
     """What it makes of the settings, as ``judge(..., settings=...)`` takes them; empty for an edit elsewhere."""
     needs: tuple[Need, ...] = ()

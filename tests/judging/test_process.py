@@ -243,11 +243,28 @@ def test_a_host_generator_that_the_program_seeded_is_none() -> None:
         assert about_the_process(judge(trace(ADDITION, host_draws=(draw(origin=origin),)))) == {}
 
 
+@pytest.mark.parametrize("made", [{"count": 64}, {"function": "Pairs.__getitem__"}])
+def test_a_generator_made_for_each_sample_is_given_no_constant_seed(made: dict[str, Any]) -> None:
+    report = judge(trace(ADDITION, events=(event("seed", "numpy-objects", value="machine", **made),)))
+    (change,) = report.plan
+    assert change.code == ""
+    assert "default_rng([0, index])" in change.remedy
+
+
+def test_the_hash_seed_is_exported_and_never_set_by_a_line_of_the_script() -> None:
+    late = event("variable", "PYTHONHASHSEED", value="0")
+    first = event("first-use", "python")
+    report = judge(trace(ADDITION, events=(first, late), watched_from_start=True))
+    codes = [change.code for change in report.plan]
+    assert "export PYTHONHASHSEED=0" in codes
+    assert not any("os.environ" in code for code in codes)
+
+
 def test_a_numpy_generator_made_without_a_seed_is_found_where_it_was_made() -> None:
-    made = event("seed", "numpy-objects", value="machine", count=2)
+    made = event("seed", "numpy-objects", value="machine", count=1)
     report = judge(trace(ADDITION, events=(made,)))
     finding = about_the_process(report)["environment-numpy-generator-objects"]
-    assert (finding.verdict, finding.location, finding.count) == (Verdict.NONDETERMINISTIC, "train.py:3", 2)
+    assert (finding.verdict, finding.location, finding.count) == (Verdict.NONDETERMINISTIC, "train.py:3", 1)
     assert "cannot be seen" in finding.why
     assert report.planned_settings == {}
     (change,) = report.plan

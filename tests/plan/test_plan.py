@@ -10,7 +10,7 @@ from tests.support.build import finding, judgement, process_finding, target
 from tracer.findings import Change, Finding, Need
 from tracer.names import About, Cause, Prerequisite, SeedOrigin, UnknownReason, Verdict
 from tracer.plan import Step, make_plan, step_of
-from tracer.plan.changes import importing_once
+from tracer.plan.changes import importing_once, seen_first
 from tracer.report.sections.plan import needs_in_words, step_of_plan
 
 ANYTHING = st.builds(
@@ -36,7 +36,7 @@ def test_nothing_found_needs_no_change() -> None:
 def test_one_line_of_settings_comes_first_and_closes_all_that_it_fixes() -> None:
     plan = make_plan(
         judgement(
-            raising(count=50),
+            finding("cuda-opaque", op="mylib.op.default", verdict="unknown", deterministic_mode="unknown", count=50),
             finding(count=2),
             finding(location="train.py:20", verdict="conditional", count=3),
         )
@@ -169,18 +169,61 @@ def test_a_finding_that_another_setting_closes_does_not_lend_that_its_own_line()
 
 def test_an_edit_that_works_under_the_mode_alone_names_the_change_that_turns_it_on() -> None:
     edit = raising(needs=(Prerequisite.DETERMINISTIC_MODE,), verdict="nondeterministic")
-    mode, change = make_plan(judgement(finding(count=9), edit))
+    change, mode = make_plan(judgement(finding(count=9), edit))
     assert mode.sets == {"deterministic_mode": "on"}
-    assert change.needs == (Need(kind=Prerequisite.DETERMINISTIC_MODE, setting="deterministic_mode", changes=(1,)),)
-    assert needs_in_words(change) == ["Works with deterministic mode on alone: make change 1 with it"]
+    assert change.needs == (Need(kind=Prerequisite.DETERMINISTIC_MODE, setting="deterministic_mode", changes=(2,)),)
+    assert needs_in_words(change) == ["Works with deterministic mode on alone: make change 2 with it"]
 
 
-def test_turning_the_mode_on_names_first_what_it_would_refuse() -> None:
+def test_what_the_mode_would_refuse_is_replaced_before_it_is_turned_on() -> None:
     places = [raising(location=f"train.py:{line}") for line in (1, 2, 3)]
-    mode, *edits = make_plan(judgement(finding(count=9), *places))
-    assert mode.needs == (Need(kind=Prerequisite.NOTHING_RAISES, changes=(2, 3, 4)),)
-    assert needs_in_words(mode) == ["Make changes 2 to 4 first: what they replace raises under deterministic mode"]
+    *edits, mode = make_plan(judgement(finding(count=9), *places))
+    assert mode.needs == (Need(kind=Prerequisite.NOTHING_RAISES, changes=(1, 2, 3)),)
+    assert needs_in_words(mode) == ["Make changes 1 to 3 first: what they replace raises under deterministic mode"]
     assert not any(edit.needs for edit in edits)
+
+
+def test_what_was_seen_to_differ_comes_first_behind_what_it_needs() -> None:
+    judged = judgement(
+        finding(count=9), raising(location="train.py:3"), raising(location="train.py:4", verdict="raises")
+    )
+    plan = make_plan(judged)
+    mode = next(change for change in plan if change.sets)
+    first = judged.findings[mode.findings[0]]
+    ordered = seen_first(plan, judged.findings, {(first.op, first.phase, first.location)})
+    assert [bool(change.sets) for change in ordered] == [False, True, False]
+    assert ordered[1].needs[0].changes == (1,)
+
+
+def test_a_line_that_seeds_from_the_clock_is_what_changes_and_no_seed_before_it() -> None:
+    facts = {"rng.generator": "cpu", "rng.origin": "machine", "rng.seeded_at": "train.py:4"}
+    calls = [
+        finding(f"cpu-{op}", op=f"aten.{op}.default", deterministic_mode="nondeterministic", facts=facts, cause="rng")
+        for op in ("randn", "rand")
+    ]
+    seed = process_finding(
+        about=About.GENERATOR,
+        verdict="nondeterministic",
+        location="train.py:4",
+        subject="generator cpu, seeded with a clock",
+        facts={"origin": "machine", "seed.number": "clock"},
+        remedy="Seed it with a number that stands in the code.",
+        sets={},
+    )
+    (change,) = make_plan(judgement(*calls, seed))
+    assert (change.where, change.closes, change.sets) == ("train.py:4", 3, {})
+    assert change.remedy == "Seed it with a number that stands in the code."
+
+
+@pytest.mark.parametrize("about", [About.CALL, About.MEMORY])
+def test_unwritten_memory_is_written_and_never_filled(about: About) -> None:
+    good = (Verdict.DETERMINISTIC, Verdict.DETERMINISTIC)
+    read = finding("cpu-resize", cause="uninitialized-memory", about=about, planned=good)
+    judged = judgement(read, finding(count=9))
+    plan = make_plan(judged)
+    (write,) = (change for change in plan if "cpu-resize" in change.rules)
+    assert (write.closes, write.sets, write.code) == (1, {}, "")
+    assert len(plan) == 2
 
 
 def test_where_the_mode_is_on_or_nowhere_planned_an_edit_says_so() -> None:

@@ -123,6 +123,14 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
         return next((outcome.first for outcome in self.arms.values() if outcome.first is not None), None)
 
     @property
+    def numbered(self) -> tuple[Root, ...]:
+        """All roots as a report numbers them: those of the comparison that is drawn, then those that others showed."""
+        roots = {_place(root): root for root in self.roots}
+        drawn = [roots.get(_place(root), root) for root in self.divergence.roots]
+        keys = {_place(root) for root in drawn}
+        return (*drawn, *(root for root in self.roots if _place(root) not in keys))
+
+    @property
     def calls_compared(self) -> int:
         """Calls that every run as it stands was held against the first one in."""
         outcome = self.arms.get(UNVARIED)

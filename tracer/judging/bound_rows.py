@@ -40,9 +40,13 @@ class TraceUnderTarget(NamedTuple):
         """Are the program's own settings judged, so that when it made them matters?"""
         return self.target.settings is Settings.RECORDED
 
-    def origin(self, recorded: SeedOrigin, seed: str) -> SeedOrigin:
-        """Where a state came from, if ``seed`` may have been set in this target's stead."""
-        return SeedOrigin.PROGRAM if seed in self.sets and recorded not in REPEATABLE else recorded
+    def origin(self, recorded: SeedOrigin, seed: str, seeded_at: str = "") -> SeedOrigin:
+        """Where a state came from, if ``seed`` may have been set in this target's stead.
+
+        ``seeded_at``: the program's own line that left it to the machine, which undoes a seed that was set before it.
+        """
+        is_undone = recorded is SeedOrigin.MACHINE and bool(seeded_at)
+        return SeedOrigin.PROGRAM if seed in self.sets and recorded not in REPEATABLE and not is_undone else recorded
 
     def has(self, name: str, value: FactValue) -> bool:
         """Is the setting of that name, as ``judge(..., settings=...)`` takes it, made to ``value`` already?"""
@@ -238,7 +242,8 @@ class BoundRows:
                 "about": row.about,
                 "subject": subject,
                 "ops": counted,
-                "code": row.code,
+                # A remedy of a case's own stands by itself.
+                "code": row.code if answer.remedy == row.remedy else "",
                 "where": row.where,
                 "sets": {name: value for name, value in row.sets.items() if not self.scene.has(name, value)},
                 **fields,

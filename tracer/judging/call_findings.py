@@ -156,6 +156,8 @@ def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...], deciding: Deci
         facts = {key: value for key, value in facts.items() if call.group.facts.get(key) == value}
     planned = alike[0].planned
     tried, data = shown_of(call.group for call in alike)
+    rule = ruling.rule
+    shell = rule.shell if rule is not None and ruling.remedy == rule.remedy else ()
     is_elsewhere = facts.get("device") != ruling.backend.device  # recorded on another device than judged for
     return Finding(
         rule=ruling.rule_id,
@@ -184,6 +186,8 @@ def _finding(alike: list[Unsafe], evidence: tuple[Evidence, ...], deciding: Deci
         reason_detail=ruling.detail if ruling.reason is not None else "",
         extrapolated=ruling.extrapolated,
         backend=ruling.backend,
+        code="\n".join(f"export {variable}" for variable in shell),
+        where="in the shell that starts the script" if shell else "",
         sets=alike[0].sets,
         tried=tried,
         refuted=ruling.refuted,

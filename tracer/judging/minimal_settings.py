@@ -13,7 +13,7 @@ import msgspec
 
 from tracer.findings import Finding
 from tracer.judging.process_findings import Observed, Process, key_of
-from tracer.names import REPEATABLE, GeneratorKind, Phase, SeedOrigin, Verdict
+from tracer.names import REPEATABLE, Cause, GeneratorKind, Phase, SeedOrigin, Verdict
 from tracer.tables.ruling.bound_table import RuleOutcome
 from tracer.tables.ruling.target_tables import TargetTables
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, DECLARED, MODE
@@ -77,7 +77,8 @@ def _can_be_seeded(group: CallGroup) -> bool:
     kind = kind_drawn_from(group.facts)
     origin = group.facts.get(ORIGIN, SeedOrigin.UNUSED.value if kind else None)  # see ``CallGroup.draw``
     repeats = origin in {origin.value for origin in (*REPEATABLE, SeedOrigin.UNUSED)}
-    return not repeats and kind is not GeneratorKind.PASSED
+    is_undone = origin == SeedOrigin.MACHINE.value and SEEDED_AT in group.facts  # by a line of the program's own
+    return not repeats and kind is not GeneratorKind.PASSED and not is_undone
 
 
 def _asked_of(group: CallGroup, ruling: RuleOutcome) -> object:
@@ -149,13 +150,15 @@ class MinimalSettings:
             if is_machines:
                 group = seeded_in_its_place(group, {SEED: True})
                 ruling = self._tables_under({}).rule_on(group)
-        if all(map(is_good, ruling.both)):
+        if all(map(is_good, ruling.both)) or ruling.cause is Cause.UNINITIALIZED_MEMORY:  # see ``is_settled``
             return seed
         tried = _subsets(self._relevant_to(ruling), 0)
         reached = [(chosen, self._both(group, ruling, _sets(chosen))) for chosen in tried]
         both_ways = (chosen for chosen, verdicts in reached if all(map(is_good, verdicts)))
         one_way = (chosen for chosen, verdicts in reached if is_good(verdicts[0]))
         best = next(both_ways, None) or next(one_way, ())
+        if not best and _is_of_shell(ruling) and not self._is_on:
+            best = (_ON,)
         return seed | {candidate.name for candidate in best}
 
     def _relevant_to(self, ruling: RuleOutcome) -> tuple[CandidateSetting, ...]:
@@ -183,7 +186,9 @@ class MinimalSettings:
         changed = False
         for place, (group, ruling) in enumerate(self._unsafe):
             names = on_account[place]
-            if not names and MODE not in planned:
+            if (not names and MODE not in planned) or ruling.cause is Cause.UNINITIALIZED_MEMORY:
+                continue
+            if _is_of_shell(ruling):
                 continue
             if is_good(self._both(group, ruling, planned)[0]):
                 continue
@@ -247,6 +252,12 @@ def with_plan(findings: Iterable[Finding], settled: Settled) -> list[Finding]:
             finding = msgspec.structs.replace(finding, planned=after, sets=sets)
         closed.append(finding)
     return closed
+
+
+def _is_of_shell(ruling: RuleOutcome) -> bool:
+    """Is the remedy a variable of the shell, together with deterministic mode?"""
+    rule = ruling.rule
+    return rule is not None and bool(rule.shell) and ruling.remedy == rule.remedy
 
 
 def _is_open(finding: Finding) -> bool:

@@ -39,7 +39,7 @@ from tracer.names import (
 from tracer.tables.settings.declared import FILL, MODE, declared
 from tracer.tables.versions import release
 from tracer.trace.file import Trace
-from tracer.trace.records import Draw, Kernel, Loader, OverlapWrite, Region, Tried, UnwrittenRead
+from tracer.trace.records import Draw, Event, Kernel, Loader, MachineNumber, OverlapWrite, Region, Tried, UnwrittenRead
 
 _OF_GENERATOR = {
     GeneratorKind.TORCH: "environment-torch-generator",
@@ -70,7 +70,11 @@ def _torch_generators(rows: BoundRows) -> Iterator[Finding]:
     for draw in scene.trace.draws:
         if draw.kind in HOST_GENERATORS:
             continue
-        origin = draw.origin if draw.kind is GeneratorKind.PASSED else scene.origin(draw.origin, "seed.torch")
+        origin = (
+            draw.origin
+            if draw.kind is GeneratorKind.PASSED
+            else scene.origin(draw.origin, "seed.torch", draw.seeded_at)
+        )
         if origin is SeedOrigin.MACHINE:
             drawn.setdefault(draw.generator, (draw, Counter()))[1][draw.op] += draw.count
     for generator, (first, ops) in drawn.items():
@@ -104,7 +108,7 @@ def _host_generators(rows: BoundRows) -> Iterator[Finding]:
 
 
 def _host_draw(rows: BoundRows, draw: Draw) -> Iterator[Finding]:
-    origin = rows.scene.origin(draw.origin, f"seed.{draw.generator}")
+    origin = rows.scene.origin(draw.origin, f"seed.{draw.generator}", draw.seeded_at)
     if draw.is_aside or origin not in (SeedOrigin.MACHINE, SeedOrigin.UNSEEN) or draw.kind not in HOST_GENERATORS:
         return
     source = seed_number(rows.scene.trace, draw.seeded_at) if origin is SeedOrigin.MACHINE else None
@@ -130,11 +134,24 @@ def _numpy_objects(rows: BoundRows) -> Iterator[Finding]:
     for row in rows.named(_OF_GENERATOR[GeneratorKind.NUMPY_OBJECTS]):
         for event in rows.scene.trace.events:
             if event.kind is EventKind.SEED and event.name == GeneratorKind.NUMPY_OBJECTS:
-                facts: dict[str, Value] = {"origin": event.value, "by.library": False}
+                facts: dict[str, Value] = {
+                    "origin": event.value,
+                    "by.library": False,
+                    "made.often": _is_made_often(event),
+                }
                 subject = f"{name}, made without a seed"
                 yield from rows.finding(
                     row, facts, subject=subject, name=name, at=event, phase=event.phase, count=event.count
                 )
+
+
+#: What a data set is asked by for a sample.
+_FOR_A_SAMPLE = ("__getitem__", "__getitems__", "__next__", "__iter__")
+
+
+def _is_made_often(made: Event | MachineNumber) -> bool:
+    """Was a generator made at this line for each sample or call anew?"""
+    return made.count > 1 or made.function.rpartition(".")[2] in _FOR_A_SAMPLE
 
 
 def _unwritten_reads(rows: BoundRows) -> Iterator[Finding]:
@@ -309,6 +326,7 @@ def machine_numbers(rows: BoundRows) -> Iterator[Finding]:
             name, subject = number.what, f"{number.what}: another number in every run"
             if number.use in _KINDS:
                 facts = {"origin": SeedOrigin.MACHINE.value, "by.library": number.by_library}
+                facts["made.often"] = _is_made_often(number)
                 name, is_unseeded = _KINDS[number.use], number.source is NumberSource.ENTROPY
                 how = "made without a seed" if is_unseeded else f"seeded with {MADE_FROM[number.source]}"
                 subject = f"{name}, {how}"

@@ -1,7 +1,8 @@
 """The plan: findings -> the numbered changes that would make the step reproducible.
 
-The fewest changes that remove the most come first, in the order of ``Step``. Every finding that needs a change is
-closed by exactly one, so the plan's numbers add up.
+They stand in the order in which they are made: what a shell sets, what must be done before deterministic mode is on,
+then the fewest that remove the most, in the order of ``Step``. Every finding that needs a change is closed by exactly
+one, so the plan's numbers add up, and each change closes one at least.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from msgspec.structs import replace
 
 from tracer.findings import Change, Finding, Judgement, Need
 from tracer.literals import literal
-from tracer.names import SEVERITY, About, DeterministicMode, Phase, Prerequisite, UnknownReason, Verdict
-from tracer.plan.steps import STEP_OF_SETTING, Step, is_mode_on, is_settled, name_of, place_of, step_of
-from tracer.tables.settings.declared import CUBLAS_VARIABLE, FILL, MODE, declared, variable_line
+from tracer.names import SEVERITY, About, Cause, DeterministicMode, Phase, Prerequisite, UnknownReason, Verdict
+from tracer.plan.steps import STEP_OF_SETTING, Step, is_mode_on, is_settled, name_of, place_of, seeded_by_line, step_of
+from tracer.tables.settings.declared import CUBLAS_VARIABLE, MODE, declared, variable_line
 from tracer.trace.records import FactValue
 
 #: How each kind of not knowing is ended: what the plan says to do.
@@ -34,8 +35,8 @@ HOW_TO_FIND_OUT = {
 #: Ops that one item of the plan names, where nothing is known of them: whom to ask is one question.
 _OPS_TO_ASK = 12
 
+_EXPORT = "export "
 _TOP = "at the top of the script, before the model runs"
-_AFTER_MODE = "after deterministic mode is turned on, if its cost matters"
 _SHELL = "before torch is imported, or in the shell that starts the script"
 #: The line that makes a planned seed, and whose generators it seeds.
 _SEEDS = {
@@ -94,16 +95,22 @@ class _Plan:
         groups = self.groups(positions, lambda finding: (finding.rule, place_of(finding)))
         return sorted(groups, key=lambda group: (SEVERITY.index(group[0].verdict), -_calls(self.at(group[1]))))
 
+    def seeds(self, positions: Iterable[int]) -> list[Group]:
+        """Findings that one seed closes, those of one line that seeds together: what speaks of the generator first."""
+        ordered = sorted(positions, key=lambda position: self.findings[position].about is About.CALL)
+        return self.groups(
+            ordered, lambda finding: seeded_by_line(finding) or (finding.rule, finding.subject, place_of(finding))
+        )
+
     def settled(self, positions: Iterable[int]) -> list[Finding]:
         """Those of the findings at ``positions`` that settings and seeds close."""
         return list(filter(is_settled, self.at(positions)))
 
 
 def make_plan(judgement: Judgement) -> tuple[Change, ...]:
-    """The numbered changes for ``judgement``, in the order in which they pay; empty where nothing needs one."""
+    """The numbered changes for ``judgement``, in the order in which they are made; empty where nothing needs one."""
     plan = _Plan(judgement)
-    drafts = [draft for write in _WRITERS for draft in write(plan)]
-    drafts += _leave_unfilled(judgement)
+    drafts = sorted(_each_closing([draft for write in _WRITERS for draft in write(plan)], plan), key=_when_made)
     codes = importing_once(draft.code.strip() for draft in drafts)
     changes = []
     for number, (draft, code, needs) in enumerate(zip(drafts, codes, _needs(drafts, plan), strict=True), 1):
@@ -191,9 +198,11 @@ def _seed(plan: _Plan) -> Iterator[Draft]:
             code="\n".join(line for line, _ in seeds.values()),
             sets={name: plan.planned[name] for name in seeds},
         )
-    for first, positions in plan.by_site(at for at in seeding if not is_settled(plan.findings[at])):
+    for first, positions in plan.seeds(at for at in seeding if not is_settled(plan.findings[at])):
         about = first.subject or f"the generator that {name_of(first.op)} draws from"
-        yield Draft(f"Seed {about}", place_of(first), positions, first.remedy, first.code, needs=first.needs)
+        line = seeded_by_line(first)
+        title, where = (f"Change the line that seeds {about}", line) if line else (f"Seed {about}", place_of(first))
+        yield Draft(title, where, positions, first.remedy, first.code, needs=first.needs)
 
 
 def _move_lines(plan: _Plan) -> Iterator[Draft]:
@@ -221,16 +230,24 @@ def _taken_out(finding: Finding, verb: str = "Replace") -> str:
 
 def _write_memory(plan: _Plan) -> Iterator[Draft]:
     for first, positions in plan.by_site(plan.by_step[Step.MEMORY]):
-        is_read = first.about is About.MEMORY
-        what = "Write before reading" if is_read else "Give the write memory of its own"
-        # Memory's code is the setting that fills it, which closes nothing where this step is reached.
-        code = "" if is_read else first.code
-        yield Draft(f"{what} in {_subject(first)}", place_of(first), positions, first.remedy, code, needs=first.needs)
+        what = "Give the write memory of its own"
+        if first.cause is Cause.UNINITIALIZED_MEMORY:
+            what = "Write before reading" if first.about is About.MEMORY else "Leave no memory unwritten"
+        title = f"{what} in {_subject(first)}"
+        yield Draft(title, place_of(first), positions, first.remedy, first.code, needs=first.needs)
 
 
 def _change_what_stays(plan: _Plan) -> Iterator[Draft]:
     does = "which varies now" if is_mode_on(plan.target) else "which deterministic mode does not fix"
-    for first, positions in plan.by_site(plan.by_step[Step.NOT_FIXED]):
+    staying = plan.by_step[Step.NOT_FIXED]
+    of_shell = [position for position in staying if plan.findings[position].code.startswith(_EXPORT)]
+    for first, positions in plan.groups(of_shell, lambda finding: finding.code):
+        variables = " and ".join(line.removeprefix(_EXPORT) for line in first.code.splitlines())
+        others = len({name_of(finding.op) for finding in plan.at(positions)}) - 1
+        more = f" and {others} more op{'s' * (others > 1)}" if others else ""
+        title = f"Set {variables} for {name_of(first.op)}{more}"
+        yield Draft(title, first.where, positions, first.remedy, first.code, needs=first.needs)
+    for first, positions in plan.by_site(position for position in staying if position not in of_shell):
         title = f"{_taken_out(first, 'Change')}, {does}"
         yield Draft(title, place_of(first), positions, first.remedy, first.code, needs=first.needs)
 
@@ -252,24 +269,32 @@ def _find_out(plan: _Plan) -> Iterator[Draft]:
         yield Draft(f"{how} ({reason or 'no reason given'})", where, positions, remedy)
 
 
-def _leave_unfilled(judgement: Judgement) -> Iterator[Draft]:
-    """What deterministic mode's fill costs, where nothing was seen to need it; it closes nothing."""
-    fill = judgement.fill
-    is_on = MODE in judgement.planned or is_mode_on(judgement.target)
-    if fill is None or not is_on or judgement.target.conditions.get(FILL) is False:
-        return
-    if FILL in judgement.planned or fill.reads or fill.unfollowed > fill.calls // 2:
-        return
-    calls = f"{fill.calls:,} call{'' if fill.calls == 1 else 's'}"
-    size = f"{fill.bytes / 2**20:,.1f} MiB" if fill.bytes >= 2**20 else f"{fill.bytes / 2**10:,.1f} KiB"
-    missed = f" ({fill.unfollowed:,} could not be followed)" if fill.unfollowed else ""
-    yield Draft(
-        "Turning the fill off looks safe for this step",
-        "if its cost matters" if is_mode_on(judgement.target) else _AFTER_MODE,
-        remedy=f"{calls}, {size}, no read before write seen{missed}; allocations inside kernels are invisible",
-        code="torch.utils.deterministic.fill_uninitialized_memory = False",
-        needs=(Prerequisite.DETERMINISTIC_MODE,),
-    )
+def _each_closing(drafts: Sequence[Draft], plan: _Plan) -> list[Draft]:
+    """``drafts``, of which one that closes nothing by itself is part of the one that needs it."""
+    closing = [draft for draft in drafts if draft.findings]
+    for helper in (draft for draft in drafts if not draft.findings):
+        asks = [any(helper.sets.keys() & finding.sets.keys() for finding in plan.at(d.findings)) for d in closing]
+        place = asks.index(True) if True in asks else next((n for n, d in enumerate(closing) if d.sets), None)
+        if place is None or _is_of_shell(helper) is not _is_of_shell(closing[place]):
+            closing.append(helper)
+            continue
+        host = closing[place]
+        lines = (helper.code, host.code) if CUBLAS_VARIABLE in helper.sets else (host.code, helper.code)
+        title = f"{host.title}, and {helper.title[:1].lower()}{helper.title[1:]}"
+        closing[place] = host._replace(
+            title=title, code="\n".join(importing_once(lines)), sets={**host.sets, **helper.sets}
+        )
+    return closing
+
+
+def _is_of_shell(draft: Draft) -> bool:
+    return draft.code.startswith(_EXPORT)
+
+
+def _when_made(draft: Draft) -> int:
+    """What comes before deterministic mode: a shell's variables, cuBLAS's workspace, what the mode would refuse."""
+    before = (_is_of_shell(draft), CUBLAS_VARIABLE in draft.sets and MODE not in draft.sets, draft.raises_in_mode)
+    return before.index(True) if True in before else len(before)
 
 
 #: The functions that write each step's changes, in the order of the plan.
@@ -361,10 +386,24 @@ Where = tuple[str, Phase, str]
 
 
 def seen_first(changes: Sequence[Change], findings: Sequence[Finding], seen: Collection[Where]) -> tuple[Change, ...]:
-    """``changes``, those that close a finding at which runs were ``seen`` to part first, numbered anew."""
+    """``changes``, those that close a finding at which runs were ``seen`` to part first, numbered anew.
+
+    What must be made before one of these stands before it.
+    """
     is_seen = [(finding.op, finding.phase, finding.location) in seen for finding in findings]
     counts = {change.number: sum(is_seen[position] for position in change.findings) for change in changes}
-    order = sorted(changes, key=lambda change: not counts[change.number])
+    order: list[Change] = []
+
+    def place(change: Change) -> None:
+        if change not in order:
+            for need in change.needs:
+                if need.kind is Prerequisite.NOTHING_RAISES:
+                    for number in need.changes:
+                        place(changes[number - 1])
+            order.append(change)
+
+    for change in sorted(changes, key=lambda change: not counts[change.number]):
+        place(change)
     numbers = {change.number: number for number, change in enumerate(order, 1)}
 
     def renumbered(need: Need) -> Need:

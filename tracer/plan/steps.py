@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import IntEnum
 
 from tracer.findings import Finding, Target
-from tracer.names import About, DeterministicMode, GeneratorKind, SeedOrigin, Verdict
+from tracer.names import About, Cause, DeterministicMode, GeneratorKind, SeedOrigin, Verdict
 from tracer.tables.settings.declared import DECLARED, MODE, SEEDS, Place
-from tracer.trace.records import ORIGIN, kind_drawn_from
+from tracer.trace.records import ORIGIN, SEEDED_AT, kind_drawn_from
 
 
 class Step(IntEnum):
@@ -57,10 +57,13 @@ def step_of(finding: Finding, target: Target) -> Step:
     if is_settled(finding):
         names = {STEP_OF_SETTING.get(name, Step.SETTING) for name in finding.sets}
         return next((step for step in _CLOSES_FIRST if step in names), Step.MODE)
-    if finding.about in (About.MEMORY, About.OVERLAP):
+    if finding.about in (About.MEMORY, About.OVERLAP) or (
+        finding.cause is Cause.UNINITIALIZED_MEMORY and finding.verdict in _AT_RISK
+    ):
         return Step.MEMORY
     passed = kind_drawn_from(finding.facts) is GeneratorKind.PASSED and finding.facts.get(ORIGIN) in _LEFT_TO_CHANCE
-    if finding.about is About.GENERATOR or passed:  # a generator of the program's that is not known to repeat
+    # A generator of the program's that is not known to repeat, or a line of its own that leaves one to the machine.
+    if finding.about is About.GENERATOR or passed or seeded_by_line(finding):
         return Step.SEED if finding.verdict is not Verdict.UNKNOWN else Step.UNKNOWN
     verdicts = (finding.verdict,) if is_mode_on(target) else (finding.verdict, finding.deterministic_mode)
     if Verdict.RAISES in verdicts:
@@ -70,8 +73,22 @@ def step_of(finding: Finding, target: Target) -> Step:
     return Step.UNKNOWN if Verdict.UNKNOWN in verdicts else Step.NOTHING
 
 
+def seeded_by_line(finding: Finding) -> str:
+    """The program's own line that leaves to the machine what ``finding`` draws from; a seed before it is undone."""
+    if finding.about is About.CALL and finding.facts.get(ORIGIN) == SeedOrigin.MACHINE.value:
+        return str(finding.facts.get(SEEDED_AT, ""))
+    is_seed = finding.about is About.GENERATOR and finding.facts.get("seed.number", "none") != "none"
+    return finding.location if is_seed else ""
+
+
 def is_settled(finding: Finding) -> bool:
-    """Do the planned settings and seeds leave nothing of ``finding`` to do?"""
+    """Do the planned settings and seeds leave nothing of ``finding`` to do?
+
+    Of unwritten memory they leave everything: deterministic mode fills it, with NaN where there is one, and runs agree
+    on a wrong result.
+    """
+    if finding.cause is Cause.UNINITIALIZED_MEMORY and finding.verdict not in _GOOD:
+        return False
     if finding.planned is None:
         # Seeding does not change that the result hangs on a seed.
         return _hangs_on_a_seed(finding) and any(name.startswith("seed.") for name in finding.sets)

@@ -46,6 +46,12 @@ class ReportView:
     """Several runs that were compared, this report being on the first of them; ``None`` where there was one."""
 
     @property
+    def diverged(self) -> bool:
+        """Were several runs compared, and did some differ, under the program's own settings or the plan's?"""
+        runs = (self.repeated, self.repeated.as_it_stands) if self.repeated is not None else ()
+        return any(repeated is not None and not repeated.agrees for repeated in runs)
+
+    @property
     def findings(self) -> tuple[Finding, ...]:
         """What is not plainly deterministic, worst first."""
         return self.judgement.findings
@@ -81,7 +87,12 @@ class ReportView:
             roots = (*self.repeated.roots, *(unplanned.roots if unplanned is not None else ()))
             seen |= {(root.op, root.phase, root.location) for root in roots}
         plan = make_plan(self.judgement)
-        return seen_first(plan, self.findings, seen) if seen else plan
+        plan = seen_first(plan, self.findings, seen) if seen else plan
+        if self.repeated is None:
+            return plan
+        from tracer.plan.next_steps import next_steps
+
+        return next_steps(self.repeated, plan, self.findings)
 
     @property
     def planned_settings(self) -> dict[str, FactValue]:

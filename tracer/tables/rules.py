@@ -89,6 +89,8 @@ class Rule(Cased, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_de
     """Names that users and documents use."""
     needs: tuple[Prerequisite, ...] = ()
     """What must hold as well for ``remedy`` to work."""
+    shell: tuple[str, ...] = ()
+    """Variables, ``NAME=VALUE``, that with deterministic mode are all of ``remedy``: one change for all calls."""
     workspace: str = ""
     """The value of ``CUBLAS_WORKSPACE_CONFIG`` that it asks for, where the usual one will not do."""
     rewriting: Rewriting | None = None

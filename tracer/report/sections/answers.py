@@ -33,6 +33,7 @@ from tracer.report.words import (
 from tracer.tables.versions import reviewed_in_words
 
 if TYPE_CHECKING:
+    from tracer.divergence.repeated import Repeated
     from tracer.report.view import ReportView
 
 #: Causes by which a conditional call hangs on its data; by others it hangs on the machine or its settings.
@@ -155,6 +156,8 @@ def _headline(report: ReportView) -> tuple[Verdict, str]:
             Verdict.CONDITIONAL: f"Two runs can differ {condition(report)}",
         }
         return verdict, f"{risk[verdict]}{'; no optimizer step was recorded' if untrained else ''}"
+    if report.diverged:
+        return Verdict.NONDETERMINISTIC, "Runs differed where the tables know of no risk"
     if judgement.nothing_computed or untrained:
         return Verdict.UNKNOWN, NOTHING_COMPUTED if judgement.nothing_computed else untrained
     if judgement.meta_calls:  # also where these count as deterministic, being judged for their own device
@@ -256,6 +259,10 @@ def _can_runs_differ(report: ReportView) -> said.Card:
         worst = min((finding.verdict for finding in process), key=SEVERITY.index)
         figures.append(said.Figure(len(process), "of the process", worst))
     question = "Can two runs of my step differ, and because of which lines of mine?"
+    if report.diverged and report.repeated is not None:
+        from tracer.report.sections.runs import repeated_headline
+
+        return said.Card(question, f"Yes, runs of it did. {repeated_headline(report.repeated)}.", tuple(figures))
     return said.Card(question, _can_differ_sentence(report), tuple(figures))
 
 
@@ -376,7 +383,9 @@ def _what_to_change(report: ReportView) -> said.Card:
         else:
             by_hand += 1
     settled = sum(change.closes for change in closing) - unknown
-    if not met(report):
+    if report.diverged and report.repeated is not None:
+        sentence = _after_runs(report, report.repeated)
+    elif not met(report):
         sentence = "Record a step first: no op ran while recording."
     elif not report.findings:
         sentence = "Nothing: no change is known that would help. The proof is two runs from one seed, compared."
@@ -402,6 +411,17 @@ def _what_to_change(report: ReportView) -> said.Card:
     )
     question = "What exactly do I change so that it is reproducible, and is the proof there?"
     return said.Card(question, sentence, figures)
+
+
+def _after_runs(report: ReportView, repeated: Repeated) -> str:
+    """What to change once runs differed."""
+    if repeated.agrees:
+        return "The plan's settings: the runs agree under them, which is no proof."
+    seen = sum(bool(change.roots) for change in report.plan)
+    first = f", first at {report.plan[0].where}" if report.plan and report.plan[0].where else ""
+    others = sum(not change.roots for change in report.plan)
+    beside = f"; {plural(others, 'further change')} for what may differ" if others else ""
+    return f"{plural(seen, 'change')} for what was seen to differ{first}{beside}. Then run `tracer repeat` again."
 
 
 def _most(risky: list[Finding]) -> str:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tracer.report.view import ReportView
 
 _NOTHING = "Nothing that was recorded asks for a change"
+_AFTER_RUNS = "First what runs were seen to differ by, root for root; then what else can make them differ."
+_SEEN_ONLY = "What the runs differ by stands above; the tables know of no change for it."
 _FEWEST = "The fewest changes that remove the most, in the order in which to make them."
 
 
@@ -23,8 +25,13 @@ def plan(report: ReportView, reader: Reader) -> Section | None:
     if not report.plan and not reader.is_whole:
         return None
     shown, left_out = first(report.plan, reader.changes)
-    lead = _FEWEST if any(change.closes for change in report.plan) else f"{_NOTHING}; what follows is a suggestion."
-    blocks: tuple[said.Block, ...] = (said.lead(lead if shown else f"{_NOTHING}."),) if reader.is_whole else ()
+    lead = f"{_NOTHING}; what follows is a suggestion."
+    if report.diverged:
+        lead = _AFTER_RUNS
+    elif any(change.closes for change in report.plan):
+        lead = _FEWEST
+    nothing = _SEEN_ONLY if report.diverged else f"{_NOTHING}."
+    blocks: tuple[said.Block, ...] = (said.lead(lead if shown else nothing),) if reader.is_whole else ()
     if shown:
         blocks += (said.Steps(tuple(map(step_of_plan, shown)), left_out),)
     return Section(anchor="plan", title="What to change", label="Plan", blocks=blocks)
@@ -45,16 +52,24 @@ def step_of_plan(change: Change) -> said.Step:
 
 def is_suggestion(change: Change) -> bool:
     """Does ``change`` close nothing, nor help another to? It only saves time."""
-    return not change.closes and not change.sets
+    return not change.closes and not change.sets and not change.roots
 
 
 def worth(change: Change) -> str:
     """What ``change`` is worth: ``closes 2 findings, 24 calls``."""
+    if not change.closes and change.roots:
+        return f"for {_roots(change)}"
     if not change.closes:
         return "a suggestion: it closes no finding" if is_suggestion(change) else "needed with the others"
     calls = f", {plural(change.calls, 'call')}" if change.calls else ""
     seen = f", {change.seen:,} of them seen to differ" if change.seen else ""
-    return f"closes {plural(change.closes, 'finding')}{seen}{calls}"
+    roots = f"; for {_roots(change)}" if change.roots else ""
+    return f"closes {plural(change.closes, 'finding')}{seen}{calls}{roots}"
+
+
+def _roots(change: Change) -> str:
+    """``root 2``, ``roots 1 to 3``, as the runs' section numbers them."""
+    return f"root{'s' * (len(change.roots) > 1)} {_ranges(change.roots)}"
 
 
 def needs_in_words(change: Change) -> list[str]:
@@ -79,5 +94,9 @@ def _in_words(need: Need) -> str:
 
 def _numbered(changes: Sequence[int]) -> str:
     """``change 3``, ``changes 3 and 5 to 8``."""
-    parts = [f"{run[0]} to {run[-1]}" if len(run) > 2 else " and ".join(map(str, run)) for run in consecutive(changes)]
-    return f"change{'s' * (len(changes) > 1)} {joined(parts)}"
+    return f"change{'s' * (len(changes) > 1)} {_ranges(changes)}"
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    parts = [f"{run[0]} to {run[-1]}" if len(run) > 2 else " and ".join(map(str, run)) for run in consecutive(numbers)]
+    return joined(parts)

@@ -108,7 +108,7 @@ def _repeated(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
     if picture is not None:
         yield said.Picture("calls-strip", picture)
     if not shown.agrees:
-        yield from _compared(found, _in_order(shown), ("run 1", shown.second), reader)
+        yield from _compared(found, shown.numbered, ("run 1", shown.second), reader)
     elif found.settings:
         yield _changed(found.settings)
     if repeated.held or repeated.not_held:
@@ -120,14 +120,6 @@ def _repeated(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
             yield said.quiet(_ARMS)
         columns = said.columns("Arm", "Changed", "Showed", brief="Arm", long="Showed")
         yield said.Table(columns, tuple(_arm(*arm) for arm in repeated.arms.items()), noun="arm")
-
-
-def _in_order(repeated: Repeated) -> list[Root]:
-    """The roots of the comparison that is drawn, whose numbers its marks bear, then those that others showed."""
-    roots = {root.key[1:]: root for root in repeated.roots}
-    drawn = [roots.get(root.key[1:], root) for root in repeated.divergence.roots]
-    drawn_keys = {root.key[1:] for root in drawn}
-    return [*drawn, *(root for root in repeated.roots if root.key[1:] not in drawn_keys)]
 
 
 def _counts(found: Divergence) -> str:

@@ -6,6 +6,7 @@ What is worth saying of their values is in ``environment.toml``; what only a row
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -115,8 +116,14 @@ class Setting(NamedTuple):
         return "" if value in self.values else f"one of {', '.join(map(str, self.values))}"
 
 
+#: Variables that Python reads before a script's first line, which so comes too late to set them.
+READ_BY_PYTHON = ("PYTHONHASHSEED",)
+
+
 def variable_line(name: str, value: FactValue) -> str:
-    """The line of a program that sets an environment variable."""
+    """The line of a program that sets an environment variable; of a shell, for one that Python reads at its start."""
+    if name in READ_BY_PYTHON:
+        return f"export {name}={shlex.quote(str(value))}"
     return f"os.environ[{literal(name)}] = {literal(str(value))}"
 
 

@@ -1,0 +1,260 @@
+"""Runs that diverged -> what to change next: for each root, each hold that explains, each input that differs.
+
+A change of the judgement's plan that closes a finding at a root is that root's; every other root gets one of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from tracer.divergence.causes import RootCause, Shows
+from tracer.divergence.model import Outside, Reason, Root
+from tracer.divergence.outside import is_always_another
+from tracer.divergence.repeated import Repeated
+from tracer.findings import Change, Finding, Need
+from tracer.names import About, NumberSource, OutsideKind
+from tracer.trace.values import ValueKind
+
+#: Inputs that get a change of their own.
+_MOST_INPUTS = 8
+
+#: Causes that the tables speak of, so that the remedy of a finding at a root is the root's.
+_OF_TABLES = (
+    RootCause.KERNEL,
+    RootCause.SETTING,
+    RootCause.DRAW,
+    RootCause.UNWRITTEN_MEMORY,
+    RootCause.COLLECTIVE,
+)
+_SOURCES = {
+    NumberSource.CLOCK: "the clock",
+    NumberSource.PROCESS_ID: "the process id",
+    NumberSource.ENTROPY: "the system's random numbers",
+    NumberSource.HASH: "the hash of a text",
+    NumberSource.ADDRESS: "an object's address",
+}
+_SEED_ALL = (
+    "Call `torch.manual_seed(0)` at the top of the script; `random.seed(0)` and `numpy.random.seed(0)` too, where these"
+    " are drawn from"
+)
+#: How each kind of input is made the same in every run.
+_SAME_INPUT: Mapping[OutsideKind, str] = {
+    OutsideKind.FILE: "Read a fixed copy of it, which no run writes",
+    OutsideKind.DIRECTORY: "Sort what it lists, and let no run add to it",
+    OutsideKind.DATABASE: "Read a fixed copy of it, in a fixed order",
+    OutsideKind.PROGRAM: "Run it once, keep what it answers in a file, and read that",
+    OutsideKind.LIBRARY: "Load the same build of it in every run",
+    OutsideKind.CONNECTION: "Fetch the data once, keep it in a file, and read that",
+    OutsideKind.VARIABLE: "Export one value of it in the shell that starts the script",
+    OutsideKind.USER: "Make nothing of the step hang on the user's name",
+    OutsideKind.HOST: "Make nothing of the step hang on the host",
+}
+_OTHER_INPUT = "Pass the value in as an argument, or write it down and read it again"
+
+
+class _Step(NamedTuple):
+    """What to do about a root."""
+
+    title: str
+    remedy: str
+    where: str
+
+
+def next_steps(repeated: Repeated, plan: Sequence[Change] = (), findings: Sequence[Finding] = ()) -> tuple[Change, ...]:
+    """What runs that diverged ask for, then ``plan``, which is a judgement's; ``plan`` alone where they agree."""
+    if repeated.agrees:
+        return tuple(plan)
+    spoken: dict[int, list[int]] = {}
+    steps: dict[_Step, list[int]] = {}
+    for number, root in enumerate(repeated.numbered, 1):
+        change = _of_tables(root, repeated, plan, findings)
+        if change is not None:
+            spoken.setdefault(change.number, []).append(number)
+        else:
+            steps.setdefault(_step(root), []).append(number)
+    added = [*_held(repeated)]
+    added += (Change(number=0, **step._asdict(), roots=tuple(numbers)) for step, numbers in steps.items())
+    added += [*_inputs(repeated), *_left(repeated)]
+    closing = [replace(change, roots=tuple(spoken.get(change.number, ()))) for change in plan]
+    shift = len(added)
+
+    def moved(need: Need) -> Need:
+        return replace(need, changes=tuple(number + shift for number in need.changes))
+
+    return tuple(
+        replace(change, number=number, needs=tuple(map(moved, change.needs)))
+        for number, change in enumerate((*added, *closing), 1)
+    )
+
+
+def _of_tables(root: Root, repeated: Repeated, plan: Sequence[Change], findings: Sequence[Finding]) -> Change | None:
+    """The change of ``plan`` that closes a finding at ``root``; none whose settings were made and did not help."""
+    if root.cause not in _OF_TABLES:
+        return None
+    for change in plan:
+        is_made = change.sets and change.sets.items() <= repeated.sets.items()
+        if not is_made and any(_speaks_of(findings[position], root) for position in change.findings):
+            return change
+    return None
+
+
+def _speaks_of(finding: Finding, root: Root) -> bool:
+    if (finding.op, finding.phase, finding.location) == (root.op, root.phase, root.location):
+        return True
+    return (
+        root.cause is RootCause.DRAW and finding.about is About.GENERATOR and finding.name == f"generator {root.name}"
+    )
+
+
+def _held(repeated: Repeated) -> Iterator[Change]:
+    """What makes for good what made the runs agree."""
+    cause = repeated.cause
+    if cause is not None and cause.remedy:
+        first = repeated.first
+        yield Change(
+            number=0,
+            title=f"Remove what differs: runs agree when {cause.clause}",
+            remedy=f"{cause.remedy[:1].upper()}{cause.remedy[1:]}.",
+            where=_line(first) if first is not None else "the whole process",
+            roots=tuple(range(1, len(repeated.numbered) + 1)),
+        )
+
+
+def _line(root: Root) -> str:
+    return root.called_from or root.location or root.module or "place not recorded"
+
+
+def _step(root: Root) -> _Step:
+    """The next step for one root."""
+    line, reason = _line(root), root.reason
+    shows = reason.shows if reason is not None else None
+    op = root.region or root.op.removesuffix(".default")
+    if root.cause is RootCause.DRAW:
+        return _seed(root, reason)
+    if root.cause is RootCause.UNWRITTEN_MEMORY:
+        gave = root.earlier.location or root.earlier.called_from if root.earlier is not None else ""
+        how = "Take `torch.zeros` where `torch.empty` stands, or write all of it first"
+        return _Step(f"Write before reading in {op}", f"{how}.", gave or line)
+    if root.cause is RootCause.INPUT_DATA:
+        return _Step(*_data(root, reason), line)
+    if root.cause is RootCause.INITIAL_STATE:
+        what = f"{root.kind.value.replace('-', ' ') if root.kind is not None else 'state'} {root.name}".strip()
+        how = f"{_SEED_ALL}, before the model is built; or load the same checkpoint in every run"
+        return _Step(f"Begin every run with the same {what}", f"{how}.", line)
+    if root.cause is RootCause.ARGUMENT:
+        taken = [f"`{one.what}` at {one.location}" for one in reason.taken] if reason is not None else []
+        source = f": it may come from {' or '.join(taken)}" if taken else ""
+        how = f"Compute it from what is the same in every run{source}"
+        if shows is Shows.OTHER_LAYOUT:
+            how = "Give the op one memory layout in every run: `.contiguous()` before it, and a fixed order of axes"
+        return _Step(f"Give {op} the same arguments in every run", f"{how}.", line)
+    if root.cause is RootCause.OUTSIDE_CHANGE:
+        how = "A NumPy array, a thread or a library that shares the memory writes to it: give the step a copy"
+        return _Step(f"Let nothing else write to what {op} reads", f"{how}.", line)
+    if root.cause is RootCause.STRUCTURE:
+        after = root.earlier
+        where = (after.called_from or after.location if after is not None else "") or line
+        how = "Look at the condition, the length or the order of the loop that decides which calls follow"
+        return _Step("Make the same calls in every run", f"{how}.", where)
+    if root.cause is RootCause.SETTING:
+        names = [setting.name for setting in reason.settings] if reason is not None else []
+        named = " and ".join(names[:3]) or "the settings that differ"
+        return _Step(f"Set {named} alike in every run", "Set it in the script, or in the shell that starts it.", line)
+    if root.cause is RootCause.COLLECTIVE:
+        how = "Record each rank of both runs with `tracer run --values`, and hold rank against rank with `tracer diff`"
+        return _Step(f"Find the rank that gives {op} something else", f"{how}.", line)
+    if root.cause is RootCause.KERNEL:
+        how = f"`tracer explain {root.op}` says what may be written instead and what deterministic mode does to it"
+        return _Step(f"Replace {op}, which does not repeat itself", f"{how}.", line)
+    if reason is not None and reason.threads:
+        how = "Wait for the threads before the call (`thread.join()`, `future.result()`), or give them a copy"
+        return _Step(f"Let no thread write to what {op} reads", f"{how}.", reason.threads[0])
+    how = "Run `tracer repeat --vary all` and compare which circumstances move it; record from the script's first line"
+    return _Step(f"Find out what {op} differs by", f"{how}.", line)
+
+
+def _seed(root: Root, reason: Reason | None) -> _Step:
+    """For a generator in another state: the line that seeds it, or that draws otherwise."""
+    line = _line(root)
+    if reason is None or reason.shows is Shows.DRAWN_AHEAD:
+        how = "How often and how much it draws hangs on something that differs: the data, a condition, a length"
+        return _Step(f"Draw alike from {root.name} in every run", f"{how}.", line)
+    seed = reason.seed
+    if seed is not None and (seed.source is not None or seed.first != seed.second):
+        stands = f" in place of {_SOURCES[seed.source]}" if seed.source is not None else ""
+        how = f"Seed with a number that stands in the code or the configuration{stands}"
+        return _Step(f"Change the line that seeds generator {root.name}", f"{how}.", seed.location or line)
+    if root.earlier is not None:
+        after = root.earlier.called_from or root.earlier.location
+        how = "Between this draw and the one before it something that is no recorded call seeded or moved the generator"
+        return _Step(f"Leave generator {root.name} alone after {root.earlier.op}", f"{how}.", after or line)
+    return _Step(f"Seed generator {root.name}", f"{_SEED_ALL}, before the first draw.", line)
+
+
+def _data(root: Root, reason: Reason | None) -> tuple[str, str]:
+    """For data that came in: whether their order differs, or they do."""
+    if reason is not None and reason.shows is Shows.BATCH:
+        if reason.elsewhere is not None:
+            how = "Give it a seeded generator, `generator=torch.Generator().manual_seed(0)`, and sort what it indexes"
+            return f"Fix the order of {root.name or 'the loader'}", f"{how}."
+        how = (
+            "The samples themselves differ. Draw in the data set from what is seeded for each sample or worker, and"
+            " give the loader `generator=torch.Generator().manual_seed(0)`"
+        )
+        return f"Fix the samples of {root.name or 'the loader'}", f"{how}."
+    if reason is not None and reason.shows in (Shows.OTHER_TENSORS, Shows.OTHER_TARGET):
+        return "Walk the tensors in one order", "Sort what comes out of a set, a dictionary of hashes or a directory."
+    how = "Seed what makes it (NumPy's generators have seeds of their own), sort what is listed, read fixed copies"
+    return f"Give the step the same data{f' ({root.name})' if root.name else ''}", f"{how}."
+
+
+def _inputs(repeated: Repeated) -> Iterator[Change]:
+    """What came from outside and differs, where that may matter to a root."""
+    differing = [one for one in repeated.outside if one.differs and not is_always_another(one)]
+    named = {id(one): one for root in repeated.numbered if root.reason is not None for one in root.reason.outside}
+    weak = [one for one in named.values() if is_always_another(one)]
+    for one in [*differing, *weak][:_MOST_INPUTS]:
+        keys = [
+            number
+            for number, root in enumerate(repeated.numbered, 1)
+            if root.reason is not None and any(_key(one) == _key(other) for other in root.reason.outside)
+        ]
+        yield Change(
+            number=0,
+            title=f"Take in the same in every run: it {one.kind.verb} {one.name or 'further ones'}",
+            remedy=f"{_same(one)}.",
+            where=one.called_from or one.location or "place not recorded",
+            roots=tuple(keys),
+        )
+
+
+def _key(one: Outside) -> tuple[object, ...]:
+    return one.kind, one.name, one.place
+
+
+def _same(one: Outside) -> str:
+    if one.by_first_run:
+        return "The run before wrote it: remove it before each run, or write each run into a folder of its own"
+    return _SAME_INPUT.get(one.kind, _OTHER_INPUT)
+
+
+def _left(repeated: Repeated) -> Iterator[Change]:
+    """Where all calls agree, and what the runs leave does not."""
+    if repeated.numbered or not repeated.ends:
+        return
+    end = repeated.ends[0]
+    of_training = end.kind not in (ValueKind.FILE, ValueKind.OUTPUT)
+    how = "Every recorded call agrees, so something else writes it: a process, a thread, a foreign kernel, `numpy`"
+    if not of_training:
+        how = (
+            "No recorded call differs: look for a clock, a name, an order or a number of the machine in what is written"
+        )
+    yield Change(
+        number=0,
+        title=f"Find what makes {end.kind.value.replace('-', ' ')} {end.name} another one",
+        remedy=f"{how}.",
+        where="beside the recorded calls" if of_training else "where it is written",
+    )
