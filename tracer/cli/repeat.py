@@ -161,10 +161,11 @@ def command(
         repeated = result.repeated
         written = write_repeated(repeated, result.report, folder, [one for one in wanted if one != "text"])
         if "text" in wanted:
+            from tracer.report.files.compared import plan_after
             from tracer.report.render.terminal import READER, drawn, printed
             from tracer.report.sections.runs import repeated_blocks
 
-            show(printed(drawn(repeated_blocks(repeated, READER))))
+            show(printed(drawn(repeated_blocks(repeated, READER, plan_after(repeated, result.report)))))
         files = ", ".join(map(str, written)) if written else f"recordings in {folder}"
         say(f"tracer: wrote {files}")
     if repeated.ended_by:

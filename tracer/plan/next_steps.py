@@ -75,25 +75,30 @@ def next_steps(repeated: Repeated, plan: Sequence[Change] = (), findings: Sequen
             spoken.setdefault(change.number, []).append(number)
         else:
             steps.setdefault(_step(root), []).append(number)
-    added = [*_held(repeated)]
-    added += (Change(number=0, **step._asdict(), roots=tuple(numbers)) for step, numbers in steps.items())
-    added += [*_inputs(repeated), *_left(repeated)]
     closing = [replace(change, roots=tuple(spoken.get(change.number, ()))) for change in plan]
-    shift = len(added)
+    # What hangs on another change keeps its place behind it.
+    leading = [change for change in closing if change.roots and not change.needs]
+    ordered = [
+        *_held(repeated),
+        *leading,
+        *(Change(number=0, **step._asdict(), roots=tuple(numbers)) for step, numbers in steps.items()),
+        *_inputs(repeated),
+        *_left(repeated),
+        *(change for change in closing if change not in leading),
+    ]
+    moved = {change.number: number for number, change in enumerate(ordered, 1)}
 
-    def moved(need: Need) -> Need:
-        return replace(need, changes=tuple(number + shift for number in need.changes))
+    def renumbered(need: Need) -> Need:
+        return replace(need, changes=tuple(sorted(moved[number] for number in need.changes)))
 
     return tuple(
-        replace(change, number=number, needs=tuple(map(moved, change.needs)))
-        for number, change in enumerate((*added, *closing), 1)
+        replace(change, number=number, needs=tuple(map(renumbered, change.needs)))
+        for number, change in enumerate(ordered, 1)
     )
 
 
 def _of_tables(root: Root, repeated: Repeated, plan: Sequence[Change], findings: Sequence[Finding]) -> Change | None:
     """The change of ``plan`` that closes a finding at ``root``; none whose settings were made and did not help."""
-    if root.cause not in _OF_TABLES:
-        return None
     for change in plan:
         is_made = change.sets and change.sets.items() <= repeated.sets.items()
         if not is_made and any(_speaks_of(findings[position], root) for position in change.findings):
@@ -102,11 +107,16 @@ def _of_tables(root: Root, repeated: Repeated, plan: Sequence[Change], findings:
 
 
 def _speaks_of(finding: Finding, root: Root) -> bool:
-    if (finding.op, finding.phase, finding.location) == (root.op, root.phase, root.location):
-        return True
-    return (
-        root.cause is RootCause.DRAW and finding.about is About.GENERATOR and finding.name == f"generator {root.name}"
-    )
+    """Is the finding about the call, or about what the root was seen to come from?"""
+    if finding.about is not About.CALL:
+        reason = root.reason
+        seed = reason.seed.location if reason is not None and reason.seed is not None else ""
+        sources = {seed, *(one.location for one in (reason.taken if reason is not None else ()))} - {""}
+        is_its_generator = root.cause is RootCause.DRAW and finding.name == f"generator {root.name}"
+        if finding.location in sources or is_its_generator:
+            return True
+    at = (finding.op, finding.phase, finding.location)
+    return root.cause in _OF_TABLES and at == (root.op, root.phase, root.location)
 
 
 def _held(repeated: Repeated) -> Iterator[Change]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,9 @@ from tracer.divergence.model import Divergence, Root
 from tracer.divergence.repeated import UNVARIED, Held, Repeated
 from tracer.errors import ReportError
 from tracer.files import write_whole
+from tracer.findings import Change
 from tracer.plain import json_text
+from tracer.plan.next_steps import next_steps
 from tracer.report.report import Report
 from tracer.report.sections.reasons import lack_of, why_of
 
@@ -34,13 +36,18 @@ def write_repeated(
     for name in wanted:
         path = folder / f"repeat.{name}"
         if name == "json":
-            data = json_text(repeated_json(repeated)).encode("utf-8")
+            data = json_text(repeated_json(repeated, plan_after(repeated, judged))).encode("utf-8")
         elif (report := judged()) is None:
             raise ReportError("run 1 left no trace, so there is no page", hint="ask for --format text,json")
         else:
             data = replace(report, repeated=repeated).to_html().encode("utf-8")
         written.append(write_whole(path, data, error=ReportError))
     return written
+
+
+def plan_after(repeated: Repeated, report: Report | None) -> tuple[Change, ...]:
+    """What to change once runs were compared; without a report on the first, what they themselves ask for."""
+    return next_steps(repeated) if report is None else replace(report, repeated=repeated).plan
 
 
 def divergence_json(found: Divergence) -> dict[str, Any]:
@@ -56,8 +63,8 @@ def divergence_json(found: Divergence) -> dict[str, Any]:
     return document | {name: value for name, value in rest.items() if name not in document}
 
 
-def repeated_json(repeated: Repeated) -> dict[str, Any]:
-    """The result of several runs, as ``repeat.json`` holds it."""
+def repeated_json(repeated: Repeated, plan: Sequence[Change] = ()) -> dict[str, Any]:
+    """The result of several runs, as ``repeat.json`` holds it; ``plan``: what to change."""
     found = repeated.divergence
     document = _leading(
         agrees=repeated.agrees,
@@ -86,6 +93,7 @@ def repeated_json(repeated: Repeated) -> dict[str, Any]:
         "structure": found.structure,
         "settings": repeated.settings,
         "sets": repeated.sets,
+        "plan": plan,
         **({"not_restored": repeated.not_restored} if repeated.not_restored else {}),
     }
     document |= msgspec.to_builtins(rest)

@@ -10,12 +10,15 @@ import msgspec
 from tracer.divergence.end_states import OF_TRAINING
 from tracer.divergence.model import Changed, Divergence, EndState, NotRestored, Parting, Place, Replicas, Root
 from tracer.divergence.repeated import UNVARIED, Held, Outcome, Repeated
+from tracer.findings import Change
 from tracer.names import Phase, Verdict
 from tracer.plan import name_of
+from tracer.plan.next_steps import next_steps
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.sections.calls_strip import picture_of
 from tracer.report.sections.outside_of_runs import between_runs
+from tracer.report.sections.plan import step_of_plan
 from tracer.report.sections.reasons import lack_of, why_of
 from tracer.report.words import plural
 from tracer.trace.values import ValueKind
@@ -47,6 +50,8 @@ _ARMS = (
     "Each arm is one more run, held against run 1. What differs in an arm alone is sensitive to it; what differs"
     " unvaried is the program itself."
 )
+#: Next steps that a text lists; the JSON has all.
+_MOST_STEPS = 6
 #: Roots and places that are listed.
 _MOST = 60
 _BOTH = ("first", "second")
@@ -71,9 +76,19 @@ def what_happened(repeated: Repeated, reader: Reader) -> Section:
     return Section(anchor="parting", title="What happened", blocks=tuple(_repeated(repeated, reader)))
 
 
-def repeated_blocks(repeated: Repeated, reader: Reader) -> tuple[said.Block, ...]:
-    """The same without a report on the first run: what happened stands first."""
-    return (said.Paragraph(f"{repeated_headline(repeated)}.", said.Tone.STRONG), *_repeated(repeated, reader))
+def repeated_blocks(repeated: Repeated, reader: Reader, plan: Sequence[Change] | None = None) -> tuple[said.Block, ...]:
+    """The same without a report on the first run: what happened stands first, then what to change.
+
+    ``plan``: that of the report on the first run, which has the next steps; ``None`` where there is no such report.
+    """
+    happened = (said.Paragraph(f"{repeated_headline(repeated)}.", said.Tone.STRONG), *_repeated(repeated, reader))
+    if repeated.agrees:
+        return happened
+    changes = [
+        change for change in (next_steps(repeated) if plan is None else plan) if not change.closes or change.roots
+    ]
+    shown, left_out = first(changes, reader.changes or _MOST_STEPS)
+    return (*happened, said.Heading("What to change"), said.Steps(tuple(map(step_of_plan, shown)), left_out))
 
 
 def divergence_blocks(found: Divergence, reader: Reader) -> tuple[said.Block, ...]:
