@@ -90,7 +90,7 @@ class ReportView:
         plan = seen_first(plan, self.findings, seen) if seen else plan
         if self.repeated is None:
             return plan
-        from tracer.plan.next_steps import next_steps
+        from tracer.divergence.next_steps import next_steps
 
         return next_steps(self.repeated, plan, self.findings)
 

@@ -157,15 +157,15 @@ def test_wrong_usage_is_one_line(tracer: Command, args: tuple[str, ...], said: s
 
 
 def test_under_the_plans_settings_what_parted_agrees_and_one_sentence_says_both(tracer: Command) -> None:
-    Path("unseeded.py").write_text("import torch\ntorch.seed() if torch.initial_seed() else 0\nx = torch.rand(4) + 1\n")
+    Path("unseeded.py").write_text("import random\nimport torch\nx = torch.ones(4) + random.random()\n")
     done = tracer("repeat", "--settings", "planned", "--format", "text,json", "unseeded.py")
     assert done.code == 0, done.err + done.out
     said = " ".join(done.out.split())
-    assert "As you have it the runs part at unseeded.py:3 (aten.rand, by a random draw)" in said
+    assert "As you have it the runs part at unseeded.py:3 (aten.add.Tensor, by a number among its arguments)" in said
     assert "under the plan they agree in all" in said
     told = json.loads(Path("repeat/repeat.json").read_text())
     assert told["agrees"]
-    assert told["sets"] == {"seed.torch": True}
+    assert told["sets"] == {"seed.python": True}
     assert not told["as_it_stands"]["agrees"]
     assert Path("repeat/planned-2.values").is_file()
 

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from tracer.divergence.model import Divergence, Root
+from tracer.divergence.next_steps import next_steps
 from tracer.divergence.repeated import UNVARIED, Held, Repeated
 from tracer.errors import ReportError
 from tracer.files import write_whole
 from tracer.findings import Change
 from tracer.plain import json_text
-from tracer.plan.next_steps import next_steps
 from tracer.report.report import Report
 from tracer.report.sections.reasons import lack_of, why_of
 

@@ -9,11 +9,11 @@ import msgspec
 
 from tracer.divergence.end_states import OF_TRAINING
 from tracer.divergence.model import Changed, Divergence, EndState, NotRestored, Parting, Place, Replicas, Root
+from tracer.divergence.next_steps import next_steps
 from tracer.divergence.repeated import UNVARIED, Held, Outcome, Repeated
 from tracer.findings import Change
 from tracer.names import Phase, Verdict
 from tracer.plan import name_of
-from tracer.plan.next_steps import next_steps
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.sections.calls_strip import picture_of

@@ -12,11 +12,11 @@ from tests.runner.repeated.comparisons import divergence, repeated, root
 from tests.support.build import finding, judgement, process_finding, report
 from tracer.divergence.causes import RootCause, Shows
 from tracer.divergence.model import EndState, Outside, Place, Reason, Seed, Taken
+from tracer.divergence.next_steps import next_steps
 from tracer.divergence.repeated import Held
 from tracer.findings import Change
 from tracer.names import About, NumberSource, OutsideKind, Phase
 from tracer.plan import make_plan
-from tracer.plan.next_steps import next_steps
 from tracer.report.files.compared import plan_after, repeated_json
 from tracer.trace.values import ValueKind
 
