@@ -114,7 +114,7 @@ def test_runs_that_agree_ask_for_nothing() -> None:
 def test_after_a_divergence_nothing_says_that_all_is_well(cause: RootCause) -> None:
     runs = repeated(divergence(root(41, cause)))
     said = replace(report(clean=24), repeated=runs)
-    plan = plan_after(runs, report(clean=24))
+    plan = plan_after(runs, lambda: report(clean=24))
     assert plan
     texts = (said.to_html(), said.to_text(), said.to_json(), str(repeated_json(runs, plan)))
     assert not [found for text in texts if (found := CALM.search(text))]

@@ -29,7 +29,7 @@ def write_repeated(
 ) -> list[Path]:
     """Write what is ``wanted`` of ``json`` and ``html`` into ``folder``, and return the paths.
 
-    ``judged`` gives the report on the first run, which only the page needs.
+    ``judged`` gives the report on the first run, which only the page and the plan of runs that differ need.
     Raises ``ReportError`` in one line for what cannot be written, and for a page where the first run left no trace.
     """
     written = []
@@ -45,8 +45,11 @@ def write_repeated(
     return written
 
 
-def plan_after(repeated: Repeated, report: Report | None) -> tuple[Change, ...]:
-    """What to change once runs were compared; without a report on the first, what they themselves ask for."""
+def plan_after(repeated: Repeated, judged: Callable[[], Report | None]) -> tuple[Change, ...]:
+    """What to change once runs differed; without a report on the first, what they themselves ask for."""
+    if repeated.agrees:
+        return ()
+    report = judged()
     return next_steps(repeated) if report is None else replace(report, repeated=repeated).plan
 
 
