@@ -91,8 +91,7 @@ class Session:
         """What records; torch is imported with it."""
         from tracer import __version__
         from tracer.recording.recorder import Recorder
-        from tracer.tables.compilers import compiled_facts
-        from tracer.tables.loading import named_variables, required_facts
+        from tracer.tables.asked import compiled_facts, named_variables, required_facts
 
         recorder = Recorder(
             self._model,

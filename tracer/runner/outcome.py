@@ -77,7 +77,7 @@ class ScriptRecording:
         from tracer.recording.process.outside import OUTSIDE, modules_watched
         from tracer.recording.process_watch import ProcessWatch
         from tracer.recording.randomness.host_generators import HOST
-        from tracer.tables.loading import named_variables
+        from tracer.tables.asked import named_variables
 
         self._watch = ProcessWatch(Sites(), named_variables(), from_start=True)
         self._watch.enter()

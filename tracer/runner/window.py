@@ -17,7 +17,7 @@ from tracer.recording.process.environment import capture_environment
 from tracer.recording.torch_private import seams
 from tracer.runner.steps import Steps, WindowComplete
 from tracer.session import Session
-from tracer.tables.loading import named_variables
+from tracer.tables.asked import named_variables
 from tracer.trace.records import Environment
 
 _OTHER_THREAD = "optimizer steps ended on another thread, which is not recorded"

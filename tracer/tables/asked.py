@@ -1,0 +1,74 @@
+"""What the tables ask of a recorder, facts of ops and environment variables, without reading a table.
+
+``asked.json`` is made from the tables (``python -m tracer.tables.lint.asking``) and bears the digest of their text.
+Where a table has changed since, the tables themselves are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+
+import msgspec
+import xxhash
+
+_FOLDER = Path(__file__).parent
+FILE = _FOLDER / "asked.json"
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a recorder notes because the tables ask for it."""
+
+    tables: str
+    """The digest of the tables that the rest was made from."""
+    variables: frozenset[str]
+    """Environment variables that may be noted, and no others."""
+    facts: dict[str, frozenset[str]]
+    """Op, as rules spell it, to the facts that are read for it, beside the common ones."""
+
+
+def digest_of_tables() -> str:
+    """Of the names and the text of all tables."""
+    digest = xxhash.xxh3_128()
+    for path in sorted(_FOLDER.glob("*.toml")):
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def asked_by_tables() -> Asked:
+    """The same, from the tables themselves."""
+    from tracer.tables.loading import named_variables as variables
+    from tracer.tables.loading import required_facts as facts
+
+    return Asked(tables=digest_of_tables(), variables=variables(), facts=dict(facts()))
+
+
+@cache
+def _asked() -> Asked:
+    try:
+        known = msgspec.json.decode(FILE.read_bytes(), type=Asked)
+        if known.tables == digest_of_tables():
+            return known
+    except (OSError, msgspec.DecodeError):
+        pass
+    return asked_by_tables()
+
+
+def required_facts() -> Mapping[str, frozenset[str]]:
+    """As ``tracer.tables.loading.required_facts``."""
+    return MappingProxyType(_asked().facts)
+
+
+def named_variables() -> frozenset[str]:
+    """As ``tracer.tables.loading.named_variables``."""
+    return _asked().variables
+
+
+def compiled_facts() -> Mapping[str, frozenset[str]]:
+    """As ``tracer.tables.compilers.compiled_facts``, which reads the tables: only compiled code asks for it."""
+    from tracer.tables import compilers
+
+    return compilers.compiled_facts()

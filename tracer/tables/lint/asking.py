@@ -1,0 +1,17 @@
+"""``python -m tracer.tables.lint.asking`` writes ``asked.json`` anew: what the tables ask of a recorder."""
+
+from __future__ import annotations
+
+from tracer.plain import json_text
+from tracer.tables.asked import FILE, asked_by_tables
+
+
+def asked_text() -> str:
+    """What the file holds, in one order."""
+    asked = asked_by_tables()
+    facts = {op: sorted(keys) for op, keys in sorted(asked.facts.items())}
+    return json_text({"tables": asked.tables, "variables": sorted(asked.variables), "facts": facts}) + "\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(asked_text(), encoding="utf-8")
