@@ -235,6 +235,8 @@ class _Series:
         if one is Circumstance.FOLDER:
             if found is None or found.is_too_large:
                 return "the working directory holds too many files to be copied"
+            if lost := found.lost():
+                return f"{lost} was changed by a run, and is too large to be put back"
             return "" if found.changed() else "no run changed anything in the working directory"
         return ""
 
@@ -386,7 +388,7 @@ class _HeldRuns:
 
     def __init__(self, series: _Series, comparing: Comparing, found: Snapshot | None) -> None:
         self._series, self._comparing, self._found = series, comparing, found
-        self._in_copies = found is not None and not found.is_too_large and found.changed()
+        self._in_copies = found is not None and not found.is_too_large and not found.lost() and found.changed()
         self._used: Path | None = None
         self._count = 0
         self._limit = 3 * series.longest + _PATIENCE
@@ -437,7 +439,8 @@ class _HeldRuns:
         """Why the run is no proof; empty where it is one."""
         if run.stopped:
             return f"a run was ended that took more than {self._limit:.0f} seconds"
-        if run.code not in {one.code for one in self._series.runs if not one.held and one.arm == UNVARIED}:
+        codes = {one.code for one in self._series.runs if not one.held and one.arm == UNVARIED}
+        if run.code and run.code not in codes:
             return f"the script ends with exit code {run.code} then"
         return "nothing was recorded" if recording is None else self._comparing.other_calls(recording)
 

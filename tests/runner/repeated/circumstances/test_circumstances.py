@@ -11,6 +11,7 @@ import torch
 from tests.support.command import process
 from tracer import DeterminismTracer
 from tracer.runner.repeated.circumstances import memory
+from tracer.runner.repeated.circumstances.folder import MOST_OF_A_FILE, Snapshot
 
 if not hasattr(os, "fork"):
     pytest.skip("circumstances are tried in forks", allow_module_level=True)
@@ -148,3 +149,167 @@ def test_filling_a_devices_memory_is_no_call_of_the_program(monkeypatch: pytest.
         memory._fill_device(1)
     assert len(filled) == memory._SMALL_BLOCKS
     assert [group.op for group in tracer.trace.calls] == ["aten.ones.default"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A working directory with a small file, a large one, a link, a folder and what is linked as a whole."""
+    here = tmp_path / "here"
+    (here / "data").mkdir(parents=True)
+    (here / ".git").mkdir()
+    (here / "data" / "small.txt").write_text("found")
+    (here / "large.bin").write_bytes(bytes(MOST_OF_A_FILE + 1))
+    (here / "link.txt").symlink_to("data/small.txt")
+    return here
+
+
+def snapshot(folder: Path) -> Snapshot:
+    scratch = folder.parent / "scratch"
+    scratch.mkdir()
+    return Snapshot(folder, folder / "repeat", scratch)
+
+
+def test_a_copy_has_what_the_first_run_found_and_nothing_that_a_run_left(folder: Path) -> None:
+    found = snapshot(folder)
+    assert not found.changed()
+    (folder / "repeat").mkdir()
+    assert not found.changed()
+    (folder / "data" / "small.txt").write_text("written")
+    (folder / "left.txt").touch()
+    assert found.changed()
+    copy = found.copy()
+    assert (copy / "data" / "small.txt").read_text() == "found"
+    assert not (copy / "left.txt").exists()
+    assert (copy / "link.txt").read_text() == "written"  # what it names lies outside the copy
+    assert (copy / "large.bin").is_symlink()
+    assert (copy / ".git").is_symlink()
+    (copy / "data" / "small.txt").write_text("by a run")
+    assert (found.copy() / "data" / "small.txt").read_text() == "found"
+    assert (folder / "data" / "small.txt").read_text() == "written"
+    assert not found.lost()
+
+
+def test_a_large_file_that_a_run_changed_cannot_be_put_back_and_is_named(folder: Path) -> None:
+    found = snapshot(folder)
+    (folder / "large.bin").write_bytes(b"other")
+    assert found.lost() == "large.bin"
+
+
+def test_a_folder_of_too_many_files_is_not_copied(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracer.runner.repeated.circumstances.folder.MOST_ENTRIES", 3)
+    found = snapshot(folder)
+    assert found.is_too_large
+    assert not list(found.root.iterdir())
+
+
+def test_a_clock_that_is_held_ticks_when_it_is_read_and_goes_on_while_somebody_sleeps(tmp_path: Path) -> None:
+    run(
+        """
+import datetime, queue, threading, time
+from tracer.runner.repeated.circumstances.clock import TICK, hold_clock
+from tracer.runner.repeated.circumstances.replacing import Replacements
+read, sleep, real, began = time.monotonic, time.sleep, datetime.datetime, time.perf_counter()
+replaced = Replacements()
+hold_clock(replaced, 1_700_000_000 * 10**9)
+tick = TICK / 10**9
+assert abs(time.time() - 1_700_000_000 - tick) < 1e-6
+assert time.time_ns() == 1_700_000_000 * 10**9 + 2 * TICK
+assert datetime.datetime.now(datetime.timezone.utc).timestamp() == 1_700_000_000 + 3 * tick
+assert isinstance(datetime.datetime.now(), real) and datetime.date.today().year == 2023
+before = time.perf_counter()
+time.sleep(0.2)
+assert abs(time.perf_counter() - before - 0.2 - tick) < 1e-6
+assert replaced.used == {"clock"}
+steps, until = 0, time.monotonic() + 1
+while time.monotonic() < until:
+    steps += 1
+assert steps in (99, 100)
+seen = []
+thread = threading.Thread(target=lambda: seen.append(time.time_ns()))
+thread.start()
+thread.join()
+assert seen == [1_700_000_000 * 10**9 + TICK]
+try:
+    queue.Queue().get(timeout=0.05)  # waits by the machine's clock
+except queue.Empty:
+    pass
+replaced.put_back()
+assert (time.monotonic, time.sleep, datetime.datetime) == (read, sleep, real)
+assert 0.2 < time.perf_counter() - began < 60
+""",
+        tmp_path,
+    )
+
+
+def test_the_systems_random_numbers_are_the_same_in_each_process_when_held(tmp_path: Path) -> None:
+    code = """
+import os, random, secrets, tempfile, uuid
+from tracer.runner.repeated.circumstances.entropy import hold_entropy
+from tracer.runner.repeated.circumstances.replacing import Replacements
+hold_entropy(Replacements(), is_new_process=True)
+import numpy, torch
+print(os.urandom(4), secrets.token_hex(2), uuid.uuid4(), uuid.uuid1(), os.getpid(), random.random())
+print(random.Random().random(), numpy.random.default_rng().random(), numpy.random.RandomState().rand())
+print(torch.rand(1), numpy.random.rand(), torch.seed(), torch.rand(1), os.path.basename(tempfile.mktemp()))
+random.seed(); print(random.random(), random.Random(5).random() == random.Random(5).random(), os.urandom(4))
+reading, writing = os.pipe()
+if not os.fork():
+    os.write(writing, os.urandom(4).hex().encode()); os._exit(0)
+print(os.read(reading, 99))
+"""
+    first, second = run(code, tmp_path), run(code, tmp_path)
+    assert first == second
+    assert len(set(first.split())) > 15
+
+
+def test_pools_threads_and_queues_answer_in_the_order_of_asking_when_held(tmp_path: Path) -> None:
+    run(
+        """
+import multiprocessing, os, queue, random, threading, time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from tracer.runner.repeated.circumstances.order import answer_in_order
+from tracer.runner.repeated.circumstances.replacing import Replacements
+replaced = Replacements()
+answer_in_order(replaced)
+
+def work(number):
+    time.sleep(random.random() / 50)
+    return number
+
+numbers = list(range(8))
+with ThreadPoolExecutor(4) as pool:
+    assert [one.result() for one in as_completed([pool.submit(work, number) for number in numbers])] == numbers
+    assert pool.submit(lambda: pool.submit(work, 1).result()).result() == 1  # which no worker is left for
+context = multiprocessing.get_context("fork")
+with context.Pool(4) as pool:
+    assert list(pool.imap_unordered(work, numbers)) == numbers
+with ProcessPoolExecutor(4, context) as pool:
+    assert [one.result() for one in as_completed([pool.submit(work, number) for number in numbers])] == numbers
+out, jobs, done = [], queue.Queue(), queue.Queue()
+threads = [threading.Thread(target=lambda number=number: out.append(work(number))) for number in numbers]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert out == numbers
+
+def serve():
+    while (job := jobs.get()) is not None:
+        done.put(work(job))
+
+workers = [threading.Thread(target=serve) for _ in range(3)]
+for worker in workers:
+    worker.start()
+for job in [*numbers, None, None, None]:
+    jobs.put(job)
+assert [done.get() for _ in numbers] == numbers
+both = threading.Barrier(2)  # threads that wait for each other go on
+pair = [threading.Thread(target=both.wait) for _ in range(2)]
+for thread in pair:
+    thread.start()
+for thread in pair:
+    thread.join()
+assert replaced.used == {"order"}
+""",
+        tmp_path,
+    )

@@ -79,7 +79,7 @@ def hold_entropy(replaced: Replacements, *, is_new_process: bool) -> None:
     if is_new_process:
         _seed_python(replaced, streams)
         replaced.when_imported("numpy.random", lambda: _seed_numpy(replaced, streams))
-    replaced.when_imported("torch", lambda: _hold_torch(replaced, streams))
+    replaced.when_imported("torch", lambda: _hold_torch(replaced, streams, is_new_process=is_new_process))
 
 
 def _number(streams: _Streams, size: int = 8, asker: str = "") -> int:
@@ -166,8 +166,14 @@ def _state_of(generators: Any) -> tuple[Any, ...]:
     return (key.tobytes(), position)
 
 
-def _hold_torch(replaced: Replacements, streams: _Streams) -> None:
+def _hold_torch(replaced: Replacements, streams: _Streams, *, is_new_process: bool) -> None:
     import torch
+
+    if is_new_process:  # torch seeds its default generator from the system as it is loaded
+        generator = torch.default_generator
+        generator.manual_seed(_number(streams, asker="torch") >> 1)
+        state = generator.get_state()
+        atexit.register(lambda: None if torch.equal(generator.get_state(), state) else replaced.note("entropy"))
 
     def seeded(seed: Callable[[int], object]) -> Callable[[], int]:
         def draw() -> int:

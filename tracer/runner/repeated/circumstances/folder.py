@@ -45,9 +45,8 @@ class Snapshot:
         found = list(self._entries())
         self.is_too_large = len(found) > MOST_ENTRIES
         self._entries_found = {entry.path: entry for entry in found[:MOST_ENTRIES]}
-        self.lost: tuple[str, ...] = ()
-        """Files that a run changed and that are too large to be put back, by their last copy."""
-        self._save()
+        if not self.is_too_large:
+            self._save()
 
     def changed(self) -> bool:
         """Did anything in the folder change since?"""
@@ -55,13 +54,24 @@ class Snapshot:
         then = {path: entry for path, entry in self._entries_found.items() if not entry.is_folder}
         return now != then
 
+    def lost(self) -> str:
+        """A file that a run changed, and that is too large to have been kept; empty where there is none."""
+        return next(
+            (
+                entry.path
+                for entry in self._entries_found.values()
+                if not (entry.is_folder or entry.is_linked or os.path.lexists(self._saved / entry.path))
+                and _stamp(self.folder / entry.path) != entry.stamp
+            ),
+            "",
+        )
+
     def copy(self) -> Path:
         """A fresh copy of the folder as it was found; beside it, an empty folder for temporary files."""
         self._copies += 1
         target = self.root / str(self._copies) / "d"
         target.mkdir(parents=True)
         temporary_of(target).mkdir()
-        lost = []
         for entry in self._entries_found.values():
             here, there, saved = self.folder / entry.path, target / entry.path, self._saved / entry.path
             if entry.is_folder and not entry.is_linked:
@@ -70,9 +80,6 @@ class Snapshot:
                 shutil.copy2(saved, there, follow_symlinks=False)
             else:
                 there.symlink_to(here)
-                if not entry.is_linked and _stamp(here) != entry.stamp:
-                    lost.append(entry.path)
-        self.lost = tuple(lost)
         return target
 
     def _save(self) -> None:
@@ -103,9 +110,8 @@ class Snapshot:
                     if entry.name in _IGNORED or os.path.join(self.folder, path) == self._output:
                         continue
                     is_folder = entry.is_dir(follow_symlinks=False)
-                    is_linked = entry.name in _LINKED or (
-                        is_folder and os.path.exists(os.path.join(entry, "pyvenv.cfg"))
-                    )
+                    is_elsewhere = os.path.exists(os.path.join(entry, "pyvenv.cfg")) or os.path.ismount(entry)
+                    is_linked = entry.name in _LINKED or (is_folder and is_elsewhere)
                     yield Entry(path, is_folder, is_linked, (0, 0, 0) if is_folder else _stamp(Path(entry.path)))
                     count += 1
                     if count > MOST_ENTRIES:

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tracer.runner.repeated.circumstances.replacing import Replacements, caller, caller_outside, is_of_library
@@ -137,23 +138,72 @@ def _one_pooled(replaced: Replacements) -> None:
 
 
 def _load_in_order(replaced: Replacements) -> None:
+    """A loader's workers load one after another, in the order in which they are asked, and so give their batches."""
+    import torch.utils.data
     from torch.utils.data import dataloader
+    from torch.utils.data._utils import fetch
 
     make: Callable[..., Any] = dataloader._MultiProcessingDataLoaderIter.__init__
+    rings: list[_Ring] = []
 
     @functools.wraps(make)
     def made(self: Any, loader: Any) -> None:
         replaced.use("order", caller_outside(_PASSING))
-        if getattr(loader, "in_order", True):
-            make(self, loader)
-            return
-        loader.in_order = True
+        rings[:] = [_Ring(loader.num_workers)]  # the workers are forked in here, and have it
+        in_order = getattr(loader, "in_order", True)
+        if not in_order:
+            loader.in_order = True
         try:
             make(self, loader)
         finally:
-            loader.in_order = False
+            rings.clear()
+            if not in_order:
+                loader.in_order = False
+
+    def in_turn(load: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(load)
+        def loaded(*args: Any, **named: Any) -> Any:
+            info = torch.utils.data.get_worker_info()
+            if info is None or not rings or rings[0].size != info.num_workers:
+                return load(*args, **named)
+            with rings[0].turn_of(info.id):
+                return load(*args, **named)
+
+        return loaded
 
     replaced.put(dataloader._MultiProcessingDataLoaderIter, "__init__", made)
+    for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
+        fetcher = getattr(fetch, name, None)
+        if fetcher is not None:
+            replaced.put(fetcher, "fetch", in_turn(fetcher.fetch))
+
+
+class _Ring:
+    """Whose turn it is among a loader's workers, which are asked one after another, but for those that have ended."""
+
+    def __init__(self, size: int) -> None:
+        import multiprocessing
+
+        context = multiprocessing.get_context("fork")
+        self.size = size
+        self._turns = [context.Semaphore(int(number == 0)) for number in range(size)]
+        self._ended = context.Array("b", size)
+        self._left = _MOST_OF_ALL
+
+    @contextmanager
+    def turn_of(self, number: int) -> Iterator[None]:
+        """Wait for the turn of worker ``number``, as long as there is patience, and pass it on."""
+        began = time.monotonic()
+        self._turns[number].acquire(timeout=max(0.0, min(self._left, _MOST_OF_ONE)))
+        self._left -= time.monotonic() - began
+        try:
+            yield
+        except StopIteration:
+            self._ended[number] = 1
+            raise
+        finally:
+            following = (*range(number + 1, self.size), *range(number + 1))
+            self._turns[next((one for one in following if not self._ended[one]), number)].release()
 
 
 class _Turns:
