@@ -205,7 +205,7 @@ def test_a_folder_of_too_many_files_is_not_copied(folder: Path, monkeypatch: pyt
 def test_a_clock_that_is_held_ticks_when_it_is_read_and_goes_on_while_somebody_sleeps(tmp_path: Path) -> None:
     run(
         """
-import datetime, queue, threading, time
+import datetime, os, queue, resource, threading, time
 from tracer.runner.repeated.circumstances.clock import TICK, hold_clock
 from tracer.runner.repeated.circumstances.replacing import Replacements
 read, sleep, real, began = time.monotonic, time.sleep, datetime.datetime, time.perf_counter()
@@ -220,6 +220,8 @@ before = time.perf_counter()
 time.sleep(0.2)
 assert abs(time.perf_counter() - before - 0.2 - tick) < 1e-6
 assert replaced.used == {"clock"}
+used = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+assert 0 < os.times().user - used < 2 * tick
 steps, until = 0, time.monotonic() + 1
 while time.monotonic() < until:
     steps += 1

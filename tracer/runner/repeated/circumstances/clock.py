@@ -10,6 +10,7 @@ from __future__ import annotations
 import copyreg
 import datetime
 import functools
+import os
 import sys
 import threading
 import time
@@ -74,6 +75,7 @@ def hold_clock(replaced: Replacements, began: int) -> None:
         return read
 
     _install(replaced, {name: since(began if name == "time" else _START) for name in _CLOCKS}, use)
+    _hold_usage(replaced, since(0), use)
     sleep = time.sleep
 
     def slept(seconds: float) -> None:
@@ -81,6 +83,28 @@ def hold_clock(replaced: Replacements, began: int) -> None:
         ticks.passed = getattr(ticks, "passed", 0) + int(seconds * 10**9)
 
     replaced.put(time, "sleep", slept)
+
+
+def _hold_usage(replaced: Replacements, clock: _Clock, use: _Use) -> None:
+    """What the process has used of the processor, and of the rest as if it had used nothing."""
+
+    def times() -> Any:
+        use(caller(sys._getframe(1)))
+        seconds = clock() / 1e9
+        return os.times_result((seconds, 0.0, 0.0, 0.0, seconds))
+
+    replaced.put(os, "times", times)
+    replaced.when_imported("resource", lambda: _hold_rusage(replaced, clock, use))
+
+
+def _hold_rusage(replaced: Replacements, clock: _Clock, use: _Use) -> None:
+    import resource
+
+    def getrusage(who: int) -> Any:
+        use(caller(sys._getframe(1)))
+        return resource.struct_rusage((clock() / 1e9, *(0,) * 15))
+
+    replaced.put(resource, "getrusage", getrusage)
 
 
 def _install(replaced: Replacements, clocks: Mapping[str, _Clock], use: _Use) -> None:
