@@ -316,7 +316,7 @@ class OutsideInput(Placed, frozen=True, kw_only=True, omit_defaults=True):
     order: str = ""
     """Digest of the order in which a directory's entries came."""
     is_partial: bool = False
-    """Is it a digest of parts, because the whole is too large?"""
+    """Is it a digest of parts: of a file that is too large, of a program or a socket whose answers were not seen?"""
     size: int = 0
     """Bytes of a file, entries of a directory, when it was taken in last."""
     modified: int = 0

@@ -242,7 +242,8 @@ class OutsideLog:
 
     def opened(self, name: str, call: Call) -> None:
         """A file was opened."""
-        path, mode = _path_of(call.first), _mode_of(name, call)
+        given = call.first if call.args else call.kwargs.get("file", call.kwargs.get("path"))
+        path, mode = _path_of(given), _mode_of(name, call)
         if not path or mode is None:
             return
         frame = self.reader(call.frame)
@@ -364,9 +365,10 @@ class OutsideLog:
         found = self.note(OutsideKind.PROGRAM, os.path.basename(words[0]), frame)
         if found is not None and answered and found.count > 1:  # it was counted as it started
             found.count -= 1
-        output = call.result if answered else words
-        if output != (None, None):
-            self._told(found, output)
+        has_output = answered and call.result != (None, None)
+        if found is not None and (has_output or not answered):
+            found.is_partial = not has_output
+            self._told(found, call.result if has_output else tuple(words))
 
     def connects(self, name: str, call: Call) -> None:
         """A socket is connected."""
@@ -375,7 +377,10 @@ class OutsideLog:
         if frame is None or address is None:
             return
         port = f"port {address[1]}" if isinstance(address, tuple) and len(address) > 1 else "a local socket"
-        self._told(self.note(OutsideKind.CONNECTION, port, frame), address)
+        found = self.note(OutsideKind.CONNECTION, port, frame)
+        if found is not None:
+            found.is_partial = True
+            self._told(found, address)
 
     def reads_variable(self, name: str, call: Call) -> None:
         """An environment variable is asked for."""
@@ -395,7 +400,7 @@ class OutsideLog:
     def _told(found: _Input | None, value: object) -> None:
         if found is not None and found.wants_more:
             key = machine_key()
-            found.add(_keyed(key, repr(value)), key=_name_of(key))
+            found.add(_keyed(key, value), key=_name_of(key))
 
 
 def _path_of(value: Any) -> str:
@@ -446,8 +451,13 @@ def machine_key() -> bytes:
     return hashlib.blake2b(f"{home.st_dev} {home.st_ino} {sys.platform}".encode()).digest()
 
 
-def _keyed(key: bytes, text: str) -> bytes:
-    return hashlib.blake2b(text.encode(errors="surrogateescape"), key=key, digest_size=16).digest()
+def _keyed(key: bytes, value: object) -> bytes:
+    hasher = hashlib.blake2b(key=key, digest_size=16)
+    for part in value if isinstance(value, tuple) else (value,):
+        text = part if isinstance(part, (bytes, str)) else repr(part)
+        hasher.update(text if isinstance(text, bytes) else text.encode(errors="surrogateescape"))
+        hasher.update(b"\0")
+    return hasher.digest()
 
 
 @cache
