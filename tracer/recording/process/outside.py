@@ -23,8 +23,6 @@ from functools import cache, partial
 from types import FrameType
 from typing import Any
 
-import xxhash
-
 from tracer.names import OutsideKind
 from tracer.recording.events import EventLog
 from tracer.recording.origin.sites import (
@@ -89,6 +87,13 @@ _OPEN, _READ, _CLOSE = os.open, os.read, os.close
 _Key = tuple[OutsideKind, str, Site, Site]
 
 
+def _xxhash() -> Any:
+    """Loaded with the first digest: a recording that takes nothing in loads nothing more."""
+    import xxhash
+
+    return xxhash
+
+
 class _Input:
     """One input while it is counted, or all further ones of a line."""
 
@@ -116,14 +121,14 @@ class _Input:
         self.values += 1
         self._key = key
         if self.is_rest:
-            self._sum = (self._sum + xxhash.xxh3_64_intdigest(value)) % 2**64
+            self._sum = (self._sum + _xxhash().xxh3_64_intdigest(value)) % 2**64
             return
-        self._hasher = self._hasher or xxhash.xxh3_64()
+        self._hasher = self._hasher or _xxhash().xxh3_64()
         self._hasher.update(value)
 
     def add_order(self, value: bytes) -> None:
         """Add one order of a directory's entries."""
-        self._order = self._order or xxhash.xxh3_64()
+        self._order = self._order or _xxhash().xxh3_64()
         self._order.update(value)
 
     @property
@@ -281,7 +286,7 @@ class OutsideLog:
 
     def _digest(self, descriptor: int, size: int) -> tuple[bytes, bool]:
         """Digest of a file's bytes, and whether that is of parts; its position stays where it is."""
-        hasher = xxhash.xxh3_64(size.to_bytes(8, "big"))
+        hasher = _xxhash().xxh3_64(size.to_bytes(8, "big"))
         if size <= min(_WHOLE, self._left):
             self._left -= size
             at = 0
