@@ -690,5 +690,8 @@ class ValueKind(Word):
     """Where a loader or sampler stands."""
     FILE = "file"
     """A file that the run wrote, when it ended; its position is 1 for what was appended to an older one."""
+    LOSS = "loss"
+    """What ``backward`` was called on, if that is one number: in place of a digest the bits of it as a double. Its
+    position counts those of one step, from 0."""
     OUTPUT = "output"
     """A line that Python printed to standard output: ``line 3``."""

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from tracer.divergence.end_states import OF_TRAINING, compare_ends
+from tracer.divergence.losses import compare_losses
 from tracer.divergence.matching.differing import Differences, differences
 from tracer.divergence.matching.following import Candidate, Following, follow
 from tracer.divergence.matching.pairing import Pairs, pair
@@ -91,6 +92,7 @@ def compare_recordings(
         outside=outside,
         resumed=resumed(pairs, begins, roots) if begins else None,
         replicas=replicas,
+        losses=compare_losses(one, two) if is_same_program else (),
         strip=strip(pairs, state),
         names=(first.name, second.name),
     )

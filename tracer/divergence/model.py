@@ -270,6 +270,17 @@ class EndState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Is it the second run that left it, or printed this line?"""
 
 
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """The loss of one step in two runs."""
+
+    step: int
+    first: float | None
+    """``None`` where that run has none in this step."""
+    second: float | None
+    differs: bool
+    """Are they other numbers, bit for bit? A NaN is the same as itself."""
+
+
 class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     """Two recordings with values, compared."""
 
@@ -301,6 +312,8 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     replicas: Replicas | None = None
     """For two ranks of one job, which read other data by right: only their parameters are held against each other, and
     ``roots`` tells where the optimizer read or wrote otherwise first."""
+    losses: tuple[Loss, ...] = ()
+    """What ``backward`` was called on, step for step; empty for recordings of other steps or ranks."""
     strip: tuple[Span, ...] = ()
     """All calls in order, for a picture."""
     names: tuple[str, str] = ("", "")

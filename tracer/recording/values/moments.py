@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import marshal
 import random
+import struct
 import sys
 import weakref
 from collections import Counter
@@ -18,7 +19,7 @@ from typing import Any
 import torch
 
 from tracer.recording.origin.modules import ModuleStack
-from tracer.recording.torch_private import storages
+from tracer.recording.torch_private import seams, storages
 from tracer.recording.values.call_values import CallValues, Named, default_states
 from tracer.recording.values.digesting import digests
 from tracer.recording.values.digesting.memory import digest_bytes
@@ -27,6 +28,7 @@ from tracer.trace.values.digests import text_digest
 
 _Tensor = torch.Tensor
 _NUMBERS = (int, float, bool, complex, str, type(None))
+_DOUBLE, _BITS = struct.Struct("<d"), struct.Struct("<Q")
 #: Fields of a scheduler or a scaler that are read at most.
 _MOST_FIELDS = 64
 #: Modules and optimizers whose last state is kept.
@@ -92,6 +94,8 @@ class Moments:
         """How many modules were known when they were looked through."""
         self._optimizers: dict[int, _Owner] = {}
         """Those of ``_owners`` that are optimizers, by ``id``."""
+        self._losses: list[Any] = []
+        """Of this step: numbers, and copies of tensors that lie on a device."""
         self.left_behind: Callable[[], Iterable[tuple[ValueKind, str, int, int]]] = tuple
         """What else a run leaves when the recording ends: kind, name, digest and position."""
 
@@ -232,6 +236,24 @@ class Moments:
             elif isinstance(leaf, (*_NUMBERS, bytes)):
                 digests.append(text_digest(repr(leaf)))
         writer.moment(ValueKind.BATCH, name, fold(digests), position)
+
+    def loss(self, tensor: Any) -> None:
+        """``backward`` is called on ``tensor``. What lies on a device is read at the step's end."""
+        if type(tensor) is not _Tensor or tensor.numel() != 1 or tensor.is_meta or not tensor.is_floating_point():
+            return
+        with seams.without_modes(), seams.without_torch_function(), torch.no_grad():
+            self._losses.append(float(tensor) if tensor.is_cpu else tensor.detach().clone())
+
+    def step_ends(self) -> None:
+        """Write what ``backward`` was called on in this step."""
+        losses, self._losses = self._losses, []
+        writer = self._calls.writer
+        if writer is None or not losses:
+            return
+        with seams.without_modes(), seams.without_torch_function():
+            for position, loss in enumerate(losses):
+                (bits,) = _BITS.unpack(_DOUBLE.pack(float(loss)))
+                writer.moment(ValueKind.LOSS, "loss", bits, position)
 
     def state(self, kind: ValueKind, thing: Any) -> None:
         """The numbers and tensors that a scheduler or a scaler holds."""

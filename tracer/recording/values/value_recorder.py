@@ -82,6 +82,7 @@ class ValuesRecording:
         """Digest the states, and close the file; ``partial``: why the recording is not whole."""
         _RECORDINGS.discard(self)
         self._optimizer.before_step = None
+        self.moments.step_ends()
         with suppress(Exception):  # a user's module may refuse to be read
             self.moments.at_the_end()
         self.calls.settle()
@@ -104,6 +105,7 @@ class ValuesRecording:
         writer = self.calls.writer
         if writer is not None:
             self.calls.settle()
+            self.moments.step_ends()
             writer.step(self.first_step + count)
 
     def _before_step(self, optimizer: Any) -> None:
@@ -128,6 +130,12 @@ class ValuesRecording:
         position = max(0, getattr(iterator, "_num_yielded", 0) - 1)
         with torch.no_grad():
             self.moments.batch(self._iterators.get(iterator) or "DataLoader", position, call.result)
+
+    def differentiates(self, call: Call) -> None:
+        """``backward`` is called on a tensor, or on several: then nothing says which is the loss."""
+        if self.calls.writer is not None:
+            with suppress(Exception):  # a tensor of somebody's own may refuse to be read
+                self.moments.loss(call.first)
 
     def scheduler_steps(self, call: Call) -> None:
         """A scheduler moved on."""
@@ -169,6 +177,7 @@ def _functions() -> list[Target]:
             [*schedulers, *holders(scheduling, "ReduceLROnPlateau", "step")], before=ValuesRecording.scheduler_steps
         ),
         Target(scalers, before=ValuesRecording.scaler_steps),
+        Target([(sys.modules.get("torch.autograd"), "backward")], before=ValuesRecording.differentiates),
     ]
 
 

@@ -17,6 +17,7 @@ from tracer.plan import name_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.sections.calls_strip import picture_of
+from tracer.report.sections.losses import nan_clause, of_losses
 from tracer.report.sections.outside_of_runs import between_runs
 from tracer.report.sections.plan import step_of_plan
 from tracer.report.sections.reasons import lack_of, why_of
@@ -66,8 +67,19 @@ def head_of_runs(head: said.Head, repeated: Repeated) -> said.Head:
         verdict=head.verdict if agrees else Verdict.NONDETERMINISTIC,
         headline=repeated_headline(repeated),
         kicker=f"{head.kicker} on runs that were compared",
-        compared=f"Run 1 and {shown.second}: {_counts(shown.divergence)}",
+        compared=f"Run 1 and {shown.second}: {_counts(shown.divergence)}{_others_of(head, shown.divergence)}",
         of_tables=(head.verdict, head.headline),
+    )
+
+
+def _others_of(head: said.Head, found: Divergence) -> str:
+    """Why the report counts more calls than were compared."""
+    more = head.tally.total - found.calls[0]
+    if more <= 0:
+        return ""
+    return (
+        f". The report counts {plural(more, 'call')} more: views, and what torch notes for itself, which have no values"
+        " of their own, and the calls inside compiled regions"
     )
 
 
@@ -122,6 +134,10 @@ def _repeated(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
     picture = picture_of(found, shown.second) if reader.is_whole else None
     if picture is not None:
         yield said.Picture("calls-strip", picture)
+    if found.losses:
+        if reader.is_whole:
+            yield said.Heading("The loss")
+        yield from of_losses(found.losses, shown.second)
     if not shown.agrees:
         yield from _compared(found, shown.numbered, ("run 1", shown.second), reader)
     elif found.settings:
@@ -463,7 +479,8 @@ def reservations(repeated: Repeated) -> tuple[str, ...]:
     ended = f"{repeated.ended_by} before all runs were made" if repeated.ended_by else ""
     verb = "was" if repeated.not_followed == 1 else "were"
     processes = f"{plural(repeated.not_followed, 'process', 'processes')} {verb} started and not followed"
-    return tuple(clause for clause in (ended, processes if repeated.not_followed else "") if clause)
+    nan = nan_clause(repeated.divergence.losses) if repeated.agrees else ""
+    return tuple(clause for clause in (ended, processes if repeated.not_followed else "", nan) if clause)
 
 
 def place_of_root(root: Root) -> str:

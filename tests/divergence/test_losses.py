@@ -1,0 +1,76 @@
+"""What ``backward`` was called on, in both runs: recorded cheaply, compared bit for bit, drawn, and known as NaN."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.runner.repeated.comparisons import divergence, repeated, root
+from tests.support.build import report
+from tracer import DeterminismTracer
+from tracer.divergence import compare_recordings, read_recording
+from tracer.divergence.model import Loss
+from tracer.report.sections.losses import losses_sentence
+from tracer.report.sections.runs import repeated_headline
+
+NAN = math.nan
+
+
+def trained(path: Path, scale: Callable[[int], float]) -> None:
+    """Four steps, whose losses are a scale of one another."""
+    weight = torch.nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.SGD([weight], lr=0.0)
+    with DeterminismTracer(values=str(path.with_suffix(".values"))) as tracer:
+        for step in range(4):
+            (weight.sum() * scale(step)).backward()
+            optimizer.step()
+    tracer.trace.save(path)
+
+
+def compared(folder: Path, second: Callable[[int], float]) -> tuple[Loss, ...]:
+    trained(folder / "one.json", float)
+    trained(folder / "two.json", second)
+    one, two = (read_recording(folder / f"{name}.json") for name in ("one", "two"))
+    return compare_recordings(one, two, may_resume=False).losses
+
+
+def test_the_loss_of_each_step_is_recorded(tmp_path: Path) -> None:
+    losses = compared(tmp_path, float)
+    assert [(loss.step, loss.first, loss.second, loss.differs) for loss in losses] == [
+        (step, 3.0 * step, 3.0 * step, False) for step in range(4)
+    ]
+
+
+def test_the_step_at_which_losses_part_is_named(tmp_path: Path) -> None:
+    losses = compared(tmp_path, lambda step: step + (step > 1))
+    assert [loss.differs for loss in losses] == [False, False, True, True]
+    assert losses_sentence(losses, "run 2").startswith("The losses part at step 2: 6 in run 1, 9 in run 2")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"), [([NAN, NAN], "NaN in every step"), ([1.0, NAN], "NaN from step 1 on"), ([NAN, 1.0], "")]
+)
+def test_runs_that_agree_in_nan_say_so(numbers: list[float], said: str) -> None:
+    losses = tuple(Loss(step=at, first=one, second=one, differs=False) for at, one in enumerate(numbers))
+    headline = repeated_headline(repeated(divergence(losses=losses)))
+    assert ("NaN" in headline) is bool(said)
+    assert said in headline
+
+
+def test_the_page_draws_both_losses_and_marks_where_they_part() -> None:
+    losses = tuple(Loss(step=at, first=float(at), second=at + (at > 4) / 2, differs=at > 4) for at in range(9))
+    html = replace(report(), repeated=repeated(divergence(root(), losses=losses))).to_html()
+    assert "they part at step 5" in html
+    assert html.count('class="one" d="M') == html.count('class="two" d="M') == 1
+
+
+def test_a_loss_that_is_no_number_breaks_the_line_and_the_page_stands() -> None:
+    losses = tuple(Loss(step=at, first=NAN if at == 1 else 1.0, second=None, differs=True) for at in range(3))
+    html = replace(report(), repeated=repeated(divergence(root(), losses=losses))).to_html()
+    assert 'class="one" d="M0.0 4.0M1000.0 4.0"' in html
+    assert "none in run 2" in html
