@@ -40,6 +40,8 @@ def compared(folder: Path, first: Sequence[Left], second: Sequence[Left], partia
         ([(WEIGHT, "fc.weight", 0, -1)], [(WEIGHT, "fc.weight", 2, -1)], []),
         ([(FILE, "out.csv", 1, -1)], [(FILE, "out.csv", 2, -1)], ["out.csv"]),
         ([(FILE, "out.csv", 1, -1)], [], ["out.csv"]),
+        ([(FILE, "log-1123-05.txt", 1, -1)], [(FILE, "log-1124-06.txt", 1, -1)], []),
+        ([(FILE, "log-1123-05.txt", 1, -1)], [(FILE, "log-1124-06.txt", 2, -1)], ["log-~.txt"]),
         ([(FILE, "log", 1, -1), (FILE, "log", 7, 1)], [(FILE, "log", 2, -1), (FILE, "log", 7, 1)], []),
         ([(FILE, "log", 1, -1), (FILE, "log", 7, 1)], [(FILE, "log", 2, -1), (FILE, "log", 8, 1)], ["log"]),
         ([(FILE, "log", 1, -1)], [(FILE, "log", 2, -1), (FILE, "log", 7, 1)], []),
@@ -48,8 +50,8 @@ def compared(folder: Path, first: Sequence[Left], second: Sequence[Left], partia
         ([(OUTPUT, "line 1", 1, -1)], [(OUTPUT, "line 1", 1, -1), (OUTPUT, "line 2", 1, -1)], ["line 2"]),
     ],
     ids=[
-        "same", "parameter", "not-digested", "file", "only-one-wrote", "appended-the-same", "appended-otherwise",
-        "only-one-appended", "order-of-lines", "another-line", "one-more-line",
+        "same", "parameter", "not-digested", "file", "only-one-wrote", "dated", "dated-otherwise", "appended-the-same",
+        "appended-otherwise", "only-one-appended", "order-of-lines", "another-line", "one-more-line",
     ],
 )  # fmt: skip
 def test_what_differs_at_the_end_is_named(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import numpy as np
@@ -14,6 +15,7 @@ from tracer.trace.values.columns import NO_DIGEST
 OF_TRAINING = (ValueKind.PARAMETER, ValueKind.BUFFER, ValueKind.OPTIMIZER_STATE)
 _KINDS = (*OF_TRAINING, ValueKind.FILE, ValueKind.OUTPUT)
 
+_NUMBERS = re.compile(r"[0-9~][0-9~.:_-]*[0-9~]|[0-9]")
 #: The position of the digest of what was appended to a file.
 _APPENDED = 1
 
@@ -49,12 +51,14 @@ def compare_ends(first: Values, second: Values) -> tuple[tuple[EndState, ...], i
 
 
 def _ends(values: Values) -> _Ends:
+    """Files by their names without numbers: dates and counters stand in them."""
     moments = values.moments
     ends: _Ends = {}
     for row in np.flatnonzero(moments.call == len(values)).tolist():
         name = values.names[int(moments.name[row])]
         if name.kind in _KINDS:
-            key = (name.kind, name.name, int(moments.position[row]))
+            is_file = name.kind is ValueKind.FILE
+            key = (name.kind, _NUMBERS.sub("~", name.name) if is_file else name.name, int(moments.position[row]))
             ends[key] = (*ends.get(key, ()), int(moments.digest[row]))
     return ends
 
