@@ -233,7 +233,8 @@ def _write_memory(plan: _Plan) -> Iterator[Draft]:
         what = "Give the write memory of its own"
         if first.cause is Cause.UNINITIALIZED_MEMORY:
             what = "Write before reading" if first.about is About.MEMORY else "Leave no memory unwritten"
-        title = f"{what} in {_subject(first)}"
+        gave = f": {first.subject}" if first.about is About.MEMORY and first.subject else ""
+        title = f"{what} in {_subject(first)}{gave}"
         yield Draft(title, place_of(first), positions, first.remedy, first.code, needs=first.needs)
 
 
