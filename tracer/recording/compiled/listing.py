@@ -23,7 +23,6 @@ from tracer.recording.origin.sites import LIBRARY, NOWHERE, USER, Site, Sites, p
 from tracer.recording.torch_private import compile_seams
 from tracer.trace.arguments import Argument
 from tracer.trace.records import CallGroup, Kernel, Region, UnwrittenRead
-from tracer.trace.values.digests import text_digest
 
 #: Kernels that Inductor picks for a product or a convolution by timing.
 _CHOSEN = (KernelLanguage.TEMPLATE, KernelLanguage.EXTERN, KernelLanguage.FALLBACK)
@@ -255,6 +254,8 @@ class RegionList:
 
 def _digest_of_code(text: str) -> str:
     """A digest of ``text`` without its comments, which name files; empty for no text."""
+    from tracer.trace.values.digests import text_digest  # loaded with the first compiled code
+
     lines = (line.partition("#")[0].rstrip() for line in text.splitlines())
     return f"{text_digest(chr(10).join(filter(None, lines))):016x}" if text else ""
 
