@@ -6,13 +6,13 @@ Where a table has changed since, the tables themselves are read.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
-import xxhash
 
 _FOLDER = Path(__file__).parent
 FILE = _FOLDER / "asked.json"
@@ -31,7 +31,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 def digest_of_tables() -> str:
     """Of the names and the text of all tables."""
-    digest = xxhash.xxh3_128()
+    digest = hashlib.blake2b(digest_size=16)
     for path in sorted(_FOLDER.glob("*.toml")):
         digest.update(path.name.encode())
         digest.update(path.read_bytes())
