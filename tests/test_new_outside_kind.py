@@ -9,14 +9,14 @@ from tests.support.declared import run_with
 ADDED = {
     "    CLOCK = (": (
         '    PHASE = "phase", "reads the phase of the moon by", ("phase of the moon", "phases of the moon"),'
-        ' ("shutil.get_terminal_size",)'
+        ' ("calendar.weekday",)'
     ),
 }
 STEP = """
-import shutil
+import calendar
 
-def step(columns):
-    shutil.get_terminal_size((columns, 10))
+def step(day):
+    calendar.weekday(2026, 11, day)
 """
 PROGRAM = (
     f"""
@@ -31,17 +31,17 @@ from tracer import DeterminismTracer, Trace, judge
 from tracer.divergence.outside import compare_outside
 from tracer.report.sections.answers import headline
 
-def recorded(columns):
+def recorded(day):
     parameter = torch.nn.Parameter(torch.ones(2))
     optimizer = torch.optim.SGD([parameter])
     with DeterminismTracer() as recorder:
-        step(columns)
+        step(day)
         parameter.sum().backward()
         optimizer.step()
     recorder.trace.save("step.trace.json")
     return Trace.load("step.trace.json")
 
-first, second = recorded(80), recorded(90)
+first, second = recorded(23), recorded(24)
 (found,) = compare_outside(first, second)
 print(json.dumps([
     [one.kind.value for one in first.outside], found.differs, headline(judge(first, backend="cpu"))[1],

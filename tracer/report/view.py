@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from tracer.errors import ReportError
 from tracer.findings import Change, FillCost, Finding, Judgement, Note, Tally, Target
 from tracer.plan import make_plan, planned_settings, seen_first
-from tracer.trace.differences import RankComparison
 from tracer.trace.records import Allocation, BlindSpot, Draw, Environment, FactValue, Generator, Loader
 
 if TYPE_CHECKING:
     from tracer.divergence.repeated import Repeated
     from tracer.gate.baseline import Acceptance
     from tracer.judging.call_findings import JudgedCall
+    from tracer.trace.differences import RankComparison
 
 
 @dataclass(frozen=True, eq=False, repr=False)

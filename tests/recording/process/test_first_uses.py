@@ -15,8 +15,7 @@ from tests.support.lines import line_of, record
 from tracer import DeterminismTracer
 from tracer.names import EventKind, Phase
 from tracer.recording.calls.groups import CallCounter, OverloadInfo
-from tracer.recording.origin.modules import OUTSIDE
-from tracer.recording.origin.origins import Origin
+from tracer.recording.origin.modules import OUTSIDE, Origin
 from tracer.recording.origin.sites import NOWHERE, USER, Site
 from tracer.recording.process.first_uses import first_calls, with_first_calls
 from tracer.trace.records import Event

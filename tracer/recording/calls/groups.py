@@ -11,7 +11,7 @@ from tracer.ops.op import Formula
 from tracer.ops.rows import rows
 from tracer.recording.calls import fact_readers as facts
 from tracer.recording.events import ORDER
-from tracer.recording.origin.origins import Origin
+from tracer.recording.origin.modules import Origin
 from tracer.recording.origin.sites import spell
 from tracer.recording.storage.accesses import Access
 from tracer.recording.storage.indices import Indices

@@ -24,7 +24,7 @@ from tracer.recording.compiled.choices import spelled
 from tracer.recording.events import ORDER
 from tracer.recording.launched.triton_source import Source, python_function, read_source
 from tracer.recording.origin.attribution import Attribution
-from tracer.recording.origin.origins import Origin
+from tracer.recording.origin.modules import Origin
 from tracer.recording.patching import Call
 from tracer.recording.stepping_aside import without_recording
 from tracer.recording.torch_private import seams

@@ -13,9 +13,8 @@ import torch
 from torch.autograd.function import BackwardCFunction
 
 from tracer.names import Phase
-from tracer.recording.origin.modules import OUTSIDE, ModuleStack, Scope
+from tracer.recording.origin.modules import OUTSIDE, ModuleStack, Origin, Scope
 from tracer.recording.origin.optimizers import OptimizerWatch
-from tracer.recording.origin.origins import Origin
 from tracer.recording.origin.sites import NOWHERE, USER, WRAPPER, Site, Sites
 from tracer.recording.torch_private import seams
 

@@ -16,8 +16,8 @@ from tracer.plan import Step, is_mode_on, name_of, place_of, step_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section
 from tracer.report.sections.calls import ModeEffect, mode_effect, tally_of
-from tracer.report.sections.outside import counted
 from tracer.report.sections.plan import is_suggestion
+from tracer.report.sections.process import counted
 from tracer.report.words import (
     EVIDENCE_STRENGTH,
     GUARANTEE,

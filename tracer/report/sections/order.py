@@ -11,9 +11,8 @@ from tracer.report.sections.answers import questions
 from tracer.report.sections.calls import calls, targets
 from tracer.report.sections.compiled import compiled
 from tracer.report.sections.findings import findings, own_lines, refuted, settled, unknown
-from tracer.report.sections.outside import outside
 from tracer.report.sections.plan import plan
-from tracer.report.sections.process import draws, loading, memory, settings
+from tracer.report.sections.process import draws, loading, memory, outside, settings
 from tracer.report.sections.recorded import environment, not_seen, ranks
 
 if TYPE_CHECKING:

@@ -1,24 +1,29 @@
-"""What no op shows: settings, random draws, memory, data loading."""
+"""What no op shows: settings, random draws, memory, data loading, inputs from outside."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracer.findings import FillCost, Judgement
-from tracer.names import About, SeedOrigin, Verdict
+from tracer.names import About, OutsideKind, SeedOrigin, Verdict
 from tracer.plan import name_of, place_of
 from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.words import ABOUT, SEED_ORIGINS, calls_by_op, joined, ops_behind, plural, size, subject_of
-from tracer.trace.records import Allocation, Draw, Loader
+from tracer.trace.file import Trace
+from tracer.trace.records import Allocation, Draw, Loader, OutsideInput
 
 if TYPE_CHECKING:
     from tracer.report.view import ReportView
 
 #: Places of draws for no tensor that are named.
 _MOST_ASIDE = 8
+_OUTSIDE = (
+    "What the program took in that no op shows. Whether two runs take in the same is not judged here: `tracer repeat`"
+    " holds them against each other."
+)
 
 
 def settings(report: ReportView, reader: Reader) -> Section | None:
@@ -268,3 +273,45 @@ def _further(loader: Loader) -> Iterable[str]:
         yield f"its workers drew from {joined(loader.worker_draws)}"
     if loader.workers and not loader.workers_seen:
         yield "its workers could not be watched"
+
+
+def outside(report: ReportView, reader: Reader) -> Section | None:
+    """What one run took in, with what imports opened in one line."""
+    inputs = report.judgement.trace.outside
+    if not inputs:
+        return None
+    own = [one for one in inputs if not one.by_import]
+    blocks: list[said.Block] = [said.lead(_OUTSIDE)] if reader.is_whole else []
+    if own:
+        shown, left_out = first(own, reader.rows)
+        columns = said.columns("Input", "Name", "Place", "Times", brief="Place", figures=("Times",))
+        blocks.append(said.Table(columns, tuple(map(_outside_cells, shown)), noun="input", left_out=left_out))
+    if by_import := len(inputs) - len(own):
+        blocks.append(said.quiet(f"{plural(by_import, 'further input')} came in as modules were imported."))
+    return Section(anchor="outside", title="What came from outside", blocks=tuple(blocks))
+
+
+def _outside_cells(one: OutsideInput) -> tuple[Words, ...]:
+    place = one.location or "place not recorded"
+    return (
+        one.kind.value.replace("-", " "),
+        said.Code(one.name) if one.name else "further ones",
+        said.Code(f"{place} (called from {one.called_from})" if one.called_from else place),
+        f"{one.count:,}",
+    )
+
+
+def counted(trace: Trace) -> Iterator[str]:
+    """What a run took in before its last call, by kind: ``2 files read``. What an import took in is left out."""
+    names: dict[OutsideKind, set[str]] = {}
+    further: Counter[OutsideKind] = Counter()
+    for one in trace.outside:
+        if one.by_import or one.calls >= trace.call_count:
+            continue
+        if one.name:
+            names.setdefault(one.kind, set()).add(one.name)
+        else:
+            further[one.kind] += one.count
+    for kind in OutsideKind:
+        if count := len(names.get(kind, ())) + further[kind]:
+            yield plural(count, *kind.counted)

@@ -11,12 +11,12 @@ from tracer.report import blocks as said
 from tracer.report.blocks import Reader, Section, Words, first
 from tracer.report.words import consecutive, joined, plural
 from tracer.tables.settings.declared import DECLARED
-from tracer.trace.differences import RankComparison
 from tracer.trace.records import Environment, TraceSource
 
 if TYPE_CHECKING:
     from tracer.findings import Target
     from tracer.report.view import ReportView
+    from tracer.trace.differences import RankComparison
 
 #: Merged recordings disagree in it; the first one's value is shown.
 _DIFFERS = said.Strong("differs between recordings")
