@@ -9,7 +9,7 @@ import pytest
 from tests.support.build import call, trace
 from tests.support.command import tracer_process
 from tracer.runner import source_lines as module
-from tracer.runner.source_lines import LONGEST, source_lines
+from tracer.runner.source_lines import LONGEST, source_lines, with_neighbours
 from tracer.trace import Trace, merge_traces
 
 SCRIPT = """\
@@ -54,3 +54,21 @@ def test_lines_and_their_number_are_bounded(tmp_path: Path, monkeypatch: pytest.
 def test_merged_traces_keep_both_and_the_first_ones_words() -> None:
     one, two = trace(source_lines={"a.py:1": "first"}), trace(source_lines={"a.py:1": "second", "b.py:1": "b"})
     assert merge_traces([one, two]).source_lines == {"a.py:1": "first", "b.py:1": "b"}
+
+
+def test_a_line_is_shown_between_its_neighbours_and_never_from_outside_the_folder(tmp_path: Path) -> None:
+    script = tmp_path / "own" / "train.py"
+    script.parent.mkdir()
+    script.write_text("".join(f"line_{number} = {number}\n" for number in range(1, 8)))
+    (tmp_path / "other.py").write_text("secret = 1\n")
+    places = ("train.py:4", "train.py:1", "train.py:99", "train.py", "../other.py:1")
+    shown = with_neighbours(places, str(script.parent))
+    assert list(shown) == ["train.py:4", "train.py:1"]
+    assert shown["train.py:4"].splitlines() == [
+        "      2  line_2 = 2",
+        "      3  line_3 = 3",
+        ">     4  line_4 = 4",
+        "      5  line_5 = 5",
+        "      6  line_6 = 6",
+    ]
+    assert shown["train.py:1"].splitlines()[0] == ">     1  line_1 = 1"

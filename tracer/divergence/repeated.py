@@ -101,6 +101,8 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
     """The same without those settings, where both were asked for."""
     not_restored: tuple[str, ...] = ()
     """What a function's runs may have taken over from one another."""
+    source: dict[str, str] = {}
+    """By place: the lines of the user's own files around a root's; in no JSON."""
     ended_by: str = ""
     """The signal that came before all runs were made (``ended by SIGTERM``); empty where none did."""
     not_followed: int = 0

@@ -7,7 +7,7 @@ working directory, installed packages among them, are never read.
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 #: Lines kept, and characters of one.
 MOST_LINES = 5_000
 LONGEST = 200
+#: Lines before and after one that is shown with its neighbours.
+AROUND = 2
 _INSTALLED = {"site-packages", "dist-packages"}
 
 
@@ -37,6 +39,24 @@ def source_lines(trace: Trace, folder: str) -> dict[str, str]:
         if text:
             kept[place] = text[:LONGEST]
     return kept
+
+
+def with_neighbours(places: Iterable[str], folder: str) -> dict[str, str]:
+    """By place: its line, marked, between the lines before and after it; files outside ``folder`` are not read."""
+    root = Path(folder).resolve()
+    shown: dict[str, str] = {}
+    for place in dict.fromkeys(places):
+        path, _, number = place.rpartition(":")
+        file = _own_file(root, path) if number.isdigit() else ""
+        if not file or not linecache.getline(file, int(number)).strip():
+            continue
+        middle = int(number)
+        shown[place] = "\n".join(
+            f"{'>' if line == middle else ' '} {line:>5}  {text.rstrip()[:LONGEST]}"
+            for line in range(max(1, middle - AROUND), middle + AROUND + 1)
+            if (text := linecache.getline(file, line))
+        )
+    return shown
 
 
 def _places(trace: Trace) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 import msgspec
@@ -108,7 +108,7 @@ def divergence_blocks(found: Divergence, reader: Reader) -> tuple[said.Block, ..
     return (
         said.Paragraph(parting_headline(found), said.Tone.STRONG),
         said.Paragraph(f"{_capital(_counts(found))}."),
-        *_compared(found, found.roots, ("the first run", "the second run"), reader),
+        *_compared(found, found.roots, ("the first run", "the second run"), reader, {}),
         *between_runs(found.outside, reader),
     )
 
@@ -139,7 +139,7 @@ def _repeated(repeated: Repeated, reader: Reader) -> Iterable[said.Block]:
             yield said.Heading("The loss")
         yield from of_losses(found.losses, shown.second)
     if not shown.agrees:
-        yield from _compared(found, shown.numbered, ("run 1", shown.second), reader)
+        yield from _compared(found, shown.numbered, ("run 1", shown.second), reader, shown.source)
     elif found.settings:
         yield _changed(found.settings)
     if repeated.held or repeated.not_held:
@@ -164,7 +164,9 @@ def _counts(found: Divergence) -> str:
     return "; ".join(filter(None, parts))
 
 
-def _compared(found: Divergence, roots: Sequence[Root], names: tuple[str, str], reader: Reader) -> Iterable[said.Block]:
+def _compared(
+    found: Divergence, roots: Sequence[Root], names: tuple[str, str], reader: Reader, source: Mapping[str, str]
+) -> Iterable[said.Block]:
     """Everything of one comparison below its headline."""
     yield from (said.Paragraph(caveat) for caveat in caveats(found))
     if found.resumed is not None:
@@ -187,7 +189,9 @@ def _compared(found: Divergence, roots: Sequence[Root], names: tuple[str, str], 
         yield said.Heading("Where they part")
         if reader.is_whole:
             yield said.quiet(_IN_ORDER)
-        yield said.Rows(tuple(map(_root, shown)), anchor="root", left_out=left_out, is_numbered=True)
+        yield said.Rows(
+            tuple(_root(root, source) for root in shown), anchor="root", left_out=left_out, is_numbered=True
+        )
     if places := [_parting(parting, names) for parting in found.structure if parting.is_root]:
         rows, left_out = first(places, min(_MOST, reader.rows))
         yield said.Heading("Calls that only one has")
@@ -200,8 +204,9 @@ def _compared(found: Divergence, roots: Sequence[Root], names: tuple[str, str], 
         yield _changed(found.settings)
 
 
-def _root(root: Root) -> said.Row:
-    """A root: its place, how the runs part there, the evidence, and what the tables say of the call."""
+def _root(root: Root, source: Mapping[str, str]) -> said.Row:
+    """A root: its place, how the runs part there, the evidence, its lines, and what the tables say of the call."""
+    lines = source.get(root.called_from) or source.get(root.location, "")
     place = root.location or root.called_from or root.module or "a place that was not recorded"
     called = f" (called from {root.called_from})" if root.location and root.called_from else ""
     of = " of the second run" if root.only_second else ""
@@ -219,7 +224,9 @@ def _root(root: Root) -> said.Row:
         ),
         blocks=(
             said.Paragraph(said.Strong(f"Parts {root.cause.words}.")),
-            *said.paragraphs(*dict.fromkeys(sentences), tables),
+            *said.paragraphs(*dict.fromkeys(sentences)),
+            *((said.Sample(lines, "the lines around it"),) if lines else ()),
+            *said.paragraphs(tables),
         ),
     )
 

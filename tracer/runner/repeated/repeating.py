@@ -30,6 +30,7 @@ from tracer.runner.repeated.circumstances.folder import Snapshot, temporary_of
 from tracer.runner.repeated.circumstances.planned import variables_among
 from tracer.runner.repeated.holding import MOST_RUNS, Comparing, Holds, Search, Shown, Tried, suspects
 from tracer.runner.repeated.task import Order, Task
+from tracer.runner.source_lines import with_neighbours
 from tracer.session import judge
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, MODE
 from tracer.trace import load_trace
@@ -364,6 +365,7 @@ class _Series:
             as_it_stands=as_it_stands,
             held=self.held,
             not_held=self.not_held,
+            source=with_neighbours((root.called_from or root.location for root in roots), os.getcwd()),
             ended_by=self.ended_by,
             not_followed=not_followed(
                 recordings[run.name] for run in self.runs if run.name in recordings and not run.held
