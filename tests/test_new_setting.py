@@ -60,7 +60,7 @@ from tracer import DeterminismTracer, judge
 from tracer.doctor import diagnose
 from tracer.doctor.installation import read_process
 from tracer.judging.minimal_settings import CANDIDATES
-from tracer.reproduction.making import make
+from tracer.recording.process.settings import make
 from tracer.tables.settings.declared import declared as block
 from tracer.tables.vocabulary import DOMAINS
 

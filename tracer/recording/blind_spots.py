@@ -21,8 +21,8 @@ from tracer.recording.compiled.compilations import CompiledCode
 from tracer.recording.origin.modules import OWN_HOOK
 from tracer.recording.origin.sites import USER, Sites
 from tracer.recording.patching import Call
-from tracer.recording.stepping_aside import without_recording
 from tracer.recording.torch_private import compile_seams, seams
+from tracer.recording.torch_private.seams import without_recording
 from tracer.recording.torch_private.setting_seams import is_compilation_off
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import BlindSpot

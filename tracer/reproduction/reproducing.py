@@ -17,8 +17,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tracer.errors import UsageError
+from tracer.recording.process.settings import make
 from tracer.reproduction import seeding
-from tracer.reproduction.making import make
 from tracer.tables.settings.declared import CUBLAS_VARIABLE, CUBLAS_WORKSPACES, DECLARED, FILL, MODE
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from tracer.recording.events import ORDER
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.sites import NOWHERE, Site
-from tracer.recording.stepping_aside import OWN_MODE, without_recording
 from tracer.recording.storage.unwritten import FreshMemory
 from tracer.recording.torch_private import compile_seams, seams
+from tracer.recording.torch_private.seams import OWN_MODE, without_recording
 
 _current_node = seams.current_node
 _modes = seams.dispatch_mode_count

@@ -13,9 +13,8 @@ from tracer.recording.compiled.hidden_hooks import HOOKS
 from tracer.recording.events import EventLog
 from tracer.recording.patching import Call
 from tracer.recording.process.settings import deterministic_mode
-from tracer.recording.stepping_aside import without_recording
 from tracer.recording.torch_private import compile_seams, seams
-from tracer.recording.torch_private.seams import loaded
+from tracer.recording.torch_private.seams import loaded, without_recording
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import FactValue
 

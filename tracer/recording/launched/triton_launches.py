@@ -26,8 +26,8 @@ from tracer.recording.launched.triton_source import Source, python_function, rea
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.modules import Origin
 from tracer.recording.patching import Call
-from tracer.recording.stepping_aside import without_recording
 from tracer.recording.torch_private import seams
+from tracer.recording.torch_private.seams import without_recording
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import CallGroup, Kernel
 

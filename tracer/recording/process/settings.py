@@ -1,4 +1,4 @@
-"""Reads the settings that the table of settings names, in this process. Imports no torch.
+"""Reads and makes the settings that the table of settings names, in this process. Imports no torch.
 
 A name such as ``torch.backends.cuda.matmul.allow_fp16_accumulation`` is looked up in loaded modules only: reading
 neither loads a module nor starts a device. What is not there is left out.
@@ -9,8 +9,9 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from pkgutil import resolve_name
 from types import ModuleType
 from typing import Any
 
@@ -121,3 +122,26 @@ def _as_fact(value: Any) -> FactValue | None:
     text = str(value)
     # A default ``repr`` holds an address, which differs between runs and says nothing.
     return type(value).__name__ if " at 0x" in text else text[:_LONGEST]
+
+
+def make(setting: Setting, value: FactValue) -> Callable[[], None]:
+    """Give ``setting`` its ``value``; returned is what puts back the value that it had."""
+    was = read_now(setting)
+    _set(setting, value)
+    return lambda: _set(setting, was)
+
+
+def _set(setting: Setting, value: FactValue | None) -> None:
+    """``None``: a variable that is not set; a setting that this process does not have is left alone."""
+    if setting.is_variable:
+        if value is None:
+            os.environ.pop(setting.key, None)
+        else:
+            os.environ[setting.key] = str(value)
+    elif value is not None and setting.made_by.endswith("()"):
+        given, named = setting.arguments.get(value, ((value,), {}))
+        resolve_name(setting.made_by.removesuffix("()"))(*given, **named)
+    elif value is not None:
+        holder, _, name = setting.made_by.rpartition(".")
+        owner: Any = resolve_name(holder)
+        setattr(owner, name, value)

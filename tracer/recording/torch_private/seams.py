@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from types import CodeType, FrameType
 from typing import Any
 
@@ -18,6 +18,9 @@ from torch.utils import _python_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tracer.recording.patching import Watch, place
+
+#: Marks the class of the recorder's mode.
+OWN_MODE = "_is_the_recorders"
 
 HigherOrderOperator = torch._ops.HigherOrderOperator
 
@@ -355,6 +358,28 @@ def indices_of(tensor: torch.Tensor) -> torch.Tensor:
 def without_modes() -> Any:
     """A context in which no dispatch mode sees an op."""
     return (_without_modes or nullcontext)()
+
+
+@contextmanager
+def without_recording() -> Iterator[bool]:
+    """Take the recorder's modes off this thread's stack and put them back after; were there any?"""
+    pop, push = pop_mode, push_mode
+    if pop is None or push is None:
+        yield False
+        return
+    lifted = []
+    while dispatch_mode_count():
+        lifted.append(pop())
+    others = [mode for mode in lifted if not hasattr(type(mode), OWN_MODE)]
+    for mode in reversed(others):
+        push(mode)
+    try:
+        yield len(others) < len(lifted)
+    finally:
+        for _ in others:
+            pop()
+        for mode in reversed(lifted):
+            push(mode)
 
 
 def leave_mode(mode: TorchDispatchMode) -> None:

@@ -60,7 +60,7 @@ def _fill_when_cuda_starts(byte: int) -> None:
 def _fill_device(byte: int) -> None:
     import torch
 
-    from tracer.recording.stepping_aside import without_recording
+    from tracer.recording.torch_private.seams import without_recording
 
     with without_recording(), suppress(RuntimeError):  # CUDA starts as the program runs; a device may be full already
         free, _ = torch.cuda.mem_get_info()

@@ -40,7 +40,7 @@ def _seed_numpy() -> None:
 def _make(replaced: Replacements, settings: Mapping[str, FactValue], *, seed: bool) -> None:
     import torch
 
-    from tracer.reproduction.making import make
+    from tracer.recording.process.settings import make
 
     for name, value in settings.items():
         known = declared(name)
