@@ -143,7 +143,7 @@ def answer(pair: Pair, script: str) -> Answer:
 def _read(pair: Pair, code: int, text: str, told: dict[str, Any]) -> Answer:
     first = told["first"] or {}
     held = [
-        set(one["circumstance"].split(" and "))
+        set(one["circumstance"].split("+"))
         for one in told.get("held", ())
         if one["agrees"] and one["circumstance"] != "all"
     ]
