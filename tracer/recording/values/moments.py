@@ -119,10 +119,7 @@ class Moments:
 
     def _tensors(self, kind: ValueKind) -> Iterator[tuple[str, torch.Tensor]]:
         for path, module in self._modules.alive():
-            owned = module._buffers if kind is ValueKind.BUFFER else module._parameters
-            for name, tensor in owned.items():
-                if isinstance(tensor, _Tensor):
-                    yield f"{path}.{name}" if path else name, tensor
+            yield from _named(path, module._buffers if kind is ValueKind.BUFFER else module._parameters)
 
     def _write_text(self, kind: ValueKind, name: str, text: str) -> None:
         if self._calls.writer is not None:
@@ -266,11 +263,17 @@ class Moments:
                 self._calls.moment(kind, f"{key.lstrip('_')} of {name}", value)
 
 
+def _named(path: str, tensors: dict[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors that the module at ``path`` holds, by their full names."""
+    for name, tensor in tuple(tensors.items()):
+        if isinstance(tensor, _Tensor):
+            yield f"{path}.{name}" if path else name, tensor
+
+
 def _states_of_module(path: str, parameters: Any, buffers: Any) -> Iterator[State]:
     for kind, tensors in ((ValueKind.PARAMETER, parameters), (ValueKind.BUFFER, buffers)):
-        for name, tensor in tuple(tensors.items()):
-            if isinstance(tensor, _Tensor):
-                yield kind, f"{path}.{name}" if path else name, tensor
+        for name, tensor in _named(path, tensors):
+            yield kind, name, tensor
 
 
 def _states_of_optimizer(names: dict[int, str], groups: Any, state: Any) -> Iterator[State]:

@@ -118,21 +118,17 @@ class LeftBehind:
             left -= status[0]
             if left < 0:
                 return
-            grew = before is not None and 0 < before[0] < status[0]
+            size = before[0] if before is not None and before[0] < status[0] else 0
+            if size and path not in self._heads:
+                continue  # it grew, and was too large to know what was there
+            file, name = os.path.join(self._folder, path), _BLOTS.sub("~", path)
             with suppress(OSError, ValueError, zipfile.BadZipFile):
-                start = before[0] if before is not None and grew and self._is_appended_to(path, before[0]) else 0
-                if grew and not start and path not in self._heads:
-                    continue  # too large to know what was there
-                whole = _digest_of_file(os.path.join(self._folder, path), 0)
+                whole = _digest_of_file(file, 0)
                 if whole is None:
                     continue
-                yield ValueKind.FILE, _BLOTS.sub("~", path), whole, -1
-                if start:
-                    appended = _digest_of_file(os.path.join(self._folder, path), start)
-                    yield ValueKind.FILE, _BLOTS.sub("~", path), appended or 0, 1
-
-    def _is_appended_to(self, path: str, size: int) -> bool:
-        return self._heads.get(path) == self._head(path, size)
+                yield ValueKind.FILE, name, whole, -1
+                if size and self._heads[path] == self._head(path, size):  # it was appended to
+                    yield ValueKind.FILE, name, _digest_of_file(file, size) or 0, 1
 
     def _head(self, path: str, size: int) -> int:
         """The digest of a file's first bytes; 0 where it cannot be read."""
