@@ -154,7 +154,7 @@ def command(
         settings=settings,
         first=first,
     )
-    with ENDING.noted():
+    with ENDING.handling_signals():
         result = repeat_script(asked)
         from tracer.report.files.compared import write_repeated
 

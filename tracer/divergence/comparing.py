@@ -50,35 +50,35 @@ def compare_recordings(
     1970, where the second came after it. Raises ``TraceError`` where the digests are of two kinds, or a step is not
     there.
     """
-    one, two = first.values, second.values
-    if one.header.digest != two.header.digest:
+    ours, theirs = first.values, second.values
+    if ours.header.digest != theirs.header.digest:
         raise TraceError(
-            f"{first.name} and {second.name} were digested in two ways ({one.header.digest}, {two.header.digest})",
+            f"{first.name} and {second.name} were digested in two ways ({ours.header.digest}, {theirs.header.digest})",
             hint="record both on the same kind of device",
         )
     replicas = compare_replicas((first, second)) if are_ranks(first, second) else None
     looks = replicas is None and (may_resume or align_step is not None)
-    begins = begins_of(one, two, align_step) if looks else None
-    pairs = pair(one, two, begins.calls if begins else (0, 0), is_resumed=begins is not None)
-    found = differences(pairs)
-    following = follow(pairs, found) if replicas is None else follow_ranks(pairs, found, replicas)
+    begins = begins_of(ours, theirs, align_step) if looks else None
+    pairs = pair(ours, theirs, begins.calls if begins else (0, 0), is_resumed=begins is not None)
+    differing = differences(pairs)
+    following = follow(pairs, differing) if replicas is None else follow_ranks(pairs, differing, replicas)
     changed = changed_settings(first, second)
     outside = compare_outside(first.trace, second.trace, began=began)
     if callable(findings):
         findings = findings() if following.candidates else None
     classifier = Classifier(pairs, (first, second), changed, Tables(first, findings, replayed), outside)
-    roots = tuple(_roots(following, pairs, found, classifier))
-    state = states(pairs, found, following)
-    undigested = found.undigested & ~found.any
+    roots = tuple(_roots(following, pairs, differing, classifier))
+    state = states(pairs, differing, following)
+    undigested = differing.undigested & ~differing.any
     is_same_program = replicas is None and begins is None
-    ends, ends_compared = compare_ends(one, two) if is_same_program else ((), 0)
+    ends, ends_compared = compare_ends(ours, theirs) if is_same_program else ((), 0)
     is_same_training = not roots and not any(end.kind in OF_TRAINING for end in ends)
     return Divergence(
         agrees=is_same_training if replicas is None else replicas.drift is None,
         ends=ends,
         ends_compared=ends_compared,
         calls_compared=pairs.size,
-        calls=(len(one), len(two)),
+        calls=(len(ours), len(theirs)),
         roots=roots,
         follows=sum(root.follows for root in roots),
         structure=tuple(_partings(pairs, following)),
@@ -86,19 +86,19 @@ def compare_recordings(
             sum(gap.first_end - gap.first for gap in pairs.gaps),
             sum(gap.second_end - gap.second for gap in pairs.gaps),
         ),
-        partial=(one.partial, two.partial),
+        partial=(ours.partial, theirs.partial),
         not_digested=int(undigested.sum()),
         settings=changed,
         outside=outside,
         resumed=resumed(pairs, begins, roots) if begins else None,
         replicas=replicas,
-        losses=compare_losses(one, two) if is_same_program else (),
+        losses=compare_losses(ours, theirs) if is_same_program else (),
         strip=strip(pairs, state),
         names=(first.name, second.name),
     )
 
 
-def follow_ranks(pairs: Pairs, found: Differences, replicas: Replicas) -> Following:
+def follow_ranks(pairs: Pairs, differing: Differences, replicas: Replicas) -> Following:
     """Of two ranks, the first call of an optimizer that is not the same, where their parameters drift apart.
 
     All that is before it reads other data by right, and is brought together by collectives.
@@ -108,28 +108,28 @@ def follow_ranks(pairs: Pairs, found: Differences, replicas: Replicas) -> Follow
     if replicas.drift is None:
         return Following((), ends, frozenset(), roots)
     phases = np.array([group.phase is Phase.OPTIMIZER for group in pairs.first.groups], np.bool_)
-    rows = np.flatnonzero(phases[pairs.first.group[pairs.at[0]]] & found.any)
+    rows = np.flatnonzero(phases[pairs.first.group[pairs.at[0]]] & differing.any)
     if not len(rows):
         return Following((), ends, frozenset(), roots)
     node = int(rows[0])
-    ends[found.any.nonzero()[0]] = node
-    way = Way.RANKS if found.inputs[node] else Way.NUMBERS if found.numbers[node] else Way.WROTE
+    ends[differing.any.nonzero()[0]] = node
+    way = Way.RANKS if differing.inputs[node] else Way.NUMBERS if differing.numbers[node] else Way.WROTE
     roots[node] = True
     return Following((Candidate(node, way, way),), ends, frozenset(), roots)
 
 
-def _roots(following: Following, pairs: Pairs, found: Differences, classifier: Classifier) -> Iterator[Root]:
+def _roots(following: Following, pairs: Pairs, differing: Differences, classifier: Classifier) -> Iterator[Root]:
     """Each cause once, in order of execution, with all that follows from it."""
-    differs = np.flatnonzero(found.any)
+    differs = np.flatnonzero(differing.any)
     counted = np.bincount(following.ends[differs], minlength=len(following.ends))
     alike: dict[Hashable, list[Candidate]] = {}
-    for one in following.candidates:
-        alike.setdefault(one.same, []).append(one)
+    for candidate in following.candidates:
+        alike.setdefault(candidate.same, []).append(candidate)
     for several in alike.values():
-        at_pairs = sum(one.more + 1 for one in several if not pairs.is_gap(one.node))
-        count = sum(one.more + 1 for one in several)
+        at_pairs = sum(candidate.more + 1 for candidate in several if not pairs.is_gap(candidate.node))
+        count = sum(candidate.more + 1 for candidate in several)
         root = classifier.root(several[0])
-        follows = sum(int(counted[one.node]) for one in several) - at_pairs
+        follows = sum(int(counted[candidate.node]) for candidate in several) - at_pairs
         yield msgspec.structs.replace(root, follows=follows, same_cause=count - 1)
 
 

@@ -40,10 +40,10 @@ def compare_ends(first: Values, second: Values) -> tuple[tuple[EndState, ...], i
     one_appended = {name for side in ends for _, name, position in side if position == _APPENDED}
     both_appended = {name: pair for (_, name, position), pair in pairs.items() if position == _APPENDED}
     differ = []
-    for (kind, name, position), (one, other) in pairs.items():
+    for (kind, name, position), (ours, theirs) in pairs.items():
         if kind is ValueKind.FILE and name in one_appended:
-            one, other = both_appended.get(name, ((), ()))
-        if one != other and position != _APPENDED:
+            ours, theirs = both_appended.get(name, ((), ()))
+        if ours != theirs and position != _APPENDED:
             differ.append(EndState(kind=kind, name=name))
     differ += _other_files(*ends)
     differ += _other_lines(*ends)
@@ -63,9 +63,9 @@ def _ends(values: Values) -> _Ends:
     return ends
 
 
-def _other_files(one: _Ends, other: _Ends) -> list[EndState]:
+def _other_files(first: _Ends, second: _Ends) -> list[EndState]:
     """Files that only one run wrote."""
-    names = [{name: None for kind, name, _ in side if kind is ValueKind.FILE} for side in (one, other)]
+    names = [{name: None for kind, name, _ in side if kind is ValueKind.FILE} for side in (first, second)]
     return [
         EndState(kind=ValueKind.FILE, name=name, only_second=bool(number), only_one=True)
         for number in (0, 1)
@@ -74,11 +74,11 @@ def _other_files(one: _Ends, other: _Ends) -> list[EndState]:
     ]
 
 
-def _other_lines(one: _Ends, other: _Ends) -> list[EndState]:
+def _other_lines(first: _Ends, second: _Ends) -> list[EndState]:
     """The first line that the one run printed more often than the other; at most one."""
     lines = [
         {name: digests[-1] for (kind, name, _), digests in side.items() if kind is ValueKind.OUTPUT}
-        for side in (one, other)
+        for side in (first, second)
     ]
     for number in (0, 1):
         left = Counter(lines[1 - number].values())

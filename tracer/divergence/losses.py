@@ -26,11 +26,11 @@ def _by_step(values: Values) -> dict[int, bytes]:
     """The bytes of the losses of each step, as doubles."""
     moments = values.moments
     numbers = [place for place, name in enumerate(values.names) if name.kind is ValueKind.LOSS]
-    found: dict[int, bytes] = {}
+    losses: dict[int, bytes] = {}
     for row in np.flatnonzero(np.isin(moments.name, numbers)).tolist():
         step = int(moments.step[row])
-        found[step] = found.get(step, b"") + int(moments.digest[row]).to_bytes(8, "little")
-    return found
+        losses[step] = losses.get(step, b"") + int(moments.digest[row]).to_bytes(8, "little")
+    return losses
 
 
 def _mean(losses: bytes | None) -> float | None:

@@ -324,6 +324,11 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
         return self.roots[0] if self.roots else None
 
     @property
+    def differs(self) -> bool:
+        """Does a call differ, or something that the runs left?"""
+        return not self.agrees or bool(self.ends)
+
+    @property
     def begins(self) -> tuple[int, int]:
         """Step and call of the first root, to order comparisons by; those without a root come last."""
         return (self.roots[0].step, self.roots[0].call) if self.roots else (sys.maxsize, 0)

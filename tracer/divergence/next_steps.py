@@ -111,7 +111,7 @@ def _speaks_of(finding: Finding, root: Root) -> bool:
     if finding.about is not About.CALL:
         reason = root.reason
         seed = reason.seed.location if reason is not None and reason.seed is not None else ""
-        sources = {seed, *(one.location for one in (reason.taken if reason is not None else ()))} - {""}
+        sources = {seed, *(number.location for number in (reason.taken if reason is not None else ()))} - {""}
         is_its_generator = root.cause is RootCause.DRAW and finding.name == f"generator {root.name}"
         if finding.location in sources or is_its_generator:
             return True
@@ -155,7 +155,7 @@ def _step(root: Root) -> _Step:
         how = f"{_SEED_ALL}, before the model is built; or load the same checkpoint in every run"
         return _Step(f"Begin every run with the same {what}", f"{how}.", line)
     if root.cause is RootCause.ARGUMENT:
-        taken = [f"`{one.what}` at {one.location}" for one in reason.taken] if reason is not None else []
+        taken = [f"`{number.what}` at {number.location}" for number in reason.taken] if reason is not None else []
         source = f": it may come from {' or '.join(taken)}" if taken else ""
         how = f"Compute it from what is the same in every run{source}"
         if shows is Shows.OTHER_LAYOUT:
@@ -223,32 +223,34 @@ def _data(root: Root, reason: Reason | None) -> tuple[str, str]:
 
 def _inputs(repeated: Repeated) -> Iterator[Change]:
     """What came from outside and differs, where that may matter to a root."""
-    differing = [one for one in repeated.outside if one.differs and not is_always_another(one)]
-    named = {id(one): one for root in repeated.numbered if root.reason is not None for one in root.reason.outside}
-    weak = [one for one in named.values() if is_always_another(one)]
-    for one in [*differing, *weak][:_MOST_INPUTS]:
+    differing = [source for source in repeated.outside if source.differs and not is_always_another(source)]
+    named = {
+        id(source): source for root in repeated.numbered if root.reason is not None for source in root.reason.outside
+    }
+    weak = [source for source in named.values() if is_always_another(source)]
+    for source in [*differing, *weak][:_MOST_INPUTS]:
         keys = [
             number
             for number, root in enumerate(repeated.numbered, 1)
-            if root.reason is not None and any(_key(one) == _key(other) for other in root.reason.outside)
+            if root.reason is not None and any(_key(source) == _key(other) for other in root.reason.outside)
         ]
         yield Change(
             number=0,
-            title=f"Take in the same in every run: it {one.kind.verb} {one.name or 'further ones'}",
-            remedy=f"{_same(one)}.",
-            where=one.called_from or one.location or "place not recorded",
+            title=f"Take in the same in every run: it {source.kind.verb} {source.name or 'further ones'}",
+            remedy=f"{_same(source)}.",
+            where=source.called_from or source.location or "place not recorded",
             roots=tuple(keys),
         )
 
 
-def _key(one: Outside) -> tuple[object, ...]:
-    return one.kind, one.name, one.place
+def _key(source: Outside) -> tuple[object, ...]:
+    return source.kind, source.name, source.place
 
 
-def _same(one: Outside) -> str:
-    if one.by_first_run:
+def _same(source: Outside) -> str:
+    if source.by_first_run:
         return "The run before wrote it: remove it before each run, or write each run into a folder of its own"
-    return _SAME_INPUT.get(one.kind, _OTHER_INPUT)
+    return _SAME_INPUT.get(source.kind, _OTHER_INPUT)
 
 
 def _left(repeated: Repeated) -> Iterator[Change]:

@@ -46,71 +46,71 @@ def compare_outside(first: Trace | None, second: Trace | None, *, began: int = 0
 
 def joined_outside(compared: Iterable[Sequence[Outside]]) -> tuple[Outside, ...]:
     """Of several comparisons with one first run, each input once: as it is where it differs, if it does."""
-    found: dict[_Key, Outside] = {}
+    joined: dict[_Key, Outside] = {}
     for inputs in compared:
-        for one in inputs:
-            key = (one.kind, one.name, one.place)
-            if key not in found or (one.differs and not found[key].differs):
-                found[key] = one
-    return tuple(sorted(found.values(), key=_order))
+        for outside in inputs:
+            key = (outside.kind, outside.name, outside.place)
+            if key not in joined or (outside.differs and not joined[key].differs):
+                joined[key] = outside
+    return tuple(sorted(joined.values(), key=_order))
 
 
-def _order(one: Outside) -> tuple[object, ...]:
-    return not one.differs, _KINDS.index(one.kind), one.calls
+def _order(outside: Outside) -> tuple[object, ...]:
+    return not outside.differs, _KINDS.index(outside.kind), outside.calls
 
 
-def is_always_another(one: Outside) -> bool:
+def is_always_another(outside: Outside) -> bool:
     """Is it another one in every process, whatever else differs?"""
-    return one.kind in _ALWAYS_ANOTHER
+    return outside.kind in _ALWAYS_ANOTHER
 
 
 def before(root: Root, inputs: Iterable[Outside]) -> tuple[Outside, ...]:
     """Those of ``inputs`` that differ, came in before ``root``, and may be where it comes from."""
     if root.cause not in _MAY_COME_FROM_OUTSIDE:
         return ()
-    differing = [one for one in inputs if one.differs and one.calls <= root.call]
-    strong = tuple(one for one in differing if not is_always_another(one))
+    differing = [outside for outside in inputs if outside.differs and outside.calls <= root.call]
+    strong = tuple(outside for outside in differing if not is_always_another(outside))
     if strong or root.cause not in _MAY_COME_FROM_WEAK:
         return strong
-    here = tuple(one for one in differing if root.location in (one.location, one.called_from))
+    here = tuple(outside for outside in differing if root.location in (outside.location, outside.called_from))
     return here or tuple(differing)
 
 
 def _by_key(inputs: Iterable[OutsideInput]) -> dict[_Key, OutsideInput]:
-    found: dict[_Key, OutsideInput] = {}
-    for one in inputs:
-        found.setdefault((one.kind, one.name, one.place), one)
-    return found
+    by_key: dict[_Key, OutsideInput] = {}
+    for outside_input in inputs:
+        by_key.setdefault((outside_input.kind, outside_input.name, outside_input.place), outside_input)
+    return by_key
 
 
-def _pair(key: _Key, one: OutsideInput | None, two: OutsideInput | None, began: int) -> Outside:
+def _pair(key: _Key, ours: OutsideInput | None, theirs: OutsideInput | None, began: int) -> Outside:
     kind, name, place = key
-    known = one or two
-    assert known is not None
-    differs = _differs(one, two)
+    either = ours or theirs
+    assert either is not None
+    differs = _differs(ours, theirs)
     return Outside(
         kind=kind,
         name=name,
         **place._asdict(),
         differs=differs,
-        first=_said(one),
-        second=_said(two),
-        only_order=bool(differs and one is not None and two is not None and one.digest == two.digest),
-        by_first_run=bool(differs and began and two is not None and two.modified >= began),
-        by_import=known.by_import,
-        calls=min(side.calls for side in (one, two) if side is not None),
+        first=_said(ours),
+        second=_said(theirs),
+        only_order=bool(differs and ours is not None and theirs is not None and ours.digest == theirs.digest),
+        by_first_run=bool(differs and began and theirs is not None and theirs.modified >= began),
+        by_import=either.by_import,
+        calls=min(side.calls for side in (ours, theirs) if side is not None),
     )
 
 
-def _differs(one: OutsideInput | None, two: OutsideInput | None) -> bool | None:
+def _differs(ours: OutsideInput | None, theirs: OutsideInput | None) -> bool | None:
     """Is it another one? ``None`` where that cannot be told."""
-    if one is None or two is None:
+    if ours is None or theirs is None:
         return True
-    if not (one.digest and two.digest) or _key_of(one.digest) != _key_of(two.digest):
+    if not (ours.digest and theirs.digest) or _key_of(ours.digest) != _key_of(theirs.digest):
         return None
-    if (one.digest, one.order) != (two.digest, two.order):
+    if (ours.digest, ours.order) != (theirs.digest, theirs.order):
         return True
-    return None if one.is_partial or two.is_partial else False
+    return None if ours.is_partial or theirs.is_partial else False
 
 
 def _key_of(digest: str) -> str:
@@ -118,18 +118,18 @@ def _key_of(digest: str) -> str:
     return digest.rpartition(":")[0]
 
 
-def _said(one: OutsideInput | None) -> str:
-    return ", ".join(_words(one)) if one is not None else NOT_TAKEN_IN
+def _said(outside_input: OutsideInput | None) -> str:
+    return ", ".join(_words(outside_input)) if outside_input is not None else NOT_TAKEN_IN
 
 
-def _words(one: OutsideInput) -> Iterator[str]:
+def _words(outside_input: OutsideInput) -> Iterator[str]:
     """What is known of an input in one run, without what it holds."""
-    if one.kind is OutsideKind.DIRECTORY:
-        yield f"{one.size:,} {'entry' if one.size == 1 else 'entries'}"
-    elif one.size:
-        yield f"{one.size:,} {'byte' if one.size == 1 else 'bytes'}"
-    yield f"digest {one.digest.rpartition(':')[2]}" if one.digest else "not digested"
-    if one.order:
-        yield f"order {one.order}"
-    if one.count > 1:
-        yield f"{one.count:,} times"
+    if outside_input.kind is OutsideKind.DIRECTORY:
+        yield f"{outside_input.size:,} {'entry' if outside_input.size == 1 else 'entries'}"
+    elif outside_input.size:
+        yield f"{outside_input.size:,} {'byte' if outside_input.size == 1 else 'bytes'}"
+    yield f"digest {outside_input.digest.rpartition(':')[2]}" if outside_input.digest else "not digested"
+    if outside_input.order:
+        yield f"order {outside_input.order}"
+    if outside_input.count > 1:
+        yield f"{outside_input.count:,} times"

@@ -37,7 +37,7 @@ def read_recording(path: str | os.PathLike[str]) -> Recording:
     values = values_path(path)
     named = Path(path)
     beside = (named,) if named != values else _traces_beside(values)
-    trace = next((one for one in beside if os.path.isfile(one)), None)
+    trace = next((path for path in beside if os.path.isfile(path)), None)
     return Recording(
         name=values.stem, values=read_values(values), trace=load_trace(trace) if trace is not None else None
     )

@@ -141,7 +141,7 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def cause(self) -> Held | None:
         """The circumstances that explain why the runs part, as far as that was found by holding them."""
-        return next((one for one in self.held if one.is_cause), None)
+        return next((held for held in self.held if held.is_cause), None)
 
     @property
     def partial(self) -> str:
@@ -159,7 +159,7 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
 
 def not_followed(recordings: Iterable[Recording]) -> int:
     """How many processes were started in that of ``recordings`` in which most were."""
-    return max((one.trace.not_followed for one in recordings if one.trace is not None), default=0)
+    return max((recording.trace.not_followed for recording in recordings if recording.trace is not None), default=0)
 
 
 def _place(root: Root) -> tuple[str, ...]:
@@ -173,13 +173,13 @@ def with_arms(compared: Mapping[str, Sequence[Divergence]]) -> tuple[Root, ...]:
     A root that the unvaried runs show keeps their words: what was changed in an arm is not its cause.
     """
     arms: dict[tuple[str, ...], dict[str, None]] = {}
-    told: dict[tuple[str, ...], Root] = {}
+    first_shown: dict[tuple[str, ...], Root] = {}
     for arm, divergences in compared.items():
         for divergence in divergences:
             for root in divergence.roots:
-                told.setdefault(_place(root), root)
+                first_shown.setdefault(_place(root), root)
                 arms.setdefault(_place(root), {})[arm] = None
-    roots = (msgspec.structs.replace(root, arms=tuple(arms[place])) for place, root in told.items())
+    roots = (msgspec.structs.replace(root, arms=tuple(arms[place])) for place, root in first_shown.items())
     return tuple(sorted(roots, key=lambda root: (UNVARIED not in root.arms, root.step, root.call)))
 
 
@@ -193,9 +193,9 @@ def outcomes(
     by_place = {_place(root): root for root in roots}
     return {
         arm: Outcome(
-            agrees=all(one.agrees and not (one.ends and arm == UNVARIED) for one in divergences),
+            agrees=all(divergence.agrees and not (divergence.ends and arm == UNVARIED) for divergence in divergences),
             changed=changed[arm],
-            calls_compared=min((one.calls_compared for one in divergences), default=0),
+            calls_compared=min((divergence.calls_compared for divergence in divergences), default=0),
             runs=len(divergences),
             first=next((by_place[_place(root)] for root in _firsts(divergences)), None),
             alone=sum(root.arms == (arm,) for root in by_place.values()),
@@ -207,5 +207,7 @@ def outcomes(
 
 def _firsts(divergences: Iterable[Divergence]) -> Iterator[Root]:
     """The first root of each comparison, the earliest first."""
-    found = sorted((divergence for divergence in divergences if divergence.roots), key=lambda one: one.begins)
-    return (divergence.roots[0] for divergence in found)
+    diverging = sorted(
+        (divergence for divergence in divergences if divergence.roots), key=lambda divergence: divergence.begins
+    )
+    return (divergence.roots[0] for divergence in diverging)

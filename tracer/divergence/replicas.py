@@ -1,4 +1,4 @@
-"""Ranks of one job: replicas that should agree after each step, and where they stop to."""
+"""Ranks of one job: replicas that should agree after each step, and where they drift apart."""
 
 from __future__ import annotations
 
@@ -16,26 +16,25 @@ _Digests = Mapping[str, int]
 
 
 def are_ranks(first: Recording, second: Recording) -> bool:
-    """Are these two processes of one job, rather than two runs?"""
-    one, two = first.values.header, second.values.header
-    same_job = one.world_size is not None and one.world_size == two.world_size
-    return same_job and None not in (one.rank, two.rank) and one.rank != two.rank
+    """Are these two ranks of one job, rather than two runs?"""
+    ours, theirs = first.values.header, second.values.header
+    same_job = ours.world_size is not None and ours.world_size == theirs.world_size
+    return same_job and None not in (ours.rank, theirs.rank) and ours.rank != theirs.rank
 
 
 def compare_replicas(recordings: Sequence[Recording]) -> Replicas:
-    """The first step at which parameters that were the same on all ranks are not.
+    """The first step after which parameters that agreed on all ranks no longer do.
 
-    Parameters that differ from the start are shards, or are not meant to agree: where any does, nothing is claimed.
+    Parameters that differ from the start are shards, or are not meant to agree: then nothing is claimed.
     """
-    ranks = tuple(
-        place if one.values.header.rank is None else one.values.header.rank for place, one in enumerate(recordings)
-    )
-    sides = [_by_step(one.values, ValueKind.PARAMETER) for one in recordings]
+    headers = [recording.values.header for recording in recordings]
+    ranks = tuple(place if header.rank is None else header.rank for place, header in enumerate(headers))
+    sides = [digests_by_step(recording.values, ValueKind.PARAMETER) for recording in recordings]
     steps = [step for step in sides[0] if all(step in side for side in sides)] if sides else []
     same = bool(steps) and not _differing([side[steps[0]] for side in sides])
-    found = Replicas(ranks=ranks, steps=len(steps), are_replicas=same)
+    replicas = Replicas(ranks=ranks, steps=len(steps), are_replicas=same)
     if not same:
-        return found
+        return replicas
     for before, step in pairwise(steps):
         digests = [side[step] for side in sides]
         differing = _differing(digests)
@@ -47,25 +46,25 @@ def compare_replicas(recordings: Sequence[Recording]) -> Replicas:
                 ranks=_alike(ranks, [digest[differing[0]] for digest in digests]),
                 gradients_differ=_gradients(recordings, before, differing[0]),
             )
-            return msgspec.structs.replace(found, drift=drift)
-    return found
+            return msgspec.structs.replace(replicas, drift=drift)
+    return replicas
 
 
-def _by_step(values: Values, kind: ValueKind) -> dict[int, dict[str, int]]:
-    """Step -> name -> digest, the first of each in the step."""
+def digests_by_step(values: Values, kind: ValueKind) -> dict[int, dict[str, int]]:
+    """Step -> name -> the first digest in that step."""
     moments = values.moments
     numbers = [at for at, name in enumerate(values.names) if name.kind is kind]
-    found: dict[int, dict[str, int]] = {}
+    digests: dict[int, dict[str, int]] = {}
     for row in np.flatnonzero(np.isin(moments.name, numbers)).tolist():
         name = values.names[int(moments.name[row])].name
-        found.setdefault(int(moments.step[row]), {}).setdefault(name, int(moments.digest[row]))
-    return found
+        digests.setdefault(int(moments.step[row]), {}).setdefault(name, int(moments.digest[row]))
+    return digests
 
 
 def _differing(digests: Sequence[_Digests]) -> list[str]:
-    """Names that all have, and not alike."""
-    names = [name for name in digests[0] if all(name in one for one in digests)]
-    return [name for name in names if len({one[name] for one in digests}) > 1]
+    """Names that all ranks have, with different digests."""
+    names = [name for name in digests[0] if all(name in by_name for by_name in digests)]
+    return [name for name in names if len({by_name[name] for by_name in digests}) > 1]
 
 
 def _alike(ranks: Sequence[int], digests: Sequence[int]) -> tuple[tuple[int, ...], ...]:
@@ -76,7 +75,7 @@ def _alike(ranks: Sequence[int], digests: Sequence[int]) -> tuple[tuple[int, ...
 
 
 def _gradients(recordings: Sequence[Recording], step: int, name: str) -> bool | None:
-    sides = [_by_step(one.values, ValueKind.GRADIENT).get(step, {}) for one in recordings]
+    sides = [digests_by_step(recording.values, ValueKind.GRADIENT).get(step, {}) for recording in recordings]
     if any(name not in side for side in sides):
         return None
     return len({side[name] for side in sides}) > 1

@@ -69,7 +69,7 @@ class Classifier:
             Shows.DRAW: self._drawn,
             Shows.NUMBERS: self._numbers,
             Shows.UNWRITTEN: self._unwritten,
-            Shows.KEPT: self._kept,
+            Shows.KEPT: self._resumed_state,
             Shows.BATCH: self._batch,
             Shows.ENTERED: self._entered,
             Shows.OTHER_TENSORS: self._other_tensors,
@@ -88,8 +88,8 @@ class Classifier:
             root = self._details[shows](root, candidate)
         if shows in _MAY_BE_MACHINES or root.cause is RootCause.ARGUMENT or root.kind is ValueKind.OUTSIDE:
             root = self._with_machine(root)
-        if root.reason is not None and (found := before(root, self.outside)):
-            root = msgspec.structs.replace(root, reason=msgspec.structs.replace(root.reason, outside=found))
+        if root.reason is not None and (sources := before(root, self.outside)):
+            root = msgspec.structs.replace(root, reason=msgspec.structs.replace(root.reason, outside=sources))
         return root if candidate.way in (Way.GAP, Way.AHEAD) else self.tables.beside(root, self.pairs.first)
 
     def _of_pair(self, node: int) -> Root:
@@ -176,7 +176,8 @@ class Classifier:
             for recording in self.recordings
         )
         both = {place: (number, second[place]) for place, number in first.items() if place in second}
-        place = seed.location if seed is not None else next((at for at, (one, two) in both.items() if one != two), "")
+        differing = (location for location, (ours, theirs) in both.items() if ours != theirs)
+        place = seed.location if seed is not None else next(differing, "")
         if place not in both:
             return seed
         return msgspec.structs.replace(seed or Seed(location=place), first=both[place][0], second=both[place][1])
@@ -185,7 +186,7 @@ class Classifier:
         """With what the program takes that is another number in every process: it may be where this comes from."""
         if root.reason is None:
             return root
-        found = {
+        taken_at = {
             number.location: Taken(what=number.what, location=number.location, source=number.source)
             for recording in self.recordings
             for number in (recording.trace.machine_numbers if recording.trace is not None else ())
@@ -195,10 +196,10 @@ class Classifier:
             for draw in recording.trace.host_draws if recording.trace is not None else ():
                 if draw.origin is SeedOrigin.MACHINE and draw.location and not draw.is_aside:
                     taken = Taken(what=draw.op, location=draw.location, is_unseeded=True)
-                    found.setdefault(draw.location, taken)
-        here = [found[place] for place in (root.location, root.called_from) if place in found]
-        told = here[:1] or list(found.values())[:2]
-        return msgspec.structs.replace(root, reason=msgspec.structs.replace(root.reason, taken=tuple(told)))
+                    taken_at.setdefault(draw.location, taken)
+        here = [taken_at[place] for place in (root.location, root.called_from) if place in taken_at]
+        likely = here[:1] or list(taken_at.values())[:2]
+        return msgspec.structs.replace(root, reason=msgspec.structs.replace(root.reason, taken=tuple(likely)))
 
     def _ahead(self, root: Root, candidate: Candidate) -> Root:
         """It draws otherwise, and the draw that finds the generator in another state comes later."""
@@ -221,10 +222,11 @@ class Classifier:
         """No op shows why it is given other tensors: Python chose them."""
         calls = ((self.pairs.first, root.call), (self.pairs.second, root.other_call))
         sources = [_sources(values, call) for values, call in calls if call is not None]
-        one, two = next(((one, two) for one, two in zip(*sources, strict=False) if one != two), ("", ""))
-        return msgspec.structs.replace(root, first=one, second=two)
+        different = (pair for pair in zip(*sources, strict=False) if pair[0] != pair[1])
+        ours, theirs = next(different, ("", ""))
+        return msgspec.structs.replace(root, first=ours, second=theirs)
 
-    def _kept(self, root: Root, candidate: Candidate) -> Root:
+    def _resumed_state(self, root: Root, candidate: Candidate) -> Root:
         """A resumed run reads what was there before it went on, and it is another one: where it reads it says what."""
         cause, kind, name = RootCause.INITIAL_STATE, ValueKind.BUFFER, root.module
         writes = root.op.partition(".")[2].partition(".")[0].endswith("_")  # it goes on writing to a buffer
@@ -254,18 +256,18 @@ class Classifier:
     def unwritten_origin(self, call: int) -> Place | None:
         """The call that gave memory without writing it, where what ``call`` read goes back to one."""
         values = self.pairs.first
-        kept = dict(values.keeps.tolist())
-        seen: set[int] = set()
+        rewritten = dict(values.keeps.tolist())
+        visited: set[int] = set()
         left = values.origins_of(call).tolist()
         while left:
             origin = left.pop()
-            if origin < 0 or origin in seen:
+            if origin < 0 or origin in visited:
                 continue
-            seen.add(origin)
+            visited.add(origin)
             if int(values.marks[origin]) & Mark.UNWRITTEN:
                 return place(values, origin)
-            if origin in kept:
-                left.append(kept[origin])
+            if origin in rewritten:
+                left.append(rewritten[origin])
         return None
 
     def _unwritten(self, root: Root, candidate: Candidate) -> Root:
@@ -304,26 +306,26 @@ class _Shown:
         self._classifier, self._candidate, self._pairs = classifier, candidate, classifier.pairs
 
     @cached_property
-    def _marks(self) -> Mark:
+    def _call_marks(self) -> Mark:
         """The marks of both calls."""
         first, second = self._pairs.first, self._pairs.second
-        one, two = (int(at[self._candidate.node]) for at in self._pairs.at)
-        return Mark(int(first.marks[one]) | int(second.marks[two]))
+        ours, theirs = (int(at[self._candidate.node]) for at in self._pairs.at)
+        return Mark(int(first.marks[ours]) | int(second.marks[theirs]))
 
     @property
     def is_collective(self) -> bool:
-        return Mark.COLLECTIVE in self._marks
+        return Mark.COLLECTIVE in self._call_marks
 
     @property
     def is_region(self) -> bool:
-        return Mark.COMPILED in self._marks
+        return Mark.COMPILED in self._call_marks
 
     @property
     def only_writes(self) -> bool:
         first, second = self._pairs.first, self._pairs.second
-        one, two = (int(at[self._candidate.node]) for at in self._pairs.at)
-        op = first.groups[int(first.group[one])].op
-        return packet_of(op).endswith("_") and not first.inputs[one] and not second.inputs[two]
+        ours, theirs = (int(at[self._candidate.node]) for at in self._pairs.at)
+        op = first.groups[int(first.group[ours])].op
+        return packet_of(op).endswith("_") and not first.inputs[ours] and not second.inputs[theirs]
 
     @cached_property
     def _group(self) -> Group:
@@ -372,7 +374,7 @@ class _Shown:
 
     @property
     def reads_unwritten(self) -> bool:
-        if Mark.READ_UNWRITTEN in self._marks:
+        if Mark.READ_UNWRITTEN in self._call_marks:
             return self._candidate.way is not Way.ENTERED or self.entered is ValueKind.OUTSIDE
         is_read = self._candidate.way is Way.READ
         return is_read and self._classifier.unwritten_origin(int(self._pairs.at[0][self._candidate.node])) is not None
@@ -385,7 +387,7 @@ class _Shown:
 
     @property
     def is_undigested(self) -> bool:
-        if Mark.INPUT_NOT_DIGESTED in self._marks:
+        if Mark.INPUT_NOT_DIGESTED in self._call_marks:
             return True
         if self._candidate.way is Way.WROTE:
             return False
@@ -420,38 +422,39 @@ def place(values: Values, call: int) -> Place:
 
 def _sources(values: Values, call: int) -> list[str]:
     """Where each input of a call came from, in words."""
-    found = []
+    sources = []
     for origin in values.origins_of(call).tolist():
         if origin >= 0:
-            found.append(f"call {origin:,}, {_word(place(values, origin))}")
+            sources.append(f"call {origin:,}, {_word(place(values, origin))}")
         else:
             name = values.names[int(values.entries.name[-1 - origin])]
-            found.append(f"the {name.kind.value} {name.name}".rstrip())
-    return found
+            sources.append(f"the {name.kind.value} {name.name}".rstrip())
+    return sources
 
 
-def _word(one: Place | None) -> str:
-    return "" if one is None else f"{one.op} at {one.location}" if one.location else one.op
+def _word(place: Place | None) -> str:
+    return "" if place is None else f"{place.op} at {place.location}" if place.location else place.op
 
 
 def _at(values: Values, call: int, **fields: object) -> Root:
     group = values.groups[int(values.group[call])]
-    told: Mapping[str, object] = {
+    group_fields: Mapping[str, object] = {
         name: getattr(group, name)
         for name in ("op", "phase", "module", "location", "function", "called_from", "region")
     }
-    return Root(step=values.step_of(call), call=call, **{**told, **fields})  # type: ignore[arg-type]
+    return Root(step=values.step_of(call), call=call, **{**group_fields, **fields})  # type: ignore[arg-type]
 
 
 def _batches(values: Values, name: str) -> dict[int, int]:
     """Position -> digest of the batches of one loader, its first epoch."""
-    numbers = [at for at, one in enumerate(values.names) if one.kind is ValueKind.BATCH and one.name == name]
+    wanted = (ValueKind.BATCH, name)
+    numbers = [number for number, named in enumerate(values.names) if (named.kind, named.name) == wanted]
     moments = values.moments
     rows = np.flatnonzero(np.isin(moments.name, numbers)).tolist()
-    found: dict[int, int] = {}
+    digests: dict[int, int] = {}
     for row in rows:
-        found.setdefault(int(moments.position[row]), int(moments.digest[row]))
-    return found
+        digests.setdefault(int(moments.position[row]), int(moments.digest[row]))
+    return digests
 
 
 def _elsewhere(first: dict[int, int], second: dict[int, int], position: int) -> int | None:
@@ -488,14 +491,14 @@ class Tables:
         """``replayed``: a further recording, in which calls were replayed on the spot."""
         self._tried: dict[_Key, Tried] = {}
         self._tried_regions: dict[str, Tried] = {}
-        for one in (recording.trace, replayed):
-            if one is not None:
-                self._tried |= {_key(call): call.tried for call in one.calls if call.tried is not None}
-                self._tried_regions |= {region.id: region.tried for region in one.regions if region.tried is not None}
+        for trace in (recording.trace, replayed):
+            if trace is not None:
+                self._tried |= {_key(call): call.tried for call in trace.calls if call.tried is not None}
+                self._tried_regions |= {region.id: region.tried for region in trace.regions if region.tried is not None}
         self.worst: dict[_Key, Finding] = {}
         self.judged: frozenset[_Key] = frozenset()
         self._regions: dict[str, Region] = {}
-        self._seen: frozenset[str] = frozenset()
+        self._judged_regions: frozenset[str] = frozenset()
         """Regions whose ops were judged."""
         self._inside: dict[str, list[Finding]] = {}
         """By region: what was found in it, the worst first."""
@@ -506,14 +509,14 @@ class Tables:
         if findings is None:
             return
         self.judged = frozenset(_key(call) for call in trace.calls if call.region is None)
-        self._seen = frozenset(call.region for call in trace.calls if call.region is not None)
+        self._judged_regions = frozenset(call.region for call in trace.calls if call.region is not None)
         for finding in findings:
             if finding.about is not About.CALL:
                 continue
             for region in finding.regions:
                 self._inside.setdefault(region, []).append(finding)
-            known = self.worst.get(_key(finding))
-            if known is None or _severity(finding) < _severity(known):
+            worst = self.worst.get(_key(finding))
+            if worst is None or _severity(finding) < _severity(worst):
                 self.worst[_key(finding)] = finding
         for several in self._inside.values():
             several.sort(key=_severity)
@@ -537,13 +540,13 @@ class Tables:
         region = self._regions.get(group.region)
         inside = self._inside.get(group.region, [])
         adds = region is not None and any(kernel.adds_in_any_order for kernel in region.kernels)
-        return group.region in self._seen and not adds and all(finding.verdict in _CALM for finding in inside)
+        return group.region in self._judged_regions and not adds and all(finding.verdict in _CALM for finding in inside)
 
     def _of(self, group: Group) -> tuple[str, Verdict | None]:
         """Rule and verdict at these calls; no verdict where no table was asked about them."""
-        found = self.worst.get(_key(group))
-        if found is not None:
-            return found.rule, found.verdict
+        finding = self.worst.get(_key(group))
+        if finding is not None:
+            return finding.rule, finding.verdict
         return "", Verdict.DETERMINISTIC if _key(group) in self.judged else None
 
     # --- compiled regions ---
@@ -552,7 +555,7 @@ class Tables:
         """With the line in it that is suspected, and its kernels that add atomically."""
         region = self._regions.get(root.region)
         inside = self._inside.get(root.region, [])
-        adding = () if region is None else tuple(one.name for one in region.kernels if one.adds_in_any_order)
+        adding = () if region is None else tuple(kernel.name for kernel in region.kernels if kernel.adds_in_any_order)
         varying = [finding for finding in inside if finding.verdict in _VARIES]
         suspects = [finding for finding in varying if set(finding.kernels) & set(adding)] or varying
         if suspects:
@@ -566,7 +569,7 @@ class Tables:
                 rule=worst.rule,
                 verdict=worst.verdict,
             )
-        elif not adding and root.region in self._seen:
+        elif not adding and root.region in self._judged_regions:
             verdict = inside[0].verdict if inside else Verdict.DETERMINISTIC
             contradicts = root.cause is RootCause.KERNEL and verdict in _CALM
             root = msgspec.structs.replace(root, verdict=verdict, contradicts=contradicts)
@@ -577,8 +580,8 @@ class Tables:
         return msgspec.structs.replace(root, reason=reason)
 
 
-def _key(one: object) -> _Key:
-    return tuple(str(getattr(one, name)) for name in ("op", "phase", "module", "location", "called_from"))
+def _key(record: object) -> _Key:
+    return tuple(str(getattr(record, name)) for name in ("op", "phase", "module", "location", "called_from"))
 
 
 def _severity(finding: Finding) -> int:
@@ -599,24 +602,27 @@ def changed_settings(first: Recording, second: Recording) -> tuple[Changed, ...]
     ours, theirs = first.environment, second.environment
     if ours is None or theirs is None:
         return ()
-    found = {one.name: one for one in (*_of_environments(ours, theirs), *_of_events(first, second))}
-    return tuple(found.values())
+    changed = {setting.name: setting for setting in (*_of_environments(ours, theirs), *_of_events(first, second))}
+    return tuple(changed.values())
 
 
-def _of_environments(ours: Environment, theirs: Environment) -> Iterator[Changed]:
-    sides = [msgspec.to_builtins(one) for one in (ours, theirs)]
+def _of_environments(first: Environment, second: Environment) -> Iterator[Changed]:
+    sides = [msgspec.to_builtins(environment) for environment in (first, second)]
     for name in Environment.__struct_fields__:
         if name in _SEEDS:
             continue
-        one, two = (side.get(name) for side in sides)
+        ours, theirs = (side.get(name) for side in sides)
         if name not in ("variables", "settings"):
-            if one != two and None not in (one, two):  # what could not be read on one side is not known to differ
-                yield Changed(name=name, first=_text(one), second=_text(two))
+            if ours != theirs and None not in (
+                ours,
+                theirs,
+            ):  # what could not be read on one side is not known to differ
+                yield Changed(name=name, first=_text(ours), second=_text(theirs))
             continue
-        one, two = one or {}, two or {}
-        for key in sorted({*one, *two} if name == "variables" else {*one} & {*two}):
-            if one.get(key) != two.get(key):
-                yield Changed(name=key, first=_text(one.get(key)), second=_text(two.get(key)))
+        ours, theirs = ours or {}, theirs or {}
+        for key in sorted({*ours, *theirs} if name == "variables" else {*ours} & {*theirs}):
+            if ours.get(key) != theirs.get(key):
+                yield Changed(name=key, first=_text(ours.get(key)), second=_text(theirs.get(key)))
 
 
 def _of_events(first: Recording, second: Recording) -> Iterator[Changed]:
@@ -629,9 +635,9 @@ def _of_events(first: Recording, second: Recording) -> Iterator[Changed]:
         for trace in (first.trace, second.trace)
     ]
     for key in dict.fromkeys((*sides[0], *sides[1])):
-        one, two = sides[0].get(key), sides[1].get(key)
-        if one != two:
-            yield Changed(name=key[0], first=_text(one), second=_text(two))
+        ours, theirs = sides[0].get(key), sides[1].get(key)
+        if ours != theirs:
+            yield Changed(name=key[0], first=_text(ours), second=_text(theirs))
 
 
 def _text(value: object) -> str:

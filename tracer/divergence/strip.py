@@ -41,11 +41,11 @@ def strip(pairs: Pairs, state: Ints) -> tuple[Span, ...]:
     return tuple(_few(pairs, state, steps, edges))
 
 
-def states(pairs: Pairs, found: Differences, following: Following) -> Ints:
+def states(pairs: Pairs, differing: Differences, following: Following) -> Ints:
     """The state of each pair, as a number that grows with what it says."""
     state = np.full(pairs.size, _AGREES, np.int64)
-    state[found.undigested] = _NOT_DIGESTED
-    state[found.any] = _FOLLOWS
+    state[differing.undigested] = _NOT_DIGESTED
+    state[differing.any] = _FOLLOWS
     state[following.roots] = _ROOT
     return state
 
@@ -79,9 +79,9 @@ def _spans(
 
 def _few(pairs: Pairs, state: Ints, steps: Ints, edges: Ints) -> Iterator[Span]:
     """Neighbours joined until there are few enough; what says the most stands, so that no root is lost."""
-    kept = np.unique(np.append(edges[:: -(-len(edges) // MOST_SPANS)], pairs.size))
-    worst = np.maximum.reduceat(state, kept[:-1]) if len(kept) > 1 else np.empty(0, np.int64)
-    for begin, end, says in zip(kept[:-1].tolist(), kept[1:].tolist(), worst.tolist(), strict=True):
+    edges = np.unique(np.append(edges[:: -(-len(edges) // MOST_SPANS)], pairs.size))
+    worst = np.maximum.reduceat(state, edges[:-1]) if len(edges) > 1 else np.empty(0, np.int64)
+    for begin, end, says in zip(edges[:-1].tolist(), edges[1:].tolist(), worst.tolist(), strict=True):
         call = int(pairs.at[0][begin])
         yield Span(_STATES[says], int(steps[begin]), Phase.OTHER, "", call, end - begin)
 
@@ -93,24 +93,24 @@ def _alone(values: Values, begin: int, end: int, state: State, lanes: tuple[Ints
     lane = lanes[0][values.group[begin:end]]
     steps = steps_of(values, np.arange(begin, end))
     edges = [0, *(np.flatnonzero((np.diff(lane) != 0) | (np.diff(steps) != 0)) + 1).tolist(), end - begin]
-    for one, two in pairwise(edges):
-        phase, path = lanes[1][int(lane[one])]
-        yield Span(state, int(steps[one]), phase, path, begin + one, two - one)
+    for first, last in pairwise(edges):
+        phase, path = lanes[1][int(lane[first])]
+        yield Span(state, int(steps[first]), phase, path, begin + first, last - first)
 
 
 def _lanes(values: Values, module: Callable[[str], str], by_phase: bool) -> tuple[Ints, list[_Lane]]:
     """For each group the number of its lane, and the lanes."""
     numbers: dict[_Lane, int] = {}
-    found = [
+    lane_of_group = [
         numbers.setdefault((group.phase if by_phase else Phase.OTHER, module(group.module)), len(numbers))
         for group in values.groups
     ]
-    return np.array(found, np.int64), list(numbers)
+    return np.array(lane_of_group, np.int64), list(numbers)
 
 
 def steps_of(values: Values, calls: Ints) -> Ints:
     """The step of each call."""
     starts, numbers = values.steps
     rows = np.searchsorted(starts, calls, side="right") - 1
-    found: Ints = np.where(rows >= 0, np.concatenate(([0], numbers))[rows + 1], 0).astype(np.int64)
-    return found
+    steps_of_calls: Ints = np.where(rows >= 0, np.concatenate(([0], numbers))[rows + 1], 0).astype(np.int64)
+    return steps_of_calls

@@ -142,7 +142,7 @@ def _repeated(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, obje
     from tracer.errors import TracerError
     from tracer.runner.repeated.within.function import held_against_the_first, recorded
     from tracer.runner.repeated.within.held_calls import HeldCalls, circumstances_in
-    from tracer.runner.repeated.within.state import Kept, objects_of
+    from tracer.runner.repeated.within.state import SavedState, objects_of
     from tracer.session import DeterminismTracer
 
     runs = wanted["repeat"]
@@ -154,7 +154,7 @@ def _repeated(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, obje
         pytest.fail(f"@pytest.mark.determinism: {problem}", pytrace=False)
     root = Path.cwd()
     held = [*getattr(item, "funcargs", {}).values(), *objects_of(getattr(item, "obj", item.runtest))]
-    kept = Kept({id(one): one for one in held}.values())
+    saved_state = SavedState({id(one): one for one in held}.values())
     with tempfile.TemporaryDirectory(prefix="tracer-") as folder:
         path = Path(folder, "run-1.json")
         tracer = DeterminismTracer(wanted.get("model"), name=item.nodeid, values=path.with_suffix(".values"))
@@ -165,7 +165,7 @@ def _repeated(item: pytest.Item, wanted: dict[str, Any]) -> Generator[None, obje
         recordings = [read_recording(path)]
 
         def again(name: str) -> Recording:
-            kept.restore()
+            saved_state.restore()
             return recorded(item.runtest, Path(folder, f"{name}.json"), wanted.get("model"))
 
         recordings += [again(f"run-{number}") for number in range(2, runs + 1)]

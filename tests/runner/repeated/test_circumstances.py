@@ -13,7 +13,7 @@ from tracer.plain import json_text
 from tracer.report.files.compared import repeated_json
 from tracer.report.sections.runs import repeated_headline, sensitive
 from tracer.runner.repeated.circumstances.declared import Circumstance, Start, parse_held, parse_varied
-from tracer.runner.repeated.launching import _apart
+from tracer.runner.repeated.launching import _own_store
 
 
 def test_all_is_every_circumstance_and_another_word_is_refused_with_those_that_can_be_varied() -> None:
@@ -101,10 +101,10 @@ def test_under_the_plan_the_headline_says_both() -> None:
 
 def test_runs_of_a_distributed_job_do_not_meet_in_one_store(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RANK", raising=False)
-    assert _apart(1) == {}
+    assert _own_store(1) == {}
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("MASTER_PORT", "65535")
-    assert _apart(0) == {}
-    ports = [_apart(number)["MASTER_PORT"] for number in (1, 2, 3)]
+    assert _own_store(0) == {}
+    ports = [_own_store(number)["MASTER_PORT"] for number in (1, 2, 3)]
     assert ports == ["1024", "1025", "1026"]
-    assert _apart(1)["TORCHELASTIC_USE_AGENT_STORE"] == "False"
+    assert _own_store(1)["TORCHELASTIC_USE_AGENT_STORE"] == "False"

@@ -1,7 +1,7 @@
-"""Which call of one recording is which call of another.
+"""Which call of one recording corresponds to which call of the other.
 
-Two runs of one program mostly make the same calls, so the equal beginning and end are found at once, whole steps that
-are equal next, and only what is left is searched for the shortest difference (Myers' algorithm).
+Two runs of one program mostly make the same calls, so the common prefix and suffix are matched first, then whole equal
+steps; only the rest is searched for the shortest edit script (Myers' algorithm).
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ import numpy.typing as npt
 Keys = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-#: Differences up to which a block is searched for the shortest script; more are no longer one program.
+#: The most edits in a block's shortest script; with more, the two are hardly the same program.
 MOST_EDITS = 1000
-#: Steps of that search in all, so that two programs that have nothing in common are told so in seconds.
+#: The most steps of that search in total, so that comparing two unrelated programs takes seconds.
 MOST_WORK = 4_000_000
-#: Elements that are compared one by one before whole stretches are.
+#: Elements that are compared one at a time before whole stretches are.
 _SINGLY = 24
 
 
 class Match(NamedTuple):
-    """Calls that are the same on both sides, in a row."""
+    """A run of calls that are the same on both sides."""
 
     first: int
-    """Where they begin in the first sequence."""
+    """Its start in the first sequence."""
     second: int
     length: int
 
 
 class Gap(NamedTuple):
-    """Calls that only one side has, between two matches: ranges, of which one may be empty."""
+    """Calls that only one side has, between two matches; one of the two ranges may be empty."""
 
     first: int
     first_end: int
@@ -44,27 +44,27 @@ class Gap(NamedTuple):
 
 
 def align(first: Keys, second: Keys, first_steps: Sequence[int] = (), second_steps: Sequence[int] = ()) -> list[Match]:
-    """The calls that are on both sides, in order; ``*_steps``: where each side's steps begin.
+    """The calls that both sides have, in order; ``*_steps``: where each side's steps begin.
 
-    Keys are equal where calls are of one group. The first gap is the first place where the sequences part.
+    Calls of one group have equal keys. The sequences diverge first at the first gap.
     """
     aligner = _Aligner(first, second)
     return list(_joined(aligner.whole(first_steps, second_steps)))
 
 
 def gaps_of(matches: Sequence[Match], first: int, second: int) -> list[Gap]:
-    """What lies between the matches of two sequences of these lengths."""
-    found = []
+    """The gaps between the matches of two sequences of these lengths."""
+    gaps = []
     at_first = at_second = 0
     for match in (*matches, Match(first, second, 0)):
         if match.first > at_first or match.second > at_second:
-            found.append(Gap(at_first, match.first, at_second, match.second))
+            gaps.append(Gap(at_first, match.first, at_second, match.second))
         at_first, at_second = match.first + match.length, match.second + match.length
-    return found
+    return gaps
 
 
 def _joined(matches: Iterator[Match]) -> Iterator[Match]:
-    """Matches that touch are one."""
+    """Joins adjacent matches."""
     last: Match | None = None
     for match in matches:
         if not match.length:
@@ -80,14 +80,14 @@ def _joined(matches: Iterator[Match]) -> Iterator[Match]:
 
 
 def common_prefix(first: Keys, second: Keys) -> int:
-    """How many elements agree from the beginning."""
+    """The length of the common prefix."""
     size = min(len(first), len(second))
     differing = first[:size] != second[:size]
     return int(differing.argmax()) if differing.any() else size
 
 
 class _Aligner:
-    """Two sequences, and what the search may still cost."""
+    """Two sequences, and how much work the search may still do."""
 
     def __init__(self, first: Keys, second: Keys) -> None:
         self.first, self.second = first, second
@@ -109,7 +109,7 @@ class _Aligner:
         yield Match(hi, hi2, end)
 
     def _steps(self, ours: list[tuple[int, int]], theirs: list[tuple[int, int]]) -> Iterator[Match]:
-        """Whole steps first: those that are equal; the steps between them one to one, then inside."""
+        """Matches equal steps first; the steps between them are paired one to one and searched inside."""
         numbers: dict[bytes, int] = {}
         signatures = [
             [numbers.setdefault(keys[lo:hi].tobytes(), len(numbers)) for lo, hi in steps]
@@ -117,12 +117,12 @@ class _Aligner:
         ]
         same = self._shortest(signatures[0], signatures[1], most=300) or []
         at, at2 = 0, 0
-        for one, two, length in (*same, (len(ours), len(theirs), 0)):
-            for (lo, hi), (lo2, hi2) in zip(ours[at:one], theirs[at2:two], strict=False):
+        for begin, begin2, length in (*same, (len(ours), len(theirs), 0)):
+            for (lo, hi), (lo2, hi2) in zip(ours[at:begin], theirs[at2:begin2], strict=False):
                 yield from self._block(lo, hi, lo2, hi2)
-            for (lo, hi), (lo2, _) in zip(ours[one : one + length], theirs[two : two + length], strict=True):
+            for (lo, hi), (lo2, _) in zip(ours[begin : begin + length], theirs[begin2 : begin2 + length], strict=True):
                 yield Match(lo, lo2, hi - lo)
-            at, at2 = one + length, two + length
+            at, at2 = begin + length, begin2 + length
 
     def _block(self, lo: int, hi: int, lo2: int, hi2: int) -> Iterator[Match]:
         first, second = self.first[lo:hi], self.second[lo2:hi2]
@@ -131,22 +131,22 @@ class _Aligner:
         first, second = first[start:], second[start:]
         end = common_prefix(first[::-1], second[::-1])
         first, second = first[: len(first) - end], second[: len(second) - end]
-        # what the other side does not have at all is no part of any match, and makes the search long
+        # a key that the other side lacks is in no match, and makes the search longer
         places, places2 = np.flatnonzero(np.isin(first, second)), np.flatnonzero(np.isin(second, first))
         if len(places) and len(places2):
             ours, theirs = first[places], second[places2]
-            found = self._shortest(ours.tolist(), theirs.tolist(), most=MOST_EDITS)
-            if found is None:
-                found = _by_rare_keys(ours, theirs)
-            for one, two, length in found:
-                at, at2 = places[one : one + length], places2[two : two + length]
+            matches = self._shortest(ours.tolist(), theirs.tolist(), most=MOST_EDITS)
+            if matches is None:
+                matches = _by_rare_keys(ours, theirs)
+            for begin, begin2, length in matches:
+                at, at2 = places[begin : begin + length], places2[begin2 : begin2 + length]
                 breaks = np.flatnonzero((np.diff(at) != 1) | (np.diff(at2) != 1)) + 1
                 for begin, stop in pairwise((0, *breaks.tolist(), length)):
                     yield Match(lo + start + int(at[begin]), lo2 + start + int(at2[begin]), stop - begin)
         yield Match(hi - end, hi2 - end, end)
 
     def _shortest(self, first: list[int], second: list[int], most: int) -> list[Match] | None:
-        """The shortest edit script's matches; ``None`` where it takes more than ``most`` edits or work."""
+        """The matches of the shortest edit script; ``None`` if it takes more than ``most`` edits or too much work."""
         size, size2 = len(first), len(second)
         arrays = np.array(first, np.int64), np.array(second, np.int64)
         before = {1: 0}
@@ -173,13 +173,13 @@ class _Aligner:
 
 
 def _cut(lo: int, hi: int, starts: Sequence[int]) -> list[tuple[int, int]]:
-    """The range ``lo:hi`` by steps; what lies before the first of them is one too."""
+    """The range ``lo:hi`` cut into steps; calls before the first step count as a step."""
     edges = [lo, *(int(start) for start in starts if lo < start < hi), hi]
-    return [(one, other) for one, other in pairwise(edges) if other > one]
+    return [(start, end) for start, end in pairwise(edges) if end > start]
 
 
 def _run(first: list[int], second: list[int], arrays: tuple[Keys, Keys], x: int, y: int) -> int:
-    """How many elements agree from ``x`` and ``y`` on."""
+    """How many elements agree from ``x`` and ``y``."""
     length = 0
     most = min(len(first) - x, len(second) - y)
     while length < min(most, _SINGLY):
@@ -202,24 +202,24 @@ def _goes_down(before: dict[int, int], diagonal: int, edits: int) -> bool:
 
 
 def _walk_back(history: list[dict[int, int]], x: int, y: int) -> list[Match]:
-    """The matches of the script that was found, from its end."""
-    found: list[Match] = []
+    """The matches of the shortest script, walked back from its end."""
+    matches: list[Match] = []
     for edits in range(len(history) - 1, 0, -1):
         before, diagonal = history[edits], x - y
         down = _goes_down(before, diagonal, edits)
         came = diagonal + 1 if down else diagonal - 1
         start = before[came] + (not down)
         if x > start:
-            found.append(Match(start, start - diagonal, x - start))
+            matches.append(Match(start, start - diagonal, x - start))
         x = before[came]
         y = x - came
     if x:
-        found.append(Match(0, 0, x))
-    return found[::-1]
+        matches.append(Match(0, 0, x))
+    return matches[::-1]
 
 
 def _by_rare_keys(first: Keys, second: Keys) -> list[Match]:
-    """Matches at keys that each side has once, in the order of both: what is left when the search gave up."""
+    """Matches at keys that occur once on each side, in the same order: the fallback if the search gives up."""
     ours, theirs = (_once(keys) for keys in (first, second))
     places = [(ours[key], theirs[key]) for key in sorted(ours.keys() & theirs.keys(), key=ours.__getitem__)]
     chain = _rising([two for _, two in places])
@@ -227,8 +227,8 @@ def _by_rare_keys(first: Keys, second: Keys) -> list[Match]:
 
 
 def _once(keys: Keys) -> dict[int, int]:
-    found, places, counts = np.unique(keys, return_index=True, return_counts=True)
-    return dict(zip(found[counts == 1].tolist(), places[counts == 1].tolist(), strict=True))
+    unique, places, counts = np.unique(keys, return_index=True, return_counts=True)
+    return dict(zip(unique[counts == 1].tolist(), places[counts == 1].tolist(), strict=True))
 
 
 def _rising(numbers: list[int]) -> list[int]:
@@ -252,22 +252,22 @@ def _rising(numbers: list[int]) -> list[int]:
     return chain[::-1]
 
 
-# --- where one run went on and the other resumed ----------------------------------------------------------
+# --- an uninterrupted run and a resumed one ---------------------------------------------------------------
 
 
 def align_steps(
     first: Keys, second: Keys, first_steps: Sequence[int], second_steps: Sequence[int], is_own: tuple[Flags, Flags]
 ) -> list[Match]:
-    """The calls that are on both sides where one run went on and the other resumed: step stands against step.
+    """The calls that an uninterrupted run and a resumed one share, aligned step by step.
 
-    Before the first common step the resumed run set itself up, loaded its checkpoint and passed over batches, and the
-    other one ended the step before: neither says anything of the other.
+    Before the first common step the resumed run sets itself up, loads its checkpoint and skips batches, while the
+    other run ends the step before: these calls are not comparable.
 
     ``*_steps``: where steps begin, the first common one at 0.
-    ``is_own``: which calls belong to a step for sure: of modules, of the backward, of an optimizer.
+    ``is_own``: which calls certainly belong to a step: those of modules, of the backward, of an optimizer.
     """
-    ours, theirs = _cut_in_steps(len(first), first_steps), _cut_in_steps(len(second), second_steps)
-    found: list[Match] = []
+    ours, theirs = _cut(0, len(first), first_steps), _cut(0, len(second), second_steps)
+    aligned: list[Match] = []
     for number, ((lo, hi), (lo2, hi2)) in enumerate(zip(ours, theirs, strict=False)):
         some, others = first[lo:hi], second[lo2:hi2]
         if number:
@@ -275,17 +275,12 @@ def align_steps(
         else:
             own = is_own[0][lo:hi], is_own[1][lo2:hi2]
             matches = list(_from_its_own(_from_the_end(some, others), own))
-        found += (Match(lo + one, lo2 + two, length) for one, two, length in matches)
-    return found
-
-
-def _cut_in_steps(size: int, starts: Sequence[int]) -> list[tuple[int, int]]:
-    edges = [0, *(start for start in starts if 0 < start < size), size]
-    return [(one, other) for one, other in pairwise(edges) if other > one]
+        aligned += (Match(lo + begin, lo2 + begin2, length) for begin, begin2, length in matches)
+    return aligned
 
 
 def _from_the_end(first: Keys, second: Keys) -> list[Match]:
-    """Where one call could be several, the last of them."""
+    """Aligns from the end, so that an ambiguous call matches the last candidate."""
     matches = align(first[::-1], second[::-1])
     turned = (
         Match(len(first) - match.first - match.length, len(second) - match.second - match.length, match.length)
@@ -295,11 +290,11 @@ def _from_the_end(first: Keys, second: Keys) -> list[Match]:
 
 
 def _from_its_own(matches: Sequence[Match], is_own: tuple[Flags, Flags]) -> Iterator[Match]:
-    """Without what was matched before a gap that lies before the step's own calls."""
+    """Drops matches that precede the last gap before the step's own calls."""
     begins = [int(np.argmax(own)) if own.any() else 0 for own in is_own]
-    kept = 0
+    start = 0
     for number, match in enumerate(matches):
         if match.first > begins[0] or match.second > begins[1]:
             break
-        kept = number
-    yield from matches[kept:]
+        start = number
+    yield from matches[start:]

@@ -36,7 +36,7 @@ class Differences(NamedTuple):
     """Something that came in there differs."""
     drawn: Flags
     """A generator's state before the call differs."""
-    marks: Ints
+    call_marks: Ints
     """The marks of both sides."""
     entries: Attached
     draws: Attached
@@ -49,59 +49,61 @@ class Differences(NamedTuple):
     @property
     def undigested(self) -> Flags:
         """Is agreement not known?"""
-        unknown: Flags = (self.marks & _UNKNOWN) != 0
+        unknown: Flags = (self.call_marks & _UNKNOWN) != 0
         return unknown
 
 
 def differences(pairs: Pairs) -> Differences:
     """Compare all pairs, column by column."""
-    one, two = pairs.first, pairs.second
+    first, second = pairs.first, pairs.second
     at, at2 = pairs.at
     entries = attach(
         pairs,
-        (one.entries.call, two.entries.call),
-        (one.entries.name, two.entries.name),
-        (one.entries.digest, two.entries.digest),
+        (first.entries.call, second.entries.call),
+        (first.entries.name, second.entries.name),
+        (first.entries.digest, second.entries.digest),
     )
-    numbers, placed = _numbers(one, two, one.numbers[at], two.numbers[at2])
-    draws = attach(pairs, (one.draws[0], two.draws[0]), (one.draws[1], two.draws[1]), (one.draws[2], two.draws[2]))
-    found = Differences(
-        inputs=one.inputs[at] != two.inputs[at2],
-        outputs=one.outputs[at] != two.outputs[at2],
+    numbers, placed = _numbers(first, second, first.numbers[at], second.numbers[at2])
+    draws = attach(
+        pairs, (first.draws[0], second.draws[0]), (first.draws[1], second.draws[1]), (first.draws[2], second.draws[2])
+    )
+    differing = Differences(
+        inputs=first.inputs[at] != second.inputs[at2],
+        outputs=first.outputs[at] != second.outputs[at2],
         numbers=numbers,
         placed=placed,
         entered=_of_pairs(entries, pairs.size),
         drawn=_of_pairs(draws, pairs.size),
-        marks=(one.marks[at] | two.marks[at2]).astype(np.int64),
+        call_marks=(first.marks[at] | second.marks[at2]).astype(np.int64),
         entries=entries,
         draws=draws,
     )
-    unclear = found.inputs & ~found.outputs & lie_otherwise(pairs)
+    unclear = differing.inputs & ~differing.outputs & lie_otherwise(pairs)
     if not unclear.any():
-        return found
+        return differing
     # The digests of what these read say nothing. Who wrote it does.
-    return found._replace(inputs=found.inputs & ~(unclear & (explained_by(pairs, found) < 0)))
+    return differing._replace(inputs=differing.inputs & ~(unclear & (explained_by(pairs, differing) < 0)))
 
 
 def lie_otherwise(pairs: Pairs, nodes: slice | list[int] = slice(None)) -> Flags:
     """Which of the pairs read tensors that lie otherwise in memory on the two sides, digested as they lie there."""
-    marks = pairs.first.marks[pairs.at[0][nodes]] ^ pairs.second.marks[pairs.at[1][nodes]]
-    differ: Flags = (marks & _TURNS) != 0
+    differing_marks = pairs.first.marks[pairs.at[0][nodes]] ^ pairs.second.marks[pairs.at[1][nodes]]
+    differ: Flags = (differing_marks & _TURNS) != 0
     return differ
 
 
-def _numbers(one: Values, two: Values, ours: Digests, theirs: Digests) -> tuple[Flags, Flags]:
+def _numbers(first: Values, second: Values, ours: Digests, theirs: Digests) -> tuple[Flags, Flags]:
     """Which pairs' numbers differ, and which differ in the parts of tensors alone."""
     differs: Flags = ours != theirs
     rows = np.flatnonzero(differs)
     placed = np.zeros(len(differs), np.bool_)
-    known: dict[str, int] = {"": 0}
+    numbers: dict[str, int] = {"": 0}
     bare: list[Ints] = []
-    for values, digests in ((one, ours[rows]), (two, theirs[rows])):
+    for values, digests in ((first, ours[rows]), (second, theirs[rows])):
         unique, inverse = np.unique(digests, return_inverse=True)
         texts = [values.texts.get(digest) for digest in unique.tolist()]
         numbered = [
-            -1 if digest and _is_cut(text) else known.setdefault(without_places(text or ""), len(known))
+            -1 if digest and _is_cut(text) else numbers.setdefault(without_places(text or ""), len(numbers))
             for text, digest in zip(texts, unique.tolist(), strict=True)
         ]
         bare.append(np.array(numbered, np.int64)[inverse])
@@ -117,20 +119,20 @@ def _is_cut(text: str | None) -> bool:
 
 
 def _of_pairs(attached: Attached, count: int) -> Flags:
-    found = np.zeros(count, np.bool_)
-    found[attached.pair[0][attached.differs[0]]] = True
-    return found
+    differs = np.zeros(count, np.bool_)
+    differs[attached.pair[0][attached.differs[0]]] = True
+    return differs
 
 
-def explained_by(pairs: Pairs, found: Differences) -> Ints:
+def explained_by(pairs: Pairs, differing: Differences) -> Ints:
     """For each pair whose inputs differ, the node that they came different from; -1 where none explains it."""
     parents = np.full(pairs.size, -1, np.int64)
-    rows = np.flatnonzero(found.inputs)
+    rows = np.flatnonzero(differing.inputs)
     if not len(rows):
         return parents
     for side, values in enumerate((pairs.first, pairs.second)):
-        calls = _blamed_calls(pairs, found, side, values)
-        entries = _blamed_entries(pairs, found, side, values)
+        calls = _blamed_calls(pairs, differing, side, values)
+        entries = _blamed_entries(pairs, differing, side, values)
         _keep(values, calls, entries)
         left = rows[parents[rows] < 0]
         for begin in range(0, len(left), _AT_ONCE):
@@ -139,23 +141,23 @@ def explained_by(pairs: Pairs, found: Differences) -> Ints:
     return parents
 
 
-def _blamed_calls(pairs: Pairs, found: Differences, side: int, values: Values) -> Ints:
+def _blamed_calls(pairs: Pairs, differing: Differences, side: int, values: Values) -> Ints:
     """For each call of a side, the node that is to blame for what it wrote; -1 where that agrees."""
     blamed = np.full(len(values), -1, np.int64)
     nodes = pairs.nodes[side]
     alone = nodes >= pairs.size
     blamed[alone] = nodes[alone]
-    at = pairs.at[side][found.outputs | wrote_elsewhere(pairs, found)]
+    at = pairs.at[side][differing.outputs | wrote_elsewhere(pairs, differing)]
     blamed[at] = nodes[at]
     return blamed
 
 
-def wrote_elsewhere(pairs: Pairs, found: Differences) -> Flags:
+def wrote_elsewhere(pairs: Pairs, differing: Differences) -> Flags:
     """Pairs that wrote the same bytes to another part of some memory."""
-    kept = np.zeros(len(pairs.first), np.bool_)
+    rewritten = np.zeros(len(pairs.first), np.bool_)
     if not pairs.is_resumed:  # which of its memory a restart makes anew is its own question
-        kept[pairs.first.keeps[:, 0]] = True
-    wrote: Flags = found.placed & kept[pairs.at[0]]
+        rewritten[pairs.first.keeps[:, 0]] = True
+    wrote: Flags = differing.placed & rewritten[pairs.at[0]]
     return wrote
 
 
@@ -176,14 +178,14 @@ def _source(values: Values, nodes: Ints, origin: int) -> tuple[object, ...]:
     return (name.kind, name.name)
 
 
-def _blamed_entries(pairs: Pairs, found: Differences, side: int, values: Values) -> Ints:
+def _blamed_entries(pairs: Pairs, differing: Differences, side: int, values: Values) -> Ints:
     """The same for each entry: what came in different, or where only one side has been."""
     call = values.entries.call.astype(np.int64)
     blamed = np.full(len(call), -1, np.int64)
-    known = np.flatnonzero(call < len(values))
-    node = pairs.nodes[side][call[known]]
-    is_blamed = (node >= pairs.size) | found.entries.differs[side][known]
-    blamed[known[is_blamed]] = node[is_blamed]
+    in_recording = np.flatnonzero(call < len(values))
+    node = pairs.nodes[side][call[in_recording]]
+    is_blamed = (node >= pairs.size) | differing.entries.differs[side][in_recording]
+    blamed[in_recording[is_blamed]] = node[is_blamed]
     return blamed
 
 
@@ -208,9 +210,9 @@ def _first_blamed(values: Values, at: Ints, calls: Ints, entries: Ints) -> Ints:
     offset = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
     origin = values.origins[np.repeat(starts, counts) + offset].astype(np.int64)
     blamed = np.full(total, -1, np.int64)
-    made = origin >= 0
-    blamed[made] = calls[origin[made]]
-    blamed[~made] = entries[-1 - origin[~made]]
+    from_call = origin >= 0
+    blamed[from_call] = calls[origin[from_call]]
+    blamed[~from_call] = entries[-1 - origin[~from_call]]
     hit = np.flatnonzero(blamed >= 0)
     owners, first = np.unique(owner[hit], return_index=True)
     result[owners] = blamed[hit[first]]

@@ -57,14 +57,14 @@ class Following(NamedTuple):
     """For each pair: is it a root?"""
 
 
-def follow(pairs: Pairs, found: Differences) -> Following:
+def follow(pairs: Pairs, differing: Differences) -> Following:
     """Find the roots."""
-    return _Roots(pairs, found).all()
+    return _Roots(pairs, differing).all()
 
 
 class _Roots:
-    def __init__(self, pairs: Pairs, found: Differences) -> None:
-        self.pairs, self.found = pairs, found
+    def __init__(self, pairs: Pairs, differing: Differences) -> None:
+        self.pairs, self.differing = pairs, differing
         self.parents = np.full(pairs.size + len(pairs.gaps), -1, np.int64)
         self.host = self._first_read_by_python()
         self.candidates: list[Candidate] = []
@@ -75,47 +75,47 @@ class _Roots:
         """By the node that moved a generator otherwise: the first recording's draw that finds it in another state."""
 
     def all(self) -> Following:
-        found, count = self.found, self.pairs.size
-        explained = explained_by(self.pairs, found)
+        differing, count = self.differing, self.pairs.size
+        explained = explained_by(self.pairs, differing)
         self.parents[:count] = explained
         entered = self._entered()
         drawn = dict(self._drawn())
         for node, candidate in drawn.items():
             if isinstance(candidate, int):
-                if self.parents[node] < 0 and not found.entered[node]:
+                if self.parents[node] < 0 and not differing.entered[node]:
                     self.parents[node] = candidate
-            elif not found.entered[node]:
+            elif not differing.entered[node]:
                 self.parents[node] = -1
                 self.candidates.append(candidate)
-        numbers = found.numbers & ~found.entered & (self.parents[:count] < 0)
+        numbers = differing.numbers & ~differing.entered & (self.parents[:count] < 0)
         numbers[list(drawn)] = False
         self._alike(np.flatnonzero(numbers), Way.NUMBERS)
-        rest = ~found.entered & ~found.numbers & ~found.drawn & (self.parents[:count] < 0)
-        self.first = min([one.node for one in (*entered, *self.candidates)], default=self.first)
+        rest = ~differing.entered & ~differing.numbers & ~differing.drawn & (self.parents[:count] < 0)
+        self.first = min([candidate.node for candidate in (*entered, *self.candidates)], default=self.first)
         rest &= ~self._elsewhere(rest, explained)
-        self._read(np.flatnonzero(rest & found.inputs))
-        self._alike(np.flatnonzero(rest & ~found.inputs & found.outputs), Way.WROTE)
+        self._read(np.flatnonzero(rest & differing.inputs))
+        self._alike(np.flatnonzero(rest & ~differing.inputs & differing.outputs), Way.WROTE)
         self.candidates += entered
         self._gaps()
-        self.candidates = [one for one in self.candidates if self.parents[one.node] < 0]
-        self.candidates = [self._if_ahead(one) for one in self.candidates]
+        self.candidates = [candidate for candidate in self.candidates if self.parents[candidate.node] < 0]
+        self.candidates = [self._if_ahead(candidate) for candidate in self.candidates]
         self.candidates.sort(key=self._order)
-        self.roots[[one.node for one in self.candidates if one.node < count]] = True
+        self.roots[[candidate.node for candidate in self.candidates if candidate.node < count]] = True
         ends = followed(self.parents)
         gaps = frozenset(node for node in range(count, len(self.parents)) if self.parents[node] >= 0)
         return Following(tuple(self.candidates), ends, gaps, self.roots)
 
-    def _order(self, one: Candidate) -> tuple[float, int]:
+    def _order(self, candidate: Candidate) -> tuple[float, int]:
         """Gaps lie between pairs."""
-        if not self.pairs.is_gap(one.node):
-            return (float(one.node), 0)
-        gap = self.pairs.gaps[one.node - self.pairs.size]
-        return (float(np.searchsorted(self.pairs.at[0], gap.first)) - 0.5, one.node)
+        if not self.pairs.is_gap(candidate.node):
+            return (float(candidate.node), 0)
+        gap = self.pairs.gaps[candidate.node - self.pairs.size]
+        return (float(np.searchsorted(self.pairs.at[0], gap.first)) - 0.5, candidate.node)
 
     def _first_read_by_python(self) -> int:
         """The first pair that handed another value to Python in each run; -1 where none did."""
-        found = self.found
-        handed = np.flatnonzero(((found.marks & _TO_HOST) != 0) & (found.inputs | found.outputs))
+        differing = self.differing
+        handed = np.flatnonzero(((differing.call_marks & _TO_HOST) != 0) & (differing.inputs | differing.outputs))
         return int(handed[0]) if len(handed) else -1
 
     def _through_python(self, node: int, before: int | None = None) -> bool:
@@ -128,18 +128,18 @@ class _Roots:
 
     def _entered(self) -> list[Candidate]:
         """Entries that differ: one candidate a pair."""
-        found: dict[int, Candidate] = {}
-        entries, names = self.found.entries, self.pairs.first.names
+        by_node: dict[int, Candidate] = {}
+        entries, names = self.differing.entries, self.pairs.first.names
         for row in np.flatnonzero(entries.differs[0]).tolist():
             node = int(entries.pair[0][row])
-            if node in found:
+            if node in by_node:
                 continue
             kind = names[int(self.pairs.first.entries.name[row])].kind
             if kind in (ValueKind.OUTSIDE, ValueKind.OUTSIDE_CHANGE) and self._through_python(node):
                 continue
             self.parents[node] = -1
-            found[node] = Candidate(node, Way.ENTERED, self._same_entry(node, kind), row)
-        return list(found.values())
+            by_node[node] = Candidate(node, Way.ENTERED, self._same_entry(node, kind), row)
+        return list(by_node.values())
 
     def _same_entry(self, node: int, kind: ValueKind) -> Hashable:
         if kind in (ValueKind.OUTSIDE, ValueKind.OUTSIDE_CHANGE):
@@ -148,7 +148,7 @@ class _Roots:
 
     def _drawn(self) -> Iterator[tuple[int, int | Candidate]]:
         """For each pair whose generator's state differed: the node that it follows from, or a candidate."""
-        draws = self.found.draws
+        draws = self.differing.draws
         if not draws.differs[0].any():
             return
         sides = (self.pairs.first, self.pairs.second)
@@ -174,7 +174,7 @@ class _Roots:
 
     def _why_ahead(self, node: int, row: int, generator: int, before: list[int]) -> int | Candidate:
         """Why a generator is in another state: the draws before it on both sides say so."""
-        gaps = [one for one in before if one >= self.pairs.size]
+        gaps = [node_before for node_before in before if node_before >= self.pairs.size]
         if gaps:
             return gaps[0]  # a draw that only one side made
         earlier = max(before)
@@ -185,18 +185,20 @@ class _Roots:
         same = (Way.DRAWN, generator, self._group(node) if passed else -1)
         return Candidate(node, Way.DRAWN, same, row, earlier=earlier)
 
-    def _if_ahead(self, one: Candidate) -> Candidate:
+    def _if_ahead(self, candidate: Candidate) -> Candidate:
         """A root that is nothing but a draw of another size, or one that a single run makes, is told as a draw."""
-        if one.way not in (Way.NUMBERS, Way.GAP):
-            return one
+        if candidate.way not in (Way.NUMBERS, Way.GAP):
+            return candidate
         for node, row in self.shows.items():
             root = node
             while self.parents[root] >= 0:
                 root = int(self.parents[root])
-            is_draw = self._only_draws(node) if self.pairs.is_gap(node) else self._group(node) == self._group(one.node)
-            if root == one.node and is_draw:
-                return one._replace(way=Way.AHEAD, shows_in=row)
-        return one
+            is_draw = (
+                self._only_draws(node) if self.pairs.is_gap(node) else self._group(node) == self._group(candidate.node)
+            )
+            if root == candidate.node and is_draw:
+                return candidate._replace(way=Way.AHEAD, shows_in=row)
+        return candidate
 
     def _only_draws(self, node: int) -> bool:
         """Does a gap hold nothing but draws of one run, and memory that they are made in?"""
@@ -210,8 +212,10 @@ class _Roots:
         return all(call in drawing or int(values.marks[call]) & _UNWRITTEN for call in range(begin, end))
 
     def _differs_before(self, node: int) -> bool:
-        found = self.found
-        return bool(found.inputs[node] | found.numbers[node] | found.entered[node] | found.outputs[node])
+        differing = self.differing
+        return bool(
+            differing.inputs[node] | differing.numbers[node] | differing.entered[node] | differing.outputs[node]
+        )
 
     def _node_of_draw(self, side: int, row: int) -> int:
         values = (self.pairs.first, self.pairs.second)[side]
@@ -229,27 +233,29 @@ class _Roots:
             self.parents[nodes[nodes > self.host]] = self.host
             nodes = nodes[nodes <= self.host]
         groups = self.pairs.first.group[self.pairs.at[0][nodes]]
-        found, first, inverse, counts = np.unique(groups, return_index=True, return_inverse=True, return_counts=True)
+        unique, first, inverse, counts = np.unique(groups, return_index=True, return_inverse=True, return_counts=True)
         self.parents[nodes] = nodes[first][inverse]
         self.parents[nodes[first]] = -1
         self.roots[nodes] = True
-        for node, group, count in zip(nodes[first].tolist(), found.tolist(), counts.tolist(), strict=True):
+        for node, group, count in zip(nodes[first].tolist(), unique.tolist(), counts.tolist(), strict=True):
             self.candidates.append(Candidate(node, way, (way, group), more=count - 1))
 
     def _elsewhere(self, rest: Flags, explained: Ints) -> Flags:
         """Calls that were given another part of a tensor: those that differ by it, or that others differ by."""
-        found = self.found
+        differing = self.differing
         blamed = np.zeros(self.pairs.size, np.bool_)
         blamed[explained[(explained >= 0) & (explained < self.pairs.size)]] = True
         chosen: Flags = (
-            rest & found.placed & (found.inputs | found.outputs | (blamed & wrote_elsewhere(self.pairs, found)))
+            rest
+            & differing.placed
+            & (differing.inputs | differing.outputs | (blamed & wrote_elsewhere(self.pairs, differing)))
         )
         nodes = np.flatnonzero(chosen)
         if self.pairs.is_resumed:  # what a restart makes again, and where it goes on in it, is its own question
             nodes = nodes[[not self.pairs.reads_from_before(node) for node in nodes.tolist()]]
             chosen = np.zeros(self.pairs.size, np.bool_)
             chosen[nodes] = True
-        found.numbers[nodes] = True
+        differing.numbers[nodes] = True
         left = [node for node in nodes.tolist() if not self._through_choice(node)]
         self._alike(np.array(left, np.int64), Way.NUMBERS)
         return chosen
@@ -279,22 +285,22 @@ class _Roots:
             self.candidates.append(Candidate(node, Way.READ, same, row, side))
 
     def _lonely_entries(self) -> dict[int, tuple[int, int]]:
-        found: dict[int, tuple[int, int]] = {}
+        by_node: dict[int, tuple[int, int]] = {}
         for side in (1, 0):
-            belongs, other = self.found.entries.pair[side], self.found.entries.other[side]
+            belongs, other = self.differing.entries.pair[side], self.differing.entries.other[side]
             for row in np.flatnonzero((belongs >= 0) & (other < 0)).tolist():
-                found.setdefault(int(belongs[row]), (side, row))
-        return found
+                by_node.setdefault(int(belongs[row]), (side, row))
+        return by_node
 
     def _gaps(self) -> None:
         for number, gap in enumerate(self.pairs.gaps, self.pairs.size):
             before = int(np.searchsorted(self.pairs.at[0], gap.first))
             if not self._through_python(number, before):
-                one, two = self.pairs.first, self.pairs.second
+                first, second = self.pairs.first, self.pairs.second
                 same = (
                     Way.GAP,
-                    one.groups[int(one.group[gap.first])] if gap.first < gap.first_end else None,
-                    two.groups[int(two.group[gap.second])] if gap.second < gap.second_end else None,
+                    first.groups[int(first.group[gap.first])] if gap.first < gap.first_end else None,
+                    second.groups[int(second.group[gap.second])] if gap.second < gap.second_end else None,
                 )
                 self.candidates.append(Candidate(number, Way.GAP, same))
 

@@ -1,4 +1,4 @@
-"""Two recordings side by side: which call stands against which, and what belongs to each call."""
+"""Pairs the calls of two recordings, and the entries and draws that belong to each call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tracer.trace.values.columns import Group, Name
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-#: How many entries or draws of one name and call are told apart.
+#: How many entries or draws of one name and call are distinguished.
 _MOST_ALIKE = 1 << 12
 _MOST_NAMES = 1 << 20
 
@@ -29,8 +29,7 @@ class Pairs(NamedTuple):
     at: tuple[Ints, Ints]
     """The calls of each pair, on each side."""
     gaps: tuple[Gap, ...]
-    """Calls that only one side has and that count: what lies before the compared part, or behind the end of a
-    recording that was cut off, is not here."""
+    """Calls that only one side has, except those before the compared part or past the end of a truncated recording."""
     nodes: tuple[Ints, Ints]
     """The node of each call on each side; -1 for a call that is not compared."""
     begins: tuple[int, int]
@@ -40,16 +39,16 @@ class Pairs(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many calls stand against one another."""
+        """The number of pairs."""
         return len(self.at[0])
 
     def reads_from_before(self, node: int) -> bool:
-        """Does either call of a pair read what was made before the compared part?"""
+        """Does either call of a pair read something that was written before the compared part?"""
         for side, values in enumerate((self.first, self.second)):
             nodes = self.nodes[side]
             for origin in values.origins_of(int(self.at[side][node])).tolist():
-                made = origin if origin >= 0 else int(values.entries.call[-1 - origin])
-                if made < len(nodes) and nodes[made] < 0:
+                source = origin if origin >= 0 else int(values.entries.call[-1 - origin])
+                if source < len(nodes) and nodes[source] < 0:
                     return True
         return False
 
@@ -60,7 +59,7 @@ class Pairs(NamedTuple):
 def pair(first: Values, second: Values, begins: tuple[int, int] = (0, 0), *, is_resumed: bool = False) -> Pairs:
     """Align two recordings from ``begins`` on.
 
-    ``is_resumed``: what the second did before its first common call is its own setting up, and either may go on for
+    ``is_resumed``: the second recording's calls before the first common one are its setup, and either side may run
     longer.
     """
     keys = _common_numbers(first.groups, second.groups)
@@ -76,37 +75,37 @@ def pair(first: Values, second: Values, begins: tuple[int, int] = (0, 0), *, is_
     else:
         matches = align(sides[0], sides[1], starts[0], starts[1])
     gaps = gaps_of(matches, len(sides[0]), len(sides[1]))
-    shifted = [Match(one + begins[0], two + begins[1], length) for one, two, length in matches]
-    kept = tuple(
+    shifted = [Match(start + begins[0], start2 + begins[1], length) for start, start2, length in matches]
+    compared_gaps = tuple(
         Gap(gap.first + begins[0], gap.first_end + begins[0], gap.second + begins[1], gap.second_end + begins[1])
         for gap in gaps
     )
-    kept = _counting(kept, first, second, begins, is_resumed=is_resumed)
+    compared_gaps = _counting(compared_gaps, first, second, begins, is_resumed=is_resumed)
     at = (
         _spread([match.first for match in shifted], [match.length for match in shifted]),
         _spread([match.second for match in shifted], [match.length for match in shifted]),
     )
-    return Pairs(first, second, at, kept, _nodes(first, second, at, kept), begins, is_resumed)
+    return Pairs(first, second, at, compared_gaps, _nodes(first, second, at, compared_gaps), begins, is_resumed)
 
 
 def _counting(
     gaps: Sequence[Gap], first: Values, second: Values, begins: tuple[int, int], *, is_resumed: bool
 ) -> tuple[Gap, ...]:
-    """Without what says nothing of the runs: the missing end of a recording that was cut off, a restart's setup."""
-    found = list(gaps)
-    if found:
-        last = found[-1]
+    """Drops gaps that say nothing about the runs: the missing end of a truncated recording, a restart's setup."""
+    counting = list(gaps)
+    if counting:
+        last = counting[-1]
         ends = last.first_end == len(first) and last.second_end == len(second)
         cut = (first.partial and last.first == last.first_end) or (second.partial and last.second == last.second_end)
         if ends and (cut or is_resumed):
-            found.pop()
-    if found and is_resumed and (found[0].first, found[0].second) == begins:
-        found.pop(0)
-    return tuple(gap for gap in found if not (is_resumed and _is_made_anew(gap, second, begins[1])))
+            counting.pop()
+    if counting and is_resumed and (counting[0].first, counting[0].second) == begins:
+        counting.pop(0)
+    return tuple(gap for gap in counting if not (is_resumed and _is_made_anew(gap, second, begins[1])))
 
 
 def _is_made_anew(gap: Gap, second: Values, begin: int) -> bool:
-    """Is it memory that the resumed run makes in its first step, where the other one has it from steps before?"""
+    """Is it memory that the resumed run allocates in its first step, while the other run has it from earlier steps?"""
     calls = range(gap.second, gap.second_end)
     if gap.first < gap.first_end or second.step_of(gap.second) != second.step_of(begin):
         return False
@@ -115,22 +114,22 @@ def _is_made_anew(gap: Gap, second: Values, begin: int) -> bool:
 
 
 def _step_starts(values: Values) -> Ints:
-    """Where each step begins: a number that is said twice is one step."""
+    """Where each step begins; a repeated number is one step."""
     starts, numbers = values.steps
     begins = np.flatnonzero(np.diff(numbers, prepend=-1) != 0)
-    found: Ints = starts[begins].astype(np.int64)
-    return found
+    starts_of_steps: Ints = starts[begins].astype(np.int64)
+    return starts_of_steps
 
 
 def _own_calls(values: Values) -> Flags:
-    """Calls that belong to a training step for sure."""
+    """Calls that certainly belong to a training step."""
     own = np.array([group.phase is not Phase.OTHER or bool(group.module) for group in values.groups], np.bool_)
-    found: Flags = own[values.group]
-    return found
+    is_own: Flags = own[values.group]
+    return is_own
 
 
 def _spread(starts: Sequence[int], lengths: Sequence[int]) -> Ints:
-    """``start, start + 1, ...`` for each stretch, one behind the other."""
+    """``start, start + 1, ...`` for each stretch, concatenated."""
     if len(starts) == 1:
         return np.arange(starts[0], starts[0] + lengths[0], dtype=np.int64)
     parts = [np.arange(start, start + length, dtype=np.int64) for start, length in zip(starts, lengths, strict=True)]
@@ -138,34 +137,34 @@ def _spread(starts: Sequence[int], lengths: Sequence[int]) -> Ints:
 
 
 def _nodes(first: Values, second: Values, at: tuple[Ints, Ints], gaps: Sequence[Gap]) -> tuple[Ints, Ints]:
-    found = (np.full(len(first), -1, np.int64), np.full(len(second), -1, np.int64))
+    nodes = (np.full(len(first), -1, np.int64), np.full(len(second), -1, np.int64))
     count = len(at[0])
     for side in (0, 1):
-        found[side][at[side]] = np.arange(count)
+        nodes[side][at[side]] = np.arange(count)
     for number, gap in enumerate(gaps, count):
-        found[0][gap.first : gap.first_end] = number
-        found[1][gap.second : gap.second_end] = number
-    return found
+        nodes[0][gap.first : gap.first_end] = number
+        nodes[1][gap.second : gap.second_end] = number
+    return nodes
 
 
-def _common_numbers(first: Sequence[Group], second: Sequence[Group]) -> tuple[Ints, Ints]:
-    """A number for each side's groups or names, the same for the same one."""
-    numbers: dict[object, int] = {}
-    one, two = (
-        np.array([numbers.setdefault(group, len(numbers)) for group in groups], np.int64) for groups in (first, second)
+def _common_numbers(first: Sequence[Group | Name], second: Sequence[Group | Name]) -> tuple[Ints, Ints]:
+    """A number for each group or name of the two sides, the same for equal ones."""
+    numbers: dict[Group | Name, int] = {}
+    ours, theirs = (
+        np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64) for keys in (first, second)
     )
-    return one, two
+    return ours, theirs
 
 
 class Attached(NamedTuple):
-    """Entries, or draws, of both sides that belong to compared calls, and how they stand against one another."""
+    """Entries, or draws, of compared calls on both sides, and which row corresponds to which."""
 
     pair: tuple[Ints, Ints]
     """The pair of each row on each side; -1 for a row of a call that no pair has."""
     other: tuple[Ints, Ints]
-    """The row of the other side that it stands against; -1 where there is none."""
+    """The corresponding row of the other side; -1 if there is none."""
     differs: tuple[Flags, Flags]
-    """Has the row a partner with another digest?"""
+    """Does the corresponding row have another digest?"""
 
 
 def attach(
@@ -174,16 +173,16 @@ def attach(
     names: tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]],
     digests: tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]],
 ) -> Attached:
-    """Rows of one call and one name stand against one another, in their order."""
-    common = _common_names(pairs.first.names, pairs.second.names)
+    """Pairs rows of the same call and name, in order."""
+    common = _common_numbers(pairs.first.names, pairs.second.names)
     belongs: list[Ints] = []
     identities: list[Ints] = []
     for side in (0, 1):
         nodes = pairs.nodes[side]
         call = calls[side].astype(np.int64)
-        known = call < len(nodes)
+        in_recording = call < len(nodes)
         node = np.full(len(call), -1, np.int64)
-        node[known] = nodes[call[known]]
+        node[in_recording] = nodes[call[in_recording]]
         node[node >= pairs.size] = -1
         belongs.append(node)
         identity = node * _MOST_NAMES + np.minimum(common[side][names[side]], _MOST_NAMES - 1)
@@ -191,9 +190,9 @@ def attach(
         identity[node < 0] = -1
         identities.append(identity)
     other = (np.full(len(calls[0]), -1, np.int64), np.full(len(calls[1]), -1, np.int64))
-    kept = [np.flatnonzero(identity >= 0) for identity in identities]
-    _, one, two = np.intersect1d(identities[0][kept[0]], identities[1][kept[1]], return_indices=True)
-    rows = kept[0][one], kept[1][two]
+    attached = [np.flatnonzero(identity >= 0) for identity in identities]
+    _, ours, theirs = np.intersect1d(identities[0][attached[0]], identities[1][attached[1]], return_indices=True)
+    rows = attached[0][ours], attached[1][theirs]
     other[0][rows[0]], other[1][rows[1]] = rows[1], rows[0]
     unequal = digests[0][rows[0]] != digests[1][rows[1]]
     differs = (np.zeros(len(calls[0]), np.bool_), np.zeros(len(calls[1]), np.bool_))
@@ -202,16 +201,8 @@ def attach(
     return Attached((belongs[0], belongs[1]), other, differs)
 
 
-def _common_names(first: Sequence[Name], second: Sequence[Name]) -> tuple[Ints, Ints]:
-    numbers: dict[Name, int] = {}
-    one, two = (
-        np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64) for names in (first, second)
-    )
-    return one, two
-
-
 def _rank(identity: Ints) -> Ints:
-    """The how-manieth of its like each element is, from 0."""
+    """For each element, how many equal elements precede it."""
     order = np.argsort(identity, kind="stable")
     ordered = identity[order]
     places = np.arange(len(identity))
@@ -225,6 +216,6 @@ def _rank(identity: Ints) -> Ints:
 
 
 def texts_of(values: Values, digest: int) -> str:
-    """The text that is kept for a digest, or nothing."""
+    """The text recorded for a digest; empty if there is none."""
     texts: Mapping[int, str] = values.texts
     return texts.get(digest, "")

@@ -1,7 +1,7 @@
 """The process of one run: ``python -m tracer.runner.repeated.child ORDER [PIPE]``, which becomes the script.
 
-With a pipe it forks first, and its parent stays as the run's guard. Then what is varied or held is changed, the
-settings are made, and the script runs as under ``tracer run``.
+With a pipe it forks first, and the parent stays as the run's guard. Then settings are applied, circumstances are varied
+or held, and the script runs as under ``tracer run``.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from tracer.runner.repeated.task import Order
 from tracer.runner.running import run_script
 from tracer.trace.paths import values_path
 
-#: What a child exits with where it could not even begin, which no script is likely to.
+#: The exit code of a child that could not start its script; scripts are unlikely to use it.
 COULD_NOT_BEGIN = 122
 #: How often a call is replayed on the spot before its kernel is blamed.
 REPLAYS = 10
 
 
 def main() -> int:
-    """Run what the first argument says, and return the script's exit code."""
+    """Run the order in the first argument; returns the script's exit code."""
     order = msgspec.json.decode(sys.argv[1], type=Order)
     task = order.task
     if order.temporary:
@@ -45,7 +45,10 @@ def main() -> int:
         guard.guard(int(sys.argv[2]), order.scratch)
     inside = Inside(Replacements(order.uses), order.began, order.planned)
     make_before_the_script(inside.replaced, order.settings)
-    for change in (*(one.held for one in order.held), order.varied.varied if order.varied is not None else None):
+    for change in (
+        *(circumstance.held for circumstance in order.held),
+        order.varied.varied if order.varied is not None else None,
+    ):
         if change is not None and change.inside is not None:
             change.inside(inside)
     left = LeftBehind(without=os.path.dirname(order.output))

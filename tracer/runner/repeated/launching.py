@@ -1,4 +1,4 @@
-"""Starting one run as a process of its own, and waiting for it."""
+"""Starts a run in a process of its own and waits for it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tracer.runner.repeated import guard
 from tracer.runner.repeated.task import Order
 
 _CHILD = "tracer.runner.repeated.child"
-#: Seconds between two looks at a signal, and at what a run has written so far.
+#: Seconds between two checks for a signal, and between two reads of what a run has written.
 _TICK, _LOOK = 0.1, 0.5
-#: Seconds that a run has after control-C before it is told by another signal.
+#: Seconds that a run has after control-C before it gets another signal.
 _GRACE = 2.0
-#: Seconds after which a run that was told to end, and its guard with it, are killed.
+#: Seconds after which a run that was asked to end is killed together with its guard.
 _PATIENCE = guard.PATIENCE + 3.0
 #: Ports that a program may open.
 _LOWEST, _PORTS = 1024, 65536
@@ -36,24 +36,24 @@ def run(
     order: Order,
     variables: Mapping[str, str],
     number: int,
-    has_parted: Callable[[], bool] | None = None,
+    has_diverged: Callable[[], bool] | None = None,
     *,
     folder: Path | None = None,
     before_exec: Callable[[], None] | None = None,
 ) -> tuple[int, bool]:
-    """Make the run of ``order``, the job's ``number``-th from 0, with ``variables`` besides those of this process.
+    """Make the run of ``order``, the job's ``number``-th from 0, with ``variables`` added to the environment.
 
-    It runs in ``folder``, or where this process does; ``before_exec`` is called in the child, between fork and exec.
-    The result is its exit code, and whether it was ended early: because ``has_parted`` said so, or by a signal. It gets
-    this interpreter and its flags, its terminal, and its standard input from where that stands; of a pipe, which only
-    one could read, nothing. When this process ends, however that happens, so does the run.
+    It runs in ``folder``, or in this process's working directory; ``before_exec`` is called in the child, between fork
+    and exec. Returns its exit code, and whether it was ended early: because ``has_diverged`` said so, or by a signal.
+    The run inherits the interpreter and its flags, the terminal, and standard input at its current position, but no
+    pipe, which only one run could read. When this process ends, for whatever reason, so does the run.
     """
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     line = [sys.executable, *flags, "-m", _CHILD, msgspec.json.encode(order).decode("utf-8")]
-    environ = {**os.environ, **variables, **_apart(number)}
+    environ = {**os.environ, **variables, **_own_store(number)}
     stdin = None if _can_be_read_again() else subprocess.DEVNULL
     if not hasattr(os, "fork"):
-        return wait(subprocess.Popen(line, env=environ, stdin=stdin, cwd=folder), -1, has_parted)
+        return wait(subprocess.Popen(line, env=environ, stdin=stdin, cwd=folder), -1, has_diverged)
     reading, writing = os.pipe()
     try:
         try:
@@ -67,16 +67,16 @@ def run(
             )
         finally:
             os.close(reading)
-        return wait(child, writing, has_parted)
+        return wait(child, writing, has_diverged)
     finally:
         os.close(writing)  # the guard ends what still runs
 
 
-def _apart(number: int) -> dict[str, str]:
-    """What keeps this run of a distributed job from meeting another run's store, where that run's addresses stand.
+def _own_store(number: int) -> dict[str, str]:
+    """Variables that give this run of a distributed job a store of its own, without the addresses of earlier runs.
 
-    torchrun's agent keeps one store for all that its processes do (torch 2.13 has no keys of its own for an attempt),
-    so every run but the first makes one itself, as without torchrun: rank 0 at the next port.
+    torchrun's agent keeps one store for all its processes (torch 2.13 does not prefix keys by attempt), so every run
+    but the first creates its own, as without torchrun: rank 0 at the next port.
     """
     port = os.environ.get("MASTER_PORT", "")
     if number == 0 or "RANK" not in os.environ or not port.isdigit():
@@ -86,7 +86,7 @@ def _apart(number: int) -> dict[str, str]:
 
 
 def _can_be_read_again() -> bool:
-    """Is standard input a terminal, or a file, which is put back to where it stood?"""
+    """Is standard input a terminal, or a file whose position can be restored?"""
     try:
         if os.isatty(0):
             return True
@@ -97,8 +97,8 @@ def _can_be_read_again() -> bool:
 
 
 @contextmanager
-def standard_input_kept() -> Iterator[None]:
-    """Put standard input, where it is a file, back to where it stands now."""
+def standard_input_restored() -> Iterator[None]:
+    """If standard input is a file, restore its position afterwards."""
     try:
         stands = None if os.isatty(0) else os.lseek(0, 0, os.SEEK_CUR)
     except OSError:
@@ -111,14 +111,14 @@ def standard_input_kept() -> Iterator[None]:
 
 
 def wait(
-    child: subprocess.Popen[bytes], orders: int = -1, has_parted: Callable[[], bool] | None = None
+    child: subprocess.Popen[bytes], orders: int = -1, has_diverged: Callable[[], bool] | None = None
 ) -> tuple[int, bool]:
     """Wait for ``child``: its exit code, and whether it was ended early.
 
-    It is ended where ``has_parted`` says so, and where a signal is to end this process. What a look costs decides how
-    often one is taken: at most a tenth of the time goes into looking. ``orders`` is the pipe that its guard reads.
+    It is ended if ``has_diverged`` says so, or if a signal asks this process to end. At most a tenth of the time goes
+    into asking ``has_diverged``. ``orders`` is the pipe that the child's guard reads.
     """
-    with standard_input_kept(), _watched(child) as ends_within:
+    with standard_input_restored(), _watched(child) as ends_within:
         pause, looked = _LOOK, time.monotonic()
         while True:
             code = ends_within(_TICK)
@@ -127,8 +127,8 @@ def wait(
             now = time.monotonic()
             if ENDING.by:
                 return _end(child, orders, ENDING.number), True
-            if has_parted is not None and now - looked >= pause:
-                if has_parted():
+            if has_diverged is not None and now - looked >= pause:
+                if has_diverged():
                     return _end(child, orders), True
                 looked = time.monotonic()
                 pause = max(_LOOK, 10 * (looked - now))
@@ -136,9 +136,9 @@ def wait(
 
 @contextmanager
 def _watched(child: subprocess.Popen[bytes]) -> Iterator[Callable[[float], int | None]]:
-    """What waits so many seconds at most for ``child`` to end, and gives its exit code, or ``None``.
+    """Yields a function that waits at most so many seconds for ``child``: its exit code, or ``None``.
 
-    ``Popen.wait`` with a timeout looks up to 2,000 times a second; Linux tells when a process has ended.
+    ``Popen.wait`` with a timeout polls up to 2,000 times a second; on Linux a pidfd becomes readable instead.
     """
     process = -1
     with suppress(AttributeError, OSError):  # another system; an older kernel, or a sandbox that forbids it
@@ -160,8 +160,8 @@ def _watched(child: subprocess.Popen[bytes]) -> Iterator[Callable[[float], int |
 
 
 def _end(child: subprocess.Popen[bytes], orders: int, number: int = signal.SIGTERM) -> int:
-    """Have ``child`` end, and its guard make it where it does not: one that waits for other ranks runs no handler."""
-    if number == signal.SIGINT and _is_in_the_foreground():  # the keyboard has told it
+    """End ``child``; its guard kills it if it does not, since a child that waits for other ranks runs no handler."""
+    if number == signal.SIGINT and _is_in_the_foreground():  # the terminal has sent it to the child as well
         try:
             return child.wait(_GRACE)
         except subprocess.TimeoutExpired:
@@ -179,7 +179,7 @@ def _end(child: subprocess.Popen[bytes], orders: int, number: int = signal.SIGTE
 
 
 def _is_in_the_foreground() -> bool:
-    """Does what is typed at the terminal, control-C too, go to this process and its children?"""
+    """Does the terminal send its signals, such as control-C, to this process and its children?"""
     try:
         with open("/dev/tty", "rb", buffering=0) as terminal:
             return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
@@ -188,7 +188,7 @@ def _is_in_the_foreground() -> bool:
 
 
 class Ending:
-    """The signals that are to end this process: a handler notes them, and the loop that waits for a run acts."""
+    """The signals that ask this process to end: a handler notes them, the loop that waits for a run acts on them."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -196,14 +196,14 @@ class Ending:
 
     @property
     def by(self) -> str:
-        """``ended by SIGTERM``; empty while nothing is to end."""
+        """``ended by SIGTERM``; empty if no signal came."""
         return f"ended by {signal.Signals(self.number).name}" if self.number else ""
 
     @contextmanager
-    def noted(self) -> Iterator[None]:
-        """Note such signals in here. One that comes a second after the first does what it would have done before.
+    def handling_signals(self) -> Iterator[None]:
+        """Note such signals within this context. A second one, a while after the first, has its usual effect.
 
-        Those that are ignored, or that somebody else handles, are left alone, and all are off the main thread.
+        Signals that are ignored or handled by somebody else are left alone; off the main thread, all of them.
         """
         before: dict[int, Any] = {}
 
@@ -233,5 +233,5 @@ class Ending:
             self.number = 0
 
 
-#: Of this process.
+#: The signals to this process.
 ENDING = Ending()

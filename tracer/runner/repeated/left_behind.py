@@ -138,15 +138,15 @@ class LeftBehind:
 
     def _entries(self) -> Iterator[tuple[str, tuple[int, int, int]]]:
         """The files below the working directory, by relative path, with size, time of writing and number."""
-        folders, seen = [""], 0
+        folders, count = [""], 0
         for folder in folders:
             try:
                 entries = sorted(os.scandir(os.path.join(self._folder, folder)), key=lambda entry: entry.name)
             except OSError:
                 continue
             for entry in entries:
-                seen += 1
-                if seen > _MOST_ENTRIES:
+                count += 1
+                if count > _MOST_ENTRIES:
                     return
                 path = os.path.join(folder, entry.name)
                 with suppress(OSError):

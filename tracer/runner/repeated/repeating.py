@@ -1,4 +1,4 @@
-"""``tracer repeat``: the runs one after another, each held against the first, and what all of them together show."""
+"""``tracer repeat``: runs a script several times and compares each run with the first."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tracer.plain import say
 from tracer.runner.ranks import current_rank
 from tracer.runner.repeated import launching
 from tracer.runner.repeated.child import COULD_NOT_BEGIN
-from tracer.runner.repeated.circumstances.declared import HASH_SEED, Change, Circumstance, Start
+from tracer.runner.repeated.circumstances.declared import HASH_SEED, Change, Circumstance, Start, in_order, unused_of
 from tracer.runner.repeated.circumstances.folder import Snapshot, temporary_of
 from tracer.runner.repeated.circumstances.planned import variables_among
 from tracer.runner.repeated.holding import MOST_RUNS, Comparing, Holds, Search, Shown, Tried, suspects
@@ -58,18 +58,18 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     arms: tuple[Circumstance, ...] = ()
     """What to vary, each in a run of its own."""
     hold: tuple[Circumstance, ...] | None = None
-    """What to hold where the runs part; ``None``: whatever can be held."""
+    """What to hold if the runs diverge; ``None``: everything that can be held."""
     settings: str = Settings.RECORDED.value
     first: bool = False
-    """End a run as soon as it has parted from the first."""
+    """End a run as soon as it has diverged from the first."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found, and the report on the first run that goes with it."""
+    """What the runs showed, and the report on the first of them."""
 
     repeated: Repeated
     report: Callable[[], Report | None]
-    """Gives ``None`` where the first run left no trace. The run is judged when this is first called."""
+    """Returns ``None`` if the first run left no trace. The run is judged on the first call."""
 
 
 #: Seconds that a run in which something is held may take besides three times the longest one before.
@@ -84,12 +84,12 @@ class _Series:
     ) -> None:
         self.asked = asked
         self.scratch = scratch
-        """A folder that goes when all runs are made."""
+        """A folder that is removed after the last run."""
         self.prefix = prefix
         self.held_prefix = "held-" if prefix == "run-" else f"{prefix}held-"
         self.sets = dict(sets)
         self.started = started
-        """Runs that were started before: each has a number of its own in a distributed job."""
+        """Runs started so far: in a distributed job each run has a number of its own."""
         self.runs: list[Run] = []
         self.recordings: dict[str, Recording] = {}
         self.compared: dict[str, list[Divergence]] = {}
@@ -99,14 +99,14 @@ class _Series:
         self.not_held = ""
         self.began = time.time_ns()
         self.longest = 0.0
-        """Seconds that a run took at most."""
+        """Seconds that the longest run took."""
         self.ended_by = ""
-        """The signal that ended it before all runs were made: ``ended by SIGTERM``."""
+        """The signal that ended the series early: ``ended by SIGTERM``."""
 
     def go(self) -> None:
-        """Make every run and every comparison, until a signal is to end this process.
+        """Make every run and compare it with the first, until a signal asks this process to end.
 
-        Raises ``UsageError`` where there is nothing to run, and ``EndedEarly`` where nothing was compared by then.
+        Raises ``UsageError`` if there is nothing to run, and ``EndedEarly`` if the signal came before any comparison.
         """
         first = self._run(f"{self.prefix}1", "run 1")
         base = self._recording(first)
@@ -124,7 +124,7 @@ class _Series:
 
     @cached_property
     def report(self) -> Report | None:
-        """The report on the first run, judged when it is first asked for: runs that agree need none."""
+        """The report on the first run, judged on first use: runs that agree need none."""
         base = self.recordings.get("run 1")
         return None if base is None or base.trace is None else judge(base.trace)
 
@@ -143,12 +143,12 @@ class _Series:
             self._note(run.arm, base, other)
 
     def replay(self) -> None:
-        """Replay on the spot, in a further run, calls that differ though the tables call them deterministic.
+        """Replay, in a further run, the calls that differ although the tables call them deterministic.
 
-        Where all that a call read agrees, its kernel is blamed only if it varies there.
+        A kernel whose inputs agree is blamed only if its replays vary.
         """
         unvaried = self.compared.get(UNVARIED, [])
-        roots = [root for one in unvaried for root in one.roots if _is_not_replayed(root)]
+        roots = [root for divergence in unvaried for root in divergence.roots if _is_not_replayed(root)]
         if not roots or self.ended_by or current_rank() is not None:
             return
         calls = ", ".join(dict.fromkeys(root.region or root.op for root in roots))
@@ -182,27 +182,27 @@ class _Series:
 
     # --- runs in which something is held ---
 
-    def hold(self, found: Snapshot | None) -> None:
-        """Where the runs part by themselves, look for the circumstances that explain it, in further runs."""
-        parting = next((one for one in self.compared.get(UNVARIED, ()) if not one.agrees or one.ends), None)
-        if parting is None or self.ended_by or self.asked.hold == ():
+    def hold(self, snapshot: Snapshot | None) -> None:
+        """If the unvaried runs diverge, search in further runs for the circumstances that explain it."""
+        diverging = next((divergence for divergence in self.compared.get(UNVARIED, ()) if divergence.differs), None)
+        if diverging is None or self.ended_by or self.asked.hold == ():
             return
         if current_rank() is not None:
             self.not_held = "several ranks would have to make the same further runs"
             return
-        candidates = self._candidates(found)
+        candidates = self._candidates(snapshot)
         if not candidates:
             self.not_held = "nothing that could be held here can explain it"
             return
-        other = self.names[id(parting)]
-        suspected, sure = suspects(parting.roots, candidates)
+        other = self.names[id(diverging)]
+        suspected, sure = suspects(diverging.roots, candidates)
         comparing = Comparing([self.recordings["run 1"], self.recordings[other]])
         say(
             f"tracer: {other} diverges from run 1; in at most {MOST_RUNS} further runs circumstances are held, to find"
             f" the one that explains it: {', '.join(candidates)}"
         )
         search = Search(
-            laboratory=_HeldRuns(self, comparing, found),
+            laboratory=_HeldRuns(self, comparing, snapshot),
             unheld=[Tried(frozenset(), recording) for recording in comparing.unheld],
             candidates=candidates,
             suspected=suspected,
@@ -211,34 +211,34 @@ class _Series:
         )
         self.held = search.find()
 
-    def _candidates(self, found: Snapshot | None) -> list[Circumstance]:
-        """What can be held here and may explain that two runs part."""
+    def _candidates(self, snapshot: Snapshot | None) -> list[Circumstance]:
+        """What can be held here and may explain why two runs diverge."""
         named = self.asked.hold
         candidates = []
-        for one in Circumstance if named is None else named:
-            why = self._why_not_held(one, found)
-            if one.held is not None and not why:
-                candidates.append(one)
+        for circumstance in Circumstance if named is None else named:
+            why = self._why_not_held(circumstance, snapshot)
+            if circumstance.held is not None and not why:
+                candidates.append(circumstance)
             elif why and named is not None:
-                say(f"tracer: {one} is not held: {why}")
+                say(f"tracer: {circumstance} is not held: {why}")
         return candidates
 
-    def _why_not_held(self, one: Circumstance, found: Snapshot | None) -> str:
-        """Why holding ``one`` would change nothing; empty where it would."""
-        if one.held is not None and (why := one.held.why_not()):
+    def _why_not_held(self, circumstance: Circumstance, snapshot: Snapshot | None) -> str:
+        """Why holding ``circumstance`` would change nothing; empty if it would change something."""
+        if circumstance.held is not None and (why := circumstance.held.why_not()):
             return why
-        if one is Circumstance.HASH_SEED and os.environ.get(HASH_SEED, "random") != "random":
+        if circumstance is Circumstance.HASH_SEED and os.environ.get(HASH_SEED, "random") != "random":
             return f"{HASH_SEED} is set already"
-        if one is Circumstance.SETTINGS and not self._planned():
+        if circumstance is Circumstance.SETTINGS and not self._planned():
             return "the plan makes no setting"
-        if one is Circumstance.THREADS and self._threads() == 1:
+        if circumstance is Circumstance.THREADS and self._threads() == 1:
             return "one thread computes already"
-        if one is Circumstance.FOLDER:
-            if found is None or found.is_too_large:
+        if circumstance is Circumstance.FOLDER:
+            if snapshot is None or snapshot.is_too_large:
                 return "the working directory holds too many files to be copied"
-            if lost := found.lost():
+            if lost := snapshot.lost():
                 return f"{lost} was changed by a run, and is too large to be put back"
-            return "" if found.changed() else "no run changed anything in the working directory"
+            return "" if snapshot.changed() else "no run changed anything in the working directory"
         return ""
 
     def _planned(self) -> dict[str, FactValue]:
@@ -262,15 +262,15 @@ class _Series:
             temporary=self._another_temporary() if varied is Circumstance.ENVIRONMENT else "",
             scratch=str(self.scratch),
         )
-        has_parted = self._parted_from(base, output) if self.asked.first and base is not None else None
+        has_diverged = self._has_diverged_from(base, output) if self.asked.first and base is not None else None
         say(f"tracer: {name}{f' ({change.words})' if change is not None else ''}")
-        code, stopped = self._launch(order, [change] if change is not None else [], has_parted)
+        code, stopped = self._launch(order, [change] if change is not None else [], has_diverged)
         if stopped:
             self.ended_by = launching.ENDING.by
         if code == COULD_NOT_BEGIN:
             raise UsageError(f"{name} of {self.asked.task.target} could not begin", hint="the line above says why")
         arm = varied.value if varied is not None else UNVARIED
-        return self._made(Run(name=name, file=output.name, arm=arm, code=code, stopped=stopped))
+        return self._add_run(Run(name=name, file=output.name, arm=arm, code=code, stopped=stopped))
 
     def _another_temporary(self) -> str:
         folder = self.scratch / "temporary"
@@ -278,13 +278,13 @@ class _Series:
         return str(folder)
 
     def _output(self, file: str) -> Path:
-        """Where a run's trace goes; what an earlier one left there is removed."""
+        """The path of a run's trace; files of an earlier run there are removed."""
         output = self.asked.folder / f"{file}.json"
         for left in (output, output.with_suffix(".values")):
             left.unlink(missing_ok=True)
         return Path(os.path.abspath(output))
 
-    def _made(self, run: Run) -> Run:
+    def _add_run(self, run: Run) -> Run:
         if run.code and not run.stopped:
             say(f"tracer: {run.name} ended with exit code {run.code}")
         self.runs.append(run)
@@ -311,7 +311,7 @@ class _Series:
             self.longest = max(self.longest, time.monotonic() - began)
 
     def _recording(self, run: Run) -> Recording | None:
-        """What ``run`` recorded, read once; ``None`` where that is nothing."""
+        """The recording of ``run``, read once; ``None`` if there is none."""
         if run.name not in self.recordings:
             try:
                 self.recordings[run.name] = read_recording(self.asked.folder / run.file)
@@ -319,18 +319,18 @@ class _Series:
                 return None
         return self.recordings[run.name]
 
-    def _parted_from(self, base: Recording, output: Path) -> Callable[[], bool]:
-        def has_parted() -> bool:
+    def _has_diverged_from(self, base: Recording, output: Path) -> Callable[[], bool]:
+        def has_diverged() -> bool:
             try:
                 return bool(compare_recordings(base, read_recording(output), may_resume=False).roots)
             except TraceError:  # nothing is written yet
                 return False
 
-        return has_parted
+        return has_diverged
 
     def _note(self, arm: str, base: Recording, other: Recording) -> None:
-        """What the reader must know of an arm: above all that it changed nothing."""
-        varied = next((one.varied for one in Circumstance if one.value == arm), None)
+        """Note what the reader must know about an arm, above all that it changed nothing."""
+        varied = next((circumstance.varied for circumstance in Circumstance if circumstance.value == arm), None)
         note = "" if varied is None else varied.why_not() or varied.cannot
         if arm == Circumstance.THREADS.value and base.environment is not None and other.environment is not None:
             before, after = base.environment.num_threads, other.environment.num_threads
@@ -340,16 +340,15 @@ class _Series:
         self.notes[arm] = note
 
     def result(self, settings: str, as_it_stands: Repeated | None = None) -> Repeated:
-        """What all runs together showed."""
+        """What all runs showed together."""
         recordings = {run.name: recording for run in self.runs if (recording := self._recording(run)) is not None}
         roots = with_arms(self.compared)
-        words = {one.value: one.varied.words for one in Circumstance if one.varied is not None}
-        found = outcomes(self.compared, roots, {UNVARIED: "nothing", **words}, self.notes)
-        every = [one for divergences in self.compared.values() for one in divergences]
-        parting = [one for one in every if not one.agrees or one.ends]
-        shown = parting[0] if parting else every[0]
-        if parting and (unvaried := [one for one in self.compared.get(UNVARIED, ()) if not one.agrees or one.ends]):
-            shown = min(unvaried, key=lambda one: one.begins)
+        changed = {arm.value: arm.varied.words for arm in Circumstance if arm.varied is not None}
+        every = [divergence for divergences in self.compared.values() for divergence in divergences]
+        shown = next((divergence for divergence in every if divergence.differs), every[0])
+        unvaried = self.compared.get(UNVARIED, [])
+        if diverging := [divergence for divergence in unvaried if divergence.differs]:
+            shown = min(diverging, key=lambda divergence: divergence.begins)
         return Repeated(
             name=os.path.basename(os.path.normpath(self.asked.task.target)),
             runs=tuple(
@@ -359,7 +358,7 @@ class _Series:
             divergence=shown,
             second=self.names[id(shown)],
             roots=roots,
-            arms=found,
+            arms=outcomes(self.compared, roots, {UNVARIED: "nothing", **changed}, self.notes),
             settings=settings,
             sets=self.sets,
             as_it_stands=as_it_stands,
@@ -370,7 +369,7 @@ class _Series:
             not_followed=not_followed(
                 recordings[run.name] for run in self.runs if run.name in recordings and not run.held
             ),
-            outside=joined_outside(one.outside for one in self.compared.get(UNVARIED, ())),
+            outside=joined_outside(divergence.outside for divergence in unvaried),
         )
 
     def _nothing_recorded(self, run: Run) -> TracerError:
@@ -384,39 +383,41 @@ class _Series:
 class _HeldRuns:
     """The ``Laboratory`` of a series: each run is a process of its own.
 
-    Where a run changes the working directory, all of these run in copies of it: one that holds the folder in a fresh
-    one, others where such a run has been before, as the second run found what the first had left.
+    If a run changes the working directory, these runs work in copies of it. A run with the folder held gets a fresh
+    copy; the others share a used one, as the second run started in what the first had left.
     """
 
-    def __init__(self, series: _Series, comparing: Comparing, found: Snapshot | None) -> None:
-        self._series, self._comparing, self._found = series, comparing, found
-        self._in_copies = found is not None and not found.is_too_large and not found.lost() and found.changed()
+    def __init__(self, series: _Series, comparing: Comparing, snapshot: Snapshot | None) -> None:
+        self._series, self._comparing, self._snapshot = series, comparing, snapshot
+        self._in_copies = (
+            snapshot is not None and not snapshot.is_too_large and not snapshot.lost() and snapshot.changed()
+        )
         self._used: Path | None = None
         self._count = 0
         self._limit = 3 * series.longest + _PATIENCE
 
-    def compare(self, one: Tried, other: Tried) -> Shown:
+    def compare(self, first: Tried, second: Tried) -> Shown:
         """Do the two agree?"""
-        assert one.recording is not None
-        assert other.recording is not None
-        return self._comparing.compare(one.recording, other.recording)
+        assert first.recording is not None
+        assert second.recording is not None
+        return self._comparing.compare(first.recording, second.recording)
 
     def run(self, held: Holds) -> Tried | None:
-        """Make one; ``None`` where a signal is to end everything."""
+        """Make a run with ``held`` held; ``None`` if a signal asked this process to end."""
         series = self._series
         if launching.ENDING.by:
             series.ended_by = launching.ENDING.by
             return None
         self._count += 1
-        names = [one for one in Circumstance if one in held]
+        circumstances = in_order(held)
         output = series._output(f"{series.held_prefix}{self._count}")
         folder = self._folder(held)
         uses = series.scratch / f"{output.stem}.uses"
-        say(f"tracer: held {self._count} ({', '.join(names) or 'nothing'})")
+        say(f"tracer: held {self._count} ({', '.join(circumstances) or 'nothing'})")
         order = Order(
             task=series.asked.task if folder is None else _within(series.asked.task, folder),
             output=str(output),
-            held=tuple(names),
+            held=circumstances,
             settings=series.sets,
             planned=series._planned() if Circumstance.SETTINGS in held else {},
             began=series.began,
@@ -425,36 +426,35 @@ class _HeldRuns:
             scratch=str(series.scratch),
         )
         deadline = time.monotonic() + self._limit
-        changes = [one.held for one in names if one.held is not None]
+        changes = [circumstance.held for circumstance in circumstances if circumstance.held is not None]
         code, stopped = series._launch(order, changes, lambda: time.monotonic() > deadline, folder)
         if launching.ENDING.by:
             series.ended_by = launching.ENDING.by
             return None
-        run = Run(name=f"held {self._count}", file=output.name, held=tuple(names), code=code, stopped=stopped)
-        series._made(run)
+        run = Run(name=f"held {self._count}", file=output.name, held=circumstances, code=code, stopped=stopped)
+        series._add_run(run)
         recording = series._recording(run)
         used = uses.read_text(encoding="utf-8").split() if uses.exists() else []
-        unused = frozenset(one for one in names if one.held is not None and one.held.notes_use and one not in used)
-        return Tried(held, recording, self._problem(run, recording), unused)
+        return Tried(held, recording, self._problem(run, recording), unused_of(held, used))
 
     def _problem(self, run: Run, recording: Recording | None) -> str:
-        """Why the run is no proof; empty where it is one."""
+        """Why the run proves nothing; empty if it does."""
         if run.stopped:
             return f"a run was ended that took more than {self._limit:.0f} seconds"
-        codes = {one.code for one in self._series.runs if not one.held and one.arm == UNVARIED}
+        codes = {run.code for run in self._series.runs if not run.held and run.arm == UNVARIED}
         if run.code and run.code not in codes:
             return f"the script ends with exit code {run.code} then"
         return "nothing was recorded" if recording is None else self._comparing.other_calls(recording)
 
     def _folder(self, held: Holds) -> Path | None:
-        if self._found is None or not self._in_copies:
+        if self._snapshot is None or not self._in_copies:
             return None
         if Circumstance.FOLDER in held:
-            folder = self._found.copy()
+            folder = self._snapshot.copy()
             self._used = self._used or folder
             return folder
         if self._used is None:
-            self._used = self._found.copy()
+            self._used = self._snapshot.copy()
         return self._used
 
 
@@ -463,7 +463,7 @@ def _is_not_replayed(root: Root) -> bool:
 
 
 def _within(task: Task, folder: Path) -> Task:
-    """``task`` in a copy of the working directory: a script that is named by its whole path is that of the copy."""
+    """``task`` in a copy of the working directory: an absolute path to the script becomes the copy's."""
     here = os.path.join(os.getcwd(), "")
     if task.as_module or not task.target.startswith(here):
         return task
@@ -471,19 +471,20 @@ def _within(task: Task, folder: Path) -> Task:
 
 
 def repeat_script(asked: Asked) -> Result:
-    """Run the task as ``asked``, and compare. Raises ``UsageError`` or ``TraceError`` in one line.
+    """Run the task as ``asked``, and compare. Raises ``UsageError`` or ``TraceError`` with a one-line message.
 
-    With ``settings="planned"`` the runs are made twice: as the program stands, which gives the plan, and under it.
-    Within ``launching.ENDING.noted()`` a signal ends the runs, and the result is what was compared until then.
+    With ``settings="planned"`` there are two series of runs: the program as it stands, whose first run gives the plan,
+    then the program under the plan's settings. Within ``launching.ENDING.handling_signals()`` a signal ends the runs,
+    and the result holds the comparisons made until then.
     """
-    with _made(asked.folder), _scratch() as scratch:
+    with _output_folder(asked.folder), _scratch() as scratch:
         can_hold = asked.hold != () and current_rank() is None
-        found = Snapshot(Path.cwd(), asked.folder, scratch) if can_hold else None
+        snapshot = Snapshot(Path.cwd(), asked.folder, scratch) if can_hold else None
         if asked.settings != PLANNED:
             series = _Series(asked, scratch, "run-", NAMED[asked.settings])
             series.go()
             series.replay()
-            series.hold(found)
+            series.hold(snapshot)
             return Result(repeated=series.result(asked.settings), report=lambda: series.report)
         plain = _Series(msgspec.structs.replace(asked, arms=()), scratch, "run-", {})
         plain.go()
@@ -497,7 +498,7 @@ def repeat_script(asked: Asked) -> Result:
         try:
             series.go()
             series.replay()
-            series.hold(found)
+            series.hold(snapshot)
         except EndedEarly:
             before = msgspec.structs.replace(before, ended_by=launching.ENDING.by)
             return Result(repeated=before, report=lambda: plain.report)
@@ -506,7 +507,7 @@ def repeat_script(asked: Asked) -> Result:
 
 @contextmanager
 def _scratch() -> Iterator[Path]:
-    """A folder of this job's own, which goes with it."""
+    """A folder of this job's own, removed when the job ends."""
     folder = Path(tempfile.mkdtemp(prefix="tracer-"))
     try:
         yield folder
@@ -515,7 +516,7 @@ def _scratch() -> Iterator[Path]:
 
 
 @contextmanager
-def _made(folder: Path) -> Iterator[None]:
+def _output_folder(folder: Path) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         earlier = [

@@ -1,4 +1,4 @@
-"""What a child is told to run, and how."""
+"""What a child process runs, and how."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tracer.trace.records import FactValue
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """A script and what to keep of it, the same for every run."""
+    """A script and which steps of it to record, the same for every run."""
 
     target: str
     args: tuple[str, ...] = ()
@@ -26,23 +26,23 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of a task: what a child reads as its only argument."""
+    """One run of a task; a child process reads it as its only argument."""
 
     task: Task
     output: str
     varied: Circumstance | None = None
     held: tuple[Circumstance, ...] = ()
     settings: dict[str, FactValue] = {}
-    """Made before the script's first line; variables among them stand in the environment already."""
+    """Applied before the script's first line; variables among them are in the environment already."""
     planned: dict[str, FactValue] = {}
-    """Those that the first run's plan makes, for a run in which they are held."""
+    """Settings of the first run's plan, for a run that holds them."""
     replayed: tuple[str, ...] | None = None
-    """Overloads whose calls are replayed on the spot, instead of digests; ``None`` for an ordinary run."""
+    """Overloads to replay on the spot, without digests; ``None`` for an ordinary run."""
     began: int = 0
-    """The moment at which all runs began, in nanoseconds after 1970."""
+    """The moment at which the series began, in nanoseconds since 1970."""
     temporary: str = ""
-    """The folder for temporary files, where it is not the system's."""
+    """The folder for temporary files, if not the system's."""
     uses: str = ""
-    """A file for what the program asks of the circumstances that are held."""
+    """A file that lists the held circumstances that the program asked for."""
     scratch: str = ""
-    """The job's own folder, to be removed if the job is gone."""
+    """The job's own folder, removed when the job is gone."""

@@ -178,11 +178,11 @@ def _replace_datetime(replaced: Replacements, clock: _Clock, use: _Use) -> None:
     class Passing(type):
         """What the C code makes is an instance too."""
 
-        def __instancecheck__(cls, one: object) -> bool:
-            return isinstance(one, vars(cls)["_stands_for"])
+        def __instancecheck__(cls, instance: object) -> bool:
+            return isinstance(instance, vars(cls)["_stands_for"])
 
-        def __subclasscheck__(cls, one: type) -> bool:
-            return issubclass(one, vars(cls)["_stands_for"])
+        def __subclasscheck__(cls, subclass: type) -> bool:
+            return issubclass(subclass, vars(cls)["_stands_for"])
 
     class Moment(real, metaclass=Passing):  # type: ignore[misc,valid-type]
         """``datetime.datetime`` by another clock."""
@@ -201,8 +201,8 @@ def _replace_datetime(replaced: Replacements, clock: _Clock, use: _Use) -> None:
             return cls._of((epoch + datetime.timedelta(microseconds=clock() // 1000)).replace(tzinfo=None))
 
         @classmethod
-        def _of(cls, one: datetime.datetime) -> Any:
-            return cls.combine(one.date(), one.timetz())
+        def _of(cls, moment: datetime.datetime) -> Any:
+            return cls.combine(moment.date(), moment.timetz())
 
     Moment.__name__ = Moment.__qualname__ = real.__name__
     Moment.__module__ = "datetime"
@@ -214,4 +214,4 @@ def _replace_datetime(replaced: Replacements, clock: _Clock, use: _Use) -> None:
 
 def _pickled_as(ours: type) -> Callable[[Any], tuple[Any, ...]]:
     """What the C code makes is pickled under the name that now means ``ours``."""
-    return lambda one: (ours, one.__reduce_ex__(2)[1])
+    return lambda moment: (ours, moment.__reduce_ex__(2)[1])

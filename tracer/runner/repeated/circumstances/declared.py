@@ -282,12 +282,17 @@ class Circumstance(Word):
         held: Change | None,
         suggested_by: Collection[Word],
     ) -> Circumstance:
-        """Declare one."""
-        one = str.__new__(cls, name)
-        one._value_ = name
-        one.held_clause, one.shows, one.remedy = held_clause, shows, remedy
-        one.varied, one.held, one.suggested_by = varied, held, frozenset(suggested_by)
-        return one
+        """Declare one circumstance."""
+        circumstance = str.__new__(cls, name)
+        circumstance._value_ = name
+        circumstance.held_clause, circumstance.shows, circumstance.remedy = held_clause, shows, remedy
+        circumstance.varied, circumstance.held, circumstance.suggested_by = varied, held, frozenset(suggested_by)
+        return circumstance
+
+    @property
+    def notes_use(self) -> bool:
+        """Is it noted, while it is held, whether the program asks for what it decides?"""
+        return self.held is not None and self.held.notes_use
 
     @property
     def is_chance(self) -> bool:
@@ -295,23 +300,33 @@ class Circumstance(Word):
         return self not in (Circumstance.THREADS, Circumstance.SETTINGS, Circumstance.ENVIRONMENT)
 
 
-#: What these were called before.
+def in_order(circumstances: Collection[str]) -> tuple[Circumstance, ...]:
+    """``circumstances`` in the order of their declaration."""
+    return tuple(circumstance for circumstance in Circumstance if circumstance in circumstances)
+
+
+def unused_of(held: Collection[Circumstance], used: Collection[str]) -> frozenset[Circumstance]:
+    """Those of ``held`` that the program never asked for, as far as that is noted."""
+    return frozenset(circumstance for circumstance in held if circumstance.notes_use and circumstance not in used)
+
+
+#: Earlier names of circumstances.
 _FORMERLY = {"workers": "order", "time": "clock"}
 
 
 def parse_varied(text: str) -> tuple[Circumstance, ...]:
-    """``memory,threads``, or ``all``, in their own order. Raises ``UsageError`` for another word."""
-    return _parsed(text, "--vary", [one for one in Circumstance if one.varied is not None])
+    """Parse ``memory,threads`` or ``all``; the result is in the order of declaration. Raises ``UsageError``."""
+    return _parsed(text, "--vary", [choice for choice in Circumstance if choice.varied is not None])
 
 
 def parse_held(text: str) -> tuple[Circumstance, ...]:
-    """As ``parse_varied``, of those that can be held."""
-    return _parsed(text, "--hold", [one for one in Circumstance if one.held is not None])
+    """As ``parse_varied``, for circumstances that can be held."""
+    return _parsed(text, "--hold", [choice for choice in Circumstance if choice.held is not None])
 
 
 def _parsed(text: str, option: str, choices: list[Circumstance]) -> tuple[Circumstance, ...]:
     named = [_FORMERLY.get(word.strip(), word.strip()) for word in text.split(",")]
     if unknown := [word for word in named if word != ALL and word not in choices]:
-        listed = ", ".join([*(one.value for one in choices), ALL])
+        listed = ", ".join([*(choice.value for choice in choices), ALL])
         raise UsageError(f"unknown circumstance {unknown[0]!r} for {option}", hint=f"choose from {listed}")
-    return tuple(one for one in choices if ALL in named or one.value in named)
+    return tuple(choice for choice in choices if ALL in named or choice.value in named)

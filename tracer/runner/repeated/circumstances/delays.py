@@ -64,13 +64,13 @@ def _hold_up_loaders(replaced: Replacements) -> None:
 
 def _after_a_wait(fetch: Callable[..., Any], worker: Callable[[], Any]) -> Callable[..., Any]:
     @functools.wraps(fetch)
-    def later(*args: Any, **named: Any) -> Any:
+    def delayed_fetch(*args: Any, **named: Any) -> Any:
         info = worker()
         if info is not None:
             _DELAYS.wait(info.id)
         return fetch(*args, **named)
 
-    return later
+    return delayed_fetch
 
 
 def _hold_up_threads(replaced: Replacements) -> None:
@@ -90,11 +90,11 @@ def _hold_up_threads(replaced: Replacements) -> None:
 
 def _slept(function: Callable[..., Any], seconds: float) -> Callable[..., Any]:
     @functools.wraps(function)
-    def later(*args: Any, **named: Any) -> Any:
+    def delayed_call(*args: Any, **named: Any) -> Any:
         time.sleep(seconds)
         return function(*args, **named)
 
-    return later if seconds else function
+    return delayed_call if seconds else function
 
 
 def _hold_up_processes(replaced: Replacements) -> None:

@@ -129,13 +129,13 @@ def _hold_process_id(replaced: Replacements, streams: _Streams) -> None:
     """The script sees another number; libraries see the real one, by which they find processes."""
     getpid, getppid, kill = os.getpid, os.getppid, os.kill
 
-    def for_scripts(real: Callable[[], int], seen: Callable[[], int]) -> Callable[[], int]:
+    def for_scripts(real: Callable[[], int], held: Callable[[], int]) -> Callable[[], int]:
         def read() -> int:
             frame = caller(sys._getframe(1))
             if is_of_library(frame.f_code.co_filename):
                 return real()
             streams.used_by(frame)
-            return seen()
+            return held()
 
         return read
 

@@ -42,9 +42,9 @@ class Snapshot:
         self.root = root
         self._saved = self.root / "found"
         self._copies = 0
-        found = list(self._entries())
-        self.is_too_large = len(found) > MOST_ENTRIES
-        self._entries_found = {entry.path: entry for entry in found[:MOST_ENTRIES]}
+        entries = list(self._entries())
+        self.is_too_large = len(entries) > MOST_ENTRIES
+        self._entries_found = {entry.path: entry for entry in entries[:MOST_ENTRIES]}
         if not self.is_too_large:
             self._save()
 
@@ -105,7 +105,7 @@ class Snapshot:
         while left:
             inside = left.pop()
             with suppress(OSError), os.scandir(self.folder / inside) as entries:
-                for entry in sorted(entries, key=lambda one: one.name):
+                for entry in sorted(entries, key=lambda entry: entry.name):
                     path = os.path.join(inside, entry.name)
                     if entry.name in _IGNORED or os.path.join(self.folder, path) == self._output:
                         continue
@@ -127,7 +127,7 @@ def temporary_of(copy: Path) -> Path:
 
 def _stamp(path: Path) -> tuple[int, int, int]:
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return (0, 0, 0)
-    return (found.st_size, found.st_mtime_ns, found.st_ino)
+    return (status.st_size, status.st_mtime_ns, status.st_ino)

@@ -1,8 +1,8 @@
 """Threads, processes, pools and loaders that answer in the order in which they were asked.
 
-A pool has one worker. Threads that a script starts itself go one after another: whoever starts one, or puts something
-into a queue that they read, waits until each of them has ended or waits at a queue; processes likewise until they have
-ended. Such waits are short in all, so that programs whose threads wait for each other go on.
+A pool has one worker. Threads that a script starts itself run one after another: the thread that starts one, or puts
+something into a queue that they read, waits until each of them has ended or waits at a queue; likewise for processes,
+until they have ended. The waits are bounded, so that programs whose threads wait for each other go on.
 """
 
 from __future__ import annotations
@@ -19,24 +19,27 @@ from typing import Any
 
 from tracer.runner.repeated.circumstances.replacing import Replacements, caller, caller_outside, is_of_library
 
-#: Seconds that a thread or a process is waited for, and that all of them are in one process.
+#: Seconds to wait for a thread or a process, and for all of them in one process.
 _MOST_OF_ONE, _MOST_OF_ALL = 5.0, 20.0
 _TICK = 0.001
-#: Modules that ask for somebody else.
+#: Modules that ask on behalf of others.
 _PASSING = frozenset({"multiprocessing.context", "concurrent.futures.thread", "torch.utils.data.dataloader"})
 
 
 def answer_in_order(replaced: Replacements) -> None:
-    """Have pools, threads and loaders answer in the order in which they were asked.
+    """Make pools, threads and loaders answer in the order in which they were asked.
 
-    What a task asks of its own pool is done at once, by the task itself. ``as_completed`` gives results in the order of
-    asking, a loader its batches in the order of its sampler.
+    A task that a task submits to its own pool runs at once, in place. ``as_completed`` yields results in the order of
+    submission, a loader its batches in the order of its sampler.
     """
     replaced.when_imported("concurrent.futures", lambda: _ask_in_order(replaced))
     replaced.when_imported("concurrent.futures.thread", lambda: _one_thread(replaced))
     replaced.when_imported("asyncio.tasks", lambda: _await_in_order(replaced))
-    replaced.when_imported("concurrent.futures.process", lambda: _one_process(replaced))
-    replaced.when_imported("multiprocessing.pool", lambda: _one_pooled(replaced))
+    for module, pool, count in (
+        ("concurrent.futures.process", "ProcessPoolExecutor", "max_workers"),
+        ("multiprocessing.pool", "Pool", "processes"),
+    ):
+        replaced.when_imported(module, functools.partial(_one_process, replaced, module, pool, count))
     replaced.when_imported("torch.utils.data.dataloader", lambda: _load_in_order(replaced))
     turns = _Turns()
     _threads_in_turn(replaced, turns)
@@ -76,8 +79,8 @@ def _await_in_order(replaced: Replacements) -> None:
 
     def as_completed(fs: Iterable[Any], *, timeout: float | None = None) -> Iterator[Any]:
         replaced.use("order", caller(sys._getframe(1)))
-        asked = [asyncio.ensure_future(one) for one in fs]
-        return iter([asyncio.wait_for(one, timeout) for one in asked])
+        asked = [asyncio.ensure_future(awaitable) for awaitable in fs]
+        return iter([asyncio.wait_for(future, timeout) for future in asked])
 
     if sys.version_info < (3, 13):  # from then on what it gives is awaited in two ways
         for owner in (asyncio, tasks):
@@ -91,7 +94,7 @@ def _one_thread(replaced: Replacements) -> None:
     submit: Callable[..., Any] = pool.ThreadPoolExecutor.submit
 
     @functools.wraps(make)
-    def made(self: Any, max_workers: int | None = None, *args: Any, **named: Any) -> None:
+    def init_with_one_worker(self: Any, max_workers: int | None = None, *args: Any, **named: Any) -> None:
         replaced.use("order", caller_outside(_PASSING))
         make(self, max_workers, *args, **named)
         self._max_workers = 1
@@ -107,38 +110,26 @@ def _one_thread(replaced: Replacements) -> None:
             future.set_exception(problem)
         return future
 
-    replaced.put(pool.ThreadPoolExecutor, "__init__", made)
+    replaced.put(pool.ThreadPoolExecutor, "__init__", init_with_one_worker)
     replaced.put(pool.ThreadPoolExecutor, "submit", submitted)
 
 
-def _one_process(replaced: Replacements) -> None:
-    import concurrent.futures.process as pool
-
-    make: Callable[..., Any] = pool.ProcessPoolExecutor.__init__
-
-    @functools.wraps(make)
-    def made(self: Any, max_workers: int | None = None, *args: Any, **named: Any) -> None:
-        replaced.use("order", caller_outside(_PASSING))
-        make(self, 1, *args, **named)
-
-    replaced.put(pool.ProcessPoolExecutor, "__init__", made)
-
-
-def _one_pooled(replaced: Replacements) -> None:
-    import multiprocessing.pool as pool
-
-    make: Callable[..., Any] = pool.Pool.__init__
+def _one_process(replaced: Replacements, module: str, pool: str, count: str) -> None:
+    """Give a pool of processes one worker; ``count`` is the parameter for their number."""
+    owner = getattr(sys.modules[module], pool)
+    make: Callable[..., Any] = owner.__init__
 
     @functools.wraps(make)
-    def made(self: Any, processes: int | None = None, *args: Any, **named: Any) -> None:
+    def init_with_one_worker(self: Any, *args: Any, **named: Any) -> None:
         replaced.use("order", caller_outside(_PASSING))
-        make(self, 1, *args, **named)
+        named.pop(count, None)
+        make(self, 1, *args[1:], **named)
 
-    replaced.put(pool.Pool, "__init__", made)
+    replaced.put(owner, "__init__", init_with_one_worker)
 
 
 def _load_in_order(replaced: Replacements) -> None:
-    """A loader's workers load one after another, in the order in which they are asked, and so give their batches."""
+    """A loader's workers load and return their batches one after another, in the order in which they are asked."""
     import torch.utils.data
     from torch.utils.data import dataloader
     from torch.utils.data._utils import fetch
@@ -147,7 +138,7 @@ def _load_in_order(replaced: Replacements) -> None:
     rings: list[_Ring] = []
 
     @functools.wraps(make)
-    def made(self: Any, loader: Any) -> None:
+    def init_in_order(self: Any, loader: Any) -> None:
         replaced.use("order", caller_outside(_PASSING))
         rings[:] = [_Ring(loader.num_workers)]  # the workers are forked in here, and have it
         in_order = getattr(loader, "in_order", True)
@@ -171,7 +162,7 @@ def _load_in_order(replaced: Replacements) -> None:
 
         return loaded
 
-    replaced.put(dataloader._MultiProcessingDataLoaderIter, "__init__", made)
+    replaced.put(dataloader._MultiProcessingDataLoaderIter, "__init__", init_in_order)
     for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
         fetcher = getattr(fetch, name, None)
         if fetcher is not None:
@@ -179,7 +170,7 @@ def _load_in_order(replaced: Replacements) -> None:
 
 
 class _Ring:
-    """Whose turn it is among a loader's workers, which are asked one after another, but for those that have ended."""
+    """Whose turn it is among a loader's workers, in order, skipping those that have ended."""
 
     def __init__(self, size: int) -> None:
         import multiprocessing
@@ -192,7 +183,7 @@ class _Ring:
 
     @contextmanager
     def turn_of(self, number: int) -> Iterator[None]:
-        """Wait for the turn of worker ``number``, as long as there is patience, and pass it on."""
+        """Wait for the turn of worker ``number``, within the time limit, and pass it on."""
         began = time.monotonic()
         self._turns[number].acquire(timeout=max(0.0, min(self._left, _MOST_OF_ONE)))
         self._left -= time.monotonic() - began
@@ -203,11 +194,11 @@ class _Ring:
             raise
         finally:
             following = (*range(number + 1, self.size), *range(number + 1))
-            self._turns[next((one for one in following if not self._ended[one]), number)].release()
+            self._turns[next((worker for worker in following if not self._ended[worker]), number)].release()
 
 
 class _Turns:
-    """The threads that a script started, and how long they have been waited for."""
+    """The threads that a script started, and how much longer to wait for them."""
 
     def __init__(self) -> None:
         self._at_a_queue: dict[threading.Thread, bool] = {}
@@ -227,11 +218,12 @@ class _Turns:
             self._at_a_queue[thread] = at_a_queue
 
     def let_all_go(self) -> None:
-        """Wait until all threads have ended or wait at a queue, or the patience is spent."""
-        self.wait_for(lambda: not any(one.is_alive() and not idle for one, idle in list(self._at_a_queue.items())))
+        """Wait until all threads have ended or wait at a queue, within the time limit."""
+        threads = self._at_a_queue
+        self.wait_for(lambda: not any(thread.is_alive() and not idle for thread, idle in list(threads.items())))
 
     def wait_for(self, is_done: Callable[[], bool]) -> None:
-        """Wait for something, as long as there is patience."""
+        """Wait until ``is_done``, within the time limit."""
         began = time.monotonic()
         while not is_done() and time.monotonic() - began < min(self._left, _MOST_OF_ONE):
             time.sleep(_TICK)
@@ -239,7 +231,7 @@ class _Turns:
 
 
 def _is_scripts() -> bool:
-    """Does the script ask, and no library?"""
+    """Is the caller the script, not a library?"""
     return not is_of_library(caller(sys._getframe(2)).f_code.co_filename)
 
 

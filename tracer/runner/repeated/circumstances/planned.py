@@ -19,7 +19,7 @@ def variables_among(settings: Mapping[str, FactValue]) -> dict[str, str]:
     return {
         name: str(value)
         for name, value in settings.items()
-        if ((known := declared(name)) is not None and known.is_variable) or (name.isupper() and "." not in name)
+        if ((setting := declared(name)) is not None and setting.is_variable) or (name.isupper() and "." not in name)
     }
 
 
@@ -43,9 +43,9 @@ def _make(replaced: Replacements, settings: Mapping[str, FactValue], *, seed: bo
     from tracer.recording.process.settings import make
 
     for name, value in settings.items():
-        known = declared(name)
-        if known is None:
+        setting = declared(name)
+        if setting is None:
             raise UsageError(f"{name} cannot be set before the script", hint="make the plan's change in the script")
-        replaced.then(make(known, value))
+        replaced.then(make(setting, value))
     if seed:
         torch.manual_seed(SEED)

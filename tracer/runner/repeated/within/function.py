@@ -1,4 +1,4 @@
-"""``tracer.repeat``: a step called several times from the same state, each call held against the first."""
+"""``tracer.repeat``: calls a step several times from the same state and compares each call with the first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tracer.divergence.outside import joined_outside
 from tracer.divergence.repeated import UNVARIED, Repeated, Run, not_followed, outcomes, with_arms
 from tracer.errors import UsageError
 from tracer.runner.repeated.within.held_calls import HeldCalls, circumstances_in
-from tracer.runner.repeated.within.state import Kept, objects_of
+from tracer.runner.repeated.within.state import SavedState, objects_of
 from tracer.session import DeterminismTracer, judge
 
 
@@ -25,35 +25,35 @@ def repeat(
     model: Any = None,
     hold: str | Iterable[str] | None = None,
 ) -> Repeated:
-    """Call ``step`` several times from the same state, and say whether and where the calls part.
+    """Call ``step`` several times from the same state, and report whether and where the calls diverge.
 
-    Before each call but the first are put back: every random generator, and whatever holds a state among ``state``
-    (modules with gradients and buffers, optimizers, schedulers, scalers, tensors, generators). After the last call all
-    of it is as one call leaves it. Where calls part, it is called up to six times more with circumstances held, to find
-    the one that explains it.
+    Before each call but the first, every random generator and every stateful object among ``state`` (modules with
+    gradients and buffers, optimizers, schedulers, scalers, tensors, generators) is restored. After the last call their
+    state is what one call leaves. If calls diverge, ``step`` is called up to six more times with circumstances held, to
+    find the one that explains it.
 
     Parameters
     ----------
     step
         Called without arguments; ``functools.partial`` or a ``lambda`` binds them.
     runs
-        Calls in all, two or more.
+        The number of calls, two or more.
     state
-        What to put back. By default what ``step`` can reach: its closure, the globals that it names, its defaults, the
-        object that it is a method of. What cannot be put back (an iterator) is named in ``not_restored``.
+        What to restore. By default everything that ``step`` can reach: its closure, the globals that it names, its
+        defaults, the object that it is a method of. What cannot be restored (an iterator) stands in ``not_restored``.
     model
-        Spells module paths, as for ``DeterminismTracer``.
+        Names modules in the report, as for ``DeterminismTracer``.
     hold
-        Names of the circumstances to hold where calls part: ``"clock"``, ``["clock", "entropy"]``; ``()`` for none. By
-        default all that a running process can hold: ``clock``, ``entropy``, ``order``, ``memory``, ``settings``,
-        ``threads`` and ``environment``.
+        The circumstances to hold if calls diverge: ``"clock"``, ``["clock", "entropy"]``; ``()`` for none. By default
+        all that a running process can hold: ``clock``, ``entropy``, ``order``, ``memory``, ``settings``, ``threads``
+        and ``environment``.
 
     Returns
     -------
     Repeated
-        ``agrees``, ``first`` and ``roots``: each with its line, cause and reason. ``held`` has what was held, ``cause``
-        the circumstance that explains it, or ``None``. That runs agree is no proof, and says nothing of the
-        ``not_followed`` processes that ``step`` started.
+        ``agrees``, ``first`` and ``roots``, each root with its line, cause and reason. ``held`` lists what was held;
+        ``cause`` is the circumstance that explains the divergence, or ``None``. Agreement is no proof, and says nothing
+        about the ``not_followed`` processes that ``step`` started.
 
     Raises
     ------
@@ -63,8 +63,8 @@ def repeat(
     Examples
     --------
     ```python
-    found = tracer.repeat(lambda: train_step(model, batch, optimizer), runs=3)
-    assert found.agrees and not found.not_followed, found.first
+    result = tracer.repeat(lambda: train_step(model, batch, optimizer), runs=3)
+    assert result.agrees and not result.not_followed, result.first
     ```
     """
     if not callable(step):
@@ -72,23 +72,23 @@ def repeat(
     if not isinstance(runs, int) or runs < 2:
         raise UsageError("one run cannot be compared", hint="ask for two or more")
     circumstances = circumstances_in(hold)
-    kept = Kept(objects_of(step) if state is None else state)
+    saved_state = SavedState(objects_of(step) if state is None else state)
     began = time.time_ns() // 10**6
     with tempfile.TemporaryDirectory(prefix="tracer-") as folder:
 
         def again(name: str) -> Recording:
-            kept.restore()
+            saved_state.restore()
             return recorded(step, Path(folder, f"{name}.json"), model)
 
         recordings = [recorded(step, Path(folder, "run-1.json"), model)]
         recordings += [again(f"run-{number}") for number in range(2, runs + 1)]
         name = getattr(step, "__qualname__", type(step).__name__)
-        found = held_against_the_first(name, recordings, kept.not_restored, began=began)
-        return HeldCalls(again, recordings).explain(found, circumstances)
+        repeated = held_against_the_first(name, recordings, saved_state.not_restored, began=began)
+        return HeldCalls(again, recordings).explain(repeated, circumstances)
 
 
 def recorded(step: Callable[[], Any], path: Path, model: Any = None) -> Recording:
-    """Call ``step`` once under the recorder, with values."""
+    """Record one call of ``step`` with values."""
     recorder = DeterminismTracer(model, name=path.stem, values=path.with_suffix(".values"))
     with recorder:
         step()
@@ -99,7 +99,7 @@ def recorded(step: Callable[[], Any], path: Path, model: Any = None) -> Recordin
 def held_against_the_first(
     name: str, recordings: list[Recording], not_restored: tuple[str, ...] = (), *, began: int = 0
 ) -> Repeated:
-    """What ``recordings``, two or more of the same thing, show together; ``began`` as for ``compare_recordings``."""
+    """Compare two or more ``recordings`` of one function; ``began`` as for ``compare_recordings``."""
     base = recordings[0]
     findings = judge(base.trace).findings if base.trace is not None else None
     divergences = [
@@ -107,12 +107,13 @@ def held_against_the_first(
     ]
     compared = {UNVARIED: divergences}
     roots = with_arms(compared)
-    parting = [one for one in divergences if not one.agrees]
-    shown = min(parting, key=lambda one: one.begins) if parting else divergences[0]
+    diverging = [divergence for divergence in divergences if not divergence.agrees]
+    shown = min(diverging, key=lambda divergence: divergence.begins) if diverging else divergences[0]
     return Repeated(
         name=name,
         runs=tuple(
-            Run(name=f"run {number}", file="", calls=len(one.values)) for number, one in enumerate(recordings, 1)
+            Run(name=f"run {number}", file="", calls=len(recording.values))
+            for number, recording in enumerate(recordings, 1)
         ),
         divergence=shown,
         second=f"run {divergences.index(shown) + 2}",
@@ -120,5 +121,5 @@ def held_against_the_first(
         arms=outcomes(compared, roots, {UNVARIED: "nothing"}, {}),
         not_restored=not_restored,
         not_followed=not_followed(recordings),
-        outside=joined_outside(one.outside for one in divergences),
+        outside=joined_outside(divergence.outside for divergence in divergences),
     )

@@ -1,8 +1,8 @@
-"""What a function's runs would take over from one another: found, kept, and put back between them.
+"""The state that calls of a function would pass on to each other, saved and restored between them.
 
-Random generators, and whatever keeps a ``state_dict``: modules with their gradients and buffers, optimizers,
-schedulers, scalers. Tensors, ``torch.Generator``, ``random.Random`` and NumPy's generators that the function holds as
-well.
+Random generators, and every object with a ``state_dict``: modules with their gradients and buffers, optimizers,
+schedulers, scalers. Also tensors, ``torch.Generator``, ``random.Random`` and NumPy's generators that the function
+holds.
 """
 
 from __future__ import annotations
@@ -18,43 +18,43 @@ from typing import Any
 
 from tracer.reproduction.seeding import keep_states
 
-#: How many of a list or a dictionary are looked at, and how deep.
+#: The most elements of a list or a dictionary that are searched, and the depth of the search.
 _MOST, _DEEPEST = 1000, 3
 
 
-class Kept:
-    """The state of the process and of some objects, as it stands now."""
+class SavedState:
+    """The state of this process's generators and of some objects, at the time of construction."""
 
     def __init__(self, objects: Iterable[Any]) -> None:
-        self._back: list[Callable[[], None]] = []
+        self._restores: list[Callable[[], None]] = []
         self.not_restored: tuple[str, ...] = ()
-        """What cannot be put back, a few words each."""
+        """What cannot be restored, a few words each."""
         left = []
-        for one in objects:
-            keep = _keeper(one)
+        for obj in objects:
+            keep = _keeper(obj)
             if keep is not None:
-                self._back.append(keep)
-            elif _iterates(one):
-                left.append(f"the {type(one).__name__}, which goes on where it stood")
+                self._restores.append(keep)
+            elif _iterates(obj):
+                left.append(f"the {type(obj).__name__}, which goes on where it stood")
         self.not_restored = tuple(dict.fromkeys(left))
         self._give_back = keep_states()
 
     def restore(self) -> None:
-        """Put all of it back, as often as it is called and whatever fails between."""
+        """Restore everything, even if some of it fails; may be called repeatedly."""
         with ExitStack() as stack:
-            for one in self._back:
-                stack.callback(one)
+            for restore in self._restores:
+                stack.callback(restore)
             stack.callback(self._give_back)
         self._give_back = keep_states()  # what keeps them gives them back once
 
 
 def objects_of(function: Callable[..., Any]) -> list[Any]:
-    """What ``function`` can reach and change: its closure, the globals that it names, its defaults, its object."""
-    found: dict[int, Any] = {}
-    for one in _held_by(function):
-        for held in _within(one, 0):
-            found.setdefault(id(held), held)
-    return list(found.values())
+    """The objects that ``function`` can reach: its closure, the globals that it names, its defaults, its object."""
+    reachable: dict[int, Any] = {}
+    for root in _held_by(function):
+        for held in _within(root, 0):
+            reachable.setdefault(id(held), held)
+    return list(reachable.values())
 
 
 def _held_by(function: Any) -> Iterator[Any]:
@@ -80,7 +80,7 @@ def _held_by(function: Any) -> Iterator[Any]:
 
 
 def _names_in(code: CodeType) -> Iterator[str]:
-    """Names of globals that ``code`` and the functions made in it use."""
+    """Names of globals that ``code`` and functions nested in it use."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -95,63 +95,63 @@ def _is_filled(cell: Any) -> bool:
     return True
 
 
-def _within(one: Any, depth: int) -> Iterator[Any]:
-    """``one``, and what stands in it where it is a plain collection or a function of the program."""
-    yield one
+def _within(obj: Any, depth: int) -> Iterator[Any]:
+    """``obj``, and what it contains if it is a plain collection or a function of the program."""
+    yield obj
     if depth == _DEEPEST:
         return
-    if isinstance(one, dict):
-        members: list[Any] = list(one.values())
-    elif isinstance(one, (list, tuple, set)):
-        members = list(one)
-    elif isinstance(one, FunctionType) and not one.__module__.startswith(("torch.", "numpy.")):
-        members = list(_held_by(one))
+    if isinstance(obj, dict):
+        members: list[Any] = list(obj.values())
+    elif isinstance(obj, (list, tuple, set)):
+        members = list(obj)
+    elif isinstance(obj, FunctionType) and not obj.__module__.startswith(("torch.", "numpy.")):
+        members = list(_held_by(obj))
     else:
         return
     for member in members[:_MOST]:
         yield from _within(member, depth + 1)
 
 
-def _iterates(one: Any) -> bool:
-    return hasattr(one, "__next__") and hasattr(one, "__iter__")
+def _iterates(obj: Any) -> bool:
+    return hasattr(obj, "__next__") and hasattr(obj, "__iter__")
 
 
-def _keeper(one: Any) -> Callable[[], None] | None:
-    """A function that gives ``one`` its state back; ``None`` for what keeps none that is known."""
+def _keeper(obj: Any) -> Callable[[], None] | None:
+    """A function that restores the state of ``obj``; ``None`` if it has no state that can be saved."""
     import torch
 
-    if isinstance(one, type):
+    if isinstance(obj, type):
         return None
-    if isinstance(one, torch.nn.Module):
-        return _keep_module(one)
-    if isinstance(one, torch.Tensor):
-        return _keep_tensor(one)
-    if isinstance(one, torch.Generator):
-        state = one.get_state()
-        return lambda: _ignore(one.set_state(state))
-    if isinstance(one, random.Random):
-        of_random = one.getstate()
-        return lambda: one.setstate(of_random)
-    if callable(getattr(one, "state_dict", None)) and callable(getattr(one, "load_state_dict", None)):
-        return _keep_dictionary(one)
+    if isinstance(obj, torch.nn.Module):
+        return _keep_module(obj)
+    if isinstance(obj, torch.Tensor):
+        return _keep_tensor(obj)
+    if isinstance(obj, torch.Generator):
+        state = obj.get_state()
+        return lambda: _ignore(obj.set_state(state))
+    if isinstance(obj, random.Random):
+        of_random = obj.getstate()
+        return lambda: obj.setstate(of_random)
+    if callable(getattr(obj, "state_dict", None)) and callable(getattr(obj, "load_state_dict", None)):
+        return _keep_dictionary(obj)
     numpy: Any = sys.modules.get("numpy")
-    if numpy is not None and isinstance(one, numpy.random.Generator):
-        bits = one.bit_generator
+    if numpy is not None and isinstance(obj, numpy.random.Generator):
+        bits = obj.bit_generator
         of_bits = copy.deepcopy(bits.state)
         return lambda: setattr(bits, "state", of_bits)
     return None
 
 
 def _keep_module(module: Any) -> Callable[[], None]:
-    """Parameters with their gradients, and buffers, those that are not in the ``state_dict`` too, in place."""
-    parts = [_keep_tensor(one) for one in (*module.parameters(), *module.buffers())]
-    modes = [(one, one.training) for one in module.modules()]
+    """Saves parameters with their gradients, and all buffers, also those outside the ``state_dict``."""
+    parts = [_keep_tensor(tensor) for tensor in (*module.parameters(), *module.buffers())]
+    modes = [(submodule, submodule.training) for submodule in module.modules()]
 
     def give_back() -> None:
         for part in parts:
             part()
-        for one, training in modes:
-            one.training = training
+        for submodule, training in modes:
+            submodule.training = training
 
     return give_back
 
@@ -174,10 +174,10 @@ def _keep_tensor(tensor: Any) -> Callable[[], None]:
     return give_back
 
 
-def _keep_dictionary(one: Any) -> Callable[[], None]:
-    state = copy.deepcopy(one.state_dict())
-    return lambda: _ignore(one.load_state_dict(copy.deepcopy(state)))
+def _keep_dictionary(owner: Any) -> Callable[[], None]:
+    state = copy.deepcopy(owner.state_dict())
+    return lambda: _ignore(owner.load_state_dict(copy.deepcopy(state)))
 
 
 def _ignore(answer: object) -> None:
-    """What was answered is nobody's."""
+    """Discard a return value."""
