@@ -4,8 +4,9 @@
     python benchmarks/repeat.py --quick    # a smoke test
 
 Every figure is a ratio of processor time, user and system, of a command with all that it starts: a busy machine
-disturbs it less than wall time. The commands take turns; the least of a few rounds stands for each, as what disturbs a
-command only adds to it. ``repeat`` of N runs is held against N plain runs.
+disturbs it less than wall time. Modules are compiled to bytecode first, as an
+installation has them. The commands take turns; the least of a few rounds stands for each, as what disturbs a command
+only adds to it. ``repeat`` of N runs is held against N plain runs.
 
 The runs of ``repeat`` share no imports. A fork of a process that has loaded torch would give each the hash seed and the
 addresses of that process, so that runs would agree in which a set's order or an ``id`` reaches the step; and it would
@@ -62,7 +63,8 @@ FIGURES = (
 def processor_seconds(command: Sequence[str], folder: Path) -> float:
     """User and system time of ``python COMMAND`` in ``folder``, and of all its children; an error if it fails."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
+    environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installation has its modules compiled
     subprocess.run([sys.executable, *command], cwd=folder, env=environ, check=True, capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime

@@ -99,11 +99,10 @@ class Session:
             asked_compiled=compiled_facts,
             variables=named_variables(),
             values=self._values_path(),
+            keeps_lines=self._keeps_source,
             tracer_version=__version__,
             **self._options,
         )
-        recorder.regions.keeps_lines = self._keeps_source
-        recorder.launched.launches.keeps_lines = self._keeps_source
         self._model = None  # the recorder holds its modules weakly
         return recorder
 

@@ -13,8 +13,8 @@ from typing import Any
 from tracer.doctor.diagnosis import Outlook
 from tracer.files import read_text
 from tracer.names import Backend
-from tracer.recording.process.settings import read_settings
-from tracer.tables.settings.rows import load_rows
+from tracer.recording.process.settings import read_settings, set_variables
+from tracer.tables.asked import named_settings, named_variables
 from tracer.trace.records import CudaDevice, Environment
 
 #: Where NVIDIA's driver lists its devices, Ascend's its own, and where CANN says which it is.
@@ -41,13 +41,12 @@ def read_process(backend: Backend | None = None) -> tuple[Environment, Outlook]:
 
         from tracer.recording.process.environment import capture_environment
     except (ImportError, OSError):  # absent, or a library of its own is: its settings cannot be asked either way
-        settings, variables = read_settings(load_rows().row)
         environment = Environment(
             python=platform.python_version(),
             platform=f"{platform.system()}-{platform.machine()}",
             torch="",
-            variables=variables,
-            settings=settings,
+            variables=set_variables(named_variables()),
+            settings=read_settings(named_settings()),
         )
         here: tuple[Backend, ...] = tuple(Backend(word) for word in Backend if word is not Backend.RECORDED)
         has_torch = False

@@ -6,7 +6,7 @@ import os
 from _thread import get_ident
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,6 @@ from tracer.recording.calls.argument_forms import named_arguments
 from tracer.recording.calls.draws import DRAW
 from tracer.recording.calls.groups import CallCounter, OverloadInfo, changed_by_recording
 from tracer.recording.compiled.executions import RUNS, Executions
-from tracer.recording.compiled.listing import RegionList
 from tracer.recording.launched.launches import LaunchedRecord
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.mode import RecordingMode
@@ -90,6 +89,7 @@ class RecordingState:
 
 
 if TYPE_CHECKING:  # loaded where they are asked for
+    from tracer.recording.compiled.listing import RegionList
     from tracer.recording.kept_inputs import KeptInputs
     from tracer.recording.trials.call_trials import TrialObserver
     from tracer.recording.values.value_recorder import ValuesRecording
@@ -100,7 +100,8 @@ class Recorder:
 
     ``asked`` says which further facts the rules want of an op, ``asked_compiled`` of one that ran in a compiled region
     (called when there is one), ``variables`` which environment variables to keep; ``watch`` is one that goes on for
-    longer than the recording, ``values`` the file that digests go to, if any.
+    longer than the recording, ``values`` the file that digests go to, if any; ``keeps_lines`` keeps lines of generated
+    code with a region's kernels.
     """
 
     def __init__(
@@ -118,11 +119,11 @@ class Recorder:
         trials: Trials | None = None,
         data_facts: bool = False,
         keep: Keep | None = None,
+        keeps_lines: bool = False,
         tracer_version: str = "",
     ) -> None:
         self.name = name
         self.partial = ""
-        self._variables = tuple(variables)
         self._on_step = on_step
         frames = self._frames = Sites(library)
         self.blind_spots = BlindSpots(frames, leave_to_python)
@@ -137,7 +138,7 @@ class Recorder:
         )
         self.attribution = Attribution(frames, stack, self.optimizer)
         self.storages = StorageObservers()
-        self.regions = RegionList(frames, asked_compiled)
+        self._asked_compiled, self._keeps_lines = asked_compiled, keeps_lines
         self.values: ValuesRecording | None = None
         if values is not None:
             from tracer.recording.values.value_recorder import ValuesRecording
@@ -148,7 +149,7 @@ class Recorder:
                 tracer_version=tracer_version,
                 attribution=self.attribution,
                 followed=self.storages,
-                regions=self.regions,
+                regions=lambda: self.regions,
             )
         self.mode = RecordingMode(self.attribution, asked, self.storages)
         self.kept: KeptInputs | None = None
@@ -157,7 +158,7 @@ class Recorder:
         self.mode.observers += tuple(self._asked_observers(trials, data_facts, keep))
         self.blind_spots.on_compiled_call = self.optimizer.compiled_code_runs
         self.blind_spots.on_unseen = self.storages.give_up_all
-        self.watch = ProcessWatch(frames, self._variables) if watch is None else watch
+        self.watch = ProcessWatch(frames, variables) if watch is None else watch
         self.executions = Executions(self.attribution, self.storages, lambda: self.watch.compilations)
         self.executions.on_unseen = self.blind_spots.region_unseen
         self.executions.observers = tuple(part.regions for part in (self.values, self._trials) if part is not None)
@@ -167,16 +168,24 @@ class Recorder:
             self.blind_spots,
             self.storages.give_up_all,
         )
+        self.launched.launches.keeps_lines = keeps_lines
         self.watch.on_compiler = self._compiler_loaded
         self._moments = RecordingState(self.attribution, self.mode)
         self.generators = GeneratorRecord(frames, self._moments.phase)
         self._environment: Environment | None = None
         self._undo = ExitStack()
 
+    @cached_property
+    def regions(self) -> RegionList:
+        """Describes compiled regions; loaded with the first one."""
+        from tracer.recording.compiled.listing import RegionList
+
+        return RegionList(self._frames, self._asked_compiled, keeps_lines=self._keeps_lines)
+
     def start(self) -> None:
         """Begin to record on this thread."""
         if self._environment is None:
-            self._environment = process.capture_environment(self._variables, before_calls=True)
+            self._environment = process.capture_environment(before_calls=True)
         log, modules, registry, values = self.watch.log, self.attribution.modules, self.storages.registry, self.values
         with ExitStack() as undo:  # an interrupt between two of these undoes what was done
 
@@ -217,9 +226,10 @@ class Recorder:
         """What was recorded so far, as a trace."""
         counted = sorted(self._counted(), key=lambda pair: pair[1].order)
         runs, log, times = list(self.executions.runs.values()), self.watch.compilations, self.launched.times
-        regions = self.regions.regions(log, runs, times) if log is not None else ()
+        is_compiled = bool(runs) or (log is not None and bool(log.codes or log.programs))
+        regions = self.regions.regions(log, runs, times) if log is not None and is_compiled else ()
         eager = [(counter, (counter.order, self._observed(info, counter))) for info, counter in counted]
-        compiled = list(self.regions.groups(runs, times))
+        compiled = list(self.regions.groups(runs, times)) if runs else []
         launches = list(self.launched.groups())
         if self._trials is not None:
             launches = [(place, self._trials.unreached(group)) for place, group in launches]
@@ -231,10 +241,10 @@ class Recorder:
             groups = self._trials.regions.in_groups(regions, groups)
         self.generators.look()
         writes = self.storages.writes
-        reads = (*writes.unwritten_reads(), *self.regions.unwritten_reads(runs, times))
+        reads = (*writes.unwritten_reads(), *(self.regions.unwritten_reads(runs, times) if runs else ()))
         return Trace(
             tracer_version=version,
-            environment=self.watch.with_inductor(self._environment or process.capture_environment(self._variables)),
+            environment=self.watch.with_inductor(self._environment or process.capture_environment()),
             calls=groups,
             blind_spots=(*self.blind_spots.listed(), *self.watch.children.listed(), *self._own_blind_spots(groups)),
             sources=(self._source(sum(group.count for group in groups)),),

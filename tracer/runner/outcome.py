@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -94,7 +95,7 @@ class ScriptRecording:
             when_imported("torch._dynamo", _switch_compilation_off)
 
     def _open(self) -> None:
-        with interrupt_held():
+        with interrupt_held(), collections_held():
             self._torch = sys.modules.get("torch")
             self._begin_recording(sys._getframe(1))
 
@@ -255,6 +256,19 @@ class ScriptRecording:
             parts.append(partial)
         parts.append(f"next: tracer report {shlex.quote(str(self.shown))}")
         return "; ".join(parts)
+
+
+@contextmanager
+def collections_held() -> Iterator[None]:
+    """Without collections of garbage in the block: loading the recorder and writing a trace make little, and would have
+    all of torch's objects looked through. The program's own allocations collect as ever."""
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()
 
 
 def _is_half_imported(package: str) -> bool:

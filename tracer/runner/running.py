@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tracer.errors import UsageError
 from tracer.plain import say
 from tracer.runner.interrupts import interrupt_held
-from tracer.runner.outcome import ScriptRecording
+from tracer.runner.outcome import ScriptRecording, collections_held
 from tracer.runner.ranks import Rank
 from tracer.runner.script import prepare
 from tracer.runner.signals import trace_before_dying
@@ -65,7 +65,8 @@ def run_script(
     ended_by, code = "", 0
     problem: BaseException | None = None
     with trace_before_dying(recording):
-        recording.begin()
+        with collections_held():
+            recording.begin()
         running = False
         try:
             script = prepare(target, args, as_module=as_module)
@@ -84,7 +85,7 @@ def run_script(
             ended_by, problem, code = type(error).__name__, error, 1
         closing_line = ""
         try:
-            with interrupt_held():
+            with interrupt_held(), collections_held():
                 closing_line = recording.finish(ended_by, may_import=not isinstance(problem, KeyboardInterrupt))
         except KeyboardInterrupt:  # it came while the trace was written
             code = INTERRUPTED

@@ -17,7 +17,6 @@ from tracer.recording.process.environment import capture_environment
 from tracer.recording.torch_private import seams
 from tracer.runner.steps import Steps, WindowComplete
 from tracer.session import Session
-from tracer.tables.asked import named_variables
 from tracer.trace.records import Environment
 
 _OTHER_THREAD = "optimizer steps ended on another thread, which is not recorded"
@@ -72,7 +71,7 @@ class StepWindow:
     def read_settings(self) -> None:
         """Read the process's settings, unless a recorded step did."""
         if self.settings is None:
-            self.settings = capture_environment(named_variables())
+            self.settings = capture_environment()
 
     def _before_step(self, *_: object) -> None:
         """Read the settings of the first recorded step, and make our post hook the last one.

@@ -1,4 +1,4 @@
-"""What the tables ask of a recorder, facts of ops and environment variables, without reading a table.
+"""What the tables ask of a recorder, facts of ops, settings and environment variables, without reading a table.
 
 ``asked.json`` is made from the tables (``python -m tracer.tables.lint.asking``) and bears the digest of their text.
 Where a table has changed since, the tables themselves are read.
@@ -25,6 +25,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """The digest of the tables that the rest was made from."""
     variables: frozenset[str]
     """Environment variables that may be noted, and no others."""
+    settings: tuple[str, ...]
+    """Dotted names of the process's settings, with ``()`` behind a function."""
     facts: dict[str, frozenset[str]]
     """Op, as rules spell it, to the facts that are read for it, beside the common ones."""
 
@@ -40,10 +42,11 @@ def digest_of_tables() -> str:
 
 def asked_by_tables() -> Asked:
     """The same, from the tables themselves."""
+    from tracer.tables.loading import named_settings as settings
     from tracer.tables.loading import named_variables as variables
     from tracer.tables.loading import required_facts as facts
 
-    return Asked(tables=digest_of_tables(), variables=variables(), facts=dict(facts()))
+    return Asked(tables=digest_of_tables(), variables=variables(), settings=settings(), facts=dict(facts()))
 
 
 @cache
@@ -65,6 +68,11 @@ def required_facts() -> Mapping[str, frozenset[str]]:
 def named_variables() -> frozenset[str]:
     """As ``tracer.tables.loading.named_variables``."""
     return _asked().variables
+
+
+def named_settings() -> tuple[str, ...]:
+    """As ``tracer.tables.loading.named_settings``."""
+    return _asked().settings
 
 
 def compiled_facts() -> Mapping[str, frozenset[str]]:

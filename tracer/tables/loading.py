@@ -180,6 +180,12 @@ def named_variables() -> frozenset[str]:
     return _SETTING_VARIABLES.union(variables_of(load_rows().row), *named)
 
 
+@cache
+def named_settings() -> tuple[str, ...]:
+    """Dotted names of the settings that the table of settings has read in a process, with ``()`` behind a function."""
+    return tuple(dict.fromkeys(row.read for row in load_rows().row if row.read))
+
+
 def _misspelt(table: Table) -> Iterator[tuple[str, str]]:
     """Every word that the types let through and the vocabulary does not, with its path."""
     if table.backend is Backend.RECORDED:

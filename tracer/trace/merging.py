@@ -10,6 +10,7 @@ import itertools
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypeVar, get_origin
 
 import msgspec
@@ -68,19 +69,24 @@ class _Merging:
         names = same.split()
         if unsaid := set(record.__struct_fields__) ^ {*names, *ways} or set(names) & ways.keys():
             raise TypeError(f"what merging does to {record.__name__}.{', '.join(sorted(unsaid))} is not said once")
-        kinds = {field.name: field.type for field in msgspec.structs.fields(record)}
-        mappings = [name for name in names if get_origin(kinds[name]) is dict]
-        plain = [name for name in names if name not in mappings]
         self.ways = ways
-        self._plain = operator.attrgetter(*plain) if plain else None
-        self._mappings = [operator.attrgetter(name) for name in mappings]
+        self._record, self._same = record, names
+
+    @cached_property
+    def _readers(self) -> tuple[Callable[[Any], Any] | None, list[Callable[[Any], Any]]]:
+        """What reads the fields that must agree: plain ones, and each mapping."""
+        kinds = {field.name: field.type for field in msgspec.structs.fields(self._record)}
+        mappings = [name for name in self._same if get_origin(kinds[name]) is dict]
+        plain = [name for name in self._same if name not in mappings]
+        return operator.attrgetter(*plain) if plain else None, [operator.attrgetter(name) for name in mappings]
 
     def key(self, record: Any) -> tuple[object, ...]:
         """What records to be merged agree in."""
-        items = [sorted(get(record).items()) for get in self._mappings]
+        plain, mappings = self._readers
+        items = [sorted(get(record).items()) for get in mappings]
         # True == 1 in Python, so a fact's type is part of what it says.
         facts = [(name, type(value), value) for pairs in items for name, value in pairs]
-        return (self._plain(record) if self._plain is not None else None, *facts)
+        return (plain(record) if plain is not None else None, *facts)
 
 
 _MERGINGS: dict[type[msgspec.Struct], _Merging] = {}

@@ -13,24 +13,19 @@ import pytest
 import torch
 
 from tests.support.command import process
-from tracer.names import About, Cause
 from tracer.recording.process.environment import capture_environment
-from tracer.recording.process.settings import read_settings
+from tracer.recording.process.settings import read_settings, set_variables
+from tracer.tables.asked import named_settings
+from tracer.tables.loading import named_settings as from_tables
 from tracer.tables.loading import named_variables
-from tracer.tables.settings.rows import Row, load_rows
+from tracer.tables.settings.rows import load_rows
 
 ROOT = Path(__file__).parents[3]
 
 
-def row(**fields: Any) -> Row:
-    """A row about one setting."""
-    said = {"name": "a setting", "category": "memory", "cause": Cause.RNG, "why": "", "remedy": ""}
-    return Row(**({"id": "environment-one", "about": About.SETTING} | said | fields))  # type: ignore[arg-type]
-
-
 def read(name: str) -> Any:
     """What one dotted name gives; ``None`` where it is left out."""
-    return read_settings([row(read=name)])[0].get(name.removesuffix("()"))
+    return read_settings([name]).get(name.removesuffix("()"))
 
 
 class Colour(enum.Enum):
@@ -85,7 +80,7 @@ def test_torchs_own_settings_are_read_where_they_lie() -> None:
     "name", ["torch.no_such_setting", "torch.get_num_threads.deeper()", "no_such_package.setting", "torch.nn()"]
 )
 def test_what_cannot_be_read_is_left_out(name: str) -> None:
-    assert read_settings([row(read=name)]) == ({}, {})
+    assert read_settings([name]) == {}
 
 
 def test_a_function_that_fails_is_left_out(module: types.ModuleType) -> None:
@@ -105,50 +100,47 @@ def test_asking_imports_nothing(module: types.ModuleType) -> None:
     code = (
         "import sys, torch\n"
         "from tracer.recording.process.settings import read_settings\n"
-        "from tests.recording.process.test_settings import row\n"
         "before = set(sys.modules)\n"
-        "found = read_settings([row(read='torch._inductor.config.max_autotune'), row(read='torch.onnx.name')])\n"
+        "found = read_settings(['torch._inductor.config.max_autotune', 'torch.onnx.name'])\n"
         "print(found, set(sys.modules) - before, torch.cuda.is_initialized())"
     )
     done = process("-c", code, cwd=ROOT)
-    assert done.out == "({}, {}) set() False\n", done.err
+    assert done.out == "{} set() False\n", done.err
 
 
 def test_neither_settings_nor_variables_nor_events_import_torch() -> None:
     modules = "process.settings", "process.variables", "events", "process_watch"
     code = "import sys\n" + "".join(f"import tracer.recording.{name}\n" for name in modules)
-    code += "from tracer.tables.settings.rows import load_rows\n"
-    code += "tracer.recording.process.settings.read_settings(load_rows().row)\n"
+    code += "from tracer.tables.asked import named_settings\n"
+    code += "tracer.recording.process.settings.read_settings(named_settings())\n"
     code += "watch = tracer.recording.process_watch.ProcessWatch(tracer.recording.origin.sites.Sites(), ['A'])\n"
     code += "watch.enter()\nimport os\nos.environ['A'] = '1'\nassert len(watch.log.listed()) == 1\nwatch.leave()\n"
     done = process("-c", code + "print('torch' in sys.modules)", cwd=ROOT)
     assert done.out == "False\n", done.err
 
 
-def test_variables_are_those_of_the_rows_that_are_set() -> None:
-    rows = [row(variable="ONE"), row(variable="TWO"), row(read="sys.flags.hash_randomization")]
-    assert read_settings(rows, {"ONE": "1", "THREE": "3"})[1] == {"ONE": "1"}
+def test_variables_are_those_of_the_names_that_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONE", "1")
+    monkeypatch.setenv("THREE", "3")
+    assert set_variables(["TWO", "ONE"]) == {"ONE": "1"}
 
 
-def test_each_row_is_asked_once(module: types.ModuleType) -> None:
-    asked: list[int] = []
-    module.asks = lambda: asked.append(1) or 7  # type: ignore[attr-defined]
-    rows = [row(read="settings_of_a_test.asks()"), row(read="settings_of_a_test.asks()")]
-    assert read_settings(rows)[0] == {"settings_of_a_test.asks": 7}
-    assert len(asked) == 1
+def test_each_setting_is_asked_once(module: types.ModuleType) -> None:
+    names = named_settings()
+    assert len(set(names)) == len(names)
+    assert names == from_tables()
 
 
 def test_the_environment_of_a_trace_has_what_the_table_names(monkeypatch: pytest.MonkeyPatch) -> None:
     named = [one.variable for one in load_rows().row if one.variable]
     assert named
     assert set(named) <= named_variables()
-    read_settings(load_rows().row)  # what is read once from a variable is read before a test sets it
+    read_settings(named_settings())  # what is read once from a variable is read before a test sets it
     for name in named:
         monkeypatch.setenv(name, "set-by-a-test")
-    found = capture_environment(named_variables())
+    found = capture_environment()
     assert {name: found.variables[name] for name in named} == dict.fromkeys(named, "set-by-a-test")
-    settings, _ = read_settings(load_rows().row)
-    assert found.settings == settings
+    assert found.settings == read_settings(named_settings())
     assert msgspec.json.decode(msgspec.json.encode(found), type=type(found)) == found
 
 
@@ -163,13 +155,13 @@ def test_what_asking_would_settle_is_asked_after_calls_only() -> None:
     )
     done = process("-c", code, cwd=ROOT)
     assert done.out.startswith(("DEFAULT ", "NO AVX "))  # torch 2.4 has the second name for it
-    asked = read_settings(load_rows().row, before_calls=True)[0]
+    asked = read_settings(named_settings(), before_calls=True)
     assert "torch.backends.cpu.get_cpu_capability" not in asked
-    assert "torch.cuda.tunable.is_enabled" not in read_settings(load_rows().row)[0]
+    assert "torch.cuda.tunable.is_enabled" not in read_settings(named_settings())
 
 
 def test_reading_the_tables_settings_starts_nothing_and_draws_nothing() -> None:
     state = torch.get_rng_state()
-    read_settings(load_rows().row)
+    read_settings(named_settings())
     assert torch.equal(torch.get_rng_state(), state)
     assert not torch.cuda.is_initialized()

@@ -57,7 +57,7 @@ class Region:
         self.run = Run(code, OUTSIDE, in_engine=False, in_optimizer=False)
         self.list = RegionList(Sites(()), dict)
         self.trials = RegionTrials(Replay(3, limit), self.list, tries_all=tries_all)
-        self.trials.risk = Risk(capture_environment(()))
+        self.trials.risk = Risk(capture_environment())
 
     def __call__(self, *inputs: Any) -> Any:
         begun = self.trials.before(self.run, self.compiled, given := list(inputs))

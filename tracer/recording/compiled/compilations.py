@@ -16,20 +16,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracer.names import DeterministicMode, Direction, RegionOrigin
 from tracer.recording.compiled.choices import configurations, was_timed
-from tracer.recording.compiled.generated.kernel_text import dispatches
 from tracer.recording.compiled.hidden_hooks import HOOKS
-from tracer.recording.compiled.program_lines import Step
 from tracer.recording.compiled.traced import Detail, TracedCalls, asks_for_gradient, detail_of, module_names
 from tracer.recording.origin.sites import is_torchs_own
 from tracer.recording.patching import Call
 from tracer.recording.process.settings import deterministic_mode, read_settings
 from tracer.recording.torch_private import compile_seams
-from tracer.tables.settings.rows import load_rows
+from tracer.tables.asked import named_settings
 from tracer.trace.records import FactValue
+
+if TYPE_CHECKING:  # loaded where lines are read
+    from tracer.recording.compiled.program_lines import Step
 
 CONFIG = "torch._inductor.config."
 #: Graphs in torch's structured trace.
@@ -44,8 +45,7 @@ _MOST_PROGRAMS = 4096
 
 def compiler_settings() -> dict[str, FactValue]:
     """Inductor's current settings, by their full names."""
-    settings, _ = read_settings(load_rows().row, {})
-    return {name: value for name, value in settings.items() if name.startswith(CONFIG)}
+    return read_settings(name for name in named_settings() if name.startswith(CONFIG))
 
 
 class Program:
@@ -270,6 +270,8 @@ class CompileLog:
             return  # an empty graph: Python code runs it op by op
         code.source = str(getattr(compiled, "source_code", ""))
         code.key = str(getattr(compiled, "cache_key", ""))
+        from tracer.recording.compiled.generated.kernel_text import dispatches  # loaded with the first generated code
+
         code.dispatches = dispatches(code.source)
         code.devices = tuple(sorted(str(device) for device in getattr(compiled, "device_types", ())))
         cudagraphs = getattr(compiled, "fx_kwargs", {}).get("cudagraphs")

@@ -36,12 +36,14 @@ Times = Callable[[Run], int]
 class RegionList:
     """Describes the regions of one recording. Each code is read once, though a trace may be asked for many times."""
 
-    def __init__(self, sites: Sites, asked: Callable[[], Mapping[str, frozenset[str]]]) -> None:
+    def __init__(
+        self, sites: Sites, asked: Callable[[], Mapping[str, frozenset[str]]], *, keeps_lines: bool = False
+    ) -> None:
         self._sites = sites
         self._insides = Insides(GraphFacts(asked))
         self._functions = FunctionNames()
         self._ids: dict[int, str] = {}
-        self.keeps_lines = False
+        self._keeps_lines = keeps_lines
         """Are lines of generated code kept with the kernels?"""
 
     def regions(self, log: CompileLog, runs: Iterable[Run], times: Times) -> tuple[Region, ...]:
@@ -234,7 +236,7 @@ class RegionList:
             keeps_apart=kernel.keeps_apart and (is_named or _all_keep_apart(matching.texts)),
             choice=choice or kernel.template,
             by_stopwatch=True if is_timed or choice is not None else None,
-            lines=atomic_lines(kernel.source, kernel.language) if self.keeps_lines and kernel.source else (),
+            lines=atomic_lines(kernel.source, kernel.language) if self._keeps_lines and kernel.source else (),
         )
 
     def _function_site(self, program: Program | None) -> Site:

@@ -15,10 +15,12 @@ from __future__ import annotations
 import linecache
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tracer.recording.compiled.program_lines import Step, read_module, read_stack
 from tracer.recording.torch_private import compile_seams, seams
+
+if TYPE_CHECKING:
+    from tracer.recording.compiled.program_lines import Step
 
 NOTE = "determinism_tracer_made_for"
 _STACK, _MODULES = "stack_trace", "nn_module_stack"
@@ -40,6 +42,8 @@ class Detail(NamedTuple):
     @property
     def step(self) -> Step:
         """The same, parsed."""
+        from tracer.recording.compiled.program_lines import Step, read_module, read_stack  # when a trace is built
+
         return Step(read_stack(self.stack), read_module(self.modules), *self[2:])
 
 

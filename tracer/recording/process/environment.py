@@ -6,19 +6,18 @@ names. Reading starts no device.
 
 from __future__ import annotations
 
-import os
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
 import torch
 
 from tracer.recording.calls.fact_readers import dtype_word
-from tracer.recording.process.settings import deterministic_mode, read_now, read_settings
+from tracer.recording.process.settings import deterministic_mode, read_now, read_settings, set_variables
 from tracer.recording.torch_private.seams import cudnn_number
+from tracer.tables.asked import named_settings, named_variables
 from tracer.tables.settings.declared import DECLARED, MODE
-from tracer.tables.settings.rows import load_rows
 from tracer.trace.records import CudaDevice, Environment
 
 T = TypeVar("T")
@@ -32,13 +31,12 @@ def _read(reader: Callable[[], T]) -> T | None:
         return None
 
 
-def capture_environment(variables: Iterable[str] = (), *, before_calls: bool = False) -> Environment:
-    """Read the settings of this process; ``variables`` names the environment variables to keep.
+def capture_environment(*, before_calls: bool = False) -> Environment:
+    """Read the settings of this process.
 
     ``before_calls``: the process may have run nothing yet; what reading would initialize is left to ``completed``.
     """
-    settings, named = read_settings(load_rows().row, before_calls=before_calls)
-    asked = {name: os.environ[name] for name in set(variables) if name in os.environ}
+    settings = read_settings(named_settings(), before_calls=before_calls)
     own = (setting for setting in DECLARED if "." in setting.key and setting.condition is not None)
     settings |= {setting.key: value for setting in own if (value := read_now(setting)) is not None}
     return Environment(
@@ -56,14 +54,14 @@ def capture_environment(variables: Iterable[str] = (), *, before_calls: bool = F
         default_dtype=dtype_word(torch.get_default_dtype()),
         torch_seed=_read(torch.initial_seed),
         cuda_seed=_read(torch.cuda.initial_seed) if torch.cuda.is_initialized() else None,
-        variables=dict(sorted((named | asked).items())),
+        variables=set_variables(named_variables()),
         settings=settings,
     )
 
 
 def completed(environment: Environment) -> Environment:
     """``environment`` with what had not started or was not loaded when it was captured."""
-    settings, _ = read_settings(load_rows().row)
+    settings = read_settings(named_settings())
     cuda_devices = environment.devices or _read(devices) or ()
     return msgspec.structs.replace(environment, devices=cuda_devices, settings=settings | environment.settings)
 

@@ -18,7 +18,6 @@ from tracer.recording.origin.sites import placed
 from tracer.recording.patching import Call
 from tracer.recording.torch_private import setting_seams as seams
 from tracer.recording.watchers import Target, Watchers
-from tracer.tables.settings.rows import load_rows
 from tracer.trace.records import Event
 
 #: Groups of calls of the table of settings, and the library that such a call uses on CUDA.
@@ -119,6 +118,8 @@ def _used_by(op: str, counter: CallCounter) -> Iterator[Subsystem]:
 
 @cache
 def _ops_of_libraries() -> dict[Subsystem, frozenset[str]]:
+    from tracer.tables.settings.rows import load_rows  # asked for with the first call on CUDA
+
     return {_GROUPS[group.name]: frozenset(group.ops) for group in load_rows().group if group.name in _GROUPS}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from enum import Enum
 from pkgutil import resolve_name
 from types import ModuleType
@@ -17,7 +17,6 @@ from typing import Any
 
 from tracer.names import DeterministicMode
 from tracer.tables.settings.declared import DECLARED, MODE, Setting
-from tracer.tables.settings.rows import Row
 from tracer.trace.records import FactValue
 
 _MODE = next(setting for setting in DECLARED if setting.key == MODE)
@@ -38,26 +37,20 @@ _SETTLED_BY_CUDA = frozenset(
 _LONGEST = 200
 
 
-def read_settings(
-    rows: Iterable[Row], environ: Mapping[str, str] = os.environ, *, before_calls: bool = False
-) -> tuple[dict[str, FactValue], dict[str, str]]:
-    """The settings of ``rows`` by their dotted names (without ``()``), and the variables that are set, by theirs.
+def read_settings(names: Iterable[str], *, before_calls: bool = False) -> dict[str, FactValue]:
+    """The settings of these dotted names, by the name without ``()``, which stands behind a function.
 
     Settings that are fields of ``Environment`` are read by ``capture_environment``. ``before_calls``: the process may
     have run nothing yet; what reading would initialize is left out.
     """
-    settings: dict[str, FactValue] = {}
-    variables: dict[str, str] = {}
-    set_now = dict(environ)  # decodes each name once
-    for row in rows:
-        if row.variable and row.variable in set_now:
-            variables[row.variable] = set_now[row.variable]
-        name = row.read.removesuffix(_CALL)
-        if name and name not in settings and _may_ask(name, before_calls):
-            value = _value(row.read)
-            if value is not None:
-                settings[name] = value
-    return settings, variables
+    values = {name: _value(name) for name in names if _may_ask(name.removesuffix(_CALL), before_calls)}
+    return {name.removesuffix(_CALL): value for name, value in values.items() if value is not None}
+
+
+def set_variables(names: Iterable[str]) -> dict[str, str]:
+    """Those of the environment variables ``names`` that are set, in the order of their names."""
+    set_now = dict(os.environ)  # decodes each name once
+    return {name: set_now[name] for name in sorted(names) if name in set_now}
 
 
 def read_now(setting: Setting) -> FactValue | None:

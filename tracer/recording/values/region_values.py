@@ -5,12 +5,12 @@ A region draws if a generator of the process advanced while it ran.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from tracer.recording.compiled.executions import Run
-from tracer.recording.compiled.listing import RegionList
 from tracer.recording.origin.sites import placed
 from tracer.recording.storage.accesses import READS
 from tracer.recording.torch_private import storages
@@ -18,6 +18,9 @@ from tracer.recording.values.call_values import CallValues, default_states
 from tracer.recording.values.outcome import Reading
 from tracer.recording.values.plans import RegionPlan
 from tracer.trace.values import Group, Mark
+
+if TYPE_CHECKING:
+    from tracer.recording.compiled.listing import RegionList
 
 _NUMBERS = (int, float, bool)
 _NOT_READ = int(Mark.INPUT_NOT_DIGESTED)
@@ -40,7 +43,8 @@ class Begun(NamedTuple):
 class RegionValues:
     """Digests of one recording's regions."""
 
-    def __init__(self, calls: CallValues, regions: RegionList) -> None:
+    def __init__(self, calls: CallValues, regions: Callable[[], RegionList]) -> None:
+        """``regions`` describes them; asked for with the first one that runs."""
         self._calls = calls
         self._regions = regions
         self._plan = RegionPlan()
@@ -94,10 +98,10 @@ class RegionValues:
             if run not in self._groups:
                 group = Group(
                     op=f"compiled.{run.code.direction}",
-                    phase=self._regions.phase_of(run),
+                    phase=self._regions().phase_of(run),
                     module=run.scope.path,
                     **placed(run.site, run.called_from),
-                    region=self._regions.name_of(run.code),
+                    region=self._regions().name_of(run.code),
                 )
                 self._groups[run] = writer.group(group)
             written = [*(result if isinstance(result, (tuple, list)) else (result,)), *begun.changed]

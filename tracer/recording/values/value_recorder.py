@@ -7,12 +7,11 @@ import sys
 from collections.abc import Callable, MutableMapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
-from tracer.recording.compiled.listing import RegionList
 from tracer.recording.memory_observers import StorageObservers
 from tracer.recording.origin.attribution import Attribution
 from tracer.recording.origin.sites import spell
@@ -23,6 +22,9 @@ from tracer.recording.values.region_values import RegionValues
 from tracer.recording.watchers import Target, Watchers
 from tracer.trace.records import Environment
 from tracer.trace.values import Header, ValueKind, ValuesWriter
+
+if TYPE_CHECKING:
+    from tracer.recording.compiled.listing import RegionList
 
 #: The algorithms behind the digests: on the host, and on devices.
 DIGEST = "xxh3-64-by-content mix-64"
@@ -39,7 +41,7 @@ class ValuesRecording:
         tracer_version: str,
         attribution: Attribution,
         followed: StorageObservers,
-        regions: RegionList,
+        regions: Callable[[], RegionList],
     ) -> None:
         self.path = path
         self._name = name

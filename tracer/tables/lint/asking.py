@@ -10,7 +10,8 @@ def asked_text() -> str:
     """What the file holds, in one order."""
     asked = asked_by_tables()
     facts = {op: sorted(keys) for op, keys in sorted(asked.facts.items())}
-    return json_text({"tables": asked.tables, "variables": sorted(asked.variables), "facts": facts}) + "\n"
+    held = {"tables": asked.tables, "variables": sorted(asked.variables), "settings": asked.settings, "facts": facts}
+    return json_text(held) + "\n"
 
 
 if __name__ == "__main__":

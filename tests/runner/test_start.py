@@ -1,0 +1,56 @@
+"""What ``tracer run`` loads and does before a script's first line, and right after its import of torch."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import process
+from tracer.runner.outcome import collections_held
+
+#: Needed by compiled code, by a judge, or by tables that changed since ``asked.json`` was made from them.
+NOT_AT_ONCE = (
+    "tracer.recording.compiled.listing",
+    "tracer.recording.compiled.generated.kernel_text",
+    "tracer.recording.compiled.program_lines",
+    "tracer.tables.reading",
+    "tracer.tables.settings.rows",
+    "tracer.tables.loading",
+    "packaging.specifiers",
+)
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The modules that a recorded process has when it has imported torch and made one call."""
+    folder = tmp_path_factory.mktemp("start")
+    (folder / "script.py").write_text("import sys\nimport torch\ntorch.ones(2).sum()\nprint(*sys.modules)\n")
+    done = process("-m", "tracer", "run", "script.py", cwd=folder)
+    assert done.code == 0, done.err
+    return set(done.out.split())
+
+
+@pytest.mark.parametrize("module", NOT_AT_ONCE)
+def test_a_recording_of_eager_code_loads_nothing_of_compiled_code_nor_of_tables(loaded: set[str], module: str) -> None:
+    assert "tracer.recording.recorder" in loaded
+    assert module not in loaded
+
+
+def test_a_recording_with_values_describes_regions_only_where_one_runs(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("import sys\nimport torch\ntorch.ones(2).sum()\nprint(*sys.modules)\n")
+    done = process("-m", "tracer", "run", "--values", "script.py", cwd=tmp_path)
+    assert "tracer.recording.values.region_values" in done.out.split()
+    assert "tracer.recording.compiled.listing" not in done.out.split()
+
+
+@pytest.mark.parametrize("is_enabled", [True, False], ids=["on", "off"])
+def test_collections_wait_for_the_recorder_and_are_as_the_program_had_them(is_enabled: bool) -> None:
+    (gc.enable if is_enabled else gc.disable)()
+    try:
+        with collections_held():
+            assert not gc.isenabled()
+        assert gc.isenabled() is is_enabled
+    finally:
+        gc.enable()
