@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tracer.facts.argument_readers import Args, Kwargs, argument_getter, getters
 from tracer.facts.fact import Services, Test, marked, noted
+
+#: cuDNN takes a contiguous depthwise convolution in half precision from so many channels on; of a batch, with stride 2,
+#: from so many more.
+_CUDNN_CHANNELS, _CUDNN_CHANNELS_OF_STRIDE_2 = 32, 256
+_CUDNN_FILTERS, _CUDNN_WIDTH = (1, 3, 5), 7
+#: What a depthwise kernel of torch's own indexes with 32 bits.
+_LARGEST = 2**31 - 1
 
 if TYPE_CHECKING:
     import torch
@@ -13,10 +21,10 @@ if TYPE_CHECKING:
 
 def _leaves_cudnn(func: Any, services: Services) -> Test | None:
     """Dilated, and neither depthwise, which has a kernel of its own, nor channels-last, which stays on cuDNN."""
-    known = getters(func, "input", "weight", "dilation", "transposed", "groups")
-    if known is None:
+    arguments = getters(func, "input", "weight", "dilation", "transposed", "groups")
+    if arguments is None:
         return None
-    source, filters, spread, turned, groups = known
+    source, filters, spread, turned, groups = arguments
 
     def test(args: Args, kwargs: Kwargs) -> bool:
         if all(step == 1 for step in spread(args, kwargs)):
@@ -24,21 +32,65 @@ def _leaves_cudnn(func: Any, services: Services) -> Test | None:
         image, weight = source(args, kwargs), filters(args, kwargs)
         if _is_depthwise(image, groups(args, kwargs), turned(args, kwargs)) or image.numel() == 0:
             return False
-        return not _is_channels_last(image) and not _is_channels_last(weight)
+        return not _keeps_channels_last(image, weight)
 
     return test
 
 
-def _is_depthwise(image: torch.Tensor, parts: int, turned: bool) -> bool:
-    return not turned and parts > 1 and parts == image.shape[1]
+def _is_depthwise(image: torch.Tensor, groups: int, turned: bool) -> bool:
+    return not turned and groups > 1 and groups == image.shape[1]
+
+
+def _has_own_depthwise(func: Any, services: Services) -> Test | None:
+    """Left to cuDNN are the channels-last layout and, in half precision, what ``_may_take_half`` says. In one dimension
+    torch makes the input contiguous first."""
+    arguments = getters(func, "input", "weight", "stride", "dilation", "groups")
+    if arguments is None or "transpose" in str(func):
+        return None
+    source, filters, steps, spread, groups = arguments
+    is_transposed = argument_getter(func, "transposed") or (lambda args, kwargs: False)
+    from torch import bfloat16, float16, float32, float64
+
+    def test(args: Args, kwargs: Kwargs) -> bool:
+        image, weight = source(args, kwargs), filters(args, kwargs)
+        if not _is_depthwise(image, groups(args, kwargs), is_transposed(args, kwargs)):
+            return False
+        if image.dim() not in (3, 4, 5) or image.numel() * weight.shape[0] > _LARGEST * image.shape[1]:
+            return False
+        if image.dtype is not weight.dtype or image.dtype not in (float32, float64, bfloat16, float16):
+            return False
+        if _keeps_channels_last(image, weight):
+            return False
+        if image.dtype is not float16:
+            return True
+        is_dilated = any(step != 1 for step in spread(args, kwargs))
+        return is_dilated or not _may_take_half(image, weight, steps(args, kwargs))
+
+    return test
+
+
+def _may_take_half(image: torch.Tensor, weight: torch.Tensor, steps: Sequence[int]) -> bool:
+    """May cuDNN take a contiguous depthwise convolution in float16 that is not dilated? Where releases of cuDNN differ,
+    it may."""
+    if image.dim() == 5 or image.shape[1] < _CUDNN_CHANNELS:
+        return False
+    height, rows = (1, 1) if image.dim() == 3 else (image.shape[2], weight.shape[2])
+    if height == 1 and steps[-1] == 1:
+        return True
+    if (height != 1 and steps[0] != steps[-1]) or steps[-1] > 2 or image.shape[-1] < _CUDNN_WIDTH:
+        return False
+    width = weight.shape[-1]
+    if rows != width or width not in _CUDNN_FILTERS:
+        return False
+    return steps[-1] == 1 or width == 1 or image.shape[0] == 1 or image.shape[1] >= _CUDNN_CHANNELS_OF_STRIDE_2
 
 
 def _is_without_cudnn(func: Any, services: Services) -> Test | None:
     """Switched off around this call; a depthwise one has a kernel of its own, an empty one nothing to multiply."""
-    known = getters(func, "input", "transposed", "groups")
-    if known is None:
+    arguments = getters(func, "input", "transposed", "groups")
+    if arguments is None:
         return None
-    source, turned, groups = known
+    source, turned, groups = arguments
     from torch.backends import cudnn
 
     def test(args: Args, kwargs: Kwargs) -> bool:
@@ -52,10 +104,10 @@ def _is_without_cudnn(func: Any, services: Services) -> Test | None:
 
 def _pads_output_widely(func: Any, services: Services) -> Test | None:
     """Transposed, with output padding that is not below the stride: cuDNN takes no such call."""
-    known = getters(func, "input", "stride", "transposed", "output_padding")
-    if known is None:
+    arguments = getters(func, "input", "stride", "transposed", "output_padding")
+    if arguments is None:
         return None
-    source, steps, turned, padding = known
+    source, steps, turned, padding = arguments
 
     def test(args: Args, kwargs: Kwargs) -> bool:
         if not turned(args, kwargs) or source(args, kwargs).numel() == 0:
@@ -64,6 +116,13 @@ def _pads_output_widely(func: Any, services: Services) -> Test | None:
         return any(more >= step for more, step in pairs)
 
     return test
+
+
+def _keeps_channels_last(image: torch.Tensor, weight: torch.Tensor) -> bool:
+    """Does torch hand the call to cuDNN channels-last? Never in double precision."""
+    from torch import float64
+
+    return image.dtype is not float64 and (_is_channels_last(image) or _is_channels_last(weight))
 
 
 def _is_channels_last(tensor: Any) -> bool:
@@ -93,6 +152,11 @@ FACTS = (
         "conv.plain_forward",
         _plain_forward,
         "Is it the forward of a convolution that is not transposed, which is what a transposed one's backward runs?",
+    ),
+    noted(
+        "conv.own_depthwise",
+        _has_own_depthwise,
+        "Is it depthwise, in a dtype and layout for which CUDA has a kernel of torch's own?",
     ),
     marked(
         "conv.leaves_cudnn",

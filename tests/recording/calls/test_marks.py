@@ -18,6 +18,9 @@ IMAGE = torch.randn(1, 2, 9, 9)
 FILTERS = torch.randn(3, 2, 3, 3)
 
 
+Program = Callable[[], object]
+
+
 def sparse() -> torch.Tensor:
     return torch.sparse_coo_tensor(*COO, size=(5, 4))
 
@@ -93,6 +96,33 @@ def without_cudnn(groups: int = 1) -> None:
         F.conv2d(torch.randn(1, 4, 9, 9), torch.randn(4, 4 // groups, 3, 3), groups=groups)
 
 
+def by_channel(
+    dtype: torch.dtype = torch.float32,
+    channels: int = 32,
+    sides: tuple[int, ...] = (9, 9),
+    kernel: int = 3,
+    layout: torch.memory_format = torch.contiguous_format,
+    groups: int | None = None,
+    **options: int,
+) -> Program:
+    """A convolution by channel with its gradients."""
+
+    def program() -> None:
+        image = torch.randn(2, channels, *sides, dtype=dtype).to(memory_format=layout).requires_grad_()
+        own = channels // (groups or channels)
+        filters = torch.randn(channels, own, *[kernel] * len(sides), dtype=dtype, requires_grad=True)
+        convolve = (F.conv1d, F.conv2d, F.conv3d)[len(sides) - 1]
+        convolve(image, filters, groups=groups or channels, **options).sum().backward()
+
+    return program
+
+
+def turned(dtype: torch.dtype) -> None:
+    """As Mamba calls it: one dimension, whose channels come from the last dimension of a product."""
+    rows = torch.randn(2, 9, 32, dtype=dtype, requires_grad=True).transpose(1, 2)
+    F.conv1d(rows, torch.randn(32, 1, 4, dtype=dtype), padding=3, groups=32).sum().backward()
+
+
 def held_to(*backends: SDPBackend) -> None:
     q = torch.randn(1, 2, 8, 16)
     with sdpa_kernel([*backends, SDPBackend.MATH]):
@@ -106,7 +136,6 @@ def pooled(indices: bool) -> None:
 LAST = IMAGE.contiguous(memory_format=torch.channels_last)
 GRID = torch.zeros(1, 2, 2, 2)
 PADS = [1, 1, 1, 1]
-Program = Callable[[], object]
 ROWS, WIDE, ROW = torch.randn(3, 4), torch.randn(5, 4), torch.randn(5)
 #: What CUDA builds of torch 2.4 to 2.9 refuse without a workspace for cuBLAS.
 NO_ROW_WITHIN: tuple[Program, ...] = (
@@ -118,6 +147,31 @@ NO_ROW_WITHIN: tuple[Program, ...] = (
     lambda: torch.addmm(torch.randn(1, 5), ROWS, WIDE.t()),
     lambda: torch.addmm(torch.randn(1), ROWS, WIDE.t()),
     lambda: F.linear(ROWS.cfloat(), WIDE.cfloat(), ROW.cfloat()),
+)
+CHANNELS_LAST, HALF = torch.channels_last, torch.float16
+#: What CUDA builds of torch 2.6 to 2.15 launch a kernel of their own for.
+OWN_DEPTHWISE: tuple[Program, ...] = (
+    by_channel(),
+    by_channel(torch.bfloat16, dilation=2),
+    by_channel(torch.float64, layout=CHANNELS_LAST),
+    by_channel(sides=(5, 5, 5), kernel=2),
+    lambda: turned(torch.float32),
+    lambda: turned(torch.bfloat16),
+    by_channel(HALF, channels=16),
+    by_channel(HALF, dilation=2),
+    by_channel(HALF, kernel=7),
+    by_channel(HALF, stride=2),
+    by_channel(HALF, sides=(5, 5)),
+)
+#: What they call cuDNN for.
+NOT_OWN_DEPTHWISE: tuple[Program, ...] = (
+    by_channel(groups=16),
+    by_channel(groups=1),
+    by_channel(layout=CHANNELS_LAST),
+    by_channel(HALF),
+    by_channel(HALF, sides=(9,)),
+    by_channel(HALF, channels=256, stride=2),
+    lambda: F.conv_transpose2d(torch.randn(1, 4, 9, 9), torch.randn(4, 1, 3, 3), groups=4),
 )
 PAIRS: list[tuple[str, Program, Program]] = [
     (
@@ -155,6 +209,8 @@ PAIRS: list[tuple[str, Program, Program]] = [
     ("call.makes_half_complex", lambda: torch.ones(2).to(torch.complex32), lambda: torch.ones(2).to(torch.complex64)),
     ("conv.without_cudnn", without_cudnn, lambda: F.conv2d(IMAGE, FILTERS)),
     ("conv.without_cudnn", without_cudnn, lambda: without_cudnn(groups=4)),
+    *(("conv.own_depthwise", own, near) for own in OWN_DEPTHWISE for near in NOT_OWN_DEPTHWISE[:1]),
+    *(("conv.own_depthwise", own, near) for own in OWN_DEPTHWISE[:1] for near in NOT_OWN_DEPTHWISE[1:]),
     (
         "sdp.efficient_off",
         lambda: held_to(SDPBackend.FLASH_ATTENTION),
@@ -195,6 +251,18 @@ def noted(program: Program) -> set[str]:
 def test_a_fact_is_noted_where_it_holds_and_not_of_a_near_miss(fact: str, program: Program, near: Program) -> None:
     assert fact in noted(program)
     assert fact not in noted(near)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_depthwise_convolution_that_no_library_computes_is_no_finding(dtype: torch.dtype) -> None:
+    assert "cuda-convolution" not in rules_of(lambda: turned(dtype))
+    assert "cuda-convolution" in rules_of(by_channel(dtype, groups=16))
+
+
+def rules_of(program: Program) -> set[str | None]:
+    with DeterminismTracer() as tracer:
+        program()
+    return {finding.rule for finding in judge(tracer.trace, backend="cuda", torch="2.13", settings="default").findings}
 
 
 def test_sparse_adam_adds_rows_that_are_distinct() -> None:
