@@ -210,11 +210,12 @@ def test_where_hardware_decides_and_is_not_known_every_candidate_is_named() -> N
     unmasked = {**HALF, "given.attn_mask": False}
     runs_as = found(judge(call(ATTENTION_BACKWARD, facts=unmasked))).runs_as
     assert [name.rpartition("product_")[2] for name in runs_as.split(" or ")] == [
-        "efficient_attention_backward",
         "flash_attention_backward",
         "cudnn_attention_backward",
+        "efficient_attention_backward",
     ]
     masked = found(judge(call(ATTENTION_BACKWARD, facts={**HALF, "given.attn_mask": True}))).runs_as
+    assert masked.startswith("aten._scaled_dot_product_efficient_attention_backward")
     assert "flash" not in masked
 
 
@@ -228,6 +229,16 @@ def test_hardware_that_the_recording_saw_narrows_the_candidates() -> None:
     runs_as = found(judge_calls(recorded, load_tables(), target, translations=load_translations())[0]).runs_as
     assert "cudnn" not in runs_as
     assert "flash" in runs_as
+
+
+def test_a_refusal_that_other_hardware_would_not_meet_is_conditional() -> None:
+    """Of bfloat16 with shared heads flash attention makes one kernel from sm_80 on, and two products below."""
+    shared = {**HALF, "given.attn_mask": False, "sdp.shares_heads": True}
+    for torch_version, expected in (("2.9", Verdict.CONDITIONAL), ("2.13", Verdict.DETERMINISTIC)):
+        finding = found(judge(call(ATTENTION_BACKWARD, facts=shared), torch=torch_version))
+        assert finding.deterministic_mode is expected
+    masked = found(judge(call(ATTENTION_BACKWARD, facts={**shared, "given.attn_mask": True}), torch="2.9"))
+    assert masked.deterministic_mode is Verdict.RAISES  # on any hardware
 
 
 def test_the_worst_candidate_stands_and_the_reader_is_told() -> None:

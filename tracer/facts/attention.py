@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,32 +13,38 @@ if TYPE_CHECKING:
     import torch
 
 
-def _head(wrong: Callable[[int], bool]) -> Makes:
-    """Attention: is some head size ``wrong``, the query's or the value's? A product is asked as if it were one."""
+class _Product(threading.local):
+    """The thread's last batched product, by its sizes."""
+
+    rows = head = columns = -1
+
+
+_LAST = _Product()
+
+
+def _note_product(args: Args, kwargs: Kwargs) -> bool:
+    first, second = args[0].shape, args[1].shape
+    _LAST.rows, _LAST.head, _LAST.columns = first[-2], first[-1], second[-1]
+    return False
+
+
+def _head(wrong: Callable[[int], bool], *, notes: bool = False) -> Makes:
+    """Attention: is some head size ``wrong``, the query's or the value's? The softmax of the math route answers for the
+    product before it, which made its scores: queries by keys, summed over the head. ``notes``: products are noted."""
 
     def make(func: Any, services: Services) -> Reader | None:
-        if getters(func, "self", "mat2") and not getters(func, "query", "value"):
-            return _head_of_product(wrong)
-        return of_arguments("query", "value")(lambda q, v: wrong(q.shape[-1]) or wrong(v.shape[-1]))(func, services)
+        if getters(func, "query", "value"):
+            return of_arguments("query", "value")(lambda q, v: wrong(q.shape[-1]) or wrong(v.shape[-1]))(func, services)
+        if getters(func, "self", "mat2"):
+            return _note_product if notes else None
+        return of_arguments("self")(lambda scores: _made(scores) and wrong(_LAST.head))(func, services)
 
     return make
 
 
-def _head_of_product(wrong: Callable[[int], bool]) -> Test:
-    """Is the head size of attention's product ``wrong``? Keys come transposed; their head is summed over. If neither
-    factor is transposed, the head is one of two sizes; a transposed first factor is a gradient's."""
-
-    def test(args: Args, kwargs: Kwargs) -> bool:
-        first, second = args[0], args[1]
-        if _is_turned(first):
-            return False
-        return wrong(second.shape[-2]) and (_is_turned(second) or wrong(second.shape[-1]))
-
-    return test
-
-
-def _is_turned(matrices: torch.Tensor) -> bool:
-    return matrices.stride(-2) == 1 and matrices.stride(-1) != 1
+def _made(scores: torch.Tensor) -> bool:
+    """Did the product that was noted last make ``scores``?"""
+    return scores.shape[-2:] == (_LAST.rows, _LAST.columns)
 
 
 @of_arguments("query", "key", "value")
@@ -64,7 +71,7 @@ def _is_efficient_off(func: Any, services: Services) -> Test | None:
 FACTS = (
     asked("sdp.fused", _may_fuse, "May it take a fused kernel, or is it restricted to SDPBackend.MATH?"),
     marked("sdp.head_not_of_4", _head(lambda size: size % 4 != 0), "Is the head size no multiple of 4?"),
-    marked("sdp.head_not_of_8", _head(lambda size: size % 8 != 0), "Is the head size no multiple of 8?"),
+    marked("sdp.head_not_of_8", _head(lambda size: size % 8 != 0, notes=True), "Is the head size no multiple of 8?"),
     marked("sdp.head_gt_256", _head(lambda size: size > 256), "Is the head size above 256?"),
     marked(
         "sdp.shares_heads", _shares_heads, "Do several heads of queries share one of keys or of values (enable_gqa)?"

@@ -31,6 +31,7 @@ FACTS = (
     _derived("forward.fits_cudnn", "Does cuDNN take its forward?", "call.fits_cudnn"),
     _derived("forward.efficient_off", "Was the efficient kernel off in its forward?", "sdp.efficient_off"),
     _derived("attention.may_fuse", "Did attention's math route make it on a CPU, where the target may fuse?"),
+    _derived("attention.has_mask", "Did attention's math route, on a CPU, add a mask that it was given?"),
     _derived("module.recurrent", "Is it made by nn.RNN, nn.GRU or nn.LSTM?"),
     _process("value", ("unset", "safe", "other"), "A setting: not made, made to a safe value, or to another one."),
     _process(

@@ -231,6 +231,7 @@ DERIVATIONS: Mapping[str, Derivation] = {
     "forward.direct": Derivation((_DIRECT,), lambda node, facts: node is None or facts.get(_DIRECT) is True),
     "phase.backward": Derivation((), lambda node, facts: node is not None),
     "attention.may_fuse": _where("attention.may_fuse"),
+    "attention.has_mask": _where("attention.has_mask"),
     "module.recurrent": _where("module.recurrent"),
 }
 

@@ -265,6 +265,64 @@ def rules_of(program: Program) -> set[str | None]:
     return {finding.rule for finding in judge(tracer.trace, backend="cuda", torch="2.13", settings="default").findings}
 
 
+def attended(
+    dtype: torch.dtype, head: int, tokens: int = 197, dropout: float = 0.0, keys: int = 4, masked: bool = False
+) -> Program:
+    """On a CPU made of two products: dropout, and masks that want a gradient, keep its fused kernel away."""
+
+    def program() -> None:
+        q, k = (torch.randn(2, count, tokens, head, dtype=dtype, requires_grad=True) for count in (4, keys))
+        mask = torch.randn(tokens, tokens, dtype=dtype, requires_grad=True) if masked else None
+        F.scaled_dot_product_attention(q, k, k, mask, dropout_p=dropout, enable_gqa=keys < 4).sum().backward()
+
+    return program
+
+
+BFLOAT, FLOAT = torch.bfloat16, torch.float32
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (attended(FLOAT, 64, masked=True), False),
+        (attended(FLOAT, 64, dropout=0.1), False),
+        (attended(FLOAT, 12, dropout=0.1), False),
+        (attended(FLOAT, 20, masked=True), False),
+        (attended(FLOAT, 18, tokens=196, dropout=0.1), True),
+        (attended(FLOAT, 16, dropout=0.1, keys=2), True),
+        (attended(BFLOAT, 12, dropout=0.1), False),
+        (attended(BFLOAT, 12, masked=True), True),
+        (attended(BFLOAT, 16, masked=True), False),
+        (attended(BFLOAT, 64, keys=2), False),
+        (attended(BFLOAT, 64, dropout=0.1, keys=2), False),
+        (attended(BFLOAT, 64, keys=2, masked=True), True),
+    ],
+)
+def test_attention_is_refused_where_builds_without_a_workspace_refuse_it(
+    program: Program, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As CUDA builds of torch 2.6.0 and 2.9.1 do, as sm_90; what hangs on older hardware is no refusal."""
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    with DeterminismTracer() as tracer:
+        program()
+    for version in ("2.6", "2.9"):
+        report = judge(tracer.trace, backend="cuda", torch=version, settings="recorded")
+        assert any(finding.deterministic_mode is Verdict.RAISES for finding in report.findings) is expected
+
+
+@pytest.mark.parametrize(
+    ("program", "kernel"),
+    [
+        (attended(BFLOAT, 64, dropout=0.1), "flash"),
+        (attended(BFLOAT, 64, masked=True), "efficient"),
+        (attended(FLOAT, 64, dropout=0.1), "efficient"),
+        (attended(BFLOAT, 64), "flash"),
+    ],
+)
+def test_the_kernel_that_attention_takes_first_is_told_first(program: Program, kernel: str) -> None:
+    assert f"cuda-{kernel}-attention-backward" in rules_of(program)
+
+
 def test_sparse_adam_adds_rows_that_are_distinct() -> None:
     layer = torch.nn.Embedding(6, 3, sparse=True)
     optimizer = torch.optim.SparseAdam(layer.parameters())

@@ -37,14 +37,18 @@ _WITHOUT_CUDNN = "conv.without_cudnn"
 _OF_EVERY_CALL = (ORIGIN, GENERATOR, "subclass", "subclass_inner", "body_recorded", _WITHOUT_CUDNN)
 _BACKWARD = Phase.BACKWARD
 _UNSEEN = "The op hands its work to code that was not recorded: what ran inside it is not known."
-#: What fused kernels take.
-_FUSED = ("float32", "float16", "bfloat16")
-
+#: How facts of the head size begin.
+_HEAD = "sdp.head_"
 
 #: The softmax that nothing else calls.
 SOFTMAX = "aten._safe_softmax"
-#: Queries are scaled first, then keys are copied, for a moment with a dimension more than they have.
+#: What of attention's math route a fused kernel stands for.
+_FUSABLE = (_PRODUCT, f"{SOFTMAX}.default", "aten._softmax_backward_data.default")
+#: On a CPU half the width is made float32 first. Then queries are scaled, and keys are copied, for a moment with a
+#: dimension more than they have; then scores are masked.
+_WIDENS, _HALF = "aten._to_copy.default", ("float16", "bfloat16")
 _SCALES, _REPEATS, _DIMENSIONS = "aten.mul.Scalar", "aten.clone.default", 4
+_MASKS, _MAKES_CAUSAL = ("aten.add.", "aten.add_."), "aten.tril.default"
 #: Packet, module, location.
 Place = tuple[str, str, str]
 #: The fact of a forward call that speaks against its backward.
@@ -68,16 +72,21 @@ class ForwardCalls:
         asked = {row.forward for row in translations.translation if is_abroad and row.forward and backend in row.to}
         self.facts = dict(_agreed({packet: packets[packet] for packet in asked & packets.keys()}))
         """Facts of the calls at a place, for translations that ask for those of a forward call."""
-        shares = SOFTMAX in asked and SOFTMAX in packets
-        self.sharing = _places_that_share_heads(calls) if shares else frozenset[tuple[str, str]]()
-        """Places where attention's math route repeats keys for the heads of queries that share them."""
+        self.math_routes = _math_routes(calls) if SOFTMAX in asked and SOFTMAX in packets else {}
+        """What attention's math route shows of the attention, by place."""
 
     def may_fuse(self, place: tuple[str, str]) -> bool:
         """Did attention's math route run there, of which the target may have a fused kernel?"""
-        softmax = self.facts.get((SOFTMAX, *place), {})
-        if place in self.sharing and softmax.get("dtype") == "float32":
+        route, softmax = self.math_routes.get(place), self.facts.get((SOFTMAX, *place), {})
+        if route is None or softmax.get("sdp.fused") is not True or softmax.get("ndim") != _DIMENSIONS:
             return False
-        return softmax.get("sdp.fused") is True and softmax.get("ndim") == 4 and softmax.get("dtype") in _FUSED
+        dtype = route.dtype or softmax.get("dtype")
+        return dtype in _HALF or (dtype == "float32" and not route.shares_heads)
+
+    def heads(self, place: tuple[str, str]) -> Mapping[str, FactValue]:
+        """What the softmax of attention's math route says there of the size of heads."""
+        softmax = self.facts.get((SOFTMAX, *place), {})
+        return {key: value for key, value in softmax.items() if key.startswith(_HEAD)}
 
 
 def _told(packets: Mapping[str, list[CallGroup]]) -> Iterable[tuple[Place, dict[str, FactValue]]]:
@@ -106,24 +115,53 @@ def _agreed(packets: Mapping[str, list[CallGroup]]) -> Iterable[tuple[Place, dic
     return places.items()
 
 
-def _places_that_share_heads(calls: Iterable[CallGroup]) -> frozenset[tuple[str, str]]:
-    """Modules and locations where attention itself repeats keys: a user's own repeating comes before it scales.
+class MathRoute(NamedTuple):
+    """What the calls of attention's math route show that no single one of them does."""
 
-    ``enable_gqa=True`` is in no trace, since its op is not dispatched; the copies of the keys on the math route show
-    it.
-    """
-    scaled, repeated, softened = set(), set(), set()
+    shares_heads: bool
+    """Are keys repeated for the heads of queries that share them (``enable_gqa=True``)? A user's own repeating comes
+    before queries are scaled."""
+    dtype: FactValue | None
+    """Half the width, where the CPU computes in float32 what it was given in half of it."""
+    has_mask: bool
+    """Is a mask of the user's added to the scores, and not one that attention itself makes (``is_causal=True``)?"""
+
+    @property
+    def facts(self) -> dict[str, FactValue]:
+        """In the words of conditions."""
+        marks = {"attention.has_mask": self.has_mask, "sdp.shares_heads": self.shares_heads}
+        facts: dict[str, FactValue] = {key: True for key, holds in marks.items() if holds}
+        return facts if self.dtype is None else {**facts, "dtype": self.dtype}
+
+
+def _math_routes(calls: Iterable[CallGroup]) -> dict[tuple[str, str], MathRoute]:
+    """By module and location. Queries are copied to float32 first, then scaled; keys are repeated, scores masked."""
+    copied: dict[tuple[str, str], FactValue] = {}
+    scaled, widened, repeated, masked, causal, softened = (set[tuple[str, str]]() for _ in range(6))
     for group in calls:
-        place = (group.module, group.location)
+        place, ndim, dtype = (group.module, group.location), group.facts.get("ndim"), group.facts.get("dtype")
         if group.phase is _BACKWARD:
             continue
-        if group.op == _SCALES and group.facts.get("ndim") == _DIMENSIONS:
+        if group.op == _SCALES and ndim == _DIMENSIONS:
             scaled.add(place)
-        elif group.op == _REPEATS and group.facts.get("ndim") == _DIMENSIONS + 1 and place in scaled:
+            if place in copied and dtype == "float32":
+                widened.add(place)
+        elif group.op == _WIDENS and ndim == _DIMENSIONS and dtype in _HALF and place not in scaled:
+            copied[place] = dtype
+        elif group.op == _REPEATS and ndim == _DIMENSIONS + 1 and place in scaled:
             repeated.add(place)
+        elif group.op.startswith(_MASKS) and ndim == _DIMENSIONS and place in scaled - softened:
+            masked.add(place)
+        elif group.op == _MAKES_CAUSAL:
+            causal.add(place)
         elif group.op.startswith(SOFTMAX):
             softened.add(place)
-    return frozenset(repeated & softened)
+    return {
+        place: MathRoute(
+            place in repeated, copied[place] if place in widened else None, place in masked and place not in causal
+        )
+        for place in softened
+    }
 
 
 class _Route(NamedTuple):
@@ -209,8 +247,7 @@ class TargetTables:
             judged = self._judged(group)
             self._note_route(at)
             return judged
-        sharing = self._forward.sharing
-        if route.asks is None or (sharing and (group.module, group.location) in sharing):
+        if route.asks is None or (group.module, group.location) in self._forward.math_routes:
             return self._judged(group)
         key = (group.node if route.has_node else "", *map(get, route.asks))
         ruling = route.rulings.get(key)
@@ -264,13 +301,13 @@ class TargetTables:
             facts = {**facts, **self._forward.told.get((_forward_of(op), *place), {})}
         translation = None
         if facts.get("device") == RECORDED_ON and self._is_abroad and group.host is None:
-            if self._forward.sharing and place in self._forward.sharing:
-                facts = {**facts, "sdp.shares_heads": True}
-            if op == _PRODUCT and self._forward.may_fuse(place):
-                facts = {**facts, "attention.may_fuse": True}
             translation = self._translation(op, bound)
             if translation is not None and translation.row.forward:
                 facts = {**facts, **self._forward.facts.get((translation.row.forward, *place), {})}
+            if op in _FUSABLE and place in self._forward.math_routes:
+                facts = {**facts, **self._forward.math_routes[place].facts}
+            if op == _PRODUCT and self._forward.may_fuse(place):
+                facts = {**facts, "attention.may_fuse": True, **self._forward.heads(place)}
         asks = bound.asks(op) if translation is None else translation.asks(bound)
         key = (backend, op, translation is None, *map(with_derived(facts, node, asks).get, asks))
         if key not in self._kept and translation is None:

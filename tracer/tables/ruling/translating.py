@@ -25,6 +25,8 @@ class _Choice(NamedTuple):
 
     candidate: Candidate
     asks: tuple[tuple[str, frozenset[Value]], ...]
+    hangs_on_target: bool
+    """Does it ask for a setting that the target does not tell, such as the hardware?"""
 
     def is_open(self, facts: Mapping[str, Value]) -> bool:
         """Whether no known fact contradicts it. A value outside the vocabulary counts as not recorded."""
@@ -44,8 +46,12 @@ class BoundTranslation:
 
     def candidates(self, facts: Mapping[str, Value]) -> tuple[tuple[Candidate, ...], tuple[Candidate, ...]]:
         """What a call with ``facts`` may run as: as things stand, and in deterministic mode."""
-        as_is = tuple(choice.candidate for choice in self._as_is if choice.is_open(facts))
-        return as_is, tuple(choice.candidate for choice in self._in_mode if choice.is_open(facts))
+        as_is, in_mode = self._open(facts)
+        return tuple(choice.candidate for choice in as_is), tuple(choice.candidate for choice in in_mode)
+
+    def _open(self, facts: Mapping[str, Value]) -> tuple[tuple[_Choice, ...], tuple[_Choice, ...]]:
+        as_is = tuple(choice for choice in self._as_is if choice.is_open(facts))
+        return as_is, tuple(choice for choice in self._in_mode if choice.is_open(facts))
 
     def asks(self, bound: BoundTable) -> tuple[str, ...]:
         """The facts that the outcome for the op rests on, where ``bound`` judges what it becomes."""
@@ -58,19 +64,25 @@ class BoundTranslation:
         return self._asks
 
     def outcome(self, bound: BoundTable, device: str, facts: Mapping[str, Value], node: str | None) -> RuleOutcome:
-        """What ``bound`` says of a call with ``facts`` on ``device``: of every candidate, the worst stands."""
-        as_is, in_mode = self.candidates(with_derived(facts, node, self.asks(bound)))
-        here = [self._judged(candidate, bound, device, facts, node) for candidate in as_is]
-        there = [self._judged(candidate, bound, device, facts, node) for candidate in in_mode]
+        """What ``bound`` says of a call with ``facts`` on ``device``: of every candidate, the worst stands, but for a
+        refusal that not every hardware would meet."""
+        as_is, in_mode = self._open(with_derived(facts, node, self.asks(bound)))
+        here = [self._judged(choice.candidate, bound, device, facts, node) for choice in as_is]
+        there = [self._judged(choice.candidate, bound, device, facts, node) for choice in in_mode]
         worst = min(here, key=lambda ruling: (_RANK[ruling.verdict], _RANK[ruling.verdict_in_deterministic_mode]))
         worst_on = min(there, key=lambda ruling: _RANK[ruling.verdict_in_deterministic_mode])
-        spoken = (worst_on if worst.verdict is Verdict.DETERMINISTIC else worst)._replace(
-            verdict=worst.verdict,
-            verdict_in_deterministic_mode=worst_on.verdict_in_deterministic_mode,
+        verdict, verdict_on = worst.verdict, worst_on.verdict_in_deterministic_mode
+        if _hangs_on_target(in_mode, [ruling.verdict_in_deterministic_mode for ruling in there]):
+            verdict_on = Verdict.CONDITIONAL
+        if _hangs_on_target(as_is, [ruling.verdict for ruling in here]):
+            verdict = Verdict.CONDITIONAL
+        spoken = (worst_on if verdict is Verdict.DETERMINISTIC else worst)._replace(
+            verdict=verdict,
+            verdict_in_deterministic_mode=verdict_on,
             route=worst_on.route,
             decided=(worst.decided[0], worst_on.decided[1]),
         )
-        names = tuple(dict.fromkeys(candidate.op for candidate in as_is if candidate.op))
+        names = tuple(dict.fromkeys(choice.candidate.op for choice in as_is if choice.candidate.op))
         if names in ((), (self._op,)):
             return spoken
         both = ((worst, worst.verdict), (worst_on, worst_on.verdict_in_deterministic_mode))
@@ -118,7 +130,15 @@ def _choices(row: Translation, op: str, version: str, settings: Mapping[str, Val
         candidate = replace(named, op=op) if named.op == STAYS else named
         if speaks_of(candidate.torch, version) and may_hold(candidate, settings):
             asks = tuple((key, wanted_values(candidate, key)) for key in candidate.when if key not in SETTINGS)
-            yield _Choice(candidate, asks)
+            yield _Choice(candidate, asks, any(key in SETTINGS and key not in settings for key in candidate.when))
+
+
+def _hangs_on_target(choices: tuple[_Choice, ...], verdicts: list[Verdict]) -> bool:
+    """Is the call refused on some hardware alone, and the target does not tell which it has?"""
+    refused = [
+        choice.hangs_on_target for choice, verdict in zip(choices, verdicts, strict=True) if verdict is Verdict.RAISES
+    ]
+    return 0 < len(refused) < len(verdicts) and all(refused)
 
 
 def _why(spoken: RuleOutcome, row: Translation, judged: list[RuleOutcome]) -> str:
